@@ -1,0 +1,266 @@
+"""The one tree of errors: canonical codes as parents, plain names below them.
+
+Pure. The codes and the parents are those of the original runtime's status codes, so
+`except UnavailableError` means the same here as there. What a user meets in daily
+work has a plain name below its code, for example `PeerLost`.
+
+    KitError
+      +-- UnavailableError     14   LinkLost  PeerLost  ControllerLost  StartFailed
+      +-- InvalidArgumentError  3   PlacementError  ProtocolError  NotFinite  ...
+      +-- AbortedError         10   Fenced  StepFailed
+      ...
+
+An error crosses a process as plain data (`to_plain`, `from_plain`), never as a pickle.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class KitError(Exception):
+    """Base of all errors of this package.
+
+    Takes one message, or the original's three arguments (node_def, op, message).
+    `task` and `step` tell where it happened, `remote_traceback` what the task printed;
+    each is None when it is not known.
+    """
+
+    code: ClassVar[int] = 2
+
+    def __init__(
+        self,
+        *args: Any,
+        task: str | None = None,
+        step: int | None = None,
+        remote_traceback: str | None = None,
+    ) -> None:
+        if len(args) not in (1, 3):
+            raise TypeError(
+                f"{type(self).__name__} takes a message, or node_def, op and message; "
+                f"got {len(args)} arguments."
+            )
+        super().__init__(*args)
+        self.node_def: Any = args[0] if len(args) == 3 else None
+        self.op: Any = args[1] if len(args) == 3 else None
+        self.message: str = str(args[-1])
+        self.task = task
+        self.step = step
+        self.remote_traceback = remote_traceback
+
+    @property
+    def error_code(self) -> int:
+        """The canonical status code of this error's class."""
+        return type(self).code
+
+    def __str__(self) -> str:
+        if self.remote_traceback:
+            return f"{self.message}\n\n{self.remote_traceback}"
+        return self.message
+
+
+class CancelledError(KitError):
+    """The operation was cancelled, typically by whoever asked for it."""
+
+    code = 1
+
+
+class UnknownError(KitError):
+    """Something failed that has no code of its own."""
+
+    code = 2
+
+
+class InvalidArgumentError(KitError):
+    """A value given by the caller cannot be right, whatever the state."""
+
+    code = 3
+
+
+class DeadlineExceededError(KitError):
+    """The deadline passed before the operation was finished."""
+
+    code = 4
+
+
+class NotFoundError(KitError):
+    """What was asked for does not exist."""
+
+    code = 5
+
+
+class AlreadyExistsError(KitError):
+    """What was to be made exists already."""
+
+    code = 6
+
+
+class PermissionDeniedError(KitError):
+    """The caller is known and may not do this."""
+
+    code = 7
+
+
+class ResourceExhaustedError(KitError):
+    """Memory, disk or another quota does not suffice."""
+
+    code = 8
+
+
+class FailedPreconditionError(KitError):
+    """The system is not in the state that the operation needs."""
+
+    code = 9
+
+
+class AbortedError(KitError):
+    """The operation was given up because of something that happened elsewhere."""
+
+    code = 10
+
+
+class OutOfRangeError(KitError):
+    """Read past the end."""
+
+    code = 11
+
+
+class UnimplementedError(KitError):
+    """The operation is not offered."""
+
+    code = 12
+
+
+class InternalError(KitError):
+    """An invariant of this package is broken: a bug of ours."""
+
+    code = 13
+
+
+class UnavailableError(KitError):
+    """A task or a connection is not there now."""
+
+    code = 14
+
+
+class DataLossError(KitError):
+    """Data are damaged beyond repair."""
+
+    code = 15
+
+
+class UnauthenticatedError(KitError):
+    """The peer did not prove who it is."""
+
+    code = 16
+
+
+class PlacementError(InvalidArgumentError):
+    """A device string names a job, task or device that the cluster does not have."""
+
+
+class GradientMismatch(InvalidArgumentError):
+    """A gradient's name, shape or dtype is not that of its parameter."""
+
+
+class MemberMismatch(InvalidArgumentError):
+    """Two members of one training disagree about what they train."""
+
+
+class NotFinite(InvalidArgumentError):
+    """A gradient holds NaN or infinity; the step was refused on all members."""
+
+
+class ProtocolError(InvalidArgumentError):
+    """The bytes on a link are not those of the protocol."""
+
+
+class LinkLost(UnavailableError):
+    """A connection broke. `may_have_happened`: whether the peer may have acted."""
+
+    may_have_happened: bool = True
+
+
+class PeerLost(UnavailableError):
+    """A task that takes part is gone or does not answer."""
+
+
+class ControllerLost(UnavailableError):
+    """The process that starts and finds the engines is gone."""
+
+
+class StartFailed(UnavailableError):
+    """The cluster did not come up."""
+
+
+class Fenced(AbortedError):
+    """This task belongs to an older epoch; what it sends is refused."""
+
+
+class StepFailed(AbortedError):
+    """The user's step raised on a task; the other members were stopped."""
+
+
+class ClusterBusy(FailedPreconditionError):
+    """Another training runs on these tasks."""
+
+
+class VersionMismatch(FailedPreconditionError):
+    """Two sides speak different versions of the protocol."""
+
+
+class AuthenticationFailed(UnauthenticatedError):
+    """The peer does not hold this cluster's key."""
+
+
+class AddressInUse(AlreadyExistsError):
+    """The address is taken by another process."""
+
+
+class CheckpointFailed(DataLossError):
+    """A checkpoint could not be written or is damaged."""
+
+
+class NotEnoughMemory(ResourceExhaustedError):
+    """The cluster would not fit into the memory of this machine."""
+
+
+def _tree(root: type[KitError]) -> dict[str, type[KitError]]:
+    found = {root.__name__: root}
+    for child in root.__subclasses__():
+        found |= _tree(child)
+    return found
+
+
+def to_plain(error: BaseException) -> dict[str, Any]:
+    """Return the error as plain data that JSON can carry.
+
+    >>> to_plain(PeerLost("ps:0 is gone", task="/job:ps/task:0"))["type"]
+    'PeerLost'
+    """
+    if isinstance(error, KitError):
+        return {
+            "type": type(error).__name__,
+            "message": error.message,
+            "task": error.task,
+            "step": error.step,
+            "traceback": error.remote_traceback,
+        }
+    text = f"{type(error).__name__}: {error}"
+    return {"type": "UnknownError", "message": text, "task": None, "step": None}
+
+
+def from_plain(plain: dict[str, Any]) -> KitError:
+    """Rebuild an error from `to_plain`; an unknown type becomes `UnknownError`.
+
+    >>> from_plain({"type": "PeerLost", "message": "ps:0 is gone"})
+    PeerLost('ps:0 is gone')
+    """
+    kind = _tree(KitError).get(str(plain.get("type")), UnknownError)
+    step = plain.get("step")
+    return kind(
+        str(plain.get("message", "")),
+        task=plain.get("task"),
+        step=step if isinstance(step, int) else None,
+        remote_traceback=plain.get("traceback"),
+    )

@@ -1,0 +1,13 @@
+"""How gradients meet and how parameters come back: plans, and what carries them out."""
+
+from kit.exchange.ps import ParameterServer
+from kit.exchange.ring import Ring
+from kit.exchange.ring_whole import WholeRing
+from kit.exchange.topology import Topology as Topology
+from kit.exchange.topology import register as register
+
+register(ParameterServer())
+register(Ring())
+register(WholeRing())
+
+__all__ = ["Topology", "register"]

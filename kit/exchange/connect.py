@@ -1,0 +1,126 @@
+"""Turn the links between the members of a training into ports.
+
+On one host both sides hand each other their arena and their doorbell over the unix
+socket and map them; elsewhere the socket itself carries the ranges.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from kit.exchange.endpoint import Endpoint
+from kit.exchange.layout import Layout
+from kit.exchange.memory import Memory, memory_bytes
+from kit.exchange.shared_port import Control, SharedPort
+from kit.exchange.stream_port import StreamPort
+from kit.wire.arena import Arena
+from kit.wire.frame import Bounds
+from kit.wire.stream import Clock, Stream
+
+_PAGE = 4096
+_MAX_HOLD_US = 2**32 - 1
+
+
+class _PassesDescriptors(Stream, Protocol):
+    """A unix stream."""
+
+    def send_fds(self, fds: list[int], deadline: float, clock: Clock) -> None: ...
+    def recv_fds(self, n_fds: int, deadline: float, clock: Clock) -> list[int]: ...
+
+
+class Quarters:
+    """A member's own arena: control words, then the regions of its `Memory`."""
+
+    def __init__(self, name: str, layout: Layout, n_members: int) -> None:
+        """Make the arena. Untouched pages cost nothing."""
+        self.layout, self.n_members = layout, n_members
+        # More time stamps than a step has messages between two members; a power of 2.
+        most = 4 * len(layout.buckets) * layout.n_chunks
+        self.depth = max(1024, 1 << most.bit_length())
+        words = Control.n_words(n_members, self.depth)
+        self._control_bytes = -(-8 * words // _PAGE) * _PAGE
+        self.size = self._control_bytes + memory_bytes(layout)
+        self.arena = Arena.create(name, self.size)
+        self.control, self.memory = self.open(self.arena)
+
+    def open(self, arena: Arena) -> tuple[Control, Memory]:
+        """Return the parts of an arena of this form."""
+        words = arena.view(0, self._control_bytes).cast("Q")
+        memory = arena.view(self._control_bytes, memory_bytes(self.layout))
+        return Control(words, self.n_members, self.depth), Memory(self.layout, memory)
+
+
+@dataclass
+class Joining:
+    """What is needed to make ports: our endpoint and quarters, and how frames look."""
+
+    endpoint: Endpoint
+    quarters: Quarters
+    cluster: int
+    checksum: bool = True
+
+    def join(self, streams: Mapping[int, Stream], deadline: float) -> list[Arena]:
+        """Make a port of each stream; returns the neighbours' arenas.
+
+        Blocks until every neighbour on this host has sent its arena. All members call
+        this at the same time, each with a stream to every other.
+        """
+        unix = {
+            peer: cast(_PassesDescriptors, stream)
+            for peer, stream in sorted(streams.items())
+            if stream.kind == "unix"
+        }
+        ours = [self.quarters.arena.fd, self.endpoint.doorbell]
+        for stream in unix.values():
+            stream.send_fds(ours, deadline, time.monotonic)
+        attached = [
+            self._attach(peer, stream, deadline) for peer, stream in unix.items()
+        ]
+        for peer in streams.keys() - unix.keys():
+            self._carry(peer, streams[peer])
+        return attached
+
+    def _attach(self, peer: int, stream: _PassesDescriptors, deadline: float) -> Arena:
+        fd, doorbell = stream.recv_fds(2, deadline, time.monotonic)
+        try:
+            arena = Arena.attach(fd, self.quarters.size)
+        except BaseException:
+            os.close(doorbell)
+            raise
+        control, memory = self.quarters.open(arena)
+        port = SharedPort(
+            me=self.endpoint.me,
+            peer=peer,
+            ours=self.quarters.control,
+            theirs=control,
+            memory=memory,
+            doorbell=doorbell,
+            stream=stream,
+            stamp=self.endpoint.stamp,
+            clock=self.endpoint.clock,
+        )
+        self.endpoint.add(port)
+        return arena
+
+    def _carry(self, peer: int, stream: Stream) -> None:
+        bounds = Bounds(
+            cluster=self.cluster,
+            max_length=max(1, self.quarters.layout.n_bytes),
+            max_sender=self.quarters.n_members,
+            max_hold_us=_MAX_HOLD_US,
+        )
+        port = StreamPort(
+            me=self.endpoint.me,
+            peer=peer,
+            memory=self.quarters.memory,
+            stream=stream,
+            stamp=self.endpoint.stamp,
+            bounds=bounds,
+            clock=self.endpoint.clock,
+            checksum=self.checksum,
+        )
+        self.endpoint.add(port)

@@ -1,0 +1,81 @@
+"""The flat buffers of one member, as one stretch of memory cut into regions.
+
+All members of a training have memory of the same form, so a byte range means the same
+thing everywhere. The memory is an arena that neighbours on the same host map too, or
+private memory when all neighbours are elsewhere. Pages that are never touched cost
+nothing, so regions that a topology does not use take no memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kit.exchange.layout import Layout, Leaf, Range
+from kit.exchange.plan import GRAD, NEXT, NOW, SPARE
+
+_PAGE = 4096
+Array = npt.NDArray[Any]
+
+
+def physical(region: int, parity: int) -> int:
+    """Return where a plan's region lies: NOW and NEXT change places with each step.
+
+    >>> [physical(NOW, 0), physical(NEXT, 0), physical(NOW, 1), physical(NEXT, 1)]
+    [1, 2, 2, 1]
+    """
+    return NOW + NEXT - region if parity and region in (NOW, NEXT) else region
+
+
+def n_regions(layout: Layout) -> int:
+    """Return how many regions a member has: one spare for each worker."""
+    return SPARE + layout.n_chunks
+
+
+def region_bytes(layout: Layout) -> int:
+    """Return the size of a region, in whole pages."""
+    return max(_PAGE, -(-layout.n_bytes // _PAGE) * _PAGE)
+
+
+def memory_bytes(layout: Layout) -> int:
+    """Return the size of a member's memory."""
+    return n_regions(layout) * region_bytes(layout)
+
+
+class Memory:
+    """Regions over a buffer. The views stay valid as long as the buffer does."""
+
+    def __init__(self, layout: Layout, buffer: Any = None) -> None:
+        """Cut `buffer` (of `memory_bytes`; default: private zeros) into regions."""
+        self.layout = layout
+        size = memory_bytes(layout)
+        whole = (
+            np.zeros(size, np.uint8)
+            if buffer is None
+            else np.frombuffer(buffer, np.uint8, count=size)
+        )
+        self._regions = whole.reshape(n_regions(layout), region_bytes(layout))
+
+    def raw(self, region: int, part: Range) -> memoryview:
+        """Return the bytes of a range of a physical region."""
+        return memoryview(self._regions[region])[part.lo : part.hi]
+
+    def typed(self, region: int, part: Range) -> Array:
+        """Return a range of a physical region as a flat array of its dtype."""
+        flat = self._regions[region, part.lo : part.hi]
+        return flat.view(self.layout.dtype_at(part.lo))
+
+    def leaf(self, region: int, leaf: Leaf) -> Array:
+        """Return one parameter's array inside a physical region."""
+        flat = self._regions[region, leaf.range.lo : leaf.range.hi]
+        return flat.view(leaf.spec.dtype).reshape(leaf.spec.shape)
+
+    def leaves(self, region: int) -> dict[str, Array]:
+        """Return all parameters' arrays inside a physical region, by name."""
+        return {one.spec.name: self.leaf(region, one) for one in self.layout.leaves}
+
+    def gradients(self) -> dict[str, Array]:
+        """Return where the gradients belong, by name."""
+        return self.leaves(GRAD)

@@ -1,0 +1,101 @@
+"""What moves once: parameters at the start, the optimizer's state at a switch.
+
+Pure. Both are lists of the same operations as a step, so they travel, are counted and
+are tested like everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from kit.exchange.layout import Layout, Range, intersect
+from kit.exchange.plan import (
+    NOW,
+    SLOT,
+    Copy,
+    Group,
+    Op,
+    Owned,
+    Receive,
+    Send,
+    Term,
+)
+from kit.exchange.topology import Traffic
+from kit.traffic import Kind
+
+
+class Move(NamedTuple):
+    """One range of one region that goes from one member to another."""
+
+    source: int
+    target: int
+    region: int
+    range: Range
+    kind: Kind
+
+
+def broadcast(layout: Layout, group: Group, root: int) -> tuple[Move, ...]:
+    """Return how the initial parameters get from `root` to all that need them.
+
+    Workers need all of them, a parameter server what it holds.
+    """
+    whole = [bucket.range for bucket in layout.buckets]
+    needs = {worker: whole for worker in group.workers if worker != root}
+    needs |= {
+        server: list(shard)
+        for server, shard in zip(group.ps, group.shards, strict=True)
+        if server != root
+    }
+    return tuple(
+        Move(root, member, NOW, part, Kind.BROADCAST)
+        for member, ranges in needs.items()
+        for part in ranges
+    )
+
+
+def handover(
+    before: Iterable[Owned], after: Iterable[Owned], n_slots: int, group: Group
+) -> tuple[Move, ...]:
+    """Return what moves when other members begin to update the parameters.
+
+    The new owner of a range gets its slots from an old one and, if it is a parameter
+    server, the parameters too: workers have them all.
+    """
+    moves: list[Move] = []
+    old = tuple(before)
+    for new in after:
+        for owned in old:
+            shared = intersect(new.range, owned.range)
+            for member in new.members if shared else ():
+                if shared and member not in owned.members:
+                    regions = [SLOT + slot for slot in range(n_slots)]
+                    regions += [NOW] if member in group.ps else []
+                    moves += [
+                        Move(owned.members[0], member, region, shared, Kind.MOVE)
+                        for region in regions
+                    ]
+    return tuple(moves)
+
+
+def ops(moves: Iterable[Move], member: int) -> tuple[Op, ...]:
+    """Return one member's operations for a list of moves that all members share."""
+    return tuple(_ops(moves, member))
+
+
+def _ops(moves: Iterable[Move], member: int) -> Iterator[Op]:
+    for move in moves:
+        if move.source == member:
+            yield Send(move.target, move.region, move.range, move.kind)
+        if move.target == member:
+            yield Receive(move.source, move.region, move.range, move.kind)
+            yield Copy(Term(move.source, move.region), move.region, move.range)
+
+
+def traffic(moves: Iterable[Move]) -> Traffic:
+    """Return the bytes of a list of moves."""
+    total: Traffic = {}
+    for move in moves:
+        key = move.source, move.target, move.kind
+        total[key] = total.get(key, 0) + move.range.size
+    return total

@@ -1,0 +1,129 @@
+"""What each member does in a step: who sends which bytes to whom, in which order.
+
+Pure data. A plan is a list of six kinds of operations on flat buffers; a topology makes
+one for each member (`kit.exchange.ring`, `kit.exchange.ps`), a `Program` carries it out,
+a test checks that all plans of a step fit together.
+
+Messages between two members carry no name that matters: both sides make the same plan,
+so the n-th message from a to b is the same thing on both sides. A sender never copies:
+the receiver reads the sender's own buffer (its *window* on it), so a plan must not let a
+member write into a range again before its reader has read it.
+
+A step has two parts. In `reduce`, bucket by bucket, gradients become sums. Only when the
+owner of a range has the contributions of all workers to all buckets does it update its
+parameters, in `finish`, and hands them out. So a worker that refuses its contribution
+stops the step everywhere before anything has changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kit.exchange.layout import Range
+from kit.exchange.placement import Shards
+from kit.traffic import Kind
+
+# Regions: the flat buffers that every member has. NOW and NEXT change places with each
+# step, so that the parameters of the last step stay whole until the next are complete.
+GRAD = 0
+NOW = 1
+NEXT = 2
+SLOT = 3  # and the next ones: the optimizer's state, one region a slot
+MAX_SLOTS = 5
+SPARE = SLOT + MAX_SLOTS  # and the next ones, one a worker: gradients kept or copies
+
+SELF = -1
+
+
+class Send(NamedTuple):
+    """Tell member `to` that a range of our region is ready to be read."""
+
+    to: int
+    region: int
+    range: Range
+    kind: Kind
+
+
+class Receive(NamedTuple):
+    """Wait until member `source` says that a range of its region is ready."""
+
+    source: int
+    region: int
+    range: Range
+    kind: Kind
+
+
+class Term(NamedTuple):
+    """One summand: a region of a member; `SELF` is the member that adds."""
+
+    member: int
+    region: int
+
+
+class Add(NamedTuple):
+    """Set GRAD to the sum of the terms, strictly from left to right."""
+
+    range: Range
+    terms: tuple[Term, ...]
+
+
+class Copy(NamedTuple):
+    """Copy a range from a window (or an own region) into our region `into`."""
+
+    source: Term
+    into: int
+    range: Range
+
+
+class Apply(NamedTuple):
+    """Update the parameters: NEXT from NOW, the summed GRAD and the slots."""
+
+    range: Range
+
+
+Op = Send | Receive | Add | Copy | Apply
+
+
+class Plan(NamedTuple):
+    """One member's part of a step."""
+
+    reduce: tuple[tuple[Op, ...], ...]  # one list for each bucket
+    finish: tuple[Op, ...]
+
+    @property
+    def ops(self) -> tuple[Op, ...]:
+        """All operations in their order."""
+        return tuple(op for bucket in self.reduce for op in bucket) + self.finish
+
+
+@dataclass(frozen=True)
+class Group:
+    """Who takes part, by member number, and what each parameter server holds."""
+
+    ps: tuple[int, ...]
+    workers: tuple[int, ...]
+    shards: Shards
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """All member numbers, in order."""
+        return tuple(sorted((*self.ps, *self.workers)))
+
+
+class Owned(NamedTuple):
+    """A range of the parameters and the members that update it."""
+
+    range: Range
+    members: tuple[int, ...]
+
+
+def chain(chunk: int, n_workers: int) -> tuple[int, ...]:
+    """Return the order in which the workers' shares of a chunk are added.
+
+    It is the order in which the chunk travels round the ring, and the same everywhere.
+
+    >>> chain(2, 4)
+    (2, 3, 0, 1)
+    """
+    return tuple((chunk + hop) % n_workers for hop in range(n_workers))

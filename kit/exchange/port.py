@@ -1,0 +1,81 @@
+"""One member's end of the data link to one other member.
+
+A port does four things: it announces our ranges (`post`), it lets us read the other's
+memory (`window`), it tells whether the next message has arrived, and takes it. Two
+kinds exist: `SharedPort` reads a neighbour's arena in place, `StreamPort` carries bytes
+over a socket. What a plan means is the same over both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from kit.exchange.layout import Range
+from kit.exchange.memory import Array
+
+NO_HALT = (1 << 62) - 1
+
+
+class Expected(NamedTuple):
+    """What the next message of a port must be."""
+
+    region: int  # physical
+    range: Range
+
+
+class Arrival(NamedTuple):
+    """When a message was handed over and when it may be used, nanoseconds."""
+
+    posted: int
+    usable: int
+
+
+class Stamp:
+    """What every message of this member carries: epoch, step and the halt.
+
+    `halt` is the first step that shall not be begun, as far as this member knows. It
+    travels with the messages, so when a step is complete on a member, that member knows
+    of every halt that the coordinator announced before it contributed to the step.
+    """
+
+    def __init__(self) -> None:
+        """Begin before the first epoch."""
+        self.epoch = 0
+        self.step = 0
+        self.halt = NO_HALT
+
+
+class Port(Protocol):
+    """See the module's docstring."""
+
+    peer: int
+    lost: bool  # the other side closed the link
+    shared: bool  # reads the peer's memory in place; nothing to pump
+
+    def expect(self, scripts: Sequence[Sequence[Expected]], first: int) -> None:
+        """Give the messages of even and odd steps; `first` says which comes next."""
+
+    def window(self, region: int, part: Range) -> Array:
+        """Return the other's range as seen here; valid once it has arrived."""
+
+    def post(self, region: int, part: Range) -> None:
+        """Announce one of our ranges; never blocks."""
+
+    def has_arrived(self) -> bool:
+        """Whether the next message is here; costs one look at memory."""
+
+    def take(self) -> Arrival:
+        """Take the next message; only when `has_arrived`."""
+
+    def pump(self) -> bool:
+        """Move bytes if there are any; whether anything moved."""
+
+    def is_idle(self) -> bool:
+        """Whether everything that we posted has left this process."""
+
+    def fileno(self) -> int:
+        """The descriptor to poll."""
+
+    def close(self) -> None:
+        """Let go of the link."""

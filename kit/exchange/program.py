@@ -1,0 +1,203 @@
+"""Carry out a plan: each operation becomes one bound call, made once an epoch.
+
+The loop over the calls is all that happens in a step; views, ports and arguments are
+looked up when the program is made. Time is noted between the calls, so the spans of a
+task tell without a gap what it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+
+from kit.exchange.endpoint import Endpoint
+from kit.exchange.layout import Range
+from kit.exchange.memory import Array, Memory, physical
+from kit.exchange.plan import (
+    GRAD,
+    NEXT,
+    NOW,
+    SELF,
+    SLOT,
+    Add,
+    Apply,
+    Copy,
+    Op,
+    Plan,
+    Receive,
+    Send,
+    Term,
+)
+from kit.exchange.port import Expected
+from kit.traffic import Meter, Phase
+
+Call = tuple[int, Callable[[], object]]  # phase, what to do
+
+
+class Update(Protocol):
+    """Sets `out` from the parameters and the sum of all workers' gradients."""
+
+    def __call__(
+        self, now: Array, total: Array, slots: Sequence[Array], out: Array, step: int
+    ) -> None:
+        """All arrays are flat, of one dtype and length; `total` may be overwritten."""
+
+
+class Program:
+    """One member's plan, bound to its memory, links and meter.
+
+    `reduce(bucket)` for each bucket in order, then `finish()`, make a step;
+    `endpoint.stamp` says which one.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        endpoint: Endpoint,
+        memory: Memory,
+        meter: Meter,
+        *,
+        update: Update | None = None,
+        n_slots: int = 0,
+        once: bool = False,
+    ) -> None:
+        """Bind a plan; `update` may be missing where it applies nothing.
+
+        A program to be run `once` expects no message beyond its own.
+        """
+        self._endpoint, self._memory, self._meter = endpoint, memory, meter
+        self._update, self._n_slots = update, n_slots
+        self.waited_ns = 0
+        self._expect(plan, once)
+        self._reduce = [
+            [self._bind(ops, parity) for ops in plan.reduce] for parity in (0, 1)
+        ]
+        self._finish = [self._bind(plan.finish, parity) for parity in (0, 1)]
+        self.n_buckets = len(plan.reduce)
+
+    def reduce(self, bucket: int) -> None:
+        """Sum up one bucket. Raises what `Endpoint.receive` raises."""
+        self._run(self._reduce[self._endpoint.stamp.step & 1][bucket])
+
+    def finish(self) -> None:
+        """Update what is ours, hand it out, take the rest; then NEXT is complete."""
+        self._run(self._finish[self._endpoint.stamp.step & 1])
+        self._endpoint.flush()
+
+    def step(self) -> None:
+        """Do a whole step."""
+        for bucket in range(self.n_buckets):
+            self.reduce(bucket)
+        self.finish()
+
+    def _run(self, calls: list[Call]) -> None:
+        clock = self._endpoint.clock
+        step = self._endpoint.stamp.step
+        current, begun = 0, 0
+        at = clock()
+        for phase, call in calls:
+            if phase != current:
+                if current:
+                    self._note(current, step, begun, at)
+                current, begun = phase, at
+            call()
+            at = clock()
+        if current:
+            self._note(current, step, begun, at)
+
+    def _note(self, phase: int, step: int, begun: int, at: int) -> None:
+        if phase == Phase.WAIT:
+            self.waited_ns += at - begun
+        self._meter.span(phase, step, begun, at)
+
+    def _expect(self, plan: Plan, once: bool) -> None:
+        scripts: dict[int, list[list[Expected]]] = {
+            member: [[], []] for member in self._endpoint.ports
+        }
+        for op in plan.ops:
+            if isinstance(op, Receive):
+                for parity, script in enumerate(scripts[op.source]):
+                    script.append(Expected(physical(op.region, parity), op.range))
+        first = self._endpoint.stamp.step & 1
+        for pair in scripts.values():
+            if once:
+                pair[1 - first] = []
+        self._endpoint.expect(scripts, first)
+
+    def _bind(self, ops: Iterable[Op], parity: int) -> list[Call]:
+        return [call for op in ops for call in self._calls(op, parity)]
+
+    def _calls(self, op: Op, parity: int) -> list[Call]:
+        match op:
+            case Send(to, region, part, _):
+                post = self._endpoint.ports[to].post
+                return [(Phase.SEND, partial(post, physical(region, parity), part))]
+            case Receive():
+                return [(Phase.WAIT, self._receiver(op))]
+            case Add(part, terms):
+                views = [self._view(term, part, parity) for term in terms]
+                return self._adder(views, self._memory.typed(GRAD, part))
+            case Copy(source, into, part):
+                view = self._view(source, part, parity)
+                own = self._memory.typed(physical(into, parity), part)
+                if not part.size or np.shares_memory(view, own):
+                    return []
+                return [(Phase.RECEIVE, partial(np.copyto, own, view))]
+            case Apply():
+                return [(Phase.APPLY, self._applier(op, parity))] * bool(op.range.size)
+
+    def _view(self, term: Term, part: Range, parity: int) -> Array:
+        region = physical(term.region, parity)
+        if term.member == SELF:
+            return self._memory.typed(region, part)
+        return self._endpoint.ports[term.member].window(region, part)
+
+    def _receiver(self, op: Receive) -> Callable[[], None]:
+        endpoint, received = self._endpoint, self._meter.received
+        port, stamp = endpoint.ports[op.source], endpoint.stamp
+        size, kind, source = op.range.size, int(op.kind), op.source
+
+        def receive() -> None:
+            posted, usable = endpoint.receive(port, size)
+            if size:
+                end = max(usable, endpoint.clock())
+                received(source, kind, stamp.epoch, stamp.step, size, posted, end)
+
+        return receive
+
+    def _adder(self, views: list[Array], out: Array) -> list[Call]:
+        if not out.size:
+            return []
+        first, *rest = views
+        if not rest:
+            return [(Phase.RECEIVE, partial(np.copyto, out, first))]
+        # In place, unless our own summand would be overwritten before its turn.
+        early = any(np.shares_memory(view, out) for view in rest[1:])
+        target = np.empty_like(out) if early else out
+        calls: list[Callable[[], object]] = [partial(np.add, first, rest[0], target)]
+        calls += [partial(np.add, target, view, target) for view in rest[1:]]
+        if early:
+            calls.append(partial(np.copyto, out, target))
+        return [(Phase.RECEIVE, call) for call in calls]
+
+    def _applier(self, op: Apply, parity: int) -> Callable[[], None]:
+        update, stamp = self._update, self._endpoint.stamp
+        if update is None:
+            raise ValueError("this plan updates parameters: give `update`.")
+        now, out = (
+            self._memory.typed(physical(region, parity), op.range)
+            for region in (NOW, NEXT)
+        )
+        total = self._memory.typed(GRAD, op.range)
+        slots = [
+            self._memory.typed(SLOT + number, op.range)
+            for number in range(self._n_slots)
+        ]
+
+        def apply() -> None:
+            update(now, total, slots, out, stamp.step)
+
+        return apply

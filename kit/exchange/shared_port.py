@@ -1,0 +1,144 @@
+"""A port to a neighbour on the same host: its memory is mapped here and read in place.
+
+Each member's arena begins with a control page: a line for each other member, with the
+number of messages posted so far and the halt, and a ring of time stamps. Posting is a
+store of the counter after the data are complete; taking is a look at it. Both are single
+aligned 64-bit accesses, which x86-64 and the system calls in between keep in order.
+
+    arena   | awake | line 0 | line 1 | ... | stamps 0 | stamps 1 | ... | regions ...
+
+A member that sleeps says so in its first line, and whoever posts to it then rings its
+doorbell, an eventfd. A lost ring costs one poll slice and nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+
+from kit.exchange.layout import Range
+from kit.exchange.memory import Array, Memory
+from kit.exchange.port import Arrival, Expected, Stamp
+from kit.wire.shaping import LineOut
+from kit.wire.stream import Stream
+
+_LINE = 8  # 64-bit words in a cache line
+_POSTED, _HALT = 0, 1
+
+
+class Control:
+    """The control words of one member's arena."""
+
+    def __init__(self, words: memoryview, n_members: int, depth: int) -> None:
+        """`words` are 64-bit; `depth` stamps are kept for each other member."""
+        self._words = words
+        self._n_members = n_members
+        self.depth = depth
+
+    @staticmethod
+    def n_words(n_members: int, depth: int) -> int:
+        """Return how many 64-bit words the control part takes."""
+        return _LINE * (1 + n_members) + 2 * depth * n_members
+
+    @property
+    def asleep(self) -> memoryview:
+        """One word: 1 while the member sleeps."""
+        return self._words[0:1]
+
+    def line(self, member: int) -> memoryview:
+        """What this arena's owner has posted to `member`."""
+        start = _LINE * (1 + member)
+        return self._words[start : start + _LINE]
+
+    def stamps(self, member: int) -> memoryview:
+        """When it was posted and when it reaches the other end, in turn."""
+        start = _LINE * (1 + self._n_members) + 2 * self.depth * member
+        return self._words[start : start + 2 * self.depth]
+
+
+class SharedPort:
+    """The data link to a member whose arena is mapped here."""
+
+    shared = True
+
+    def __init__(
+        self,
+        *,
+        me: int,
+        peer: int,
+        ours: Control,
+        theirs: Control,
+        memory: Memory,
+        doorbell: int,
+        stream: Stream,
+        stamp: Stamp,
+        clock: Callable[[], int],
+        line_out: LineOut | None = None,
+    ) -> None:
+        """Take the peer's memory and doorbell; `stream` only tells its end."""
+        self.peer, self.lost = peer, False
+        self.line_out = line_out
+        self._out, self._in = ours.line(peer), theirs.line(me)
+        self._stamps_out, self._stamps_in = ours.stamps(peer), theirs.stamps(me)
+        self._mask = ours.depth - 1
+        self._asleep = theirs.asleep
+        self._memory, self._doorbell, self._stream = memory, doorbell, stream
+        self._stamp, self._clock = stamp, clock
+        self._posted = self._taken = 0
+
+    def expect(self, scripts: Sequence[Sequence[Expected]], first: int) -> None:
+        """Nothing to prepare: what is posted lies where the plan says."""
+
+    def window(self, region: int, part: Range) -> Array:
+        """Return the peer's own memory."""
+        return self._memory.typed(region, part)
+
+    def post(self, region: int, part: Range) -> None:
+        """Publish a counter, and ring if the peer sleeps; about a microsecond."""
+        self._posted = number = self._posted + 1
+        place = (number & self._mask) * 2
+        self._stamps_out[place] = now = self._clock()
+        line_out = self.line_out
+        self._stamps_out[place + 1] = (
+            line_out.reaches_at(now, part.hi - part.lo) if line_out else now
+        )
+        self._out[_HALT] = self._stamp.halt
+        self._out[_POSTED] = number
+        if self._asleep[0]:
+            os.eventfd_write(self._doorbell, 1)
+
+    def has_arrived(self) -> bool:
+        """Whether the peer has posted more than we took."""
+        return bool(self._in[_POSTED] > self._taken)
+
+    def take(self) -> Arrival:
+        """Take the next message and learn of a halt."""
+        self._taken = number = self._taken + 1
+        halt = self._in[_HALT]
+        if halt < self._stamp.halt:
+            self._stamp.halt = halt
+        place = (number & self._mask) * 2
+        return Arrival(self._stamps_in[place], self._stamps_in[place + 1])
+
+    def pump(self) -> bool:
+        """Look whether the peer has gone; it never sends anything on this stream."""
+        try:
+            self.lost = self._stream.read_into(memoryview(bytearray(1))) is not None
+        except OSError:
+            self.lost = True
+        return False
+
+    def is_idle(self) -> bool:
+        """Posting leaves nothing behind."""
+        return True
+
+    def fileno(self) -> int:
+        """The stream, for its end."""
+        return self._stream.fileno()
+
+    def close(self) -> None:
+        """Close the stream and our copy of the doorbell."""
+        self._stream.close()
+        if self._doorbell >= 0:
+            os.close(self._doorbell)
+            self._doorbell = -1

@@ -1,0 +1,214 @@
+"""A port to a member on another host: ranges travel as frames over a socket.
+
+One thread does everything: frames wait in a queue and leave when the socket takes them,
+bytes are read straight to where they belong. The plan tells what each incoming frame
+must be, so no size, place or name is believed from the wire; a frame that differs is a
+`ProtocolError` that names both.
+
+A gradient goes to a private window, because the receiver has a gradient of its own in
+that place; finished parameters and optimizer slots go straight into the receiver's own
+region, since that is where they are copied to anyway.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from kit.errors import Fenced, LinkLost, ProtocolError
+from kit.exchange.layout import Range
+from kit.exchange.memory import Array, Memory
+from kit.exchange.plan import GRAD, SPARE
+from kit.exchange.port import Arrival, Expected, Stamp
+from kit.wire import frame
+from kit.wire.shaping import LineOut
+from kit.wire.stream import Stream
+
+_VECTORS = 64  # buffers handed to one system call
+
+
+def is_private(region: int) -> bool:
+    """Whether a region of the peer is kept apart from our own of that name."""
+    return region == GRAD or region >= SPARE
+
+
+class StreamPort:
+    """The data link to a member whose memory cannot be mapped here."""
+
+    shared = False
+
+    def __init__(
+        self,
+        *,
+        me: int,
+        peer: int,
+        memory: Memory,
+        stream: Stream,
+        stamp: Stamp,
+        bounds: frame.Bounds,
+        clock: Callable[[], int],
+        checksum: bool = True,
+        line_out: LineOut | None = None,
+    ) -> None:
+        """`memory` is our own; what comes from the peer is written into it."""
+        self.peer, self.lost = peer, False
+        self.line_out = line_out
+        self._me, self._memory, self._stream, self._stamp = me, memory, stream, stamp
+        self._mirror = Memory(memory.layout)
+        self._bounds, self._clock = bounds, clock
+        self._flags = frame.CHECKSUM if checksum else 0
+        self._queue: deque[memoryview] = deque()
+        self._sequence = 0
+        self._scripts: Sequence[Sequence[Expected]] = ((), ())
+        self._place, self._step_parity = 0, 0
+        self._head = memoryview(bytearray(frame.SIZE))
+        self._n_head = 0
+        self._header: frame.Header | None = None
+        self._body = self._rest = memoryview(b"")
+        self._begun = 0
+        self._received = 0
+        self._arrived: deque[Arrival] = deque()
+
+    def expect(self, scripts: Sequence[Sequence[Expected]], first: int) -> None:
+        """Start over with the messages of even and odd steps."""
+        self._scripts = scripts
+        self._place, self._step_parity = 0, first
+
+    def window(self, region: int, part: Range) -> Array:
+        """Return where the peer's range is kept here."""
+        memory = self._mirror if is_private(region) else self._memory
+        return memory.typed(region, part)
+
+    def post(self, region: int, part: Range) -> None:
+        """Queue a frame and send what the socket takes now."""
+        stamp, size = self._stamp, part.hi - part.lo
+        payload = self._memory.raw(region, part)
+        halting = frame.HALT if stamp.halt <= stamp.step + 1 else 0
+        now = self._clock()
+        hold = self.line_out.reaches_at(now, size) - now if self.line_out else 0
+        self._sequence += 1
+        header = frame.Header(
+            kind=frame.Kind.DATA,
+            cluster=self._bounds.cluster,
+            sequence=self._sequence,
+            length=size,
+            flags=self._flags | halting,
+            epoch=stamp.epoch,
+            sender=self._me,
+            step=stamp.step,
+            tensor=region,
+            hold_us=round(hold / 1000),
+        )
+        self._queue.append(memoryview(frame.pack(header, payload)))
+        if size:
+            self._queue.append(payload)
+        self._write()
+
+    def has_arrived(self) -> bool:
+        """Whether a whole frame is here."""
+        return bool(self._arrived)
+
+    def take(self) -> Arrival:
+        """Take the next message."""
+        return self._arrived.popleft()
+
+    def pump(self) -> bool:
+        """Write and read as far as the socket goes; whether anything moved."""
+        try:
+            wrote = self._write()
+            return self._read() or wrote
+        except (LinkLost, OSError):
+            self.lost = True
+            return False
+
+    def is_idle(self) -> bool:
+        """Whether the queue is empty."""
+        return not self._queue
+
+    def fileno(self) -> int:
+        """The socket."""
+        return self._stream.fileno()
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._queue.clear()
+        self._stream.close()
+
+    def _write(self) -> bool:
+        moved = False
+        queue = self._queue
+        while queue:
+            few = [queue[place] for place in range(min(len(queue), _VECTORS))]
+            taken = self._stream.write(few)
+            if taken is None:
+                break
+            moved = True
+            while queue and taken >= len(queue[0]):
+                taken -= len(queue.popleft())
+            if taken:
+                queue[0] = queue[0][taken:]
+        return moved
+
+    def _read(self) -> bool:
+        moved = False
+        while self._place < len(self._scripts[self._step_parity]):
+            view = self._head[self._n_head :] if self._header is None else self._rest
+            size = self._stream.read_into(view)
+            if size is None:
+                break
+            if size == 0:
+                self.lost = True
+                break
+            moved = True
+            if self._header is None:
+                self._take_head(size)
+            else:
+                self._rest = self._rest[size:]
+                if not self._rest:
+                    self._finish(self._header)
+        return moved
+
+    def _take_head(self, size: int) -> None:
+        if not self._n_head:
+            self._begun = self._clock()
+        self._n_head += size
+        if self._n_head < frame.SIZE:
+            return
+        self._header = header = frame.unpack(self._head, bounds=self._bounds)
+        expected = self._scripts[self._step_parity][self._place]
+        self._check(header, expected)
+        memory = self._mirror if is_private(expected.region) else self._memory
+        self._body = self._rest = memory.raw(expected.region, expected.range)
+        if not self._rest:
+            self._finish(header)
+
+    def _check(self, header: frame.Header, expected: Expected) -> None:
+        stamp = self._stamp
+        if header.epoch < stamp.epoch:
+            raise Fenced(
+                f"member {self.peer} sent a frame of epoch {header.epoch}; this "
+                f"training is in epoch {stamp.epoch}. It must join again.",
+                step=header.step,
+            )
+        got = (header.kind, header.sender, header.sequence, header.tensor)
+        want = (frame.Kind.DATA, self.peer, self._received + 1, expected.region)
+        if got != want or header.length != expected.range.size:
+            raise ProtocolError(
+                f"member {self.peer} sent (kind, sender, sequence, tensor) {got} of "
+                f"{header.length} bytes in step {header.step}, where {want} of "
+                f"{expected.range.size} bytes was due; the two sides do not run the "
+                f"same plan.",
+                step=header.step,
+            )
+
+    def _finish(self, header: frame.Header) -> None:
+        frame.verify(self._head, header, self._body)
+        self._received += 1
+        if header.flags & frame.HALT:
+            self._stamp.halt = min(self._stamp.halt, header.step + 1)
+        now = self._clock()
+        self._arrived.append(Arrival(self._begun, now + header.hold_us * 1000))
+        self._header, self._n_head = None, 0
+        self._place += 1
+        if self._place == len(self._scripts[self._step_parity]):
+            self._place, self._step_parity = 0, 1 - self._step_parity

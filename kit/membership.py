@@ -1,0 +1,194 @@
+"""Which configuration holds for which steps, and how all members agree on the next.
+
+Pure: no clock, no lock, no link; `kit.train.meeting` gives it those. An epoch is a
+numbered, immutable configuration. Whatever changes a running training (another topology,
+another link speed, a pause, the start itself) is agreed at a boundary between two steps:
+
+    members   arrive ------------------> prepare ----------> go on
+                     all are there: what             all could: commit
+                     is wished now?                  one could not: nobody does
+
+Every member counts its boundaries ("rounds"), so a fast member may come to the next one
+before a slow one has read the answer of the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+from kit.errors import InternalError, KitError
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One configuration of a training. Number 0 is the time before the start."""
+
+    number: int
+    topology: str
+    synchronous: bool = True
+    link: str = ""
+    first_step: int = 0
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the epoch as data that JSON can carry."""
+        return asdict(self)
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> Epoch:
+        """Rebuild an epoch from `to_plain`."""
+        return cls(**plain)
+
+
+class Verdict(Enum):
+    """What a member shall do now."""
+
+    WAIT = "wait"  # not all are there, or the training is paused
+    GO = "go"  # carry on as before
+    PREPARE = "prepare"  # get ready for the epoch, then report
+    COMMIT = "commit"  # all are ready: the epoch begins
+    ABANDON = "abandon"  # one could not: carry on as before
+    FINISH = "finish"  # the training is over
+
+
+@dataclass
+class Round:
+    """One boundary: who has arrived, what was proposed, who is ready for it."""
+
+    arrived: dict[int, int] = field(default_factory=dict)  # member -> step
+    prepared: dict[int, str | None] = field(default_factory=dict)  # -> why not
+    proposal: Epoch | None = None
+    verdict: Verdict = Verdict.WAIT
+    outcome: Verdict = Verdict.WAIT
+    reason: str = ""
+
+
+class Agreement:
+    """The coordinator's account of one training's epochs.
+
+    >>> agreement = Agreement([0, 1], Epoch(0, "ring"), steps=10)
+    >>> agreement.arrive(0, 0, step=0); agreement.arrive(1, 0, step=0)
+    >>> agreement.verdict(0), agreement.rounds[0].proposal.number
+    (<Verdict.PREPARE: 'prepare'>, 1)
+    """
+
+    def __init__(self, members: Sequence[int], start: Epoch, steps: int) -> None:
+        """`start` is epoch 0: what shall hold from the first step on."""
+        self.members = frozenset(members)
+        self.epoch = start
+        self.steps = steps
+        self.rounds: dict[int, Round] = {}
+        self.error: KitError | None = None
+        self.abandoned = ""  # why the last proposal was not taken
+        self._wished = start
+        self._paused = self._stopped = False
+        self._budget = 0  # steps that a paused training may still do
+        self._allowed_to = 0
+
+    def wish(self, *, topology: str | None = None, link: str | None = None) -> None:
+        """Ask for another configuration from the next boundary on."""
+        if topology is not None:
+            self._wished = replace(self._wished, topology=topology)
+        if link is not None:
+            self._wished = replace(self._wished, link=link)
+
+    def pause(self, steps: int = 0) -> None:
+        """Stop at the next boundary; with `steps`, do so many more first."""
+        self._paused, self._budget = True, steps
+
+    def resume(self) -> None:
+        """Carry on after a pause."""
+        self._paused, self._budget = False, 0
+
+    def stop(self) -> None:
+        """End the training at the next boundary."""
+        self._stopped = True
+
+    def fail(self, error: KitError) -> None:
+        """End the training with an error; the first one counts."""
+        self.error = self.error or error
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether a pause is wished."""
+        return self._paused
+
+    @property
+    def pending(self) -> Epoch | None:
+        """The configuration that is wished and does not hold yet."""
+        same = replace(self._wished, number=0, first_step=0) == replace(
+            self.epoch, number=0, first_step=0
+        )
+        return None if same and self.epoch.number else self._wished
+
+    def wants_halt(self, step: int) -> bool:
+        """Whether all members must meet before the step after `step` begins."""
+        if self._paused and step + 1 < self._allowed_to:
+            return False
+        return self._paused or self._stopped or self.pending is not None
+
+    def arrive(self, member: int, number: int, step: int) -> None:
+        """Note that a member stands at its boundary `number`, before `step`."""
+        self._check(member)
+        self.rounds.setdefault(number, Round()).arrived[member] = step
+        self.rounds.pop(number - 3, None)
+
+    def missing(self, number: int) -> frozenset[int]:
+        """Return the members that have not arrived (or are not ready) yet."""
+        meeting = self.rounds.get(number, Round())
+        if meeting.verdict is Verdict.PREPARE:
+            return self.members - meeting.prepared.keys()
+        return self.members - meeting.arrived.keys()
+
+    def verdict(self, number: int) -> Verdict:
+        """Return what to do at a boundary; raises the error of a failed training."""
+        if self.error is not None:
+            raise self.error
+        meeting = self.rounds.setdefault(number, Round())
+        if meeting.verdict is Verdict.WAIT and not self.missing(number):
+            self._decide(meeting)
+        return meeting.verdict
+
+    def _decide(self, meeting: Round) -> None:
+        step = max(meeting.arrived.values())
+        wished = self.pending
+        if self._stopped or step >= self.steps:
+            meeting.verdict = Verdict.FINISH
+        elif wished is not None:
+            number = self.epoch.number + 1
+            meeting.proposal = replace(wished, number=number, first_step=step)
+            meeting.verdict = Verdict.PREPARE
+        elif not self._paused or self._budget:
+            self._allowed_to, self._budget = step + self._budget, 0
+            meeting.verdict = Verdict.GO
+
+    def prepared(self, member: int, number: int, refusal: str | None = None) -> None:
+        """Note that a member is ready for the proposal, or why it cannot."""
+        self._check(member)
+        meeting = self.rounds[number]
+        meeting.prepared[member] = refusal
+        if meeting.outcome is Verdict.WAIT and not self.missing(number):
+            self._conclude(meeting)
+
+    def outcome(self, number: int) -> Verdict:
+        """Return whether the proposal holds; raises as `verdict` does."""
+        if self.error is not None:
+            raise self.error
+        return self.rounds[number].outcome
+
+    def _conclude(self, meeting: Round) -> None:
+        if meeting.proposal is None:
+            raise InternalError("members prepared where nothing was proposed.")
+        refusals = sorted(set(filter(None, meeting.prepared.values())))
+        if refusals:
+            meeting.outcome, meeting.reason = Verdict.ABANDON, "; ".join(refusals)
+            self._wished, self.abandoned = self.epoch, meeting.reason
+        else:
+            meeting.outcome, self.epoch = Verdict.COMMIT, meeting.proposal
+            self.abandoned = ""
+
+    def _check(self, member: int) -> None:
+        if member not in self.members:
+            raise InternalError(f"{member} is no member; there are {self.members}.")

@@ -1,0 +1,71 @@
+"""Named places where a task can be made to die or to freeze, for tests of faults.
+
+A crash plan is text: `worker:1@5:exchange.reduced:SIGKILL` sends this process the signal
+when the task worker:1 reaches the point `exchange.reduced` of step 5. It is part of the
+product, behind the setting `crash`, because it cannot be added from outside. Without a
+plan a point costs one comparison.
+
+Points of a training, in the order in which a step reaches them:
+
+    step.begun  compute.done  exchange.reduced  exchange.done  step.done
+    epoch.prepared  epoch.committed  run.connected
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+
+from kit.errors import InvalidArgumentError
+from kit.task import Task
+
+POINTS = (
+    "run.connected",
+    "epoch.prepared",
+    "epoch.committed",
+    "step.begun",
+    "compute.done",
+    "exchange.reduced",
+    "exchange.done",
+    "step.done",
+)
+_SIGNALS = ("SIGKILL", "SIGSTOP", "SIGTERM")
+
+
+@dataclass(frozen=True)
+class Crash:
+    """Which task gets which signal, at which point of which step."""
+
+    task: Task
+    step: int
+    point: str
+    signal: str
+
+    @classmethod
+    def parse(cls, text: str) -> Crash | None:
+        """Read a crash plan; None for an empty one. Raises `InvalidArgumentError`.
+
+        >>> Crash.parse("worker:1@5:step.done:SIGKILL").step
+        5
+        """
+        if not text:
+            return None
+        try:
+            task, rest = text.split("@")
+            step, point, name = rest.split(":")
+            plan = cls(Task.parse(task), int(step), point, name)
+        except ValueError:
+            plan = None
+        if plan is None or plan.point not in POINTS or plan.signal not in _SIGNALS:
+            raise InvalidArgumentError(
+                f"{text!r} is no crash plan; write 'worker:1@5:POINT:SIGNAL' with a "
+                f"POINT of {', '.join(POINTS)} and a SIGNAL of {', '.join(_SIGNALS)}."
+            )
+        return plan
+
+
+def reach(plan: Crash | None, point: str, task: Task, step: int) -> None:
+    """Send this process the plan's signal, if the plan is for this point."""
+    if plan is not None and (plan.point, plan.task, plan.step) == (point, task, step):
+        os.kill(os.getpid(), getattr(signal, plan.signal))

@@ -1,0 +1,129 @@
+"""A group of members in one process: threads over shared memory or over streams.
+
+What a training does between processes, without processes: the ports, the programs and
+the waits are the real ones. For tests, and for stepping through an exchange.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import combinations
+
+from kit.errors import KitError
+from kit.exchange.connect import Joining, Quarters
+from kit.exchange.endpoint import Endpoint
+from kit.exchange.layout import Layout
+from kit.exchange.memory import Memory
+from kit.exchange.port import Stamp
+from kit.exchange.shared_port import SharedPort
+from kit.testing.streams import memory_pair
+from kit.traffic import Meter
+from kit.wire.stream import Stream
+
+
+@dataclass
+class LocalMember:
+    """One member: its memory, its links and its account."""
+
+    number: int
+    memory: Memory
+    endpoint: Endpoint
+    meter: Meter
+
+
+@contextmanager
+def local_group(
+    layout: Layout,
+    n_members: int,
+    *,
+    in_place: bool = True,
+    deadline_s: float = 10.0,
+    pair: Callable[[], tuple[Stream, Stream]] = memory_pair,
+) -> Iterator[list[LocalMember]]:
+    """Give members that are linked to each other, and close them at the end.
+
+    `in_place`: they read each other's arenas; otherwise every range travels as a frame
+    over a stream that `pair` makes.
+    """
+    names = [f"/job:member/task:{number}" for number in range(n_members)]
+    quarters = [Quarters(f"member-{n}", layout, n_members) for n in range(n_members)]
+    members = [
+        LocalMember(
+            number,
+            own.memory,
+            Endpoint(
+                names, number, Stamp(), deadline_s=deadline_s, asleep=own.control.asleep
+            ),
+            Meter(number),
+        )
+        for number, own in enumerate(quarters)
+    ]
+    try:
+        for one, other in combinations(range(n_members), 2):
+            _link(members, quarters, (one, other), pair(), in_place)
+        yield members
+    finally:
+        for member in members:
+            member.endpoint.close()
+        for own in quarters:
+            own.arena.close()
+
+
+def _link(
+    members: Sequence[LocalMember],
+    quarters: Sequence[Quarters],
+    numbers: tuple[int, int],
+    streams: tuple[Stream, Stream],
+    in_place: bool,
+) -> None:
+    for me, peer, stream in zip(numbers, reversed(numbers), streams, strict=True):
+        endpoint = members[me].endpoint
+        if not in_place:
+            Joining(endpoint, quarters[me], cluster=7).join({peer: stream}, 0.0)
+            continue
+        endpoint.add(
+            SharedPort(
+                me=me,
+                peer=peer,
+                ours=quarters[me].control,
+                theirs=quarters[peer].control,
+                memory=quarters[peer].memory,
+                doorbell=os.dup(members[peer].endpoint.doorbell),
+                stream=stream,
+                stamp=endpoint.stamp,
+                clock=endpoint.clock,
+            )
+        )
+
+
+def run_together(
+    members: Sequence[LocalMember], work: Callable[[LocalMember], None]
+) -> None:
+    """Run `work` for every member, each in its own thread; raise the first error.
+
+    An error of one ends the waits of all others.
+    """
+    errors: list[BaseException] = []
+
+    def run(member: LocalMember) -> None:
+        try:
+            work(member)
+        except BaseException as error:
+            errors.append(error)
+            for other in members:
+                other.endpoint.abort(KitError(f"member {member.number}: {error}"))
+
+    threads = [
+        threading.Thread(target=run, args=(member,), name=f"member-{member.number}")
+        for member in members
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]

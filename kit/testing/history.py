@@ -1,0 +1,94 @@
+"""The history of a training: one line an event, for a checker to read afterwards.
+
+Each task appends to a file of its own, `worker-1.jsonl`, in the folder that the setting
+`history` names; without one nothing is written. A line is a JSON object with the task,
+the event and its values. `check` tests what must hold over all tasks:
+
+    I1  one digest of the parameters for each committed step, on all members
+    I2  committed steps follow each other without gap or repeat
+    I5  one topology for each epoch
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import IO, Any
+
+from kit.task import Task
+
+
+class History:
+    """Where one task writes its events; closed by `close`."""
+
+    def __init__(self, folder: str, task: Task) -> None:
+        """Open the task's file in `folder`; an empty name writes nothing."""
+        self._file: IO[str] | None = None
+        self._task = task.short
+        if folder:
+            path = Path(folder)
+            path.mkdir(parents=True, exist_ok=True)
+            name = f"{task.job}-{task.index}.jsonl"
+            self._file = (path / name).open("a", encoding="utf-8", buffering=1)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is written; a digest is worth computing only then."""
+        return self._file is not None
+
+    def note(self, event: str, **values: Any) -> None:
+        """Append one event."""
+        if self._file is not None:
+            line = {"task": self._task, "event": event, **values}
+            self._file.write(json.dumps(line) + "\n")
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def read(folder: Path) -> list[dict[str, Any]]:
+    """Return the events of all tasks, each task's in its order."""
+    return [
+        json.loads(line)
+        for path in sorted(folder.glob("*.jsonl"))
+        for line in path.read_text("utf-8").splitlines()
+    ]
+
+
+def check(events: list[dict[str, Any]]) -> list[str]:
+    """Return what is violated, in sentences; empty when all holds.
+
+    >>> a = {"event": "step", "task": "worker:0", "step": 0, "digest": "1f"}
+    >>> check([a, {**a, "task": "worker:1", "digest": "2e"}])
+    ['I1: step 0 has the digests 1f, 2e']
+    """
+    digests: dict[int, set[str]] = defaultdict(set)
+    steps: dict[str, list[int]] = defaultdict(list)
+    topologies: dict[int, set[str]] = defaultdict(set)
+    for event in events:
+        if event["event"] == "step":
+            steps[event["task"]].append(event["step"])
+            if event.get("digest"):
+                digests[event["step"]].add(event["digest"])
+        elif event["event"] == "epoch":
+            topologies[event["epoch"]].add(event["topology"])
+    wrong = [
+        f"I1: step {step} has the digests {', '.join(sorted(found))}"
+        for step, found in sorted(digests.items())
+        if len(found) > 1
+    ]
+    wrong += [
+        f"I2: {task} committed the steps {done}"
+        for task, done in sorted(steps.items())
+        if task.startswith("worker") and done != list(range(len(done)))
+    ]
+    wrong += [
+        f"I5: epoch {epoch} has the topologies {', '.join(sorted(found))}"
+        for epoch, found in sorted(topologies.items())
+        if len(found) > 1
+    ]
+    return wrong

@@ -1,0 +1,202 @@
+"""What a task did and what it received, counted where it happens.
+
+A `Meter` belongs to one task of one training. It keeps
+
+* transfers: each payload once, at the task that received it: source, destination,
+  kind, epoch, step, bytes, when it was handed over and when it had arrived;
+* spans: what the task was doing (compute, send, receive, wait, apply);
+* steps: loss, examples and times of each step;
+* totals: bytes and messages per source, kind and epoch, exact for the whole training.
+
+The first three are bounded: the oldest rows are dropped first and their number is kept.
+Totals are never dropped, so they are what is compared with the formulas.
+
+All times are nanoseconds of the machine's monotonic clock. Tasks are numbers: positions
+in the member list of the training. Nothing here reads a clock or does I/O.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from enum import IntEnum
+from itertools import islice
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Rows = npt.NDArray[Any]
+
+
+class Kind(IntEnum):
+    """Why a payload moves."""
+
+    PUSH = 1  # gradient, worker to parameter server
+    PULL = 2  # parameters, parameter server to worker
+    REDUCE = 3  # partial sum, round the ring or to its owner
+    GATHER = 4  # finished parameters, from their owner to the others
+    BROADCAST = 5  # initial parameters, from the coordinator to all
+    MOVE = 6  # optimizer slots and parameters that change their owner at a switch
+
+
+class Phase(IntEnum):
+    """What a task is doing."""
+
+    COMPUTE = 1
+    SEND = 2
+    RECEIVE = 3
+    WAIT = 4
+    APPLY = 5
+
+
+class Transfer(NamedTuple):
+    """One payload that arrived."""
+
+    source: int
+    destination: int
+    kind: int
+    epoch: int
+    step: int
+    bytes: int
+    start: int
+    end: int
+
+
+class Span(NamedTuple):
+    """One stretch of time that a task spent in a phase."""
+
+    task: int
+    phase: int
+    step: int
+    start: int
+    end: int
+
+
+class StepRow(NamedTuple):
+    """One task's share of one step; `staleness` is 0 in synchronous training."""
+
+    task: int
+    step: int
+    epoch: int
+    loss: float
+    examples: int
+    start: int
+    end: int
+    compute: int
+    wait: int
+    staleness: int
+
+
+TRANSFER = np.dtype(
+    [("source", "u2"), ("destination", "u2"), ("kind", "u1"), ("epoch", "u4")]
+    + [(name, "i8") for name in ("step", "bytes", "start", "end")]
+)
+SPAN = np.dtype(
+    [("task", "u2"), ("phase", "u1")] + [(n, "i8") for n in ("step", "start", "end")]
+)
+STEP = np.dtype(
+    [("task", "u2"), ("step", "i8"), ("epoch", "u4"), ("loss", "f8")]
+    + [(n, "i8") for n in ("examples", "start", "end", "compute", "wait", "staleness")]
+)
+TOTAL = np.dtype(
+    [("source", "u2"), ("destination", "u2"), ("kind", "u1"), ("epoch", "u4")]
+    + [("bytes", "i8"), ("messages", "i8")]
+)
+
+
+def rows(dtype: np.dtype[Any], tuples: Iterable[tuple[Any, ...]] = ()) -> Rows:
+    """Return tuples as one structured array of `dtype`.
+
+    >>> rows(SPAN, [Span(0, 1, 7, 10, 20)])["end"].tolist()
+    [20]
+    """
+    return np.array([tuple(row) for row in tuples], dtype=dtype)
+
+
+class Log:
+    """A bounded list of rows with a cursor, so that a reader can ask for the news.
+
+    >>> log = Log(SPAN, limit=2)
+    >>> for step in range(3):
+    ...     log.add((0, 1, step, 0, 1))
+    >>> news, cursor = log.since(0)
+    >>> news["step"].tolist(), cursor
+    ([1, 2], 3)
+    """
+
+    def __init__(self, dtype: np.dtype[Any], limit: int) -> None:
+        self.dtype = dtype
+        self._kept: deque[tuple[Any, ...]] = deque(maxlen=limit)
+        self._added = 0
+        self._lock = Lock()  # computing and exchanging may be two threads
+
+    def add(self, row: tuple[Any, ...]) -> None:
+        """Append one row; drops the oldest one when the log is full."""
+        with self._lock:
+            self._kept.append(row)
+            self._added += 1
+
+    @property
+    def added(self) -> int:
+        """How many rows were ever added."""
+        return self._added
+
+    def since(self, cursor: int, most: int | None = None) -> tuple[Rows, int]:
+        """Return kept rows from number `cursor` on, and the cursor after them."""
+        with self._lock:
+            first = self._added - len(self._kept)
+            begin = max(0, cursor - first)
+            end = len(self._kept) if most is None else begin + most
+            news = list(islice(self._kept, begin, end))
+        return rows(self.dtype, news), first + begin + len(news)
+
+
+class Meter:
+    """The account of one task in one training. One thread writes, any may read."""
+
+    def __init__(self, task: int, *, limit: int = 200_000, trace: bool = True) -> None:
+        self.task = task
+        self.trace = trace
+        self.transfers = Log(TRANSFER, limit)
+        self.spans = Log(SPAN, limit)
+        self.steps = Log(STEP, limit)
+        self._totals: dict[tuple[int, int, int], list[int]] = {}
+
+    def received(
+        self,
+        source: int,
+        kind: int,
+        epoch: int,
+        step: int,
+        n_bytes: int,
+        start: int,
+        end: int,
+    ) -> None:
+        """Count one payload that arrived here from task number `source`."""
+        total = self._totals.get((source, kind, epoch))
+        if total is None:
+            total = self._totals[source, kind, epoch] = [0, 0]
+        total[0] += n_bytes
+        total[1] += 1
+        if self.trace:
+            row = (source, self.task, kind, epoch, step, n_bytes, start, end)
+            self.transfers.add(row)
+
+    def span(self, phase: int, step: int, start: int, end: int) -> None:
+        """Note that the task spent the time from `start` to `end` in `phase`."""
+        if self.trace:
+            self.spans.add((self.task, phase, step, start, end))
+
+    def totals(self) -> Rows:
+        """Return the exact totals of everything received so far."""
+        return rows(
+            TOTAL,
+            [
+                (source, self.task, kind, epoch, n_bytes, messages)
+                for (source, kind, epoch), (n_bytes, messages) in sorted(
+                    self._totals.copy().items()
+                )
+            ],
+        )

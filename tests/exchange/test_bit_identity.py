@@ -1,0 +1,238 @@
+"""The heart of the suite: whatever the topology and the switches, the same bits."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kit.exchange import moves
+from kit.exchange.layout import Layout, Spec, lay_out
+from kit.exchange.placement import place
+from kit.exchange.plan import NOW, Group, Owned, Plan
+from kit.exchange.program import Program
+from kit.exchange.topology import by_name, per_member
+from kit.testing.group import LocalMember, local_group, run_together
+from kit.traffic import Kind
+from tests.exchange import replay
+from tests.exchange.models import models
+
+Array = npt.NDArray[Any]
+RATE = 0.5
+
+
+def gradient(specs: Sequence[Spec], worker: int, step: int) -> dict[str, Array]:
+    """Return values of very different sizes, so that another order gives other bits."""
+    dice = np.random.default_rng([worker, step])
+    return {
+        spec.name: np.asarray(
+            dice.standard_normal(spec.shape) * 10.0 ** dice.integers(-6, 6, spec.shape)
+        ).astype(spec.dtype)
+        for spec in specs
+    }
+
+
+def momentum(
+    now: Array, total: Array, slots: Sequence[Array], out: Array, step: int, n: int
+) -> None:
+    mean = total * total.dtype.type(1 / n) if n > 1 else total
+    slots[0][...] = slots[0] * slots[0].dtype.type(0.9) + mean
+    np.subtract(now, slots[0] * now.dtype.type(RATE), out=out)
+
+
+def oracle(specs: Sequence[Spec], n: int, steps: int, bucket: int) -> dict[str, Array]:
+    def update(now: Array, mean: Array, state: dict[str, Array], _: int) -> Array:
+        kind = now.dtype.type
+        state["m"] = state.get("m", np.zeros_like(now)) * kind(0.9) + mean
+        return np.asarray(now - state["m"] * kind(RATE))
+
+    return replay.train(
+        gradient(specs, 99, 0),
+        steps,
+        lambda _, step: [gradient(specs, worker, step) for worker in range(n)],
+        update,
+        bucket,
+    )
+
+
+def work(
+    member: LocalMember,
+    specs: Sequence[Spec],
+    layout: Layout,
+    group: Group,
+    schedule: Sequence[str],
+    boundary: threading.Barrier,
+) -> None:
+    """What a member does in a training, with a barrier for a coordinator."""
+    stamp, memory = member.endpoint.stamp, member.memory
+    root = group.workers[0]
+    if member.number == root:
+        for name, value in gradient(specs, 99, 0).items():
+            memory.leaves(NOW)[name][...] = value
+    owners: tuple[Owned, ...] = ()
+    programs: dict[str, Program] = {}
+    for step, name in enumerate(schedule):
+        stamp.step = step
+        topology = by_name(name)
+        if step == 0 or name != schedule[step - 1]:
+            after = topology.owners(layout, group)
+            handed = (
+                moves.handover(owners, after, 1, group)
+                if step
+                else moves.broadcast(layout, group, root)
+            )
+            owners = after
+            stamp.epoch += 1
+            boundary.wait(10)
+            once = Plan((), moves.ops(handed, member.number))
+            Program(once, member.endpoint, memory, member.meter, once=True).step()
+            plan = topology.plan(layout, group, member.number)
+            programs.clear()
+            boundary.wait(10)
+            if plan:
+                n = len(group.workers)
+                programs[name] = Program(
+                    plan,
+                    member.endpoint,
+                    memory,
+                    member.meter,
+                    update=lambda *a, n=n: momentum(*a, n),
+                    n_slots=1,
+                )
+        if member.number in group.workers:
+            worker = group.workers.index(member.number)
+            for leaf, value in gradient(specs, worker, step).items():
+                memory.gradients()[leaf][...] = value
+        if name in programs:
+            programs[name].step()
+
+
+def run(
+    specs: Sequence[Spec],
+    n: int,
+    n_ps: int,
+    schedule: Sequence[str],
+    *,
+    bucket: int = 64,
+    in_place: bool = True,
+    strategy: str = "round_robin",
+) -> list[dict[str, Array]]:
+    """Return each worker's final parameters."""
+    layout = lay_out(specs, n, bucket)
+    ps, workers = tuple(range(n_ps)), tuple(range(n_ps, n_ps + n))
+    group = Group(ps, workers, place(layout, n_ps, strategy))
+    with local_group(layout, n + n_ps, in_place=in_place) as members:
+        boundary = threading.Barrier(n + n_ps)
+        run_together(
+            members, lambda m: work(m, specs, layout, group, schedule, boundary)
+        )
+        check_account(members, layout, group, schedule)
+        last = len(schedule) & 1
+        return [
+            {k: v.copy() for k, v in members[w].memory.leaves(NOW + last).items()}
+            for w in workers
+        ]
+
+
+def check_account(
+    members: Sequence[LocalMember],
+    layout: Layout,
+    group: Group,
+    schedule: Sequence[str],
+) -> None:
+    """Compare every member's received bytes with the closed formulas, exactly."""
+    steps_of = {name: list(schedule).count(name) for name in set(schedule)}
+    for member in members:
+        once = {Kind.BROADCAST, Kind.MOVE}
+        measured = sum(
+            int(total["bytes"])
+            for total in member.meter.totals()
+            if int(total["kind"]) not in once
+        )
+        formula = sum(
+            steps * per_member(by_name(name).traffic(layout, group), member.number)[1]
+            for name, steps in steps_of.items()
+        )
+        assert measured == formula
+
+
+def assert_same_bits(got: dict[str, Array], want: dict[str, Array]) -> None:
+    assert got.keys() == want.keys()
+    for name in want:
+        assert got[name].tobytes() == want[name].tobytes(), name
+
+
+SCHEDULES = st.lists(
+    st.sampled_from(["ring", "ps", "ring-whole"]), min_size=1, max_size=6
+)
+
+
+@settings(max_examples=40)
+@given(
+    specs=models(),
+    n=st.integers(1, 8),
+    n_ps=st.integers(1, 3),
+    schedule=SCHEDULES,
+    bucket=st.sampled_from([0, 16, 64, 1000]),
+    strategy=st.sampled_from(["round_robin", "greedy"]),
+)
+def test_any_switching_gives_the_bits_of_the_numpy_replay(
+    specs: list[Spec],
+    n: int,
+    n_ps: int,
+    schedule: list[str],
+    bucket: int,
+    strategy: str,
+) -> None:
+    want = oracle(specs, n, len(schedule), bucket)
+
+    for got in run(specs, n, n_ps, schedule, bucket=bucket, strategy=strategy):
+        assert_same_bits(got, want)
+
+
+@settings(max_examples=15)
+@given(specs=models(), n=st.integers(1, 5), n_ps=st.integers(1, 2), schedule=SCHEDULES)
+def test_frames_over_a_stream_give_the_same_bits(
+    specs: list[Spec], n: int, n_ps: int, schedule: list[str]
+) -> None:
+    want = oracle(specs, n, len(schedule), 64)
+
+    for got in run(specs, n, n_ps, schedule, in_place=False):
+        assert_same_bits(got, want)
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_a_larger_model_crosses_several_buckets(in_place: bool) -> None:
+    specs = [Spec("w", (700, 300), "float32"), Spec("b", (300,), "float32")]
+    schedule = ["ps", "ring", "ring", "ps"]
+    want = oracle(specs, 3, 4, 100_000)
+
+    for got in run(specs, 3, 2, schedule, bucket=100_000, in_place=in_place):
+        assert_same_bits(got, want)
+
+
+def test_the_order_of_addition_matters_for_these_gradients() -> None:
+    """Without this the tests above could not fail."""
+    specs = [Spec("w", (50,), "float32")]
+    gradients = [gradient(specs, worker, 0) for worker in range(4)]
+
+    promised = replay.total(gradients)["w"]
+    backwards = gradients[3]["w"].copy()
+    for worker in (2, 1, 0):
+        backwards += gradients[worker]["w"]
+
+    assert promised.tobytes() != backwards.tobytes()
+
+
+def test_two_runs_give_the_same_bits() -> None:
+    specs = [Spec("w", (40,), "float32")]
+
+    first, second = (run(specs, 3, 1, ["ps", "ring"])[0] for _ in range(2))
+
+    assert_same_bits(first, second)

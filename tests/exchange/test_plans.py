@@ -1,0 +1,186 @@
+"""All plans of a step fit together, whatever the model and the group."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import kit.exchange  # noqa: F401  # fills the table of topologies
+from kit.errors import InvalidArgumentError
+from kit.exchange import moves
+from kit.exchange.layout import Layout, Spec, lay_out
+from kit.exchange.placement import place
+from kit.exchange.plan import Group, Op, Receive, Send
+from kit.exchange.topology import Topology, Traffic, by_name, names, per_member
+from tests.exchange.models import models
+
+TOPOLOGIES = st.sampled_from(["ring", "ps", "ring-whole"])
+GROUPS = st.tuples(st.integers(1, 8), st.integers(1, 3))
+
+
+def make(
+    specs: list[Spec], n: int, n_ps: int, bucket: int = 64
+) -> tuple[Layout, Group]:
+    layout = lay_out(specs, n, bucket)
+    workers, ps = tuple(range(n_ps, n_ps + n)), tuple(range(n_ps))
+    return layout, Group(ps, workers, place(layout, n_ps))
+
+
+def ops_of(topology: Topology, layout: Layout, group: Group) -> dict[int, list[Op]]:
+    plans = {m: topology.plan(layout, group, m) for m in group.members}
+    return {member: list(plan.ops) for member, plan in plans.items() if plan}
+
+
+def walked(ops: dict[int, list[Op]]) -> Traffic:
+    total: Counter[tuple[int, int, object]] = Counter()
+    for member, own in ops.items():
+        for op in own:
+            if isinstance(op, Receive) and op.range.size:
+                total[op.source, member, op.kind] += op.range.size
+    return dict(total)  # type: ignore[arg-type]
+
+
+@given(models(), GROUPS, TOPOLOGIES)
+def test_each_message_sent_is_the_one_expected_and_nobody_waits_for_ever(
+    specs: list[Spec], sizes: tuple[int, int], name: str
+) -> None:
+    layout, group = make(specs, *sizes)
+    ops = {m: deque(own) for m, own in ops_of(by_name(name), layout, group).items()}
+    sent: dict[tuple[int, int], deque[tuple[object, ...]]] = defaultdict(deque)
+
+    moving = True
+    while moving:
+        moving = False
+        for member, own in ops.items():
+            while own:
+                op = own[0]
+                if isinstance(op, Send):
+                    message = (op.region, op.range, op.kind)
+                    sent[member, op.to].append(message)
+                elif isinstance(op, Receive):
+                    if not sent[op.source, member]:
+                        break
+                    message = (op.region, op.range, op.kind)
+                    assert sent[op.source, member].popleft() == message
+                own.popleft()
+                moving = True
+
+    assert not any(ops.values()), "a deadlock"
+    assert not any(sent.values()), "a message that nobody takes"
+
+
+@given(models(), GROUPS, TOPOLOGIES)
+def test_the_formula_counts_the_bytes_that_the_plans_move(
+    specs: list[Spec], sizes: tuple[int, int], name: str
+) -> None:
+    layout, group = make(specs, *sizes)
+    topology = by_name(name)
+
+    formula = {k: n for k, n in topology.traffic(layout, group).items() if n}
+
+    assert formula == walked(ops_of(topology, layout, group))
+
+
+@given(models(), GROUPS, TOPOLOGIES)
+def test_every_parameter_has_an_owner(
+    specs: list[Spec], sizes: tuple[int, int], name: str
+) -> None:
+    layout, group = make(specs, *sizes)
+
+    owned = by_name(name).owners(layout, group)
+
+    assert sum(one.range.size for one in owned) == layout.payload_bytes
+
+
+@given(models(), st.integers(1, 8))
+def test_in_a_ring_a_worker_talks_to_its_neighbours_alone(
+    specs: list[Spec], n: int
+) -> None:
+    layout, group = make(specs, n, 1)
+
+    for member, own in ops_of(by_name("ring"), layout, group).items():
+        rank = group.workers.index(member)
+        assert {op.to for op in own if isinstance(op, Send)} <= {
+            group.workers[(rank + 1) % n]
+        }
+        assert {op.source for op in own if isinstance(op, Receive)} <= {
+            group.workers[(rank - 1) % n]
+        }
+
+
+@pytest.mark.parametrize("n", range(1, 9))
+def test_a_ring_moves_two_n_minus_one_over_n_of_the_bytes(n: int) -> None:
+    layout, group = make([Spec("w", (840,), "float32")], n, 1, bucket=0)
+    size = 840 * 4
+
+    ops = ops_of(by_name("ring"), layout, group)
+    traffic = by_name("ring").traffic(layout, group)
+
+    for worker in group.workers:
+        assert per_member(traffic, worker) == (2 * (n - 1) * size // n,) * 2
+        assert sum(isinstance(op, Send) for op in ops[worker]) == 2 * (n - 1)
+
+
+@pytest.mark.parametrize("n", range(1, 9))
+def test_the_whole_ring_moves_n_minus_one_gradients_in_as_many_messages(n: int) -> None:
+    layout, group = make([Spec("w", (10,), "float32")], n, 1, bucket=0)
+
+    ops = ops_of(by_name("ring-whole"), layout, group)
+    traffic = by_name("ring-whole").traffic(layout, group)
+
+    for worker in group.workers:
+        sends = [op for op in ops[worker] if isinstance(op, Send) and op.range.size]
+        assert len(sends) == n - 1
+        assert per_member(traffic, worker) == ((n - 1) * 40,) * 2
+
+
+@pytest.mark.parametrize("n_ps", [1, 2, 3])
+@pytest.mark.parametrize("n", [1, 3, 8])
+def test_a_parameter_server_takes_a_gradient_from_each_worker(
+    n: int, n_ps: int
+) -> None:
+    specs = [Spec(f"w{i}", (60,), "float32") for i in range(6)]
+    layout, group = make(specs, n, n_ps, bucket=0)
+    size = 6 * 60 * 4
+
+    traffic = by_name("ps").traffic(layout, group)
+
+    for worker in group.workers:
+        assert per_member(traffic, worker) == (size, size)
+    for server in group.ps:
+        assert per_member(traffic, server) == (n * size // n_ps,) * 2
+
+
+@given(models(), GROUPS, TOPOLOGIES, TOPOLOGIES, st.integers(0, 3))
+def test_a_switch_gives_each_new_owner_its_slots_once(
+    specs: list[Spec], sizes: tuple[int, int], old: str, new: str, n_slots: int
+) -> None:
+    layout, group = make(specs, *sizes)
+    before, after = (by_name(n).owners(layout, group) for n in (old, new))
+
+    handed = moves.handover(before, after, n_slots, group)
+
+    had: set[tuple[int, int]] = {
+        (m, at) for one in before for m in one.members for at in range(*one.range)
+    }
+    needs = {
+        (m, at) for one in after for m in one.members for at in range(*one.range)
+    } - had
+    for slot in range(n_slots):
+        got = [
+            (move.target, at)
+            for move in handed
+            if move.region == 3 + slot
+            for at in range(*move.range)
+        ]
+        assert Counter(got) == Counter(needs)
+    assert all((m.source, at) in had for m in handed for at in range(*m.range))
+
+
+def test_an_unknown_topology_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"ps, ring.*Did you mean 'ring'"):
+        by_name("rnig")
+    assert {"ps", "ring", "ring-whole"} <= set(names())
