@@ -63,6 +63,7 @@ class Round:
     verdict: Verdict = Verdict.WAIT
     outcome: Verdict = Verdict.WAIT
     reason: str = ""
+    step: int = 0  # the step that all stand before
 
 
 class Agreement:
@@ -152,7 +153,7 @@ class Agreement:
         return meeting.verdict
 
     def _decide(self, meeting: Round) -> None:
-        step = max(meeting.arrived.values())
+        meeting.step = step = max(meeting.arrived.values())
         wished = self.pending
         if self._stopped or step >= self.steps:
             meeting.verdict = Verdict.FINISH

@@ -6,7 +6,7 @@ Pure: no I/O.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from kit.errors import InvalidArgumentError
 
@@ -14,7 +14,8 @@ _LONG = re.compile(r"/?job:(?P<job>[A-Za-z][\w.-]*)/task:(?P<index>\d+)/?")
 _SHORT = re.compile(r"(?P<job>[A-Za-z][\w.-]*):(?P<index>\d+)")
 
 
-class Task(NamedTuple):
+@dataclass(frozen=True, order=True, slots=True)
+class Task:
     """One process of the cluster, named by its job and its index in the job.
 
     >>> str(Task("worker", 1)), Task("worker", 1).short

@@ -175,6 +175,24 @@ class Trace:
         per = spread(start, end, amount, group=group, n_groups=n_groups, bins=bins)
         return LinkBytes(links, bins, per)
 
+    def bytes_between(self, edges: Ints) -> tuple[tuple[tuple[int, int], ...], Floats]:
+        """Return the links, and the bytes that arrived on each from edge to edge.
+
+        `edges` are ascending times in nanoseconds; a transfer counts as a whole at its
+        end. The shape of the bytes is (links, len(edges) - 1).
+        """
+        table, n_bins = self.transfers, max(0, len(edges) - 1)
+        if not len(table):
+            return (), np.zeros((0, n_bins))
+        links, group = _links(table)
+        place = np.searchsorted(edges, table["end"], side="right") - 1
+        inside = (place >= 0) & (place < n_bins)
+        flat = (group * n_bins + place)[inside]
+        amount: Floats = np.bincount(
+            flat, table["bytes"][inside].astype(np.float64), len(links) * n_bins
+        ).astype(np.float64)
+        return links, amount.reshape(len(links), n_bins)
+
     def sent(
         self,
         task: str | int,

@@ -7,10 +7,8 @@ socket and map them; elsewhere the socket itself carries the ranges.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, cast
 
 from kit.exchange.endpoint import Endpoint
 from kit.exchange.layout import Layout
@@ -18,18 +16,12 @@ from kit.exchange.memory import Memory, memory_bytes
 from kit.exchange.shared_port import Control, SharedPort
 from kit.exchange.stream_port import StreamPort
 from kit.wire.arena import Arena
+from kit.wire.descriptors import recv_fds, send_fds
 from kit.wire.frame import Bounds
-from kit.wire.stream import Clock, Stream
+from kit.wire.stream import Stream
 
 _PAGE = 4096
 _MAX_HOLD_US = 2**32 - 1
-
-
-class _PassesDescriptors(Stream, Protocol):
-    """A unix stream."""
-
-    def send_fds(self, fds: list[int], deadline: float, clock: Clock) -> None: ...
-    def recv_fds(self, n_fds: int, deadline: float, clock: Clock) -> list[int]: ...
 
 
 class Quarters:
@@ -38,7 +30,7 @@ class Quarters:
     def __init__(self, name: str, layout: Layout, n_members: int) -> None:
         """Make the arena. Untouched pages cost nothing."""
         self.layout, self.n_members = layout, n_members
-        # More time stamps than a step has messages between two members; a power of 2.
+        # More notes than a step has messages between two members; a power of 2.
         most = 4 * len(layout.buckets) * layout.n_chunks
         self.depth = max(1024, 1 << most.bit_length())
         words = Control.n_words(n_members, self.depth)
@@ -70,13 +62,13 @@ class Joining:
         this at the same time, each with a stream to every other.
         """
         unix = {
-            peer: cast(_PassesDescriptors, stream)
+            peer: stream
             for peer, stream in sorted(streams.items())
             if stream.kind == "unix"
         }
         ours = [self.quarters.arena.fd, self.endpoint.doorbell]
         for stream in unix.values():
-            stream.send_fds(ours, deadline, time.monotonic)
+            send_fds(stream, ours, deadline)
         attached = [
             self._attach(peer, stream, deadline) for peer, stream in unix.items()
         ]
@@ -84,8 +76,8 @@ class Joining:
             self._carry(peer, streams[peer])
         return attached
 
-    def _attach(self, peer: int, stream: _PassesDescriptors, deadline: float) -> Arena:
-        fd, doorbell = stream.recv_fds(2, deadline, time.monotonic)
+    def _attach(self, peer: int, stream: Stream, deadline: float) -> Arena:
+        fd, doorbell = recv_fds(stream, 2, deadline)
         try:
             arena = Arena.attach(fd, self.quarters.size)
         except BaseException:

@@ -99,6 +99,8 @@ class Endpoint:
         if not port.has_arrived():
             self._wait(port.has_arrived, port)
         arrival = port.take()
+        if arrival.halt < self.stamp.halt:
+            self.stamp.halt = arrival.halt
         if self.line_in is None:
             return arrival
         usable = self.line_in.arrives_at(arrival.usable, n_bytes)
@@ -106,16 +108,25 @@ class Endpoint:
             self.check()
             self._pump()
             self._sleep(min(rest * 1e-9, _SLICE_MS * 1e-3))
-        return Arrival(arrival.posted, usable)
+        return arrival._replace(usable=usable)
 
-    def any_of(self, ports: Sequence[Port], done: Callable[[], bool]) -> Port | None:
-        """Wait until one of the ports has a message; None as soon as `done()`."""
+    def any_of(self, ports: Sequence[Port]) -> Port:
+        """Wait until one of the ports has a message; the first one in the list that has.
+
+        Raises as `receive` does.
+        """
 
         def ready() -> bool:
-            return done() or any(port.has_arrived() for port in ports)
+            return any(port.has_arrived() or port.lost for port in ports)
 
-        self._wait(ready, None)
-        return next((port for port in ports if port.has_arrived()), None)
+        if not ready():
+            self._wait(ready, None)
+        for port in ports:
+            if port.has_arrived():
+                return port
+        lost = next(port for port in ports if port.lost)
+        self._wait(lost.has_arrived, lost)
+        return lost
 
     def flush(self) -> None:
         """Wait until everything posted has left this process."""

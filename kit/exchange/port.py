@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 
 from kit.exchange.layout import Range
 from kit.exchange.memory import Array
+from kit.wire.shaping import LineOut
 
 NO_HALT = (1 << 62) - 1
 
@@ -25,16 +26,19 @@ class Expected(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """When a message was handed over and when it may be used, nanoseconds."""
+    """What a message carries beside its range."""
 
-    posted: int
-    usable: int
+    posted: int  # when it was handed over, nanoseconds
+    usable: int  # when it may be used, nanoseconds
+    step: int  # the sender's
+    halt: int  # the first step that the sender will not begin, see `Stamp`
 
 
 class Stamp:
     """What every message of this member carries: epoch, step and the halt.
 
-    `halt` is the first step that shall not be begun, as far as this member knows. It
+    `parity` says which of the two parameter regions is NOW: it changes with each step
+    that this member completes. `halt` is the first step that shall not be begun, as far as this member knows. It
     travels with the messages, so when a step is complete on a member, that member knows
     of every halt that the coordinator announced before it contributed to the step.
     """
@@ -43,6 +47,7 @@ class Stamp:
         """Begin before the first epoch."""
         self.epoch = 0
         self.step = 0
+        self.parity = 0
         self.halt = NO_HALT
 
 
@@ -52,6 +57,7 @@ class Port(Protocol):
     peer: int
     lost: bool  # the other side closed the link
     shared: bool  # reads the peer's memory in place; nothing to pump
+    line_out: LineOut | None  # how fast we send, None for full speed
 
     def expect(self, scripts: Sequence[Sequence[Expected]], first: int) -> None:
         """Give the messages of even and odd steps; `first` says which comes next."""

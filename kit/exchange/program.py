@@ -63,15 +63,18 @@ class Program:
         update: Update | None = None,
         n_slots: int = 0,
         once: bool = False,
+        expects: bool = True,
     ) -> None:
         """Bind a plan; `update` may be missing where it applies nothing.
 
-        A program to be run `once` expects no message beyond its own.
+        A program to be run `once` expects no message beyond its own; one that does not
+        expect at all leaves it to the caller to tell the endpoint what will come.
         """
         self._endpoint, self._memory, self._meter = endpoint, memory, meter
         self._update, self._n_slots = update, n_slots
         self.waited_ns = 0
-        self._expect(plan, once)
+        if expects:
+            self._expect(plan, once)
         self._reduce = [
             [self._bind(ops, parity) for ops in plan.reduce] for parity in (0, 1)
         ]
@@ -80,11 +83,11 @@ class Program:
 
     def reduce(self, bucket: int) -> None:
         """Sum up one bucket. Raises what `Endpoint.receive` raises."""
-        self._run(self._reduce[self._endpoint.stamp.step & 1][bucket])
+        self._run(self._reduce[self._endpoint.stamp.parity][bucket])
 
     def finish(self) -> None:
         """Update what is ours, hand it out, take the rest; then NEXT is complete."""
-        self._run(self._finish[self._endpoint.stamp.step & 1])
+        self._run(self._finish[self._endpoint.stamp.parity])
         self._endpoint.flush()
 
     def step(self) -> None:
@@ -121,7 +124,7 @@ class Program:
             if isinstance(op, Receive):
                 for parity, script in enumerate(scripts[op.source]):
                     script.append(Expected(physical(op.region, parity), op.range))
-        first = self._endpoint.stamp.step & 1
+        first = self._endpoint.stamp.parity
         for pair in scripts.values():
             if once:
                 pair[1 - first] = []
@@ -161,7 +164,7 @@ class Program:
         size, kind, source = op.range.size, int(op.kind), op.source
 
         def receive() -> None:
-            posted, usable = endpoint.receive(port, size)
+            posted, usable, *_ = endpoint.receive(port, size)
             if size:
                 end = max(usable, endpoint.clock())
                 received(source, kind, stamp.epoch, stamp.step, size, posted, end)

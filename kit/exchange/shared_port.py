@@ -1,11 +1,11 @@
 """A port to a neighbour on the same host: its memory is mapped here and read in place.
 
-Each member's arena begins with a control page: a line for each other member, with the
-number of messages posted so far and the halt, and a ring of time stamps. Posting is a
-store of the counter after the data are complete; taking is a look at it. Both are single
+Each member's arena begins with control words: for each other member a line with the
+number of messages posted so far, and a ring with what each message carries (when it was
+posted, when it reaches the other end, step and halt). Posting is a store of the counter after the data are complete; taking is a look at it. Both are single
 aligned 64-bit accesses, which x86-64 and the system calls in between keep in order.
 
-    arena   | awake | line 0 | line 1 | ... | stamps 0 | stamps 1 | ... | regions ...
+    arena   | asleep | line 0 | line 1 | ... | notes 0 | notes 1 | ... | regions ...
 
 A member that sleeps says so in its first line, and whoever posts to it then rings its
 doorbell, an eventfd. A lost ring costs one poll slice and nothing else.
@@ -23,14 +23,14 @@ from kit.wire.shaping import LineOut
 from kit.wire.stream import Stream
 
 _LINE = 8  # 64-bit words in a cache line
-_POSTED, _HALT = 0, 1
+_NOTE = 4  # words a message: posted, reaches, step, halt
 
 
 class Control:
     """The control words of one member's arena."""
 
     def __init__(self, words: memoryview, n_members: int, depth: int) -> None:
-        """`words` are 64-bit; `depth` stamps are kept for each other member."""
+        """`words` are 64-bit; `depth` notes are kept for each other member."""
         self._words = words
         self._n_members = n_members
         self.depth = depth
@@ -38,7 +38,7 @@ class Control:
     @staticmethod
     def n_words(n_members: int, depth: int) -> int:
         """Return how many 64-bit words the control part takes."""
-        return _LINE * (1 + n_members) + 2 * depth * n_members
+        return _LINE * (1 + n_members) + _NOTE * depth * n_members
 
     @property
     def asleep(self) -> memoryview:
@@ -50,10 +50,11 @@ class Control:
         start = _LINE * (1 + member)
         return self._words[start : start + _LINE]
 
-    def stamps(self, member: int) -> memoryview:
-        """When it was posted and when it reaches the other end, in turn."""
-        start = _LINE * (1 + self._n_members) + 2 * self.depth * member
-        return self._words[start : start + 2 * self.depth]
+    def notes(self, member: int) -> memoryview:
+        """What each of the last messages to `member` carries."""
+        size = _NOTE * self.depth
+        start = _LINE * (1 + self._n_members) + size * member
+        return self._words[start : start + size]
 
 
 class SharedPort:
@@ -79,7 +80,7 @@ class SharedPort:
         self.peer, self.lost = peer, False
         self.line_out = line_out
         self._out, self._in = ours.line(peer), theirs.line(me)
-        self._stamps_out, self._stamps_in = ours.stamps(peer), theirs.stamps(me)
+        self._notes_out, self._notes_in = ours.notes(peer), theirs.notes(me)
         self._mask = ours.depth - 1
         self._asleep = theirs.asleep
         self._memory, self._doorbell, self._stream = memory, doorbell, stream
@@ -96,29 +97,27 @@ class SharedPort:
     def post(self, region: int, part: Range) -> None:
         """Publish a counter, and ring if the peer sleeps; about a microsecond."""
         self._posted = number = self._posted + 1
-        place = (number & self._mask) * 2
-        self._stamps_out[place] = now = self._clock()
-        line_out = self.line_out
-        self._stamps_out[place + 1] = (
+        place = (number & self._mask) * _NOTE
+        notes, stamp, line_out = self._notes_out, self._stamp, self.line_out
+        notes[place] = now = self._clock()
+        notes[place + 1] = (
             line_out.reaches_at(now, part.hi - part.lo) if line_out else now
         )
-        self._out[_HALT] = self._stamp.halt
-        self._out[_POSTED] = number
+        notes[place + 2] = stamp.step
+        notes[place + 3] = stamp.halt
+        self._out[0] = number
         if self._asleep[0]:
             os.eventfd_write(self._doorbell, 1)
 
     def has_arrived(self) -> bool:
         """Whether the peer has posted more than we took."""
-        return bool(self._in[_POSTED] > self._taken)
+        return bool(self._in[0] > self._taken)
 
     def take(self) -> Arrival:
-        """Take the next message and learn of a halt."""
+        """Take the next message."""
         self._taken = number = self._taken + 1
-        halt = self._in[_HALT]
-        if halt < self._stamp.halt:
-            self._stamp.halt = halt
-        place = (number & self._mask) * 2
-        return Arrival(self._stamps_in[place], self._stamps_in[place + 1])
+        place = (number & self._mask) * _NOTE
+        return Arrival(*self._notes_in[place : place + _NOTE])
 
     def pump(self) -> bool:
         """Look whether the peer has gone; it never sends anything on this stream."""

@@ -19,7 +19,7 @@ from kit.errors import Fenced, LinkLost, ProtocolError
 from kit.exchange.layout import Range
 from kit.exchange.memory import Array, Memory
 from kit.exchange.plan import GRAD, SPARE
-from kit.exchange.port import Arrival, Expected, Stamp
+from kit.exchange.port import NO_HALT, Arrival, Expected, Stamp
 from kit.wire import frame
 from kit.wire.shaping import LineOut
 from kit.wire.stream import Stream
@@ -204,10 +204,9 @@ class StreamPort:
     def _finish(self, header: frame.Header) -> None:
         frame.verify(self._head, header, self._body)
         self._received += 1
-        if header.flags & frame.HALT:
-            self._stamp.halt = min(self._stamp.halt, header.step + 1)
-        now = self._clock()
-        self._arrived.append(Arrival(self._begun, now + header.hold_us * 1000))
+        halt = header.step + 1 if header.flags & frame.HALT else NO_HALT
+        usable = self._clock() + header.hold_us * 1000
+        self._arrived.append(Arrival(self._begun, usable, header.step, halt))
         self._header, self._n_head = None, 0
         self._place += 1
         if self._place == len(self._scripts[self._step_parity]):

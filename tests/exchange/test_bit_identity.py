@@ -78,7 +78,7 @@ def work(
     owners: tuple[Owned, ...] = ()
     programs: dict[str, Program] = {}
     for step, name in enumerate(schedule):
-        stamp.step = step
+        stamp.step, stamp.parity = step, step & 1
         topology = by_name(name)
         if step == 0 or name != schedule[step - 1]:
             after = topology.owners(layout, group)

@@ -1,0 +1,54 @@
+# One command for each thing one wants from a clone; `make` alone lists them.
+#
+# A stamp in .venv says that an installation is complete. It is older than
+# pyproject.toml or constraints.txt when these change, and only then pip runs again.
+
+PY := .venv/bin/python
+ARGS ?=
+export PYTHON
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help demo lab test test-fast check format bench clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
+	@echo 'ARGS="..." is passed on; PYTHON=... picks the interpreter of a new .venv.'
+
+demo: .venv/ready ## train on a cluster of this machine and write a report
+	@$(PY) -m kit demo $(ARGS)
+
+lab: .venv/ready-lab ## open the notebooks in JupyterLab
+	@$(PY) -m jupyter lab --notebook-dir=notebooks $(ARGS)
+
+test: .venv/ready-test ## run all tests; installs what they need
+	@.ci/system-packages
+	@$(PY) -m pytest $(ARGS)
+
+test-fast: .venv/ready-test ## run the tests that are not marked slow
+	@$(PY) -m pytest -m "not slow" $(ARGS)
+
+check: .venv/ready-dev ## lint, format and types
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check
+	$(PY) -m mypy
+
+format: .venv/ready-dev ## put imports and layout right
+	$(PY) -m ruff check --fix
+	$(PY) -m ruff format
+
+bench: .venv/ready ## compare with the peers that are installed
+	@$(PY) benchmarks/run.py --quick $(ARGS)
+
+clean: ## remove .venv, caches and builds
+	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find kit widgets tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
+
+.venv/ready: pyproject.toml constraints.txt .ci/venv
+	@.ci/venv
+	@touch $@
+
+.venv/ready-%: pyproject.toml constraints.txt .ci/venv
+	@.ci/venv $*
+	@touch $@

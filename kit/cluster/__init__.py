@@ -1,0 +1,11 @@
+"""The cluster: ipyparallel engines become tasks, and go away without a trace."""
+
+from __future__ import annotations
+
+from kit.cluster.bootstrap import Bootstrap as Bootstrap
+from kit.cluster.cluster import Cluster as Cluster
+from kit.cluster.cluster import current as current
+from kit.cluster.report import State as State
+from kit.cluster.report import TaskStatus as TaskStatus
+
+__all__ = ["Bootstrap", "Cluster", "State", "TaskStatus", "current"]

@@ -1,0 +1,235 @@
+"""The cluster as its user holds it: tasks to address, functions to run on them.
+
+    with kit.Cluster(ps=1, worker=3) as cluster:
+        cluster.call("worker", os.getpid)          # one result for each worker
+
+Every call that waits comes in a blocking and an awaitable form, and the blocking form
+works inside a running event loop too. All work is done by `Crew` in another thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import psutil
+
+from kit import settings
+from kit.cluster import lifecycle, remote, report, runtime
+from kit.cluster.bootstrap import SERVERS, Bootstrap
+from kit.cluster.crew import Plan
+from kit.cluster.engines import default_python
+from kit.cluster.keeper import Process
+from kit.cluster.lifecycle import Lifecycle
+from kit.cluster.loop import Work
+from kit.cluster.report import State, TaskStatus
+from kit.cluster.selection import Selector, check_jobs, is_single, make_tasks, select
+from kit.errors import FailedPreconditionError, InvalidArgumentError
+from kit.spec import ClusterSpec
+from kit.task import Task
+
+
+class Cluster(Lifecycle):
+    """Local engine processes, each one task of a job.
+
+    `ps` and `worker` are numbers of tasks; `jobs` adds more jobs by name, in its order.
+    `transport`, `insecure`: how tasks are linked (see `Settings`). `lease_s`: how long
+    engines outlive a notebook that was killed. `threads`: BLAS threads of each engine,
+    by default a fair share of the cores. `python`: the interpreter of the engines.
+    Deadlines are in seconds. Raises `InvalidArgumentError` for values that cannot be.
+    """
+
+    def __init__(
+        self,
+        ps: int = 1,
+        worker: int = 3,
+        *,
+        jobs: Mapping[str, int] | None = None,
+        transport: str = "auto",
+        insecure: bool = False,
+        lease_s: float = 15.0,
+        threads: int | None = None,
+        start_deadline_s: float = 60.0,
+        stop_deadline_s: float = 2.0,
+        log_level: int = logging.CRITICAL,
+        python: str | None = None,
+        bootstrap: Bootstrap = SERVERS,
+    ) -> None:
+        counts = _merge_jobs(ps, worker, jobs or {})
+        check_jobs(counts)
+        _check_times(lease_s=lease_s)
+        _check_times(start_deadline_s=start_deadline_s, stop_deadline_s=stop_deadline_s)
+        tasks = tuple(make_tasks(counts))
+        plan = Plan(
+            tasks,
+            threads=runtime.choose_threads(threads, len(tasks)),
+            python=python or default_python(),
+            transport=settings.Settings(transport=transport).transport,
+            insecure=insecure,
+            lease_s=lease_s,
+            start_deadline_s=start_deadline_s,
+            stop_deadline_s=stop_deadline_s,
+            log_level=log_level,
+            bootstrap=bootstrap,
+            settings=settings.current().as_plain(),
+        )
+        super().__init__(plan)
+
+    # -- look -------------------------------------------------------------------
+
+    @property
+    def tasks(self) -> list[Task]:
+        """All tasks: the jobs in their order, in each the tasks by index."""
+        return list(self._plan.tasks)
+
+    @property
+    def state(self) -> State:
+        """The cluster's state; LOST when its controller or a task is gone."""
+        if self._state is State.READY and self._crew is not None:
+            lost = any(s.state is State.LOST for s in self._crew.status.values())
+            return State.LOST if lost or self._crew.controller_lost else State.READY
+        return self._state
+
+    @property
+    def status(self) -> list[TaskStatus]:
+        """State, pid, host and, if lost, the reason, for each task."""
+        if self._crew is None:
+            return [TaskStatus(task) for task in self._plan.tasks]
+        return list(self._crew.status.values())
+
+    @property
+    def spec(self) -> ClusterSpec:
+        """The jobs, tasks and addresses, as the servers gave them."""
+        spec = self._ready().spec
+        assert spec is not None, "a ready crew has a spec"
+        return spec
+
+    @property
+    def processes(self) -> frozenset[Process]:
+        """Every process that belongs to the cluster; `stop` ends them all."""
+        return frozenset() if self._crew is None else self._crew.processes
+
+    @property
+    def controller_pid(self) -> int:
+        """The process id of ipyparallel's controller."""
+        engines = self._ready().engines
+        assert engines is not None, "a ready crew has engines"
+        return engines.controller_pid
+
+    @property
+    def threads(self) -> int:
+        """BLAS threads of each engine."""
+        return self._plan.threads
+
+    def __repr__(self) -> str:
+        lost = [s for s in self.status if s.state is State.LOST]
+        return report.one_line(self.state, self._plan.jobs, self.threads, lost)
+
+    def _repr_html_(self) -> str:
+        statuses = self.status
+        used = {s.pid: _memory_mib(s.pid) for s in statuses if s.pid is not None}
+        known = {pid: mib for pid, mib in used.items() if mib is not None}
+        return report.table(repr(self).strip("<>"), statuses, known)
+
+    # -- use --------------------------------------------------------------------
+
+    def view(self, selector: Selector = "all") -> Any:
+        """Return an ipyparallel `DirectView` of the tasks that the selector names.
+
+        A selector is "all", a job, a task, or a list of these. Raises `PlacementError`
+        for one that the cluster does not have.
+        """
+        crew = self._ready()
+        wanted = select(selector, self._plan.tasks)
+        assert crew.engines is not None, "a ready crew has engines"
+        return crew.engines.view([self._plan.tasks.index(task) for task in wanted])
+
+    def call(
+        self,
+        where: Selector,
+        function: Callable[..., Any],
+        *args: Any,
+        deadline_s: float = 60.0,
+        **kwargs: Any,
+    ) -> Any:
+        """Run the function on the named tasks and return what it returns.
+
+        One task named: its result; else a list in the order of `tasks`. What the
+        function raises is raised here with the task's name: errors of this package
+        as they are, others as `UnknownError` with `remote_traceback`. A lost task
+        raises `PeerLost`, a lost controller `ControllerLost`, both at once.
+        """
+        work = self._call(where, function, args, kwargs, deadline_s)
+        return _one_or_all(where, work.result())
+
+    async def call_async(
+        self,
+        where: Selector,
+        function: Callable[..., Any],
+        *args: Any,
+        deadline_s: float = 60.0,
+        **kwargs: Any,
+    ) -> Any:
+        """Call as `call` does, without blocking the running loop."""
+        work = self._call(where, function, args, kwargs, deadline_s)
+        return _one_or_all(where, await work.awaited())
+
+    def _call(
+        self,
+        where: Selector,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        deadline_s: float,
+    ) -> Work[dict[Task, Any]]:
+        crew = self._ready()
+        _check_times(deadline_s=deadline_s)
+        payload = remote.pack(function, args, kwargs)
+        payloads = dict.fromkeys(select(where, self._plan.tasks), payload)
+        what = f"return from {getattr(function, '__name__', 'the function')}()"
+        assert self._loop is not None, "a ready cluster has a loop"
+        return self._loop.submit(crew.calls.perform(payloads, deadline_s, what))
+
+
+def current() -> Cluster:
+    """Return the running cluster that was started or entered last.
+
+    Raises `FailedPreconditionError` when there is none.
+    """
+    found = [c for c in lifecycle.running() if isinstance(c, Cluster)]
+    if not found:
+        raise FailedPreconditionError(
+            "no cluster is running; start one with kit.Cluster(ps=1, worker=3).start() "
+            "or, in a notebook, with %%cluster --ps 1 --worker 3."
+        )
+    return found[-1]
+
+
+def _merge_jobs(ps: int, worker: int, more: Mapping[str, int]) -> dict[str, int]:
+    taken = {"ps", "worker"} & more.keys()
+    if taken:
+        raise InvalidArgumentError(
+            f"jobs={dict(more)!r} names {' and '.join(sorted(taken))}, which have "
+            f"arguments of their own: Cluster(ps=..., worker=..., jobs=...)."
+        )
+    named = {"ps": ps, "worker": worker} | dict(more)
+    return {job: n for job, n in named.items() if n != 0 or job == "worker"}
+
+
+def _check_times(**seconds: float) -> None:
+    for name, value in seconds.items():
+        if not 0 < value < float("inf"):
+            raise InvalidArgumentError(f"{name}={value!r}: give seconds, more than 0.")
+
+
+def _memory_mib(pid: int) -> float | None:
+    try:
+        return float(psutil.Process(pid).memory_info().rss) / (1 << 20)
+    except psutil.Error:
+        return None
+
+
+def _one_or_all(where: Selector, values: Mapping[Task, Any]) -> Any:
+    found = list(values.values())
+    return found[0] if is_single(where) else found

@@ -1,0 +1,282 @@
+"""One cluster from its first process to its last: start, watch, call, stop.
+
+Everything here runs in the cluster's loop thread; `Cluster` is what users hold.
+
+    launch -> forked -> registered -> servers -> connected      all raced against
+                                                                 any process's end
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from kit.cluster import keeper, remote
+from kit.cluster.bootstrap import SERVERS, Bootstrap
+from kit.cluster.calls import Calls, cancel
+from kit.cluster.engines import Engines
+from kit.cluster.processes import Keeper, Processes, why
+from kit.cluster.report import State, TaskStatus
+from kit.cluster.runtime import engine_environment, make_folder, remove_folder
+from kit.errors import ControllerLost, PeerLost, StartFailed
+from kit.spec import ClusterSpec
+from kit.task import Task
+from kit.wire.credentials import Credentials
+
+_REFRESH_S = 5.0
+_GRACE_S = 2.0
+_LAST_WORD_S = 0.5
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a cluster is asked to be; plain values, checked by `Cluster`."""
+
+    tasks: tuple[Task, ...]
+    threads: int
+    python: str
+    transport: str = "auto"
+    insecure: bool = False
+    lease_s: float = 15.0
+    start_deadline_s: float = 60.0
+    stop_deadline_s: float = 2.0
+    log_level: int = logging.CRITICAL
+    bootstrap: Bootstrap = SERVERS
+    settings: Mapping[str, Any] | None = None
+
+    @property
+    def jobs(self) -> dict[str, int]:
+        """The number of tasks of each job."""
+        return dict(Counter(task.job for task in self.tasks))
+
+    @property
+    def as_arguments(self) -> str:
+        """The jobs as one would write them: `ps=1, worker=3`."""
+        named = {"ps": 0} | self.jobs
+        more = {job: n for job, n in named.items() if job not in ("ps", "worker")}
+        text = [f"{job}={n}" for job, n in named.items() if job not in more]
+        return ", ".join(text + ([f"jobs={more}"] if more else []))
+
+
+class Crew:
+    """The processes of one cluster and what is known of them."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.status = {task: TaskStatus(task, State.STARTING) for task in plan.tasks}
+        self.spec: ClusterSpec | None = None
+        self.controller_lost = ""
+        self._loop = asyncio.get_running_loop()
+        self._phase = "the processes"
+        self._failed: asyncio.Future[str] = self._loop.create_future()
+        self._refresher: asyncio.Task[None] | None = None
+        self._endings: set[asyncio.Task[None]] = set()
+        self.folder = make_folder()
+        try:
+            self._keeper = Keeper(self.folder, plan.lease_s)
+        except OSError:
+            remove_folder(self.folder)
+            raise
+        self._processes = Processes(self._keeper)
+        self.engines: Engines | None = None
+        self.calls = Calls(plan.tasks, self._submit)
+
+    @property
+    def processes(self) -> frozenset[keeper.Process]:
+        """Every recorded process, without the keeper."""
+        return self._processes.known
+
+    # -- start -----------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Bring everything up within the deadline, or leave nothing behind."""
+        stages = asyncio.ensure_future(self._stages())
+        try:
+            either: set[asyncio.Future[Any]] = {stages, self._failed}
+            await asyncio.wait(
+                either,
+                timeout=self.plan.start_deadline_s,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if self._failed.done():
+                raise StartFailed(f"the cluster did not start: {self._failed.result()}")
+            if not stages.done():
+                raise StartFailed(self._too_late())
+            stages.result()
+        except BaseException:
+            await cancel(stages)
+            await self.stop()
+            raise
+
+    async def _stages(self) -> None:
+        names = [task.short for task in self.plan.tasks]
+        environment = engine_environment(self.folder, self.plan.threads)
+        self.engines = engines = Engines(
+            *(self.folder, names, environment, self.plan.python),
+            *(self.plan.start_deadline_s, _logger(self.plan.log_level)),
+        )
+        engines.ended.add_done_callback(self._set_ended)
+        await engines.launch(self._processes.add)
+        self._phase = "the engines to be forked"
+        for index, pid in (await engines.pids()).items():
+            self._watch_engine(self.plan.tasks[index], pid)
+        self._phase = "the engines to register"
+        await engines.connect(self.plan.start_deadline_s)
+        self._watch_controller(engines.controller_pid)
+        self._phase = "the tasks' servers"
+        await self._start_servers()
+        self._processes.refresh()
+        self._refresher = asyncio.create_task(self._keep_fresh())
+
+    async def _start_servers(self) -> None:
+        config = {
+            "credentials": Credentials.new(certificate=False).to_plain(),
+            "transport": self.plan.transport,
+            "insecure": self.plan.insecure,
+            "runtime_dir": str(self.folder),
+            "settings": dict(self.plan.settings or {}),
+        }
+        payloads = {
+            task: remote.pack(
+                self.plan.bootstrap.start,
+                [config | {"job": task.job, "index": task.index}],
+                {},
+            )
+            for task in self.plan.tasks
+        }
+        deadline_s = self.plan.start_deadline_s
+        replies = await self.calls.perform(payloads, deadline_s, "start its server")
+        addresses: dict[str, list[str]] = {}
+        for task, reply in replies.items():
+            addresses.setdefault(task.job, []).append(str(reply["address"]))
+            self._set(task, host=str(reply.get("host", "")))
+        self.spec = ClusterSpec(dict(addresses))
+        payload = remote.pack(self.plan.bootstrap.connect, [addresses], {})
+        await self.calls.perform(dict.fromkeys(replies, payload), deadline_s, "connect")
+        for task in self.plan.tasks:
+            self._set(task, state=State.READY)
+
+    def _too_late(self) -> str:
+        waiting = [t.short for t, s in self.status.items() if s.state is State.STARTING]
+        index = self.plan.tasks.index(Task.parse(waiting[0])) if waiting else 0
+        log = self.engines.log_tail(index) if self.engines is not None else ""
+        return (
+            f"the cluster was not ready within {self.plan.start_deadline_s:g} s: still "
+            f"waiting for {self._phase} ({', '.join(waiting)}). A busy machine may "
+            f"need start_deadline_s={2 * self.plan.start_deadline_s:g}.\n{log}"
+        )
+
+    # -- watch -----------------------------------------------------------------
+
+    def _watch_engine(self, task: Task, pid: int) -> None:
+        self._set(task, pid=pid)
+        process = self._processes.add(pid)
+        if process is None:
+            self._engine_ended(task)
+        else:
+            self._processes.on_end(process, partial(self._engine_ended, task))
+
+    def _engine_ended(self, task: Task) -> None:
+        ending = asyncio.create_task(self._find_reason(task))
+        self._endings.add(ending)  # the loop itself keeps no reference
+        ending.add_done_callback(self._endings.discard)
+
+    async def _find_reason(self, task: Task) -> None:
+        index = self.plan.tasks.index(task)
+        reason = why(await self._exit_status(index))
+        self._set(task, state=State.LOST, reason=reason)
+        self.calls.lose(
+            task,
+            PeerLost(
+                f"{task.short} {reason}. Its state is lost; call cluster.stop() and "
+                f"start a new one."
+            ),
+        )
+        log = self.engines.log_tail(index) if self.engines is not None else ""
+        self._fail(f"{task.short} {reason}.\n{log}")
+
+    async def _exit_status(self, index: int) -> int | None:
+        """Wait for it: the nursery writes it a moment after the end is seen here."""
+        for _ in range(50):
+            if self.engines is None:
+                return None
+            status = self.engines.report()[1].get(index)
+            if status is not None:
+                return status
+            await asyncio.sleep(_LAST_WORD_S / 50)
+        return None
+
+    def _watch_controller(self, pid: int) -> None:
+        process = keeper.find(pid)
+        if process is None:
+            self._controller_ended(pid)
+        else:
+            self._processes.on_end(process, partial(self._controller_ended, pid))
+
+    def _controller_ended(self, pid: int) -> None:
+        self.controller_lost = (
+            f"the cluster's controller (pid {pid}) has ended, so no call reaches the "
+            f"engines any more. Call cluster.stop() and start a new one."
+        )
+        for task in self.plan.tasks:
+            self.calls.lose(task, ControllerLost(self.controller_lost))
+
+    def _submit(self, task: Task, payload: bytes) -> Future[bytes]:
+        if self.engines is None:
+            raise StartFailed(f"{task.short} has no process yet.")
+        return self.engines.submit(self.plan.tasks.index(task), payload)
+
+    def _set_ended(self, ended: asyncio.Future[str]) -> None:
+        if not ended.cancelled():
+            self._fail(ended.result())
+
+    def _fail(self, reason: str) -> None:
+        if not self._failed.done():
+            self._failed.set_result(reason)
+
+    def _set(self, task: Task, **changes: Any) -> None:
+        self.status[task] = replace(self.status[task], **changes)
+
+    async def _keep_fresh(self) -> None:
+        while True:
+            await asyncio.sleep(_REFRESH_S)
+            self._processes.refresh()
+
+    # -- stop ------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        """End everything; leaves no process, no file, no socket. Never raises."""
+        await cancel(*self._endings, *([self._refresher] if self._refresher else []))
+        await self._stop_servers()
+        for task in self.plan.tasks:
+            self._set(task, state=State.STOPPED)
+        self._processes.refresh()
+        if self.engines is not None:
+            self.engines.disconnect()
+        self._processes.end(_GRACE_S)
+        if self.engines is not None:
+            await self.engines.forget()
+        self._keeper.stop()
+        remove_folder(self.folder)
+
+    async def _stop_servers(self) -> None:
+        alive = [t for t, s in self.status.items() if s.state is State.READY]
+        if alive and not self.controller_lost:
+            payload = remote.pack(self.plan.bootstrap.stop, [], {})
+            # What does not stop by itself is ended a moment later anyway.
+            with contextlib.suppress(Exception):
+                payloads = dict.fromkeys(alive, payload)
+                await self.calls.perform(payloads, self.plan.stop_deadline_s, "stop")
+
+
+def _logger(level: int) -> logging.Logger:
+    log = logging.getLogger("kit.cluster.ipyparallel")
+    log.setLevel(level)
+    return log

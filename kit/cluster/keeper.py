@@ -1,0 +1,219 @@
+"""The process that cleans up when the kernel dies without a clean stop.
+
+    kernel --(stdin: one JSON line for each change)--> keeper
+    keeper watches the kernel by pidfd; kernel gone -> lease -> everything else too
+
+It runs as a script of its own (`python -I -S keeper.py`), so it imports the standard
+library only, starts in some 20 ms and survives whatever happens to the package. It
+never kills by name: a process is a pid together with its start time, and what was not
+recorded (or is no descendant of what was recorded) is not touched. It restarts nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+_STATE, _PARENT, _STARTED = 0, 1, 19  # fields of /proc/PID/stat, after the name
+_GRACE_S = 2.0
+_KILL_S = 5.0
+
+
+class Process(NamedTuple):
+    """One process for all times: a pid is reused, a pid with a start time is not."""
+
+    pid: int
+    started: int  # clock ticks after boot
+
+    @property
+    def is_running(self) -> bool:
+        """Whether exactly this process still runs (a zombie does not)."""
+        return find(self.pid) == self
+
+
+def _stat(pid: int) -> list[str] | None:
+    """Return the fields of /proc/PID/stat after the name, None without a process."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    # The name may hold spaces and brackets: what counts is the last bracket.
+    return text[text.rindex(")") + 2 :].split()
+
+
+def find(pid: int) -> Process | None:
+    """Return the running process that has this pid now, or None; some 20 us."""
+    fields = _stat(pid)
+    if fields is None or fields[_STATE] in "ZX":
+        return None
+    return Process(pid, int(fields[_STARTED]))
+
+
+def descendants(roots: Iterable[Process]) -> set[Process]:
+    """Return the running ones of `roots` and all their running descendants."""
+    parents: dict[int, list[Process]] = {}
+    for entry in Path("/proc").iterdir():
+        fields = _stat(int(entry.name)) if entry.name.isdigit() else None
+        if fields is not None and fields[_STATE] not in "ZX":
+            child = Process(int(entry.name), int(fields[_STARTED]))
+            parents.setdefault(int(fields[_PARENT]), []).append(child)
+    found: set[Process] = set()
+    waiting = [root for root in roots if root.is_running]
+    while waiting:
+        process = waiting.pop()
+        if process not in found:
+            found.add(process)
+            waiting.extend(parents.get(process.pid, ()))
+    return found
+
+
+def open_pidfd(process: Process) -> int | None:
+    """Return a pidfd of exactly this process, or None when it is gone."""
+    try:
+        fd = os.pidfd_open(process.pid)
+    except (ProcessLookupError, OSError):
+        return None
+    # Only now is the pid pinned: check that it still means who we mean.
+    if process.is_running:
+        return fd
+    os.close(fd)
+    return None
+
+
+def send(process: Process, number: int) -> bool:
+    """Send a signal to exactly this process; False when it is gone already."""
+    fd = open_pidfd(process)
+    if fd is None:
+        return False
+    try:
+        signal.pidfd_send_signal(fd, number)
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
+def wait_gone(processes: Iterable[Process], timeout_s: float) -> set[Process]:
+    """Wait until they are gone; return those that are not after `timeout_s`."""
+    poller = select.poll()
+    opened = {fd: p for p in processes if (fd := open_pidfd(p)) is not None}
+    for fd in opened:
+        poller.register(fd, select.POLLIN)
+    deadline = time.monotonic() + timeout_s
+    try:
+        while opened and (left := deadline - time.monotonic()) > 0:
+            for fd, _ in poller.poll(left * 1000):
+                poller.unregister(fd)
+                os.close(fd)
+                del opened[fd]
+        return set(opened.values())
+    finally:
+        for fd in opened:
+            os.close(fd)
+
+
+def end(processes: Iterable[Process], grace_s: float = _GRACE_S) -> set[Process]:
+    """Terminate, after `grace_s` kill; return what lives on in spite of it (none).
+
+    Descendants are looked up again after the grace, so a child born meanwhile goes too.
+    """
+    family = descendants(processes)
+    for process in family:
+        send(process, signal.SIGTERM)
+    left = wait_gone(family, grace_s)
+    family |= descendants(family)
+    for process in family:
+        send(process, signal.SIGKILL)
+    return wait_gone(left | family, _KILL_S)
+
+
+@dataclass
+class Record:
+    """What the kernel has told: who it is, what it started, where its files are."""
+
+    kernel: Process
+    lease_s: float
+    folder: str
+    processes: set[Process] = field(default_factory=set)
+    is_stopped: bool = False
+
+    @classmethod
+    def from_line(cls, line: str) -> Record:
+        """Read the first line; raises ValueError or KeyError when it is not one."""
+        plain = json.loads(line)
+        kernel = Process(*plain["kernel"])
+        return cls(kernel, float(plain["lease_s"]), str(plain["folder"]))
+
+    def update(self, line: str) -> None:
+        """Take over a later line: `{"processes": [[pid, started]...]}` or `stop`."""
+        plain = json.loads(line)
+        self.processes = {Process(*p) for p in plain.get("processes", self.processes)}
+        self.is_stopped = bool(plain.get("stop", False))
+
+
+def watch(record: Record, source: int) -> bool:
+    """Follow the kernel until it stops cleanly (False) or dies (True).
+
+    The end of stdin alone says nothing: a fork of the kernel may hold it open, and the
+    kernel may close it early. Only the pidfd tells that the kernel is dead.
+    """
+    kernel = open_pidfd(record.kernel)
+    poller, rest = select.poll(), b""
+    poller.register(source, select.POLLIN)
+    if kernel is not None:
+        poller.register(kernel, select.POLLIN)
+    while not record.is_stopped:
+        # What was sent before the death is read first: it may be the clean stop.
+        ready = [fd for fd, _ in poller.poll(None if kernel is not None else 0)]
+        if source in ready:
+            data = os.read(source, 1 << 16)
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                record.update(line.decode())
+            if not data:
+                poller.unregister(source)
+        elif kernel is None or kernel in ready:
+            return True
+    return False
+
+
+def clean_up(record: Record) -> None:
+    """End all that was recorded and remove the runtime folder."""
+    end(record.processes)
+    folder = Path(record.folder)
+    with contextlib.suppress(OSError):
+        # A last check against a damaged record: only a folder of our making goes.
+        if folder.name.startswith("psring-") and folder.stat().st_uid == os.getuid():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def main() -> None:
+    """Read the record from stdin and keep watch."""
+    source = sys.stdin.fileno()
+    first = bytearray()
+    while not first.endswith(b"\n"):
+        byte = os.read(source, 1)
+        if not byte:
+            return
+        first += byte
+    record = Record.from_line(first.decode())
+    # Ctrl-C in a terminal is meant for the kernel, which then stops us cleanly.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if watch(record, source):
+        time.sleep(record.lease_s)
+        clean_up(record)
+
+
+if __name__ == "__main__":
+    main()

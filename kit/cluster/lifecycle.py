@@ -1,0 +1,185 @@
+"""How a cluster starts and stops: once each, from anywhere, with nothing left behind.
+
+Blocking and awaitable forms, `with` and `async with`, Ctrl-C, a stop from another
+thread during the start, and the interpreter's exit all go through the same few steps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import threading
+from types import TracebackType
+from typing import Self
+
+from kit.cluster import memory
+from kit.cluster.crew import Crew, Plan
+from kit.cluster.loop import LoopThread, Work
+from kit.cluster.report import State
+from kit.errors import CancelledError, ControllerLost, FailedPreconditionError
+from kit.task import Task
+
+_THREAD = "kit-cluster-loop"
+_running: list[Lifecycle] = []
+
+
+def running() -> list[Lifecycle]:
+    """Return what runs now, in the order of start or of entering a `with` block."""
+    return list(_running)
+
+
+class Lifecycle:
+    """A cluster's life; `Cluster` adds what one does with it."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._lock = threading.Lock()
+        self._state = State.NEW
+        self._loop: LoopThread | None = None
+        self._starting: Work[None] | None = None
+        self._crew: Crew | None = None
+        self._owner = os.getpid()
+
+    # -- start and stop ---------------------------------------------------------
+
+    def start(self) -> Self:
+        """Start all processes and servers; blocks until every task is ready.
+
+        Raises `StartFailed` with the log of what failed, or `NotEnoughMemory` before
+        anything is started. A start that fails or is interrupted leaves nothing behind.
+        """
+        work = self._begin()
+        try:
+            work.result()
+        except BaseException:
+            self.stop()  # Ctrl-C may come in the moment after the cluster got ready
+            self._close()
+            raise
+        return self
+
+    async def start_async(self) -> Self:
+        """Start as `start` does, without blocking the running loop."""
+        work = self._begin()
+        try:
+            await work.awaited()
+        except BaseException:
+            await self.stop_async()
+            self._close()
+            raise
+        return self
+
+    def _begin(self) -> Work[None]:
+        with self._lock:
+            if self._state is not State.NEW:
+                raise FailedPreconditionError(
+                    f"this cluster is {self._state} and starts only once; make a new "
+                    f"one: Cluster({self._plan.as_arguments})."
+                )
+            _check_memory(self._plan.tasks)
+            self._state = State.STARTING
+            self._loop = LoopThread(_THREAD)
+            atexit.register(self._at_exit)
+            self._starting = self._loop.submit(self._bring_up())
+            return self._starting
+
+    async def _bring_up(self) -> None:
+        try:
+            self._crew = Crew(self._plan)
+            await self._crew.start()
+        except asyncio.CancelledError:
+            raise CancelledError("the start was given up; nothing is left.") from None
+        # Here and not in the caller's thread: who calls stop() next must see it.
+        self._state = State.READY
+        _running.append(self)
+
+    def stop(self) -> None:
+        """Stop everything, quietly; blocks until nothing is left. Repeatable."""
+        work = self._begin_stop()
+        if work is not None:
+            work.result()
+            self._close()
+
+    async def stop_async(self) -> None:
+        """Stop as `stop` does, without blocking the running loop."""
+        work = await asyncio.to_thread(self._begin_stop)
+        if work is not None:
+            await work.awaited()
+            self._close()
+
+    def _begin_stop(self) -> Work[None] | None:
+        """Return the stop at work, or None when there is nothing to stop."""
+        if self._starting is not None and not self._starting.done():
+            # A start under way cleans up behind itself when it is given up.
+            self._starting.give_up()
+            self._starting.exception(self._plan.start_deadline_s)
+        with self._lock:
+            if self._state is not State.READY:
+                return None
+            assert self._loop is not None, "what is ready has a loop"
+            assert self._crew is not None, "what is ready has a crew"
+            self._state = State.STOPPING
+            return self._loop.submit(self._crew.stop(), must_finish=True)
+
+    def _close(self) -> None:
+        """Forget the cluster: what it had is gone by now."""
+        self._state = State.STOPPED
+        atexit.unregister(self._at_exit)
+        if self in _running:
+            _running.remove(self)
+        if self._loop is not None:
+            self._loop.close()
+
+    def _at_exit(self) -> None:
+        # A fork of this process inherits the hook but not the cluster.
+        if os.getpid() == self._owner:
+            self.stop()
+
+    def _enter(self) -> None:
+        """Make a cluster that runs already the current one."""
+        if self in _running:
+            _running.remove(self)
+            _running.append(self)
+
+    def __enter__(self) -> Self:
+        if self._state is State.NEW:
+            self.start()
+        self._enter()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        if self._state is State.NEW:
+            await self.start_async()
+        self._enter()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.stop_async()
+
+    def _ready(self) -> Crew:
+        if self._state is not State.READY or self._crew is None:
+            raise FailedPreconditionError(
+                f"this cluster is {self._state}; start one with "
+                f"Cluster({self._plan.as_arguments}).start()."
+            )
+        if self._crew.controller_lost:
+            raise ControllerLost(self._crew.controller_lost)
+        return self._crew
+
+
+def _check_memory(tasks: tuple[Task, ...]) -> None:
+    n_ps = sum(task.job == "ps" for task in tasks)
+    memory.check(n_ps, len(tasks) - n_ps, memory.available_mib())

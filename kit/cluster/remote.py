@@ -1,0 +1,64 @@
+"""A function call on an engine and its outcome, as bytes.
+
+cloudpickle travels here over ipyparallel's encrypted channel only, from the notebook to
+its own engines and back; the links between tasks never carry it.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import cloudpickle
+
+from kit.errors import KitError, UnknownError, from_plain, to_plain
+
+
+class Perform:
+    """What an engine runs; an object, so that its class is pickled by name."""
+
+    def __call__(self, payload: bytes) -> bytes:
+        """Run the packed call and return its packed outcome; never raises."""
+        try:
+            function, args, kwargs = cloudpickle.loads(payload)
+            return cast(bytes, cloudpickle.dumps({"value": function(*args, **kwargs)}))
+        except BaseException as error:  # SystemExit too: it must not end the engine
+            plain = to_plain(error) | {"traceback": traceback.format_exc()}
+            return cast(bytes, cloudpickle.dumps({"error": plain}))
+
+
+def pack(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> bytes:
+    """Return the call as bytes.
+
+    >>> unpack(Perform()(pack(divmod, (7, 2), {})), "/job:worker/task:0")
+    (3, 1)
+    """
+    return cast(bytes, cloudpickle.dumps((function, tuple(args), dict(kwargs))))
+
+
+def unpack(outcome: bytes, task: str) -> Any:
+    """Return the value, or raise what the call raised, with the task's name.
+
+    An error of ours keeps its class, any other becomes `UnknownError`; both carry the
+    traceback of the engine in `remote_traceback`.
+    """
+    try:
+        plain = cloudpickle.loads(outcome)
+    except Exception as error:
+        raise UnknownError(
+            f"the result of {task} cannot be read here: {type(error).__name__}: "
+            f"{error}. Return plain data or arrays, or make the module known here.",
+            task=task,
+        ) from error
+    if "error" in plain:
+        raise _named(plain["error"], task)
+    return plain["value"]
+
+
+def _named(plain: dict[str, Any], task: str) -> KitError:
+    message = str(plain["message"])
+    named = message if task in message else f"on {task}: {message}"
+    return from_plain(plain | {"message": named, "task": plain.get("task") or task})

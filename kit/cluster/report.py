@@ -1,0 +1,80 @@
+"""What a cluster looks like: one line of text, or a table for the notebook.
+
+Pure. The table is plain semantic HTML without colours of its own, so it is readable on
+light and on dark ground; a state is always a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from html import escape
+
+from kit.task import Task
+
+
+class State(StrEnum):
+    """Where a task or a whole cluster is in its life."""
+
+    NEW = "new"
+    STARTING = "starting"
+    READY = "ready"
+    LOST = "lost"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True)
+class TaskStatus:
+    """What is known of one task. `reason` says why it is lost."""
+
+    task: Task
+    state: State = State.NEW
+    pid: int | None = None
+    host: str = ""
+    reason: str = ""
+
+    def __str__(self) -> str:
+        reason = f" ({self.reason})" if self.reason else ""
+        return f"{self.task.short} {self.state}{reason}"
+
+
+def one_line(
+    state: str, jobs: Mapping[str, int], threads: int, lost: Sequence[TaskStatus]
+) -> str:
+    """Return the cluster in one line.
+
+    >>> one_line("ready", {"ps": 1, "worker": 3}, 2, [])
+    '<Cluster ready: ps=1 worker=3, 2 BLAS threads each>'
+    """
+    counts = " ".join(f"{job}={n}" for job, n in jobs.items())
+    plural = "s" if threads != 1 else ""
+    gone = f", lost: {', '.join(s.task.short for s in lost)}" if lost else ""
+    return f"<Cluster {state}: {counts}, {threads} BLAS thread{plural} each{gone}>"
+
+
+def table(
+    caption: str, statuses: Sequence[TaskStatus], memory_mib: Mapping[int, float]
+) -> str:
+    """Return an HTML table with a row for each task; `memory_mib` is by pid."""
+    heads = ("task", "pid", "host", "state", "memory, MiB")
+    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
+    rows = "".join(_row(status, memory_mib) for status in statuses)
+    return (
+        f"<table><caption>{escape(caption)}</caption>"
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    )
+
+
+def _row(status: TaskStatus, memory_mib: Mapping[int, float]) -> str:
+    memory = memory_mib.get(status.pid) if status.pid is not None else None
+    state = f"{status.state}: {status.reason}" if status.reason else str(status.state)
+    cells = (
+        "" if status.pid is None else str(status.pid),
+        status.host,
+        state,
+        "" if memory is None else f"{memory:.0f}",
+    )
+    body = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+    return f'<tr><th scope="row">{escape(status.task.short)}</th>{body}</tr>'

@@ -1,0 +1,82 @@
+"""The cluster's private folder, and the environment its processes start in.
+
+Everything that the cluster writes lies in this folder: connection files, logs,
+sockets. It is short (unix socket paths end at 107 bytes), belongs to the user alone and
+goes away with the cluster.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import site
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from kit.errors import InvalidArgumentError
+
+_THREADS = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+)
+
+
+def make_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Make `psring-XXXX` in $XDG_RUNTIME_DIR or else in the temporary folder, 0700."""
+    base = environment.get("XDG_RUNTIME_DIR", "")
+    is_usable = base and Path(base).is_dir() and os.access(base, os.W_OK | os.X_OK)
+    folder = Path(tempfile.mkdtemp(prefix="psring-", dir=base if is_usable else None))
+    for name in ("ipython/profile/log", "ipython/profile/security", "logs"):
+        (folder / name).mkdir(parents=True, mode=0o700)
+    return folder
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove it with all that is in it; one that is gone already is fine."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def threads_per_engine(n_engines: int, cores: int) -> int:
+    """Share the cores among the engines, at least one each.
+
+    >>> threads_per_engine(4, 16), threads_per_engine(4, 2)
+    (4, 1)
+    """
+    return max(1, cores // n_engines)
+
+
+def choose_threads(asked: int | None, n_engines: int) -> int:
+    """Return the BLAS threads of an engine: what was asked, else a fair share."""
+    if asked is None:
+        return threads_per_engine(n_engines, len(os.sched_getaffinity(0)))
+    if asked < 1:
+        raise InvalidArgumentError(
+            f"threads={asked!r} is not a number of threads; give 1 or more, or leave "
+            f"it out to share the cores among the engines."
+        )
+    return asked
+
+
+def engine_environment(folder: Path, threads: int) -> dict[str, str]:
+    """Return the variables that the cluster's processes get on top of ours."""
+    set_apart = {
+        "IPYTHONDIR": str(folder / "ipython"),
+        "PYTHONPATH": _python_path(os.environ.get("PYTHONPATH", "")),
+        "PYTHONUNBUFFERED": "1",
+    }
+    return set_apart | dict.fromkeys(_THREADS, str(threads))
+
+
+def _python_path(current: str) -> str:
+    """Let engines import this very package, installed or not."""
+    home = str(Path(__file__).resolve().parents[2])
+    installed = [*site.getsitepackages(), site.getusersitepackages()]
+    parts = [part for part in current.split(os.pathsep) if part]
+    if home not in installed and home not in parts:
+        parts.insert(0, home)
+    return os.pathsep.join(parts)

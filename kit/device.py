@@ -1,0 +1,223 @@
+"""Device names such as `/job:worker/task:1/device:GPU:0`: read, write and merge them.
+
+Pure: no I/O. Any part may be missing, which means "unset": somebody else decides. The
+stack of active device scopes is not here, and neither is the question whether a cluster
+has such a device; names are only read. A bad name is a `ValueError` and a wrong type an
+`AttributeError`, as in the original, and not a `KitError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+_SHORT_TYPES = frozenset({"CPU", "GPU", "TPU"})
+_UPPER = {"cpu": "CPU", "gpu": "GPU"}
+
+
+def _device_type(name: object) -> str:
+    return _UPPER.get(str(name), str(name))
+
+
+# The parts in the order of the canonical form, and what converts a value to theirs.
+_PARTS: dict[str, Callable[[Any], str | int]] = {
+    "job": str,
+    "replica": int,
+    "task": int,
+    "device_type": _device_type,
+    "device_index": int,
+}
+
+
+class DeviceSpec:
+    """A device name in its parts; a part that is None is unset.
+
+    `job` becomes a str, `replica`, `task` and `device_index` become ints (`ValueError`
+    if they are none), the types `cpu` and `gpu` are written in capitals; setting an
+    attribute does the same. Equal, and equal in hash, to another spec that prints the
+    same: do not change one that is a key of a dict.
+
+    >>> DeviceSpec(job="ps", task=1, device_type="cpu").to_string()
+    '/job:ps/task:1/device:CPU:*'
+    """
+
+    __slots__ = tuple(_PARTS)
+
+    job: str | None
+    replica: int | None
+    task: int | None
+    device_type: str | None
+    device_index: int | None
+
+    def __init__(
+        self,
+        job: object = None,
+        replica: int | str | None = None,
+        task: int | str | None = None,
+        device_type: object = None,
+        device_index: int | str | None = None,
+    ) -> None:
+        values = (job, replica, task, device_type, device_index)
+        for part, value in zip(_PARTS, values, strict=True):
+            setattr(self, part, value)
+
+    def __setattr__(self, part: str, value: object) -> None:
+        if value is not None and part in _PARTS:
+            value = _PARTS[part](value)
+        object.__setattr__(self, part, value)
+
+    def to_string(self) -> str:
+        """Return the canonical form; a device index without a type prints nothing.
+
+        >>> DeviceSpec(task=0, job="ps").to_string()
+        '/job:ps/task:0'
+        """
+        text = "".join(
+            f"/{part}:{value}"
+            for part, value in (
+                ("job", self.job),
+                ("replica", self.replica),
+                ("task", self.task),
+            )
+            if value is not None
+        )
+        if self.device_type is None:
+            return text
+        index = "*" if self.device_index is None else self.device_index
+        return f"{text}/device:{self.device_type}:{index}"
+
+    @staticmethod
+    def from_string(spec: str | None) -> DeviceSpec:
+        """Return the spec that a device name describes; None and `''` set nothing.
+
+        Parts come in any order, and the last one of a kind counts. `/cpu:0` is short
+        for `/device:CPU:0`; without an index, or with `*`, any index will do. Raises
+        `ValueError` for what it cannot read, `AttributeError` for what is not a str.
+
+        >>> DeviceSpec.from_string("/gpu:1/job:ps").to_string()
+        '/job:ps/device:GPU:1'
+        """
+        return DeviceSpec(**_parse(spec))
+
+    def parse_from_string(self, spec: str | None) -> DeviceSpec:
+        """Take over all parts of a device name, unset ones too, and return self.
+
+        Raises as `from_string` does, and then changes nothing.
+
+        >>> DeviceSpec(job="ps").parse_from_string("/task:1").to_string()
+        '/task:1'
+        """
+        parsed = self.from_string(spec)
+        for part in _PARTS:
+            setattr(self, part, getattr(parsed, part))
+        return self
+
+    def merge_from(self, dev: DeviceSpec) -> None:
+        """Take over the parts that are set in `dev`.
+
+        >>> spec = DeviceSpec(job="ps", task=0)
+        >>> spec.merge_from(DeviceSpec(task=1))
+        >>> spec.to_string()
+        '/job:ps/task:1'
+        """
+        merged = self.make_merged_spec(dev)
+        for part in _PARTS:
+            setattr(self, part, getattr(merged, part))
+
+    def make_merged_spec(self, dev: DeviceSpec) -> DeviceSpec:
+        """Return a new spec with the parts set in `dev`, completed by those of self.
+
+        >>> spec = DeviceSpec(job="ps", task=0)
+        >>> spec.make_merged_spec(DeviceSpec(task=1)).to_string()
+        '/job:ps/task:1'
+        """
+        parts = {part: getattr(dev, part) for part in _PARTS}
+        return self.replace(**{k: v for k, v in parts.items() if v is not None})
+
+    def replace(self, **parts: Any) -> DeviceSpec:
+        """Return a new spec with the given parts changed; None unsets a part.
+
+        Raises `TypeError` for a part that a device name does not have.
+
+        >>> DeviceSpec(job="ps", task=0).replace(task=None).to_string()
+        '/job:ps'
+        """
+        return DeviceSpec(**({part: getattr(self, part) for part in _PARTS} | parts))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DeviceSpec) and self.to_string() == other.to_string()
+
+    def __hash__(self) -> int:
+        return hash(self.to_string())
+
+    def __str__(self) -> str:
+        return self.to_string()
+
+    def __repr__(self) -> str:
+        parts = ((part, getattr(self, part)) for part in _PARTS)
+        given = (f"{part}={value!r}" for part, value in parts if value is not None)
+        return f"DeviceSpec({', '.join(given)})"
+
+
+def merge(outer: DeviceSpec, inner: DeviceSpec) -> DeviceSpec:
+    """Return the device of something inside `inner` inside `outer`.
+
+    Part by part: the inner one wins, the outer one completes what is unset. The index
+    `*` counts as unset, so an outer index shows through, even below another type.
+
+    >>> outer = DeviceSpec.from_string("/job:ps/device:GPU:1")
+    >>> merge(outer, DeviceSpec.from_string("/task:2/cpu")).to_string()
+    '/job:ps/task:2/device:CPU:1'
+    """
+    return outer.make_merged_spec(inner)
+
+
+def _parse(spec: str | None) -> dict[str, Any]:
+    if spec is None:
+        return {}
+    if not isinstance(spec, str):
+        raise AttributeError(
+            f"a device name is a str, not {spec!r} of type {type(spec).__name__}; "
+            f"write '/job:worker/task:1' or '/cpu:0'."
+        )
+    parts: dict[str, Any] = {}
+    for text in spec.split("/"):
+        part = _parse_part(text, spec)
+        if "device_type" in part and "device_type" in parts:
+            raise ValueError(
+                f"{spec!r} names two devices, {parts['device_type']} and "
+                f"{part['device_type']}; leave one of them out."
+            )
+        parts |= part
+    return parts
+
+
+def _parse_part(text: str, spec: str) -> dict[str, Any]:
+    match text.split(":"):
+        case ["", *_]:
+            return {}
+        case ["job", job]:
+            return {"job": job}
+        case ["replica" | "task" as name, index]:
+            return {name: _number(index, text, spec)}
+        case ["device", device_type, index]:
+            pass
+        case [short, *rest] if short.upper() in _SHORT_TYPES and len(rest) < 2:
+            device_type, index = short.upper(), rest[0] if rest else "*"
+        case _:
+            raise ValueError(
+                f"{text!r} in {spec!r} is no part of a device name; the parts are "
+                f"/job:NAME, /replica:N, /task:N, /device:TYPE:N, /cpu:N and /gpu:N."
+            )
+    if index == "*":
+        return {"device_type": device_type}
+    return {"device_type": device_type, "device_index": _number(index, text, spec)}
+
+
+def _number(index: str, part: str, spec: str) -> int:
+    try:
+        return int(index)
+    except ValueError as exc:
+        raise ValueError(
+            f"{part!r} in {spec!r} must end in a whole number, not in {index!r}."
+        ) from exc

@@ -1,0 +1,70 @@
+"""The server of an engine: one a process, started and asked over ipyparallel."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from typing import Any
+
+from kit.errors import FailedPreconditionError
+from kit.server.server import Server
+from kit.settings import Settings
+from kit.train.job import Job, Work
+from kit.wire.credentials import Credentials
+
+_server: Server | None = None
+
+
+def start(config: dict[str, Any]) -> dict[str, Any]:
+    """Start this engine's server; returns its address, pid and host."""
+    global _server  # noqa: PLW0603  # an engine is one task: this is its state
+    job, index = str(config["job"]), int(config["index"])
+    folder = str(config["runtime_dir"])
+    if config["transport"] == "tcp":
+        address = "127.0.0.1:0"
+    else:
+        address = f"unix:{folder}/{job}-{index}.sock"
+    settings = Settings.from_plain(config["settings"]).replace(
+        transport=config["transport"],
+        insecure=bool(config["insecure"]),
+        runtime_dir=folder,
+    )
+    stop()
+    _server = Server(
+        {job: {index: address}},
+        job,
+        index,
+        credentials=Credentials.from_plain(config["credentials"]),
+        settings=settings,
+    )
+    return {
+        "address": str(_server.address),
+        "pid": os.getpid(),
+        "host": platform.node(),
+    }
+
+
+def connect(spec: Mapping[str, list[str]]) -> None:
+    """Tell the server where all tasks are."""
+    current().connect(spec)
+
+
+def stop() -> None:
+    """Stop the server, if there is one."""
+    global _server  # noqa: PLW0603  # as above
+    if _server is not None:
+        _server.stop()
+        _server = None
+
+
+def current() -> Server:
+    """Return this process's server."""
+    if _server is None:
+        raise FailedPreconditionError("this process hosts no task.")
+    return _server
+
+
+def begin(job: Job, work: Work | None) -> None:
+    """Begin this task's part in a training."""
+    current().trainings.begin(job, work)

@@ -1,0 +1,108 @@
+"""What a task answers: one function for each question, in one table.
+
+    run.arrive  run.prepared  run.beat  run.fail  run.leave    members, at the coordinator
+    run.begin   run.command   run.poll  run.params             whoever leads or looks on
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kit.errors import FailedPreconditionError, from_plain, to_plain
+from kit.server.trainings import Trainings
+from kit.train.authority import Answer as Verdict
+from kit.train.authority import Authority
+from kit.train.job import Job
+from kit.train.snapshot import parameters, poll
+from kit.wire.rpc import Answer, Handler
+
+_MOST_PATIENCE_S = 5.0
+
+
+class Handlers:
+    """The table, for one server's trainings."""
+
+    def __init__(self, trainings: Trainings) -> None:
+        """Answer for these trainings."""
+        self._trainings = trainings
+
+    def table(self) -> Mapping[str, Handler]:
+        """Return the handler of each question."""
+        return {
+            "run.arrive": self._arrive,
+            "run.prepared": self._prepared,
+            "run.beat": self._beat,
+            "run.fail": self._fail,
+            "run.leave": self._leave,
+            "run.begin": self._begin,
+            "run.command": self._command,
+            "run.poll": self._poll,
+            "run.params": self._params,
+        }
+
+    def _authority(self, question: dict[str, Any]) -> Authority:
+        member = self._trainings.find(str(question["run"]))
+        if member.authority is None:
+            leader = member.job.tasks[member.job.coordinator]
+            raise FailedPreconditionError(
+                f"{member.task} does not lead this training; ask {leader}."
+            )
+        return member.authority
+
+    def _arrive(self, question: dict[str, Any], _: bytearray) -> Answer:
+        answer = self._authority(question).arrive(
+            int(question["member"]),
+            int(question["number"]),
+            int(question["step"]),
+            min(float(question["patience_s"]), _MOST_PATIENCE_S),
+        )
+        return _plain(answer), b""
+
+    def _prepared(self, question: dict[str, Any], _: bytearray) -> Answer:
+        answer = self._authority(question).prepared(
+            int(question["member"]),
+            int(question["number"]),
+            question["refusal"],
+            min(float(question["patience_s"]), _MOST_PATIENCE_S),
+        )
+        return _plain(answer), b""
+
+    def _beat(self, question: dict[str, Any], _: bytearray) -> Answer:
+        error = self._authority(question).beat(int(question["member"]))
+        return {"error": to_plain(error) if error else None}, b""
+
+    def _fail(self, question: dict[str, Any], _: bytearray) -> Answer:
+        self._authority(question).fail(from_plain(question["error"]))
+        return {}, b""
+
+    def _leave(self, question: dict[str, Any], _: bytearray) -> Answer:
+        self._authority(question).leave(int(question["member"]))
+        return {}, b""
+
+    def _begin(self, question: dict[str, Any], _: bytearray) -> Answer:
+        """Only for a task that computes nothing: functions do not travel this way."""
+        self._trainings.begin(Job.from_plain(question["job"]), None)
+        return {}, b""
+
+    def _command(self, question: dict[str, Any], _: bytearray) -> Answer:
+        authority = self._authority(question)
+        authority.command(str(question["what"]), **question.get("values", {}))
+        return authority.status(), b""
+
+    def _poll(self, question: dict[str, Any], _: bytearray) -> Answer:
+        member = self._trainings.find(str(question["run"]))
+        return poll(member, [int(cursor) for cursor in question["cursors"]])
+
+    def _params(self, question: dict[str, Any], _: bytearray) -> Answer:
+        step, flat = parameters(self._trainings.find(str(question["run"])))
+        return {"step": step}, flat
+
+
+def _plain(answer: Verdict) -> dict[str, Any]:
+    return {
+        "verdict": answer.verdict.value,
+        "epoch": answer.epoch.to_plain() if answer.epoch else None,
+        "reason": answer.reason,
+        "step": answer.step,
+    }

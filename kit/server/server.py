@@ -1,0 +1,197 @@
+"""A task's server: it listens, answers, and hosts the task's part in a training.
+
+It runs in an engine that ipyparallel started, or by itself, one process a task at the
+addresses of the spec. Nothing of it needs ipyparallel.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from kit.cluster_def import ClusterDef
+from kit.errors import FailedPreconditionError
+from kit.server.directory import MAX_BODY, Directory, default_runtime_dir, socket_beside
+from kit.server.handlers import Handlers
+from kit.server.identity import shared_credentials
+from kit.server.trainings import Trainings
+from kit.settings import Settings, current
+from kit.spec import ClusterSpec
+from kit.task import Task
+from kit.wire.acceptor import Acceptor
+from kit.wire.address import Address, TcpAddress, parse_address
+from kit.wire.credentials import Credentials
+from kit.wire.introduction import Role
+from kit.wire.link import Link
+from kit.wire.listener import Listener, listen
+from kit.wire.private import make_private_folder
+from kit.wire.rpc import serve
+
+_log = logging.getLogger("kit.server")
+_STOP_S = 5.0
+
+
+class Server:
+    """One task of a cluster, listening at its address of the spec.
+
+        server = kit.Server({"ps": ["localhost:2222"], "worker": ["localhost:2223"]},
+                            job_name="ps", task_index=0)
+        server.join()
+
+    Processes of one user find each other's key by themselves; across hosts give the
+    same `credentials` to all.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterSpec | ClusterDef | dict[str, Any],
+        job_name: str | None = None,
+        task_index: int | None = None,
+        *,
+        credentials: Credentials | None = None,
+        settings: Settings | None = None,
+        start: bool = True,
+    ) -> None:
+        """Listen and serve, unless `start` is False.
+
+        The job may be left out when there is one, the index when the job has one task.
+        Raises `TypeError` or `ValueError` for a cluster or a task that cannot be meant,
+        `AddressInUse` for a port that is taken.
+        """
+        self.spec = ClusterSpec(cluster)
+        self.task = _task(self.spec, job_name, task_index)
+        self.settings = settings or current()
+        self._credentials = credentials or shared_credentials()
+        self._runtime_dir = default_runtime_dir(self.settings)
+        self.trainings = Trainings(self.task, lambda: self.directory)
+        self._handlers = Handlers(self.trainings).table()
+        self._addresses: dict[Task, str] | None = None
+        self._closing = ExitStack()
+        self._stopped = threading.Event()
+        self._links: set[Link] = set()
+        self._guard = threading.Lock()
+        self.address: Address | None = None
+        if start:
+            self.start()
+
+    def start(self) -> None:
+        """Begin to listen; a second call changes nothing."""
+        if self.address is not None:
+            return
+        wanted = parse_address(self.spec.task_address(self.task.job, self.task.index))
+        listeners = self._listen(wanted)
+        self.address = listeners[0].address
+        acceptor = Acceptor(
+            listeners,
+            self._credentials,
+            self.task,
+            self._take,
+            handshake_s=self.settings.handshake_deadline_s,
+            max_body=MAX_BODY,
+            checksum=self.settings.checksum,
+        )
+        self._closing.callback(acceptor.close)
+
+    @property
+    def target(self) -> str:
+        """What a session connects to: `psring://` and the address."""
+        if self.address is None:
+            raise FailedPreconditionError("the server was not started: call start().")
+        return f"psring://{self.address}"
+
+    @property
+    def directory(self) -> Directory:
+        """Where all tasks are: as in the spec, or as told by `connect`."""
+        known = self._addresses or {
+            task: self.spec.task_address(task.job, task.index)
+            for task in self.spec.tasks()
+        }
+        return Directory(known, self._credentials, self._runtime_dir, self.settings)
+
+    def connect(self, spec: Mapping[str, list[str]]) -> None:
+        """Take the real addresses of all tasks, once they are known."""
+        self.spec = ClusterSpec(dict(spec))
+        self._addresses = None
+
+    def join(self, timeout_s: float | None = None) -> bool:
+        """Wait until the server is stopped; whether it was."""
+        return self._stopped.wait(timeout_s)
+
+    def stop(self) -> None:
+        """End everything: trainings, links, listeners. May be called twice."""
+        if self._stopped.is_set():
+            return
+        self.trainings.close(_STOP_S)
+        self._closing.close()
+        with self._guard:
+            links = list(self._links)
+        for link in links:
+            link.close()
+        self._stopped.set()
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        state = "stopped" if self._stopped.is_set() else f"at {self.address}"
+        return f"<Server {self.task} {state}>"
+
+    def _listen(self, wanted: Address) -> list[Listener]:
+        known = {
+            "credentials": self._credentials,
+            "insecure": self.settings.insecure,
+            "dead_after_s": self.settings.dead_after_s,
+        }
+        listeners = [listen(wanted, **known)]  # type: ignore[arg-type]
+        real = listeners[0].address
+        if isinstance(real, TcpAddress) and self.settings.transport != "tcp":
+            beside = socket_beside(self._runtime_dir, real)
+            if beside is not None:
+                make_private_folder(Path(beside.path).parent)
+                listeners.append(listen(beside, **known))  # type: ignore[arg-type]
+        return listeners
+
+    def _take(self, link: Link) -> None:
+        if link.role is Role.DATA:
+            self.trainings.take_data_link(link)
+            return
+        with self._guard:
+            self._links.add(link)
+        name = f"kit-serve-{link.peer.short}"
+        threading.Thread(
+            target=self._serve, args=(link,), name=name, daemon=True
+        ).start()
+
+    def _serve(self, link: Link) -> None:
+        try:
+            serve(link, self._handlers, self.settings.call_deadline_s, self._unexpected)
+        finally:
+            with self._guard:
+                self._links.discard(link)
+            self.trainings.link_closed(link)
+
+    def _unexpected(self, op: str, error: BaseException) -> None:
+        _log.error("%s: %r failed", self.task, op, exc_info=error)
+
+
+def _task(spec: ClusterSpec, job_name: str | None, task_index: int | None) -> Task:
+    if job_name is None:
+        if len(spec.jobs) != 1:
+            raise ValueError(f"name one of the jobs {spec.jobs} as job_name.")
+        job_name = spec.jobs[0]
+    if task_index is None:
+        indices = spec.task_indices(job_name)
+        if len(indices) != 1:
+            raise ValueError(f"name one of the tasks {indices} as task_index.")
+        task_index = indices[0]
+    if not isinstance(task_index, int):
+        raise TypeError(f"task_index is {task_index!r}; give an int.")
+    spec.task_address(job_name, task_index)
+    return Task(job_name, task_index)

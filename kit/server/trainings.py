@@ -1,0 +1,155 @@
+"""The trainings that a task takes part in: one at a time, the last one kept to look at.
+
+It gives a member its links and its way to the coordinator, and answers what others ask
+about a training: the members their coordinator, a notebook any task.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from kit.errors import ClusterBusy, DeadlineExceededError, InvalidArgumentError
+from kit.server.directory import Directory
+from kit.task import Task
+from kit.train.authority import Authority
+from kit.train.council import Council, LocalCouncil, RemoteCouncil
+from kit.train.job import Job, Work
+from kit.train.member import Member
+from kit.wire.frame import cluster_number
+from kit.wire.introduction import Role
+from kit.wire.link import Link
+from kit.wire.rpc import Caller
+from kit.wire.stream import Stream
+
+_SPINS = 100
+
+
+class Trainings:
+    """What a server knows of trainings; also the `Services` of its members."""
+
+    def __init__(self, me: Task, directory: Callable[[], Directory]) -> None:
+        """`directory` is asked when a training begins: a server may start before it."""
+        self._me, self._directory = me, directory
+        self._member: Member | None = None
+        self._arrived: dict[tuple[str, Task], Link] = {}
+        self._changed = threading.Condition()
+
+    def begin(self, job: Job, work: Work | None) -> Member:
+        """Start this task's part in a training, in threads of its own.
+
+        Raises `ClusterBusy` while another one runs here.
+        """
+        if self._me not in job.tasks:
+            raise InvalidArgumentError(f"{self._me} is no member of run {job.run}.")
+        number = job.tasks.index(self._me)
+        if number in job.workers and work is None:
+            raise InvalidArgumentError(
+                f"{self._me} computes in run {job.run}, but was given no step function."
+            )
+        with self._changed:
+            last = self._member
+            if last is not None and not last.is_over:
+                raise ClusterBusy(
+                    f"{self._me} is at step {last.step} of another training "
+                    f"({last.job.run[:8]}). Wait for it with run.wait(), or end it "
+                    f"with run.stop().",
+                    task=str(self._me),
+                )
+            self._member = member = Member(job, number, work, self)
+        if last is not None:
+            last.release()
+        member.start()
+        return member
+
+    def find(self, run: str) -> Member:
+        """Return the member of a run; `InvalidArgumentError` if it is not here."""
+        member = self._member
+        if member is None or member.job.run != run:
+            raise InvalidArgumentError(
+                f"{self._me} knows nothing of training {run[:8]}; it ended and "
+                f"another one has begun, or the task was restarted."
+            )
+        return member
+
+    @property
+    def cluster_number(self) -> int:
+        """What frames carry to tell clusters apart."""
+        return cluster_number(self._directory().credentials.cluster_id)
+
+    def spins(self, job: Job) -> int:
+        """Look a few times before yielding, if each task may have a core."""
+        return _SPINS if len(job.tasks) <= len(os.sched_getaffinity(0)) else 0
+
+    def streams(self, job: Job, me: int) -> Mapping[int, Stream]:
+        """Return a stream to every other member: dialled to lower numbers."""
+        deadline = time.monotonic() + job.settings.start_deadline_s
+        found: dict[int, Stream] = {}
+        directory = self._directory()
+        for peer, task in enumerate(job.tasks[:me]):
+            link = directory.dial(task, self._me, Role.DATA, job.run)
+            found[peer] = link.stream
+        for peer, task in enumerate(job.tasks[me + 1 :], me + 1):
+            found[peer] = self._await(job.run, task, deadline).stream
+        return found
+
+    def _await(self, run: str, task: Task, deadline: float) -> Link:
+        with self._changed:
+            while (run, task) not in self._arrived:
+                self.find(run).check()
+                if not self._changed.wait(min(0.2, deadline - time.monotonic())):
+                    if time.monotonic() > deadline:
+                        raise DeadlineExceededError(
+                            f"{task} did not open its data link to {self._me}; it has "
+                            f"not begun this training. Look at its log.",
+                            task=str(task),
+                        )
+            return self._arrived.pop((run, task))
+
+    def take_data_link(self, link: Link) -> None:
+        """Keep a data link until its training asks for it."""
+        with self._changed:
+            member = self._member
+            current = member.job.run if member and not member.is_over else None
+            for key in list(self._arrived):
+                if key[0] not in (current, link.run_id.hex()):
+                    self._arrived.pop(key).close()  # of a training that never began
+            self._arrived[link.run_id.hex(), link.peer] = link
+            self._changed.notify_all()
+
+    def council(self, job: Job, me: int, authority: Authority | None) -> Council:
+        """Return the way to the coordinator."""
+        if authority is not None:
+            return LocalCouncil(authority, me)
+        directory, task = self._directory(), job.tasks[job.coordinator]
+        patient, quick = (
+            Caller(directory.dial(task, self._me, Role.CONTROL, job.run))
+            for _ in range(2)
+        )
+        return RemoteCouncil(job.run, me, patient, quick, job.settings.dead_after_s)
+
+    def link_closed(self, link: Link) -> None:
+        """A control link ended: for the coordinator, news of a member."""
+        member = self._member
+        if member is None or member.authority is None or member.is_over:
+            return
+        if link.run_id.hex() == member.job.run and link.peer in member.job.tasks:
+            number = member.job.tasks.index(link.peer)
+            reason = "its links closed, so its process has ended or was killed"
+            member.authority.gone(number, reason)
+
+    def close(self, deadline_s: float) -> None:
+        """End a training under way and let go of everything."""
+        member = self._member
+        if member is not None:
+            if not member.is_over:
+                text = f"{self._me} was stopped while a training was under way."
+                member.abort(ClusterBusy(text, task=str(self._me)))
+            if member.join(deadline_s):
+                member.release()
+        with self._changed:
+            for link in self._arrived.values():
+                link.close()
+            self._arrived.clear()

@@ -1,0 +1,261 @@
+"""What can be tuned without touching code: one frozen `Settings`, read by `current()`.
+
+    KIT_STEP_DEADLINE_S=60            the environment, read once, at the first use
+    with settings(step_deadline_s=5)  a block of code, and what it calls or awaits
+    Settings(step_deadline_s=5)       a value, to be handed to another task as JSON
+
+A block's settings hold for its thread and the coroutines started in it. A new thread
+begins with those of the environment, so whoever starts one passes the value on. There
+is no way to change the settings of a running process from outside.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache
+from typing import TypeAlias
+
+from kit.errors import InvalidArgumentError
+
+Value: TypeAlias = bool | int | float | str
+
+TRANSPORTS = ("auto", "unix", "tcp")
+_LEAST = {"bucket_bytes": 0, "trace_rows": 1}
+_PREFIX = "KIT_"
+_SWITCH = {"1": True, "true": True, "yes": True, "on": True}
+_SWITCH |= {"0": False, "false": False, "no": False, "off": False}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The tunable values. Names that end in `_s` are seconds, above 0 and finite.
+
+    Raises `InvalidArgumentError`, naming field and value, for one out of its range.
+
+    Attributes:
+        connect_deadline_s: how long dialling another task may take.
+        handshake_deadline_s: how long the two ends of a new connection may take to
+            prove who they are.
+        call_deadline_s: how long a control call to another task may take.
+        step_deadline_s: how long one step of a training may take before it fails.
+        start_deadline_s: how long a cluster may take to come up.
+        stop_deadline_s: how long tasks may take to stop before they are killed.
+        heartbeat_s: how often tasks tell each other that they are alive.
+        suspect_after_s: silence after which a task is shown as suspect; more than
+            `heartbeat_s`.
+        dead_after_s: silence after which a task counts as dead; not less than
+            `suspect_after_s`.
+        lease_s: how long tasks live on without a word from the process that started
+            them, before they save their state and end.
+        transport: how tasks on one machine are linked: `unix` sockets, `tcp`, or `auto`
+            for the best that both ends have.
+        insecure: allow TCP without TLS on addresses other machines can reach.
+        checksum: check the sum of every frame.
+        bucket_bytes: size of the pieces in which gradients leave; 0 chooses it from the
+            number of workers.
+        trace: record every transfer and span; totals are counted in any case.
+        trace_rows: how many of the newest rows of each table of a trace are kept.
+        runtime_dir: folder for the sockets; empty for the system's own choice.
+        crash: crash points to arm, for tests of faults, see `kit.testing`; empty: none.
+        history: file that the history of events is appended to; empty for none.
+
+    >>> Settings(step_deadline_s=5).step_deadline_s
+    5.0
+    """
+
+    connect_deadline_s: float = 5.0
+    handshake_deadline_s: float = 5.0
+    call_deadline_s: float = 10.0
+    step_deadline_s: float = 30.0
+    start_deadline_s: float = 60.0
+    stop_deadline_s: float = 10.0
+    heartbeat_s: float = 0.5
+    suspect_after_s: float = 2.0
+    dead_after_s: float = 10.0
+    lease_s: float = 15.0
+    transport: str = "auto"
+    insecure: bool = False
+    checksum: bool = True
+    bucket_bytes: int = 0
+    trace: bool = True
+    trace_rows: int = 200_000
+    runtime_dir: str = ""
+    crash: str = ""
+    history: str = ""
+
+    def __post_init__(self) -> None:
+        for name, default in _DEFAULTS.items():
+            given = getattr(self, name)
+            value = _as_float(given) if isinstance(default, float) else given
+            if not _fits(name, value):
+                raise InvalidArgumentError(
+                    f"setting {name} must be {_expected(name)}, not {given!r}."
+                )
+            object.__setattr__(self, name, value)
+        if not self.heartbeat_s < self.suspect_after_s <= self.dead_after_s:
+            raise InvalidArgumentError(
+                f"settings must keep heartbeat_s < suspect_after_s <= dead_after_s, "
+                f"not {self.heartbeat_s}, {self.suspect_after_s}, {self.dead_after_s}; "
+                f"change them together."
+            )
+
+    def replace(self, **changes: Value) -> Settings:
+        """Return these settings with some values changed.
+
+        Raises `TypeError` for an unknown name, with the nearest known one, and
+        `InvalidArgumentError` for a value out of range.
+
+        >>> Settings().replace(transport="tcp").transport
+        'tcp'
+        """
+        for name in changes:
+            if name not in _DEFAULTS:
+                raise TypeError(f"there is no setting {name!r}; {_suggestion(name)}")
+        return Settings(**(self.as_plain() | changes))  # type: ignore[arg-type]
+
+    def as_plain(self) -> dict[str, Value]:
+        """Return all values by name, as data that JSON can carry.
+
+        >>> Settings().as_plain()["bucket_bytes"]
+        0
+        """
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Value]) -> Settings:
+        """Rebuild the settings from `as_plain`; missing ones take their defaults.
+
+        Raises as `replace` does.
+
+        >>> Settings.from_plain({"trace": False}).trace
+        False
+        """
+        return cls().replace(**plain)
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> Settings:
+        """Return the defaults as changed by the `KIT_*` variables in `environ`.
+
+        Switches read 1/0, true/false, yes/no, on/off. Raises `InvalidArgumentError`
+        naming variable, value and what is expected. A variable that is no setting but
+        resembles one is warned about; all others are left alone.
+
+        >>> Settings.from_environment({"KIT_CHECKSUM": "off"}).checksum
+        False
+        """
+        changes = {
+            name: _parsed(name, environ[variable])
+            for name in _DEFAULTS
+            if (variable := _PREFIX + name.upper()) in environ
+        }
+        _warn_of_slips(environ)
+        return cls().replace(**changes)
+
+
+_DEFAULTS: dict[str, Value] = {
+    field.name: getattr(Settings, field.name) for field in dataclasses.fields(Settings)
+}
+_blocks: ContextVar[Settings | None] = ContextVar("kit_settings", default=None)
+
+
+def current() -> Settings:
+    """Return the settings that hold here: the innermost block's or the environment's.
+
+    Raises `InvalidArgumentError` if the environment's cannot be read.
+    """
+    return _blocks.get() or _of_the_process()
+
+
+@contextmanager
+def settings(**changes: Value) -> Iterator[Settings]:
+    """Change some settings for a block of code; yields those that hold in it.
+
+    Blocks nest. Raises `TypeError` for an unknown name, with the nearest known one, and
+    `InvalidArgumentError` for a value out of range.
+
+    >>> with settings(trace=False) as inside:
+    ...     current() is inside, current().trace
+    (True, False)
+    """
+    token = _blocks.set(current().replace(**changes))
+    try:
+        yield current()
+    finally:
+        _blocks.reset(token)
+
+
+@cache
+def _of_the_process() -> Settings:
+    return Settings.from_environment(os.environ)
+
+
+def _as_float(value: object) -> object:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)  # 5 and 5.0 must travel alike
+    return value
+
+
+def _fits(name: str, value: object) -> bool:
+    if type(value) is not type(_DEFAULTS[name]):
+        return False
+    if isinstance(value, float):
+        return math.isfinite(value) and value > 0
+    if name == "transport":
+        return value in TRANSPORTS
+    return value >= _LEAST[name] if isinstance(value, int) and name in _LEAST else True
+
+
+def _expected(name: str) -> str:
+    default = _DEFAULTS[name]
+    if isinstance(default, bool):
+        return "a switch: True or False (in the environment 1, 0, yes, no, on or off)"
+    if isinstance(default, float):
+        return "a number of seconds above 0"
+    if isinstance(default, int):
+        return f"a whole number, at least {_LEAST[name]}"
+    return " or ".join(TRANSPORTS) if name == "transport" else "a text"
+
+
+def _parsed(name: str, text: str) -> Value:
+    default = _DEFAULTS[name]
+    try:
+        if isinstance(default, bool):
+            value: Value = _SWITCH[text.strip().lower()]
+        else:
+            value = type(default)(text)
+    except (KeyError, ValueError):
+        value = text
+    if not _fits(name, value):
+        raise InvalidArgumentError(
+            f"the environment variable {_PREFIX}{name.upper()} must be "
+            f"{_expected(name)}, not {text!r}."
+        )
+    return value
+
+
+def _suggestion(name: str) -> str:
+    near = difflib.get_close_matches(name.lower(), _DEFAULTS, n=1)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"there are: {', '.join(_DEFAULTS)}."
+
+
+def _warn_of_slips(environ: Mapping[str, str]) -> None:
+    for variable in environ:
+        name = variable.removeprefix(_PREFIX).lower()
+        if variable.startswith(_PREFIX) and name not in _DEFAULTS:
+            near = difflib.get_close_matches(name, _DEFAULTS, n=1, cutoff=0.85)
+            if near:
+                warnings.warn(
+                    f"{variable} is no setting and has no effect; "
+                    f"did you mean {_PREFIX}{near[0].upper()}?",
+                    stacklevel=3,
+                )

@@ -1,0 +1,92 @@
+"""A cluster without engines: servers in this process, or one bare process a task.
+
+Everything else is the real thing: links, handshakes, arenas, trainings. For tests; an
+engine takes seconds to start, these take milliseconds.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from kit.server.directory import Directory
+from kit.server.server import Server
+from kit.settings import Settings, current
+from kit.task import Task
+from kit.train.job import Job, Work
+from kit.train.run import Run
+from kit.wire.credentials import Credentials
+from kit.wire.introduction import Role
+from kit.wire.rpc import Caller
+
+CLIENT = Task("client", 0)
+
+
+class LocalCluster:
+    """Servers in this process; looks like a `kit.Cluster` to `kit.train`."""
+
+    def __init__(self, servers: list[Server]) -> None:
+        """Take running servers that know each other."""
+        self.servers = servers
+
+    @property
+    def tasks(self) -> list[Task]:
+        """All tasks, in the order of the spec."""
+        return [server.task for server in self.servers]
+
+    def launch(self, job: Job, work: Work) -> Run:
+        """Begin a training on all servers."""
+        for server in self.servers:
+            is_ps = server.task.job == "ps"
+            server.trainings.begin(job, None if is_ps else work)
+        return Run(job, self.dial)
+
+    def dial(self, task: Task, run: str) -> Caller:
+        """Return a link for questions to a task."""
+        directory = self.servers[0].directory
+        return Caller(directory.dial(task, CLIENT, Role.OBSERVER, run))
+
+
+@contextmanager
+def local_cluster(
+    ps: int = 1, worker: int = 2, *, settings: Settings | None = None
+) -> Iterator[LocalCluster]:
+    """Give a cluster of servers in this process, and stop them at the end.
+
+    With `transport="tcp"` in the settings they listen on 127.0.0.1 with TLS, or in
+    plain text if `insecure` is set too; else on unix sockets.
+    """
+    chosen = settings or current()
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kit-"))
+        chosen = chosen.replace(runtime_dir=folder)
+        over_tcp = chosen.transport == "tcp"
+        credentials = Credentials.new(certificate=over_tcp and not chosen.insecure)
+        servers = [
+            stack.enter_context(
+                Server(
+                    {job: {index: address_of(folder, job, index, over_tcp)}},
+                    credentials=credentials,
+                    settings=chosen,
+                )
+            )
+            for job, count in (("ps", ps), ("worker", worker))
+            for index in range(count)
+        ]
+        spec: dict[str, list[str]] = {}
+        for server in servers:
+            spec.setdefault(server.task.job, []).append(str(server.address))
+        for server in servers:
+            server.connect(spec)
+        yield LocalCluster(servers)
+
+
+def address_of(folder: str, job: str, index: int, over_tcp: bool) -> str:
+    """Return where a task of a local cluster listens."""
+    return "127.0.0.1:0" if over_tcp else f"unix:{folder}/{job}-{index}.sock"

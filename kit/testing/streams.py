@@ -1,0 +1,145 @@
+"""Streams for tests: a pair in memory, and one that yields a byte at a time.
+
+Both satisfy `kit.wire.Stream`, so code under test cannot tell them from sockets. They
+cannot be filled up: a write is always taken. Tests of a peer that does not read need a
+socket.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+
+from kit.errors import LinkLost
+from kit.wire.frame import Buffer
+from kit.wire.stream import Stream, front
+
+# A single write takes no more, so that writers meet partial writes here too.
+_MOST_AT_ONCE = 1_000_003
+
+
+def memory_pair(names: tuple[str, str] = ("left", "right")) -> tuple[Stream, Stream]:
+    """Return the two ends of a connection that lives in this process.
+
+    >>> left, right = memory_pair()
+    >>> left.write([b"hel", b"lo"])
+    5
+    >>> room = bytearray(9)
+    >>> right.read_into(memoryview(room)), bytes(room[:5])
+    (5, b'hello')
+    >>> left.close(); right.read_into(memoryview(room)); right.close()
+    0
+    """
+    ends = (_Inbox(), _Inbox())
+    return (
+        MemoryStream(*ends, peer=names[1]),
+        MemoryStream(*reversed(ends), peer=names[0]),
+    )
+
+
+class _Inbox:
+    """What one end has been sent, with a descriptor that is readable while it pays."""
+
+    def __init__(self) -> None:
+        self.bytes = bytearray()
+        self.is_ended = False
+        self.lock = threading.Lock()
+        self.fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+
+    def put(self, data: bytes) -> bool:
+        """Add data, or the end if there is none; False when the inbox has ended."""
+        with self.lock:
+            if self.is_ended:
+                return False
+            was_ready = bool(self.bytes)
+            self.bytes += data
+            self.is_ended = not data
+            if not was_ready:
+                os.eventfd_write(self.fd, 1)
+            return True
+
+    def take(self, view: memoryview) -> int | None:
+        with self.lock:
+            n_bytes = min(len(view), len(self.bytes))
+            view[:n_bytes] = self.bytes[:n_bytes]
+            del self.bytes[:n_bytes]
+            if n_bytes and not self.bytes and not self.is_ended:
+                os.eventfd_read(self.fd)
+            return n_bytes if n_bytes or self.is_ended else None
+
+
+class MemoryStream:
+    """One end of a `memory_pair`."""
+
+    kind = "memory"
+
+    def __init__(self, inbox: _Inbox, outbox: _Inbox, *, peer: str) -> None:
+        self.peer = peer
+        self._inbox, self._outbox = inbox, outbox
+        self._is_closed = False
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable when bytes or the end are there."""
+        return -1 if self._is_closed else self._inbox.fd
+
+    def read_into(self, view: memoryview) -> int | None:
+        """See `Stream.read_into`."""
+        if self._is_closed:
+            raise LinkLost(f"the stream to {self.peer} is closed on this side.")
+        return self._inbox.take(view)
+
+    def write(self, buffers: Sequence[Buffer]) -> int | None:
+        """See `Stream.write`; never None."""
+        data = front(buffers, _MOST_AT_ONCE)
+        if self._is_closed or (data and not self._outbox.put(data)):
+            raise LinkLost(f"the stream to {self.peer} has ended; nothing was sent.")
+        return len(data)
+
+    def shutdown(self) -> None:
+        """See `Stream.shutdown`."""
+        self._inbox.put(b"")
+        self._outbox.put(b"")
+
+    def close(self) -> None:
+        """See `Stream.close`."""
+        if not self._is_closed:
+            self.shutdown()
+            self._is_closed = True
+            os.close(self._inbox.fd)
+
+
+def sliced(stream: Stream, n_bytes: int = 1) -> Stream:
+    """Return `stream` cut into reads and writes of at most `n_bytes`; it owns it.
+
+    What survives this reads no frame by accident, as a whole.
+    """
+    return _Sliced(stream, n_bytes)
+
+
+class _Sliced:
+    def __init__(self, stream: Stream, n_bytes: int) -> None:
+        self._stream, self._n_bytes = stream, n_bytes
+
+    @property
+    def kind(self) -> str:
+        return self._stream.kind
+
+    @property
+    def peer(self) -> str:
+        return self._stream.peer
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def read_into(self, view: memoryview) -> int | None:
+        return self._stream.read_into(view[: self._n_bytes])
+
+    def write(self, buffers: Sequence[Buffer]) -> int | None:
+        return self._stream.write([front(buffers, self._n_bytes)])
+
+    def shutdown(self) -> None:
+        self._stream.shutdown()
+
+    def close(self) -> None:
+        self._stream.close()

@@ -1,0 +1,163 @@
+"""Trace files: Chrome trace-event JSON that can be read back exactly.
+
+The file opens in ui.perfetto.dev and chrome://tracing; the viewers read `traceEvents`
+and stop at the key after it, `psring`, which holds the columns as plain lists. The
+events of `kit.trace_events` are a picture of the columns and are not read again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kit.errors import DataLossError, InvalidArgumentError, VersionMismatch
+from kit.trace import EpochRow, Trace
+from kit.trace_events import events
+from kit.traffic import SPAN, STEP, TOTAL, TRANSFER, Rows
+
+FORMAT = 1
+_TABLES = {"transfers": TRANSFER, "spans": SPAN, "steps": STEP, "totals": TOTAL}
+_BATCH = 200  # events to a line: setting up the encoder costs more than one event
+_BOUNDED = ("transfers", "spans", "steps")
+
+
+def save(
+    trace: Trace, path: str | os.PathLike[str], *, max_rows: int = 100_000
+) -> dict[str, int]:
+    """Write a trace; returns how many of the oldest rows were left out, per table.
+
+    At most the newest `max_rows` transfers, spans and steps are written (some 600 bytes
+    for each transfer, 200 for the others); totals always are. The file appears whole or
+    not at all. Raises `InvalidArgumentError` for a negative `max_rows` and `OSError` as
+    the file system gives it. Cost: some 60 microseconds a
+    transfer and 15 a row of the others.
+    """
+    if max_rows < 0:
+        raise InvalidArgumentError(f"max_rows must be 0 or more, got {max_rows}.")
+    kept, dropped = _newest(trace, max_rows)
+    write_atomically(path, _document(kept, dropped))
+    return dropped
+
+
+def load(path: str | os.PathLike[str]) -> Trace:
+    """Read a trace that `save` wrote: the same names, epochs and columns.
+
+    Raises `InvalidArgumentError` if the file is another program's, `VersionMismatch`
+    if a newer version wrote it, `DataLossError` if it is damaged, and `OSError` as the
+    file system gives it.
+    """
+    try:
+        document = json.loads(Path(path).read_bytes())
+    except (ValueError, RecursionError) as exc:
+        raise DataLossError(
+            f"{path} is not complete JSON ({exc}); save the trace again."
+        ) from exc
+    plain = document.get("psring") if isinstance(document, dict) else None
+    if not isinstance(plain, dict):
+        raise InvalidArgumentError(
+            f"{path} holds no columns of a psring trace; only files written by "
+            f"Trace.save can be loaded."
+        )
+    if plain.get("format") != FORMAT:
+        raise VersionMismatch(
+            f"{path} has format {plain.get('format')!r}, this version reads {FORMAT}; "
+            f"load it with the version that wrote it."
+        )
+    try:
+        return _trace(plain)
+    except (KeyError, TypeError, ValueError, OverflowError) as exc:
+        raise DataLossError(f"{path} has damaged columns: {exc!r}.") from exc
+
+
+def write_atomically(path: str | os.PathLike[str], pieces: Iterable[str]) -> None:
+    """Write text so that `path` holds either all of it or what it held before.
+
+    The text goes to a neighbouring file first, which is gone afterwards also when the
+    pieces raise. Raises `OSError` as the file system gives it.
+    """
+    target = Path(path)
+    draft = target.with_name(f".{target.name}.{os.getpid()}.draft")
+    try:
+        with draft.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(pieces)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _newest(trace: Trace, max_rows: int) -> tuple[Trace, dict[str, int]]:
+    """Cut the bounded tables to the rows that ended last, in their old order."""
+    kept: dict[str, Rows] = {}
+    dropped: dict[str, int] = {}
+    for name in _BOUNDED:
+        table: Rows = getattr(trace, name)
+        dropped[name] = max(0, len(table) - max_rows)
+        newest = np.argsort(table["end"], kind="stable")[dropped[name] :]
+        kept[name] = table[np.sort(newest)]
+    return Trace(trace.tasks, trace.epochs, totals=trace.totals, **kept), dropped
+
+
+def _document(trace: Trace, dropped: Mapping[str, int]) -> Iterator[str]:
+    """Yield the file in pieces; the events first, for the viewers' sake."""
+    encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+    yield '{"displayTimeUnit":"ms","traceEvents":['
+    before = "\n"
+    following = events(trace)
+    while some := list(islice(following, _BATCH)):
+        yield before + encode(some)[1:-1]
+        before = ",\n"
+    head = {
+        "format": FORMAT,
+        "tasks": trace.tasks,
+        "epochs": trace.epochs,
+        "dropped": dropped,
+    }
+    yield f'\n],\n"psring":{encode(head)[:-1]}'
+    for name in _TABLES:
+        yield f',\n"{name}":{encode(_columns(getattr(trace, name)))}'
+    yield "}}\n"
+
+
+def _columns(table: Rows) -> dict[str, list[Any]]:
+    """Return a table as lists; JSON has no NaN and infinity, so these become text."""
+    columns: dict[str, list[Any]] = {}
+    for name in table.dtype.names or ():
+        values = table[name].tolist()
+        if table.dtype[name].kind == "f":
+            values = [v if math.isfinite(v) else str(v) for v in values]
+        columns[name] = values
+    return columns
+
+
+def _trace(plain: Mapping[str, Any]) -> Trace:
+    tables = {name: _table(plain[name], dtype) for name, dtype in _TABLES.items()}
+    tasks = tuple(plain["tasks"])
+    epochs = tuple(EpochRow(*row) for row in plain["epochs"])
+    if not all(isinstance(name, str) for name in tasks):
+        raise TypeError(f"tasks are {tasks}")
+    return Trace(tasks, epochs, **tables)
+
+
+def _table(columns: Mapping[str, list[Any]], dtype: np.dtype[Any]) -> Rows:
+    names = dtype.names or ()
+    lengths = {len(columns[name]) for name in names}
+    if len(lengths) != 1:
+        raise ValueError(f"columns of different lengths: {sorted(lengths)}")
+    table = np.empty(lengths.pop(), dtype)
+    for name in names:
+        values = columns[name]
+        if dtype[name].kind == "f":
+            values = [float(value) for value in values]
+        elif not all(type(value) is int for value in values):
+            raise TypeError(f"column {name!r} holds something else than integers")
+        table[name] = np.array(values, dtype[name])
+    return table

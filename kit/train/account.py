@@ -1,0 +1,99 @@
+"""The traffic account: what was measured, beside what the formulas say.
+
+Pure. The formulas are those of the topologies; the measured bytes are the meters' exact
+totals. In a sound training both are equal, to the byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kit.exchange import moves
+from kit.exchange.topology import by_name, per_member
+from kit.trace import STEP_KINDS, EpochRow, Trace
+from kit.traffic import Kind, Rows
+from kit.train.job import Job
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One task's bytes in one epoch, over all its steps."""
+
+    epoch: int
+    topology: str
+    task: str
+    steps: int
+    sent: int
+    received: int
+    formula_sent: int
+    formula_received: int
+
+    @property
+    def agrees(self) -> bool:
+        """Whether measured and computed bytes are the same."""
+        return (self.sent, self.received) == (self.formula_sent, self.formula_received)
+
+
+def account(job: Job, trace: Trace, last_step: int) -> list[Entry]:
+    """Return one entry for each epoch and member, of what steps move.
+
+    `last_step` is the number of steps done. Asynchronous epochs are left out: what a
+    worker moves there depends on how many updates it made.
+    """
+    ends = [row.first_step for row in trace.epochs[1:]] + [last_step]
+    return [
+        _entry(job, trace, row, end - row.first_step, member)
+        for row, end in zip(trace.epochs, ends, strict=True)
+        for member in range(len(job.tasks))
+        if row.topology != "ps-async"
+    ]
+
+
+def _entry(job: Job, trace: Trace, row: EpochRow, steps: int, member: int) -> Entry:
+    formula = by_name(row.topology).traffic(job.layout, job.group)
+    sent, received = per_member(formula, member)
+    return Entry(
+        row.number,
+        row.topology,
+        job.tasks[member].short,
+        steps,
+        _total(trace, row.number, "source", member, STEP_KINDS),
+        _total(trace, row.number, "destination", member, STEP_KINDS),
+        sent * steps,
+        received * steps,
+    )
+
+
+def once_only(job: Job, trace: Trace) -> list[tuple[int, int, int]]:
+    """Return (epoch, measured, formula) of the bytes that move once, at its begin."""
+    found = []
+    before = None
+    for row in trace.epochs:
+        owners = by_name(row.topology.removesuffix("-async")).owners
+        after = owners(job.layout, job.group)
+        if before is None:
+            moved = moves.broadcast(job.layout, job.group, job.coordinator)
+        else:
+            n_slots = len(job.optimizer.slots)
+            moved = moves.handover(before, after, n_slots, job.group)
+        totals = trace.totals[trace.totals["epoch"] == row.number]
+        once = totals[~_is_in(totals["kind"], STEP_KINDS)]
+        measured = int(once["bytes"].sum())
+        found.append((row.number, measured, sum(moves.traffic(moved).values())))
+        before = after
+    return found
+
+
+def _total(
+    trace: Trace, epoch: int, side: str, member: int, kinds: Sequence[Kind]
+) -> int:
+    totals = trace.totals
+    chosen = (totals["epoch"] == epoch) & (totals[side] == member)
+    return int(totals[chosen & _is_in(totals["kind"], kinds)]["bytes"].sum())
+
+
+def _is_in(column: Rows, kinds: Sequence[Kind]) -> Rows:
+    return np.isin(column, [int(kind) for kind in kinds])

@@ -1,0 +1,93 @@
+"""A worker's own part of a step: its split of the batch, and the user's function.
+
+The function returns the loss and all gradients at once, or it is a generator that yields
+`(name, gradient)` as each is ready and returns the loss; then the exchange of what is
+ready goes on beside the rest of the computation.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Generator
+from typing import Any
+
+from kit.errors import GradientMismatch, KitError, StepFailed
+from kit.exchange.memory import Memory, physical
+from kit.exchange.plan import NOW
+from kit.train.handover import Handover
+
+Ready = Callable[[int], None]
+
+
+class Compute:
+    """Calls the user's step function and takes its gradients."""
+
+    def __init__(self, step: Callable[..., Any], memory: Memory, task: str) -> None:
+        """Prepare read-only views of the parameters of even and odd steps."""
+        self._function, self._task = step, task
+        self.handover = Handover(memory, task)
+        self._params = [memory.leaves(physical(NOW, parity)) for parity in (0, 1)]
+        for views in self._params:
+            for view in views.values():
+                view.flags.writeable = False
+
+    def __call__(
+        self, step: int, batch: tuple[Any, ...], weight: float, ready: Ready
+    ) -> float:
+        """Return the loss; every gradient is then in the flat buffer.
+
+        Calls `ready(bucket)` as soon as a bucket is complete, but only for a function
+        that hands its gradients over one by one. Raises `StepFailed` with the user's
+        traceback, `GradientMismatch` or `NotFinite`.
+        """
+        self.handover.begin(step, weight)
+        result = self._run(step, self._function, dict(self._params[step & 1]), batch)
+        if isinstance(result, Generator):
+            loss = self._drain(step, result, ready)
+        else:
+            loss, gradients = self._split(step, result)
+            self.handover.take_all(gradients)
+        self.handover.end()
+        return float(loss)
+
+    def _drain(self, step: int, handed: Generator[Any, Any, Any], ready: Ready) -> Any:
+        def following() -> tuple[bool, Any]:
+            try:
+                return False, next(handed)
+            except StopIteration as end:
+                return True, end.value
+
+        while True:
+            is_over, value = self._run(step, following)
+            if is_over:
+                return float("nan") if value is None else value
+            name, gradient = self._split(step, value)
+            for bucket in self.handover.take(name, gradient):
+                ready(bucket)
+
+    def _run(self, step: int, function: Callable[..., Any], *args: Any) -> Any:
+        try:
+            return function(*args)
+        except KitError:
+            raise
+        except Exception as error:
+            text = "".join(traceback.format_exception(error))
+            raise StepFailed(
+                f"{self._task}: step() raised {type(error).__name__}: {error} in step "
+                f"{step}; all members were stopped, and the parameters are those of "
+                f"the step before.",
+                task=self._task,
+                step=step,
+                remote_traceback=text,
+            ) from error
+
+    def _split(self, step: int, result: Any) -> tuple[Any, Any]:
+        if isinstance(result, tuple) and len(result) == 2:
+            return result
+        raise GradientMismatch(
+            f"{self._task}, step {step}: step() returned {type(result).__name__}; it "
+            f"must return (loss, gradients), or yield (name, gradient) one by one and "
+            f"return the loss.",
+            task=self._task,
+            step=step,
+        )

@@ -1,0 +1,117 @@
+"""How a member talks to the coordinator: across a link, or in the same process."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from kit.errors import KitError, from_plain, to_plain
+from kit.membership import Epoch, Verdict
+from kit.train.authority import Answer, Authority
+from kit.wire.rpc import Caller
+
+_PATIENCE_S = 2.0  # how long the coordinator keeps a question before saying "wait"
+
+
+class Council(Protocol):
+    """What a member asks of the coordinator. All raise the training's failure."""
+
+    def arrive(self, number: int, step: int) -> Answer:
+        """Come to boundary `number`, before `step`."""
+
+    def prepared(self, number: int, refusal: str | None) -> Answer:
+        """Report that the proposal was prepared, or why not."""
+
+    def beat(self) -> KitError | None:
+        """Give a sign of life; returns what the training failed with."""
+
+    def fail(self, error: KitError) -> None:
+        """Report that this member cannot go on."""
+
+    def leave(self) -> None:
+        """Say that this member ends in good order."""
+
+    def close(self) -> None:
+        """Let go of the links."""
+
+
+class LocalCouncil:
+    """The coordinator's own way."""
+
+    def __init__(self, authority: Authority, member: int) -> None:
+        """Speak for `member`."""
+        self._authority, self._member = authority, member
+
+    def arrive(self, number: int, step: int) -> Answer:
+        """See `Council`."""
+        return self._authority.arrive(self._member, number, step, _PATIENCE_S)
+
+    def prepared(self, number: int, refusal: str | None) -> Answer:
+        """See `Council`."""
+        return self._authority.prepared(self._member, number, refusal, _PATIENCE_S)
+
+    def beat(self) -> KitError | None:
+        """See `Council`; also looks after the others."""
+        self._authority.watch()
+        return self._authority.beat(self._member)
+
+    def fail(self, error: KitError) -> None:
+        """See `Council`."""
+        self._authority.fail(error)
+
+    def leave(self) -> None:
+        """See `Council`."""
+        self._authority.leave(self._member)
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class RemoteCouncil:
+    """The others' way: one link for questions that wait, one for signs of life."""
+
+    def __init__(
+        self, run: str, member: int, patient: Caller, quick: Caller, deadline_s: float
+    ) -> None:
+        """`patient` carries questions that may be kept, `quick` all others."""
+        self._about = {"run": run, "member": member}
+        self._patient, self._quick = patient, quick
+        self._deadline_s = deadline_s
+
+    def arrive(self, number: int, step: int) -> Answer:
+        """See `Council`."""
+        reply = self._ask("run.arrive", number=number, step=step)
+        return _answer(reply)
+
+    def prepared(self, number: int, refusal: str | None) -> Answer:
+        """See `Council`."""
+        return _answer(self._ask("run.prepared", number=number, refusal=refusal))
+
+    def beat(self) -> KitError | None:
+        """See `Council`."""
+        reply, _ = self._quick.call("run.beat", self._deadline_s, self._about)
+        return from_plain(reply["error"]) if reply["error"] else None
+
+    def fail(self, error: KitError) -> None:
+        """See `Council`."""
+        values = {**self._about, "error": to_plain(error)}
+        self._quick.call("run.fail", self._deadline_s, values)
+
+    def leave(self) -> None:
+        """See `Council`."""
+        self._quick.call("run.leave", self._deadline_s, self._about)
+
+    def close(self) -> None:
+        """Close both links."""
+        self._patient.close()
+        self._quick.close()
+
+    def _ask(self, op: str, **values: Any) -> dict[str, Any]:
+        values |= {**self._about, "patience_s": _PATIENCE_S}
+        reply, _ = self._patient.call(op, self._deadline_s + _PATIENCE_S, values)
+        return reply
+
+
+def _answer(reply: dict[str, Any]) -> Answer:
+    epoch = Epoch.from_plain(reply["epoch"]) if reply["epoch"] else None
+    verdict, reason = Verdict(reply["verdict"]), str(reply["reason"])
+    return Answer(verdict, epoch, reason, int(reply["step"]))

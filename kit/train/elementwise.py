@@ -1,0 +1,204 @@
+"""What an optimizer is: an elementwise rule over flat arrays, done piece by piece.
+
+A rule uses + - * / sqrt and nothing else. Each of these is correctly rounded, so an
+element's new value depends on that element alone: however the flat vector is cut over
+tasks, shards or buckets, the result has the same bits. No power, exponential or sum may
+enter here; their last bit depends on the machine or on the length of the array.
+
+Nothing here knows a particular rule (`kit.train.optimizers` does), a task or a link.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from kit.errors import GradientMismatch, InvalidArgumentError
+
+Flat = npt.NDArray[np.floating[Any]]
+
+# Elements handled at a time. Small enough that what a rule touches several times stays
+# in the cache, large enough that numpy's cost per call is lost in the arithmetic.
+PIECE = 1 << 16
+
+
+class Slot(NamedTuple):
+    """One array that an optimizer keeps beside the parameters, equally long."""
+
+    name: str
+    initial: float
+
+
+class Optimizer(Protocol):
+    """Turns gradients into updates; any object with these two members is one."""
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """The arrays that `apply` wants, in this order."""
+        ...
+
+    def apply(
+        self,
+        parameter: Flat,
+        gradient: Flat,
+        slots: Sequence[Flat],
+        out: Flat,
+        step: int,
+    ) -> None:
+        """Write the parameter's next value to `out`, and move the slots on in place.
+
+        All arrays are 1-d, contiguous, equally long and of one dtype, float32 or
+        float64. `out` is the parameter array itself or does not overlap it. `gradient`
+        is only read. `step` is the number of updates made before this one. An element's
+        result may not depend on any other element.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Rule(ABC):
+    """Base of the rules: frozen settings, checked, and an `_update` of one piece."""
+
+    name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            # Annotations are strings in the modules of this package.
+            check = _flag if field.type == "bool" else _number
+            value = check(f"{self.name}: {field.name}", getattr(self, field.name))
+            object.__setattr__(self, field.name, value)
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """The arrays that `apply` wants, in this order."""
+        return ()
+
+    def apply(
+        self,
+        parameter: Flat,
+        gradient: Flat,
+        slots: Sequence[Flat],
+        out: Flat,
+        step: int,
+    ) -> None:
+        """Write the parameter's next value to `out`, and move the slots on in place.
+
+        Arrays are 1-d, contiguous, equally long, all float32 or all float64. `out` is
+        the parameter array itself or does not overlap it; `gradient` is only read.
+        `step` counts from 0. Raises `GradientMismatch` when the gradient does not fit
+        the parameter and `InvalidArgumentError` for any other misfit, before anything
+        is written. Allocates one scratch piece, whatever the length.
+        """
+        self._check(parameter, gradient, slots, out, step)
+        scratch = np.empty(min(parameter.size, PIECE), parameter.dtype)
+        for start in range(0, parameter.size, PIECE):
+            piece = slice(start, start + PIECE)
+            old = parameter[piece]
+            mine = [slot[piece] for slot in slots]
+            work = scratch[: old.size]
+            self._update(old, gradient[piece], mine, out[piece], work, step)
+
+    @abstractmethod
+    def _update(
+        self,
+        parameter: Flat,
+        gradient: Flat,
+        slots: Sequence[Flat],
+        out: Flat,
+        work: Flat,
+        step: int,
+    ) -> None:
+        """Do one piece; `work` is scratch of the piece's length."""
+
+    def _check(
+        self,
+        parameter: Flat,
+        gradient: Flat,
+        slots: Sequence[Flat],
+        out: Flat,
+        step: int,
+    ) -> None:
+        _check_flat(self.name, "parameter", parameter)
+        if (gradient.shape, gradient.dtype) != (parameter.shape, parameter.dtype):
+            raise GradientMismatch(
+                f"{self.name}: the gradient is {_kind(gradient)}, but its parameter is "
+                f"{_kind(parameter)}; return gradients of the parameter's own kind."
+            )
+        if len(slots) != len(self.slots):
+            names = ", ".join(slot.name for slot in self.slots) or "none"
+            raise InvalidArgumentError(
+                f"{self.name}: got {len(slots)} slots, needs {len(self.slots)} "
+                f"({names}); make one array for each entry of `.slots`."
+            )
+        for what, array in (("gradient", gradient), ("out", out), *_named(slots)):
+            _check_like(self.name, what, array, parameter)
+        if step < 0:
+            raise InvalidArgumentError(
+                f"{self.name}: step is {step}; the first update has step 0."
+            )
+
+
+def check_range(
+    what: str, value: float, low: float, high: float, *, open_end: bool = False
+) -> None:
+    """Refuse a setting outside low..high with `InvalidArgumentError`.
+
+    >>> check_range("adam: beta1", 0.9, 0, 1, open_end=True)
+    """
+    if low <= value <= high and not (open_end and value == high):
+        return
+    limit = f"below {high:g}" if open_end else f"at most {high:g}"
+    wanted = f"at least {low:g}" + ("" if math.isinf(high) else f" and {limit}")
+    raise InvalidArgumentError(f"{what} is {value!r}; give a number {wanted}.")
+
+
+def _named(slots: Sequence[Flat]) -> list[tuple[str, Flat]]:
+    return [(f"slot {index}", slot) for index, slot in enumerate(slots)]
+
+
+def _kind(array: Flat) -> str:
+    return f"{array.dtype}{list(array.shape)}"
+
+
+def _check_flat(rule: str, what: str, array: Flat) -> None:
+    floats = array.dtype in (np.float32, np.float64)
+    if not (floats and array.ndim == 1 and array.flags.c_contiguous):
+        raise InvalidArgumentError(
+            f"{rule}: {what} is {_kind(array)}, contiguous: "
+            f"{array.flags.c_contiguous}; give a contiguous 1-d array of float32 or "
+            f"float64, for example the flat buffer itself."
+        )
+
+
+def _check_like(rule: str, what: str, array: Flat, parameter: Flat) -> None:
+    _check_flat(rule, what, array)
+    if (array.shape, array.dtype) != (parameter.shape, parameter.dtype):
+        raise InvalidArgumentError(
+            f"{rule}: {what} is {_kind(array)}, but the parameter is "
+            f"{_kind(parameter)}; cut and convert all arrays alike."
+        )
+    if what != "gradient" and not array.flags.writeable:
+        raise InvalidArgumentError(
+            f"{rule}: {what} is read-only, but an update writes to it; "
+            f"hand over the owner's own view."
+        )
+
+
+def _number(what: str, value: object) -> float:
+    good = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not (good and math.isfinite(value)):  # type: ignore[arg-type]  # good: a Real
+        raise InvalidArgumentError(f"{what} is {value!r}; give a finite number.")
+    return float(value)  # type: ignore[arg-type]  # a Real, checked above
+
+
+def _flag(what: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidArgumentError(f"{what} is {value!r}; give True or False.")
+    return value

@@ -1,0 +1,104 @@
+"""`kit.train`: begin a training on a cluster and return at once with a handle."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from kit.errors import InvalidArgumentError
+from kit.exchange.layout import specs_of
+from kit.settings import current
+from kit.task import Task
+from kit.train import optimizers
+from kit.train.elementwise import Optimizer
+from kit.train.job import Job, Work
+from kit.train.run import Run
+
+Step = Callable[..., Any]
+
+
+class Trains(Protocol):
+    """What trainings run on: a `Cluster`, or a `Server` of a cluster without one."""
+
+    @property
+    def tasks(self) -> list[Task]:
+        """The tasks, in the order of the spec."""
+
+    def launch(self, job: Job, work: Work) -> Run:
+        """Begin a training on its tasks."""
+
+
+_current: Callable[[], Trains] | None = None
+
+
+def set_current(find: Callable[[], Trains]) -> None:
+    """Say how the current cluster is found; `kit.cluster` does, when it is imported."""
+    global _current  # noqa: PLW0603  # the layer above registers itself here, once
+    _current = find
+
+
+def train(
+    step: Step,
+    params: Mapping[str, Any] | Callable[[], Mapping[str, Any]],
+    data: Any,
+    *,
+    optimizer: Optimizer | str = "gradient_descent",
+    topology: str = "ps",
+    steps: int = 100,
+    batch: int = 64,
+    seed: int = 0,
+    sync: bool = True,
+    link: str = "",
+    placement: str = "round_robin",
+    cluster: Trains | None = None,
+) -> Run:
+    """Train a model over the tasks of a cluster; returns at once.
+
+    `step(params, batch)` gets a dict of read-only arrays and this worker's split of the
+    mini-batch (a tuple of arrays), and returns the loss, the mean over the split, and
+    the gradients: a dict by name, or a list in the order of `params`. It may instead be
+    a generator that yields `(name, gradient)`, last layers first, and returns the loss;
+    then the exchange goes on beside the rest of its computation. Gradients may be
+    arrays of numpy, cupy, torch, jax or tensorflow.
+
+    `params` is a dict of float32 or float64 arrays (or a function that makes it).
+    `data` is a tuple of arrays whose first axis is the examples, an iterable of
+    mini-batches, or a tuple of dask arrays whose blocks each worker loads itself.
+
+    With `sync`, each of `steps` updates uses one mini-batch of `batch` examples, split
+    over the workers: the result does not depend on the topology, to the last bit.
+    Without, each worker pushes and pulls at its own pace and `steps` counts the updates
+    of all of them.
+
+    Raises `InvalidArgumentError` for what cannot be trained, `ClusterBusy` while
+    another training runs there. Costs one message to each task with the function and
+    the data; what comes later is raised by `run.wait()` or `await run`.
+    """
+    if cluster is None:
+        if _current is None:
+            raise InvalidArgumentError("there is no cluster: give cluster=....")
+        cluster = _current()
+    if not callable(step):
+        raise InvalidArgumentError(
+            f"step is {type(step).__name__}; give a function (params, batch) -> "
+            f"(loss, gradients)."
+        )
+    values = dict(params() if callable(params) else params)
+    job = Job(
+        run=secrets.token_hex(16),
+        tasks=tuple(cluster.tasks),
+        specs=specs_of(values),
+        optimizer=(
+            optimizers.by_name(optimizer) if isinstance(optimizer, str) else optimizer
+        ),
+        topology=topology,
+        steps=steps,
+        batch=batch,
+        seed=seed,
+        synchronous=sync,
+        link=link,
+        placement=placement,
+        settings=current(),
+    )
+    return cluster.launch(job, Work(step, data, values))

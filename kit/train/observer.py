@@ -1,0 +1,232 @@
+"""Looks at all members of a training and learns when it is over.
+
+One thread for each member asks for news, so a member that hangs delays no other's. The
+observer holds nothing up: members answer from threads of their own.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotInTime
+from typing import Any
+
+import numpy as np
+
+from kit.errors import (
+    DeadlineExceededError,
+    FailedPreconditionError,
+    KitError,
+    PeerLost,
+    UnavailableError,
+    to_plain,
+)
+from kit.task import Task
+from kit.trace import EpochRow, Trace
+from kit.train.job import Job
+from kit.train.watching import Watched
+from kit.wire.rpc import Caller
+
+Dial = Callable[[Task, str], Caller]
+
+_POLL_S = 0.1
+_LAST_WORDS_S = 3.0  # the members' own reports explain more than a closed link
+
+
+class Observer:
+    """Knows a training from outside. Every method may be called from any thread."""
+
+    def __init__(self, job: Job, dial: Dial) -> None:
+        """Start to watch; `finished` gets its result when all members are over."""
+        self.finished: Future[None] = Future()
+        self.finished.set_running_or_notify_cancel()
+        self._job, self._dial = job, dial
+        limit = job.settings.trace_rows
+        self._watched = [Watched(limit) for _ in job.tasks]
+        self._guard = threading.Lock()
+        self._pause = threading.Event()  # never set: a wait on it is a sleep
+        self._give_up = float("inf")  # when those that still say nothing are left
+        self._commands: Caller | None = None
+        self._left = len(job.tasks)
+        self._flat: bytearray | None = None
+        for member, task in enumerate(job.tasks):
+            name = f"kit-watch-{task.short}"
+            threading.Thread(
+                target=self._watch, args=(member,), name=name, daemon=True
+            ).start()
+
+    @property
+    def _leader(self) -> Watched:
+        return self._watched[self._job.coordinator]
+
+    def command(self, what: str, **values: Any) -> None:
+        """Send a wish to the coordinator.
+
+        Raises `FailedPreconditionError` when the training is over, and what the
+        coordinator answers.
+        """
+        if self.finished.done():
+            raise FailedPreconditionError(
+                "the training is over; start another one with kit.train()."
+            )
+        values = {"run": self._job.run, "what": what, "values": values}
+        with self._guard:
+            if self._commands is None:
+                task = self._job.tasks[self._job.coordinator]
+                self._commands = self._dial(task, "")
+            caller = self._commands
+        limit = self._job.settings.call_deadline_s
+        try:
+            self._leader.leads, _ = caller.call("run.command", limit, values)
+        except (UnavailableError, DeadlineExceededError):
+            with self._guard:
+                self._commands = None
+            raise
+
+    def wait(self, timeout: float | None) -> None:
+        """Block until the training is over; see `Run.wait`."""
+        try:
+            self.finished.result(timeout)
+        except NotInTime:
+            if self.finished.done():
+                raise
+            raise DeadlineExceededError(
+                f"the training is at step {self.step()} of {self._job.steps} after "
+                f"{timeout:g} s; it goes on. Wait longer, or end it with run.stop()."
+            ) from None
+
+    def epoch(self) -> EpochRow | None:
+        """Return the epoch that holds now."""
+        epochs = self._leader.epochs
+        return epochs[-1] if epochs else None
+
+    def pending(self) -> str:
+        """Return the topology that is wished and does not hold yet."""
+        wish = (self._leader.leads or {}).get("pending")
+        return str(wish["topology"]) if wish and not self.finished.done() else ""
+
+    def refused(self) -> str:
+        """Return why the last wish was not taken up."""
+        return str((self._leader.leads or {}).get("abandoned", ""))
+
+    def step(self) -> int:
+        """Return the number of committed steps."""
+        return max(one.step for one in self._watched)
+
+    def state(self) -> str:
+        """Return running, paused, done or failed."""
+        if self.finished.done():
+            return "failed" if self.finished.exception() else "done"
+        paused = (self._leader.leads or {}).get("paused")
+        return "paused" if paused else "running"
+
+    def trace(self) -> Trace:
+        """Return what is known so far."""
+        transfers, spans, steps = (
+            np.concatenate([one.column(number) for one in self._watched])
+            for number in range(3)
+        )
+        epochs = max((one.epochs for one in self._watched), key=len)
+        return Trace(
+            tuple(map(str, self._job.tasks)),
+            tuple(epochs),
+            transfers,
+            spans,
+            steps,
+            np.concatenate([one.totals for one in self._watched]),
+        )
+
+    def parameters(self) -> bytearray:
+        """Return the flat parameters of the last committed step."""
+        if self._flat is not None:
+            return self._flat
+        return self._fetch(self._job.coordinator)
+
+    def _fetch(self, member: int) -> bytearray:
+        caller = self._dial(self._job.tasks[member], "")
+        try:
+            limit = self._job.settings.step_deadline_s
+            return caller.call("run.params", limit, {"run": self._job.run})[1]
+        finally:
+            caller.close()
+
+    # -- one thread for each member ---------------------------------------------
+
+    def _watch(self, member: int) -> None:
+        watched, task = self._watched[member], self._job.tasks[member]
+        try:
+            caller = self._dial(task, "")
+            try:
+                self._follow(caller, watched)
+            finally:
+                caller.close()
+        except KitError as error:
+            watched.lose(self._lost(task, watched.step, error))
+            self._tell(watched.error)
+        finally:
+            self._end_of_one()
+
+    def _follow(self, caller: Caller, watched: Watched) -> None:
+        limit = self._job.settings.dead_after_s
+        while True:
+            question = {"run": self._job.run, "cursors": watched.cursors}
+            more = watched.take(*caller.call("run.poll", limit, question))
+            if watched.is_over:
+                return
+            if time.monotonic() > self._give_up:
+                return
+            if not more:
+                self._pause.wait(_POLL_S)
+
+    def _lost(self, task: Task, step: int, error: KitError) -> PeerLost:
+        text = f"{task} is gone (step {step}): {error.message}"
+        return PeerLost(text, task=str(task), step=step)
+
+    def _tell(self, error: KitError | None) -> None:
+        """Let the coordinator know of a member that cannot be reached from here."""
+        values = {"run": self._job.run, "error": to_plain(error or KitError("lost"))}
+        try:
+            caller = self._dial(self._job.tasks[self._job.coordinator], "")
+            try:
+                caller.call("run.fail", self._job.settings.connect_deadline_s, values)
+            finally:
+                caller.close()
+        except KitError:
+            return  # the coordinator is gone too: its own watcher says so
+
+    def _end_of_one(self) -> None:
+        with self._guard:
+            self._left -= 1
+            if self._leader.is_over:
+                self._give_up = min(self._give_up, time.monotonic() + _LAST_WORDS_S)
+            if self._left:
+                return
+        error = self._verdict()
+        self._keep_parameters()
+        if self._commands is not None:
+            self._commands.close()
+        if error is None:
+            self.finished.set_result(None)
+        else:
+            self.finished.set_exception(error)
+
+    def _verdict(self) -> KitError | None:
+        """The coordinator's word counts; if it is lost, that; else anybody's."""
+        if self._leader.state == "done":
+            return None
+        by_state = sorted(
+            (one for one in self._watched if one.error is not None),
+            key=lambda one: (one is not self._leader, one.state != "lost"),
+        )
+        return by_state[0].error if by_state else PeerLost("the training was lost.")
+
+    def _keep_parameters(self) -> None:
+        workers = [w for w in self._job.workers if self._watched[w].state != "lost"]
+        for worker in workers:
+            try:
+                self._flat = self._fetch(worker)
+            except KitError:
+                continue
+            return

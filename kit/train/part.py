@@ -1,0 +1,72 @@
+"""A member's part in a training: what it is, and what it keeps between two boundaries."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Protocol
+
+from kit.exchange.endpoint import Endpoint
+from kit.exchange.layout import Range
+from kit.exchange.memory import Memory, physical
+from kit.exchange.plan import NOW
+from kit.task import Task
+from kit.testing import crash
+from kit.testing.history import History
+from kit.traffic import Meter
+from kit.train.authority import Authority
+from kit.train.job import Job, Work
+
+
+@dataclass
+class Part:
+    """A member's part in a training: what it is, and what it keeps."""
+
+    job: Job
+    me: int
+    work: Work | None
+    meter: Meter
+    authority: Authority | None
+    endpoint: Endpoint
+    memory: Memory
+    history: History
+    step: int = 0  # committed so far
+
+    @property
+    def task(self) -> Task:
+        """This member's task."""
+        return self.job.tasks[self.me]
+
+    def reach(self, point: str, step: int) -> None:
+        """Pass a named crash point."""
+        if self.job.settings.crash:
+            plan = crash.Crash.parse(self.job.settings.crash)
+            crash.reach(plan, point, self.task, step)
+
+    def commit(self, step: int) -> None:
+        """Make NEXT the parameters; `step` is the number of steps that are done."""
+        stamp = self.endpoint.stamp
+        stamp.parity ^= 1
+        self.step = step
+        watched = self.job.synchronous and self.me in self.job.workers
+        if self.history.is_on and watched:
+            digest = hashlib.sha256(self.parameters()).hexdigest()[:16]
+            self.history.note(
+                "step", step=step - 1, epoch=stamp.epoch, digest=digest
+            )
+
+    def parameters(self) -> bytes:
+        """Return the flat parameters of the last committed step."""
+        region = physical(NOW, self.endpoint.stamp.parity)
+        whole = Range(0, self.job.layout.n_bytes)
+        return bytes(self.memory.raw(region, whole))
+
+
+class Rounds(Protocol):
+    """What a member does between two boundaries: step after step, until a halt."""
+
+    def run(self, step: int) -> None:
+        """Do steps from number `step` on until a halt."""
+
+    def close(self) -> None:
+        """End what was started."""

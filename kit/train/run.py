@@ -1,0 +1,191 @@
+"""A training under way, as the notebook holds it: watch it, steer it, wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from kit.errors import FailedPreconditionError, KitError
+from kit.exchange.memory import Array
+from kit.trace import Trace
+from kit.train.account import Entry, account, once_only
+from kit.train.job import Job
+from kit.train.observer import Dial, Observer
+from kit.train.records import Record, records
+from kit.train.unflatten import unflatten
+from kit.wire.shaping import LinkSettings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Run:
+    """A training under way, or over. `kit.train` makes it and returns at once.
+
+    The training goes on in the tasks whether anybody looks or not. Setting `topology`
+    or `link` is a wish: it is agreed between two steps, by all members or by none.
+    """
+
+    def __init__(self, job: Job, dial: Dial) -> None:
+        """Watch the training `job`, reaching its tasks by `dial`."""
+        self.job = job
+        self._observer = Observer(job, dial)
+        self._params: dict[str, Array] | None = None
+
+    # -- steer ------------------------------------------------------------------
+
+    @property
+    def topology(self) -> str:
+        """How gradients meet now; set it to switch at the next step boundary."""
+        row = self._observer.epoch()
+        return row.topology if row else self.job.topology
+
+    @topology.setter
+    def topology(self, name: str) -> None:
+        self.job.check_topology(name)
+        self._observer.command("configure", topology=name)
+
+    @property
+    def link(self) -> str:
+        """The speed of the links, `""` for full speed; set it like `"1gbit,5ms"`."""
+        row = self._observer.epoch()
+        return row.link if row else self.job.link
+
+    @link.setter
+    def link(self, text: str) -> None:
+        self._observer.command("configure", link=str(LinkSettings.parse(text)))
+
+    @property
+    def switching(self) -> str:
+        """The topology that is wished and does not hold yet; empty when there is none."""
+        return self._observer.pending()
+
+    @property
+    def refused(self) -> str:
+        """Why the last wish was not taken up; empty if it was."""
+        return self._observer.refused()
+
+    def pause(self) -> None:
+        """Stop between two steps, until `resume`. Returns at once."""
+        self._observer.command("pause", steps=0)
+
+    def advance(self, steps: int = 1) -> None:
+        """Do so many more steps, then pause. Returns at once."""
+        self._observer.command("pause", steps=steps)
+
+    def resume(self) -> None:
+        """Go on after a pause."""
+        self._observer.command("resume")
+
+    def stop(self) -> None:
+        """End the training between two steps; its parameters stay. Returns at once."""
+        if not self.done:
+            self._observer.command("stop")
+
+    # -- wait -------------------------------------------------------------------
+
+    @property
+    def done(self) -> bool:
+        """Whether the training is over, well or not."""
+        return self._observer.finished.done()
+
+    def wait(self, timeout: float | None = None) -> Run:
+        """Block until the training is over and return this run.
+
+        Raises what the training failed with, or `DeadlineExceededError` after `timeout`
+        seconds, which ends nothing. Ctrl-C pauses the training and ends the wait.
+        """
+        try:
+            self._observer.wait(timeout)
+        except KeyboardInterrupt:
+            self.pause()
+            raise
+        return self
+
+    def __await__(self) -> Generator[Any, None, Run]:
+        yield from asyncio.wrap_future(self._observer.finished).__await__()
+        return self
+
+    # -- look -------------------------------------------------------------------
+
+    @property
+    def step(self) -> int:
+        """How many steps are committed so far, as far as is known here."""
+        return self._observer.step()
+
+    @property
+    def state(self) -> str:
+        """One of running, paused, done, failed."""
+        return self._observer.state()
+
+    @property
+    def error(self) -> KitError | None:
+        """What the training failed with, None if it has not."""
+        error = self._observer.finished.exception() if self.done else None
+        return error if isinstance(error, KitError) else None
+
+    @property
+    def loss(self) -> float:
+        """The mean loss of the last step that is known here; NaN before the first."""
+        _, losses = self.trace.losses()
+        return float(losses[-1]) if len(losses) else float("nan")
+
+    @property
+    def metrics(self) -> list[Record]:
+        """One record a step: loss, times, staleness. See `Record`."""
+        return records(self.trace)
+
+    def frame(self) -> pd.DataFrame:
+        """Return the metrics as a DataFrame, indexed by step."""
+        import pandas as pd
+
+        return pd.DataFrame(self.metrics).set_index("step")
+
+    @property
+    def trace(self) -> Trace:
+        """Everything that was recorded so far."""
+        return self._observer.trace()
+
+    @property
+    def traffic(self) -> list[Entry]:
+        """Bytes sent and received, for each epoch and task: measured, and by formula.
+
+        Only for a training that is over: while it runs, the tasks' accounts are not of
+        one moment.
+        """
+        if not self.done:
+            raise FailedPreconditionError(
+                "the traffic account is complete when the training is over; use "
+                "run.wait() first, or look at run.trace."
+            )
+        return account(self.job, self.trace, self.step)
+
+    @property
+    def moved_once(self) -> list[tuple[int, int, int]]:
+        """(epoch, measured bytes, by formula) of what moved once, at its begin."""
+        return once_only(self.job, self.trace)
+
+    @property
+    def params(self) -> dict[str, Array]:
+        """The parameters after the last committed step, as arrays of your own.
+
+        While the training runs they are fetched from the coordinator, without stopping
+        it; the wait is that of a copy.
+        """
+        if self._params is not None:
+            return {name: value.copy() for name, value in self._params.items()}
+        is_final = self.done
+        flat = self._observer.parameters()
+        found = unflatten(self.job.layout, flat)
+        if is_final:
+            self._params = found
+        return {name: value.copy() for name, value in found.items()}
+
+    def __repr__(self) -> str:
+        job = self.job
+        topology = f", switching to {self.switching}" if self.switching else ""
+        return (
+            f"<Run {job.run[:8]} {self.state}: step {self.step} of {job.steps}, "
+            f"{self.topology}{topology}, loss {self.loss:.4g}>"
+        )

@@ -1,0 +1,135 @@
+"""Where a member's steps happen: its buffers, its programs, its share of the work.
+
+The stage knows the current epoch's plan and carries it out, step by step; when an epoch
+begins it first does the moves that the change needs.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kit.arrays import to_numpy
+from kit.exchange import moves
+from kit.exchange.layout import Range
+from kit.exchange.memory import physical
+from kit.exchange.plan import NOW, SLOT, Owned, Plan
+from kit.exchange.program import Program
+from kit.membership import Epoch
+from kit.train.async_rounds import AsyncServer, AsyncWorker
+from kit.train.part import Part, Rounds
+from kit.train.sync_rounds import SyncServer, SyncWorker
+from kit.train.update import MeanUpdate
+from kit.wire.shaping import LineIn, LineOut, LinkSettings
+
+
+class Stage:
+    """Carries out the epochs of one member."""
+
+    def __init__(self, part: Part) -> None:
+        """Begin without an epoch: nothing happens until one is adopted."""
+        self._part = part
+        self._owners: tuple[Owned, ...] = ()
+        self._plan: Plan | None = None
+        self._epoch = part.job.start
+        self._rounds: Rounds | None = None
+        self._n_slots = len(part.job.optimizer.slots)
+
+    def prepare(self, epoch: Epoch) -> None:
+        """Check that the epoch can be carried out here, and stand ready for it.
+
+        The parameters are brought into the first of the two regions on all members:
+        asynchronous members have made different numbers of updates.
+        """
+        job = self._part.job
+        topology = job.check_topology(epoch.topology)
+        LinkSettings.parse(epoch.link)
+        topology.plan(job.layout, job.group, self._part.me)
+        self._close_rounds()
+        stamp, memory = self._part.endpoint.stamp, self._part.memory
+        if stamp.parity:
+            whole = Range(0, job.layout.n_bytes)
+            memory.raw(physical(NOW, 0), whole)[:] = memory.raw(physical(NOW, 1), whole)
+            stamp.parity = 0
+
+    def adopt(self, epoch: Epoch) -> None:
+        """Begin an agreed epoch: set the links, do the moves, bind the plan."""
+        part, job = self._part, self._part.job
+        stamp = part.endpoint.stamp
+        stamp.epoch, stamp.step = epoch.number, epoch.first_step
+        part.step = epoch.first_step
+        self._set_links(LinkSettings.parse(epoch.link))
+        topology = job.check_topology(epoch.topology)
+        owners = topology.owners(job.layout, job.group)
+        if epoch.number == 1:
+            handed = moves.broadcast(job.layout, job.group, job.coordinator)
+            self._fill(owners)
+        else:
+            handed = moves.handover(self._owners, owners, self._n_slots, job.group)
+        once = Plan((), moves.ops(handed, part.me))
+        Program(once, part.endpoint, part.memory, part.meter, once=True).step()
+        part.endpoint.flush()
+        self._owners, self._epoch = owners, epoch
+        self._plan = topology.plan(job.layout, job.group, part.me)
+        part.history.note("epoch", epoch=epoch.number, topology=epoch.topology)
+
+    def run(self, step: int) -> None:
+        """Do steps until a halt, or none at all if this member is idle."""
+        self._part.step = step
+        if self._plan is None:
+            return
+        if self._rounds is None:
+            self._rounds = self._make_rounds(self._plan)
+        self._rounds.run(step)
+
+    def close(self) -> None:
+        """End what the steps started."""
+        self._close_rounds()
+
+    def _make_rounds(self, plan: Plan) -> Rounds:
+        part = self._part
+        is_worker = part.me in part.job.workers
+        if not self._epoch.synchronous:
+            return (AsyncWorker if is_worker else AsyncServer)(part)
+        n = len(part.job.workers)
+        program = Program(
+            plan,
+            part.endpoint,
+            part.memory,
+            part.meter,
+            update=MeanUpdate(part.job.optimizer, n),
+            n_slots=self._n_slots,
+        )
+        kind = SyncWorker if is_worker else SyncServer
+        return kind(part, program)
+
+    def _close_rounds(self) -> None:
+        if self._rounds is not None:
+            self._rounds.close()
+            self._rounds = None
+
+    def _set_links(self, settings: LinkSettings) -> None:
+        endpoint, shaped = self._part.endpoint, settings.is_shaped
+        dice: Callable[[], float] = random.Random(self._part.me).random
+        line_out = LineOut(settings, dice) if shaped else None
+        endpoint.line_in = LineIn(settings) if shaped else None
+        for port in endpoint.ports.values():
+            port.line_out = line_out
+
+    def _fill(self, owners: tuple[Owned, ...]) -> None:
+        """Write the initial parameters and the initial slots of what is ours."""
+        part, job = self._part, self._part.job
+        mine = [one.range for one in owners if part.me in one.members]
+        for number, slot in enumerate(job.optimizer.slots):
+            for owned in mine:
+                part.memory.typed(SLOT + number, owned)[...] = slot.initial
+        if part.me == job.coordinator:
+            assert part.work is not None
+            values: dict[str, Any] = part.work.params or {}
+            region = physical(NOW, part.endpoint.stamp.parity)
+            for name, place in part.memory.leaves(region).items():
+                np.copyto(place, to_numpy(values[name]))
+

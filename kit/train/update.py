@@ -1,0 +1,26 @@
+"""From the sum of all gradients to new parameters: the mean, then the optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kit.exchange.memory import Array
+from kit.train.elementwise import Optimizer
+
+
+class MeanUpdate:
+    """The `Update` of an exchange: an optimizer fed with the sum over `n` workers."""
+
+    def __init__(self, optimizer: Optimizer, n: int) -> None:
+        """Divide by `n`; asynchronous training, one gradient at a time, by 1."""
+        self._optimizer, self._n = optimizer, n
+
+    def __call__(
+        self, now: Array, total: Array, slots: Sequence[Array], out: Array, step: int
+    ) -> None:
+        """Write the next parameters to `out`; overwrites `total` with the mean."""
+        if self._n > 1:
+            np.multiply(total, total.dtype.type(1 / self._n), out=total)
+        self._optimizer.apply(now, total, slots, out, step)

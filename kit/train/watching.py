@@ -1,0 +1,64 @@
+"""What an observer has learned of one member: news come in, columns grow.
+
+Bounded like the member's own logs: the oldest rows go first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kit.errors import KitError, from_plain
+from kit.trace import EpochRow
+from kit.traffic import SPAN, STEP, TOTAL, TRANSFER, Rows, rows
+from kit.train.snapshot import unpack_news
+
+_LOGS = (TRANSFER, SPAN, STEP)
+
+
+@dataclass
+class Watched:
+    """State, news and account of one member, as far as they are known here."""
+
+    limit: int
+    state: str = "running"  # or done, failed, lost
+    step: int = 0
+    error: KitError | None = None
+    epochs: list[EpochRow] = field(default_factory=list)
+    leads: dict[str, Any] | None = None
+    cursors: list[int] = field(default_factory=lambda: [0, 0, 0])
+    totals: Rows = field(default_factory=lambda: rows(TOTAL))
+    _pieces: list[list[Rows]] = field(default_factory=lambda: [[], [], []])
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will come."""
+        return self.state != "running"
+
+    def take(self, reply: dict[str, Any], blob: bytes | bytearray) -> bool:
+        """Take the answer of a poll; whether there is more to fetch at once."""
+        *news, self.totals = unpack_news(reply["counts"], blob)
+        for pieces, piece in zip(self._pieces, news, strict=True):
+            if len(piece):
+                pieces.append(piece)
+            while sum(map(len, pieces[1:])) > self.limit:
+                pieces.pop(0)
+        self.cursors, self.leads = reply["cursors"], reply["leads"]
+        self.step = int(reply["step"])
+        self.epochs = [EpochRow(*row) for row in reply["epochs"]]
+        if reply["error"]:
+            self.error = from_plain(reply["error"])
+        if not reply["more"]:
+            self.state = reply["state"]
+        return bool(reply["more"])
+
+    def lose(self, error: KitError) -> None:
+        """Note that the member cannot be reached any more."""
+        self.state, self.error = "lost", error
+
+    def column(self, number: int) -> Rows:
+        """Return transfers (0), spans (1) or steps (2)."""
+        pieces = list(self._pieces[number])
+        return np.concatenate([rows(_LOGS[number]), *pieces])[-self.limit :]

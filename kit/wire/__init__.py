@@ -1,0 +1,57 @@
+"""The wire: bytes between two tasks, with proof of who is at the other end.
+
+From the bottom: `frame`, `message`, `introduction`, `handshake` and `address` are pure;
+`stream` waits with deadlines; `sockets`, `listener`, `dialer` and `descriptors` are the
+transports, `arena` the shared memory; `link`, `opening` and `acceptor` are what the
+rest of the package uses. Arrays are unknown here.
+"""
+
+from kit.wire.acceptor import Acceptor as Acceptor
+from kit.wire.address import Address as Address
+from kit.wire.address import TcpAddress as TcpAddress
+from kit.wire.address import UnixAddress as UnixAddress
+from kit.wire.address import is_local as is_local
+from kit.wire.address import parse_address as parse_address
+from kit.wire.arena import Arena as Arena
+from kit.wire.credentials import Credentials as Credentials
+from kit.wire.descriptors import recv_fds as recv_fds
+from kit.wire.descriptors import send_fds as send_fds
+from kit.wire.dialer import dial as dial
+from kit.wire.frame import Bounds as Bounds
+from kit.wire.frame import Header as Header
+from kit.wire.frame import Kind as Kind
+from kit.wire.introduction import Hello as Hello
+from kit.wire.introduction import Role as Role
+from kit.wire.link import Link as Link
+from kit.wire.listener import Listener as Listener
+from kit.wire.listener import listen as listen
+from kit.wire.opening import connect as connect
+from kit.wire.opening import welcome as welcome
+from kit.wire.stream import Clock as Clock
+from kit.wire.stream import Stream as Stream
+
+__all__ = [
+    "Acceptor",
+    "Address",
+    "Arena",
+    "Bounds",
+    "Clock",
+    "Credentials",
+    "Header",
+    "Hello",
+    "Kind",
+    "Link",
+    "Listener",
+    "Role",
+    "Stream",
+    "TcpAddress",
+    "UnixAddress",
+    "connect",
+    "dial",
+    "is_local",
+    "listen",
+    "parse_address",
+    "recv_fds",
+    "send_fds",
+    "welcome",
+]

@@ -1,0 +1,130 @@
+"""Memory that a task shares with its neighbours on the same host.
+
+The owner creates an arena and sends its descriptor over a unix stream; a neighbour
+attaches and reads in place what the owner writes. Nothing is copied, nothing has a name
+in a file system, and nothing is left behind: the memory goes with its last holder.
+
+An arena is bytes. Who may read which part when is agreed elsewhere, by frames.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+from typing import Final
+
+from kit.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotEnoughMemory,
+    ProtocolError,
+)
+
+# A file that could shrink under a mapping would kill its readers by SIGBUS.
+_FIXED_SIZE: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+
+
+class Arena:
+    """One stretch of shared memory, mapped into this process.
+
+    It owns its descriptor. Views may outlive `close`: the mapping stays until the last
+    one is gone.
+    """
+
+    def __init__(self, fd: int, size: int, *, writable: bool) -> None:
+        protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
+        self.size = size
+        self._fd = fd
+        self._map: mmap.mmap | None = mmap.mmap(fd, size, mmap.MAP_SHARED, protection)
+
+    @classmethod
+    def create(cls, name: str, size: int) -> Arena:
+        """Return a new arena of `size` bytes, all zero; `name` shows in /proc only.
+
+        Memory is taken as it is first touched. Raises `InvalidArgumentError` for a size
+        below 1 and `NotEnoughMemory` when the system refuses.
+        """
+        if size < 1:
+            raise InvalidArgumentError(f"an arena of {size} bytes cannot be made.")
+        fd = os.memfd_create(f"kit-{name}", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            os.ftruncate(fd, size)
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _FIXED_SIZE)
+            return cls(fd, size, writable=True)
+        except (OSError, OverflowError) as exc:
+            os.close(fd)
+            raise NotEnoughMemory(
+                f"no {size} bytes of shared memory for {name!r}: {exc}. Train a "
+                f"smaller model or with fewer tasks on this machine."
+            ) from exc
+
+    @classmethod
+    def attach(cls, fd: int, expected_size: int, *, writable: bool = False) -> Arena:
+        """Map an arena whose descriptor a neighbour sent.
+
+        The descriptor belongs to the arena from here on, also when it is refused.
+        Raises `ProtocolError` unless it is memory of exactly `expected_size` bytes that
+        can neither shrink nor grow.
+        """
+        try:
+            problem = _unfit(fd, expected_size)
+            if problem:
+                raise ProtocolError(
+                    f"descriptor {fd} is no arena of {expected_size} bytes: {problem}. "
+                    f"Drop the connection that it came from."
+                )
+            return cls(fd, expected_size, writable=writable)
+        except BaseException:
+            os.close(fd)
+            raise
+
+    @property
+    def fd(self) -> int:
+        """The descriptor, to be sent to neighbours; -1 once closed."""
+        return self._fd
+
+    def view(self, offset: int = 0, size: int | None = None) -> memoryview:
+        """Return a part of the arena, to its end when no size is given; no copy.
+
+        Read-only where the arena was attached so. Raises `InvalidArgumentError` for a
+        part beyond the arena and `FailedPreconditionError` once it is closed.
+        """
+        if self._map is None:
+            raise FailedPreconditionError(
+                f"this arena of {self.size} bytes is closed; ask the task for its "
+                f"arena again."
+            )
+        end = self.size if size is None else offset + size
+        if not 0 <= offset <= end <= self.size:
+            raise InvalidArgumentError(
+                f"bytes {offset} to {end} are not within an arena of {self.size}."
+            )
+        return memoryview(self._map)[offset:end]
+
+    def close(self) -> None:
+        """Give descriptor and mapping back, the latter with its last view."""
+        if self._map is None:
+            return
+        os.close(self._fd)
+        self._fd = -1
+        try:
+            self._map.close()
+        except BufferError:
+            pass  # arrays still look into it; they hold it now, and free it
+        finally:
+            self._map = None
+
+
+def _unfit(fd: int, expected_size: int) -> str:
+    """Return why `fd` must not be mapped, "" if it may be."""
+    size = os.fstat(fd).st_size
+    if size != expected_size or size < 1:
+        return f"it has {size}"
+    try:
+        seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
+    except OSError as exc:
+        return f"it is a file or device ({exc.strerror})"
+    if seals & _FIXED_SIZE != _FIXED_SIZE:
+        return f"its size is not fixed (seals {seals:#x})"
+    return ""

@@ -1,0 +1,145 @@
+"""Open a connection to a listening task, before a deadline.
+
+One attempt: it does not wait for a task that is not up yet. What comes back has proved
+nothing but its user id (unix) or its certificate (TLS).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import time
+from typing import Any
+
+from kit.errors import (
+    DeadlineExceededError,
+    KitError,
+    PermissionDeniedError,
+    UnavailableError,
+)
+from kit.wire.address import Address, UnixAddress, check_exposure
+from kit.wire.credentials import Credentials
+from kit.wire.listener import is_encrypted
+from kit.wire.sockets import (
+    UNIX,
+    Socket,
+    establish,
+    make_stream,
+    open_socket,
+    peer_uid,
+    resolve,
+    tls_context,
+)
+from kit.wire.stream import Clock, Stream
+
+# A full backlog of a unix socket wakes nobody when it empties: look again after this.
+_LOOK_AGAIN_MS = 5
+_NOT_YET = frozenset({errno.EINPROGRESS, errno.EALREADY, errno.EAGAIN})
+
+
+def dial(
+    address: Address,
+    deadline: float,
+    *,
+    credentials: Credentials | None = None,
+    insecure: bool = False,
+    dead_after_s: float = 10.0,
+    clock: Clock = time.monotonic,
+) -> Stream:
+    """Return a stream to whoever listens at `address`, ready for use.
+
+    TCP is encrypted whenever the credentials hold a certificate, unless `insecure`.
+
+    Raises `UnavailableError` when nobody listens, `DeadlineExceededError`,
+    `AuthenticationFailed` for another certificate, and `PermissionDeniedError` for a
+    socket of another user or an address that would not be encrypted.
+    """
+    if isinstance(address, UnixAddress):
+        return _dial_unix(address, deadline, clock)
+    encrypted = is_encrypted(address, credentials, insecure=insecure)
+    check_exposure(address, encrypted=encrypted, insecure=insecure)
+    context, pinned = None, b""
+    if encrypted and credentials is not None:
+        context = tls_context(credentials, server=False)
+        pinned = credentials.certificate_pem
+    places = resolve(address, deadline, clock)
+    sock = _first_connected(address, places, dead_after_s, deadline, clock)
+    try:
+        stream = make_stream(sock, "tcp", str(address), context, pinned)
+    except OSError as exc:
+        raise _nobody(address, exc.errno or 0) from exc
+    try:
+        establish(stream, deadline, clock)
+    except BaseException:
+        stream.close()
+        raise
+    return stream
+
+
+def _dial_unix(address: UnixAddress, deadline: float, clock: Clock) -> Stream:
+    sock = open_socket(UNIX, 0.0)
+    try:
+        _connect(sock, address, address.path, deadline, clock)
+        uid = peer_uid(sock)
+        if uid != os.geteuid():
+            raise PermissionDeniedError(
+                f"{address} belongs to a process of user {uid}, not {os.geteuid()}; "
+                f"do not use it, and ask this cluster for its addresses again."
+            )
+    except BaseException:
+        sock.close()
+        raise
+    return make_stream(sock, "unix", str(address))
+
+
+def _first_connected(
+    address: Address,
+    places: list[tuple[int, Any]],
+    dead_after_s: float,
+    deadline: float,
+    clock: Clock,
+) -> Socket:
+    """Try the places behind a host name in turn; raise the last one's error."""
+    last: KitError = _nobody(address, errno.EHOSTUNREACH)
+    for family, where in places:
+        sock = open_socket(family, dead_after_s)
+        try:
+            _connect(sock, address, where, deadline, clock)
+        except UnavailableError as exc:
+            sock.close()
+            last = exc
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return sock
+    raise last
+
+
+def _connect(
+    sock: Socket, address: Address, where: Any, deadline: float, clock: Clock
+) -> None:
+    sock.setblocking(False)
+    while (code := sock.connect_ex(where)) in _NOT_YET:
+        remaining_ms = int((deadline - clock()) * 1000)
+        if remaining_ms <= 0:
+            raise DeadlineExceededError(
+                f"{address} did not take the connection in time. The task there may be "
+                f"overloaded, or a firewall may swallow the connection."
+            )
+        poll = select.poll()
+        if code == errno.EAGAIN:
+            poll.poll(min(remaining_ms, _LOOK_AGAIN_MS))
+        else:
+            poll.register(sock.fileno(), select.POLLOUT)
+            poll.poll(remaining_ms)
+    if code not in (0, errno.EISCONN):
+        raise _nobody(address, code)
+
+
+def _nobody(address: Address, code: int) -> UnavailableError:
+    return UnavailableError(
+        f"nobody answers at {address}: {os.strerror(code)}. See whether the task there "
+        f"is up, and in its log why not."
+    )

@@ -1,0 +1,300 @@
+"""One authenticated connection between two tasks: whole frames and messages.
+
+A link numbers its frames and refuses a gap or a repeat; it checks size and checksum
+before a payload is handed out. Several threads may send and receive; each frame is
+whole. A link that fails once has failed for good, for every thread that waits on it.
+
+Its clock and deadlines are monotonic seconds. What the messages mean is not its affair.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kit.errors import (
+    DeadlineExceededError,
+    InvalidArgumentError,
+    KitError,
+    LinkLost,
+    ProtocolError,
+)
+from kit.task import Task
+from kit.wire.frame import (
+    CHECKSUM,
+    SIZE,
+    Bounds,
+    Buffer,
+    Header,
+    Kind,
+    pack,
+    unpack,
+    verify,
+)
+from kit.wire.introduction import Role
+from kit.wire.message import pack_message, unpack_message
+from kit.wire.stream import Clock, Stream, read_exact, read_some, write_all
+
+MAX_BODY: Final = 16 * 2**20
+
+# A thread that shutdown has woken leaves at once; this is for a machine that swaps.
+_LEAVE_S: Final = 1.0
+
+
+class Link:
+    """A link of `local` to `peer` over an authenticated stream, which it owns.
+
+    `heard_at` is the clock's time of the last frame received, for failure detectors.
+    """
+
+    def __init__(
+        self,
+        stream: Stream,
+        *,
+        local: Task,
+        peer: Task,
+        role: Role,
+        bounds: Bounds,
+        run_id: bytes = bytes(16),
+        incarnation: int = 0,
+        checksum: bool = True,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self.local, self.peer, self.role = local, peer, role
+        self.run_id, self.incarnation = run_id, incarnation
+        self.heard_at = clock()
+        self._stream, self._bounds, self._clock = stream, bounds, clock
+        self._flags = CHECKSUM if checksum else 0
+        self._sent = self._received = 0
+        self._sending, self._receiving = threading.Lock(), threading.Lock()
+        self._state = threading.Lock()
+        self._while_sending = _Failing(self, "sending")
+        self._while_receiving = _Failing(self, "receiving")
+        self._failure: KitError | None = None
+        self._is_closed = False
+
+    def __repr__(self) -> str:
+        state = "closed" if self._is_closed else "lost" if self._failure else "open"
+        return f"<Link {self.local.short} - {self.peer.short} {self.transport} {state}>"
+
+    @property
+    def transport(self) -> str:
+        """One of `unix`, `tcp`, `tls`, `memory`."""
+        return self._stream.kind
+
+    @property
+    def stream(self) -> Stream:
+        """The stream below, for the data path, which brings its own frames."""
+        return self._stream
+
+    def fileno(self) -> int:
+        """Return the descriptor to poll for frames, -1 once closed."""
+        return self._stream.fileno()
+
+    def send(
+        self,
+        *payload: Buffer,
+        deadline_s: float,
+        kind: Kind = Kind.CONTROL,
+        flags: int = 0,
+        epoch: int = 0,
+        step: int = 0,
+        tensor: int = 0,
+        chunk: int = 0,
+    ) -> None:
+        """Send one frame; the parts of `payload` go out one after the other, uncopied.
+
+        Raises `LinkLost`. A peer that does not take the whole frame in time loses the
+        link as well (`DeadlineExceededError`): half a frame cannot be taken back.
+        """
+        deadline = self._clock() + deadline_s
+        length = sum([memoryview(part).nbytes for part in payload])
+        self._check_outgoing(length)
+        self._take(self._sending, deadline, "sending")
+        try:
+            header = Header(
+                *(kind, flags | self._flags, self._bounds.cluster, epoch),
+                *(self.local.index, step, self._sent, tensor, chunk, length),
+            )
+            head = pack(header, *payload)
+            with self._while_sending:
+                write_all(self._stream, (head, *payload), deadline, self._clock)
+            self._sent += 1
+        finally:
+            self._sending.release()
+
+    def recv(self, *, deadline_s: float) -> tuple[Header, bytearray]:
+        """Return the next frame.
+
+        Raises `DeadlineExceededError` when none has begun in time: the link is whole
+        then, ask again. Raises `LinkLost` when the peer is gone or stops within a
+        frame, `ProtocolError` for a frame that cannot be right; both end the link.
+        No memory is taken for a payload before its length has been checked.
+        """
+        deadline = self._clock() + deadline_s
+        self._take(self._receiving, deadline, "receiving")
+        try:
+            head = memoryview(bytearray(SIZE))
+            n_bytes = self._begin(head, deadline)
+            with self._while_receiving:
+                header, body = self._finish(head, n_bytes, deadline)
+            self._received += 1
+            self.heard_at = self._clock()
+            return header, body
+        finally:
+            self._receiving.release()
+
+    def send_message(
+        self, message: Mapping[str, Any], blob: Buffer = b"", *, deadline_s: float
+    ) -> None:
+        """Send plain data and bytes as one control frame; raises as `send` does."""
+        self.send(*pack_message(message, blob), deadline_s=deadline_s)
+
+    def recv_message(self, *, deadline_s: float) -> tuple[dict[str, Any], bytearray]:
+        """Return the next message and its blob; raises as `recv` does.
+
+        Signs of life are passed over. Any other frame but CONTROL is a `ProtocolError`.
+        """
+        deadline = self._clock() + deadline_s
+        while True:
+            header, body = self.recv(deadline_s=deadline - self._clock())
+            if header.kind != Kind.PING:
+                break
+        with self._while_receiving:
+            if header.kind != Kind.CONTROL:
+                raise ProtocolError(
+                    f"a frame of kind {Kind(header.kind).name} came where a message "
+                    f"was due."
+                )
+            return unpack_message(body)
+
+    def close(self) -> None:
+        """End the link and wake every thread that waits on it. May be called twice."""
+        with self._state:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        self._fail(LinkLost(f"the link to {self.peer.short} was closed on this side."))
+        # The descriptor must not be reused under a thread that is about to poll it.
+        taken = [lock for lock in (self._sending, self._receiving) if _leave(lock)]
+        self._stream.close()
+        for lock in taken:
+            lock.release()
+
+    def __enter__(self) -> Link:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def _begin(self, head: memoryview, deadline: float) -> int:
+        """Wait for the first bytes of a frame; a deadline here harms nothing."""
+        try:
+            n_bytes = read_some(self._stream, head, deadline, self._clock)
+        except DeadlineExceededError as exc:
+            raise DeadlineExceededError(
+                f"{self.peer.short} sent nothing in time. Ask again, or see in its log "
+                f"what it is doing.",
+                task=str(self.peer),
+            ) from exc
+        except KitError as exc:
+            raise self._fail(self._named(exc, "receiving")) from exc
+        if n_bytes == 0:
+            raise self._fail(
+                LinkLost(
+                    f"{self.peer.short} closed its link to {self.local.short} after "
+                    f"{self._received} frames; see in its log why.",
+                    task=str(self.peer),
+                )
+            )
+        return n_bytes
+
+    def _finish(
+        self, head: memoryview, n_bytes: int, deadline: float
+    ) -> tuple[Header, bytearray]:
+        """Read the rest of a frame of which the first bytes are in `head`."""
+        read_exact(self._stream, head[n_bytes:], deadline, self._clock)
+        header = unpack(head, bounds=self._bounds)
+        if header.sequence != self._received:
+            raise ProtocolError(
+                f"frame {header.sequence} came where {self._received} was due: one is "
+                f"missing or sent again."
+            )
+        body = bytearray(header.length)
+        read_exact(self._stream, memoryview(body), deadline, self._clock)
+        verify(head, header, body)
+        return header, body
+
+    def _take(self, lock: threading.Lock, deadline: float, doing: str) -> None:
+        """Take one direction of the link, if the link is still good."""
+        if not lock.acquire(blocking=False) and not lock.acquire(
+            timeout=max(0.0, deadline - self._clock())
+        ):
+            raise DeadlineExceededError(
+                f"another thread was {doing} on the link to {self.peer.short} all the "
+                f"time; allow a longer deadline or use a link of your own.",
+                task=str(self.peer),
+            )
+        if self._failure is not None:
+            lock.release()
+            raise self._lost(self._failure)
+
+    def _fail(self, error: KitError) -> KitError:
+        """End the link and return what to raise: `error`, or that it was lost before.
+
+        Shutting the stream down wakes the threads that wait on it, so none is left
+        behind; each finds the first failure here.
+        """
+        with self._state:
+            if self._failure is None:
+                self._failure = error
+            first = self._failure
+        self._stream.shutdown()
+        return error if first is error else self._lost(first)
+
+    def _lost(self, first: KitError) -> LinkLost:
+        return LinkLost(
+            f"the link to {self.peer.short} is lost since this: {first.message}",
+            task=str(self.peer),
+        )
+
+    def _named(self, exc: KitError, doing: str) -> KitError:
+        return type(exc)(
+            f"{doing} failed on the link to {self.peer.short}: {exc.message}",
+            task=str(self.peer),
+            step=exc.step,
+        )
+
+    def _check_outgoing(self, length: int) -> None:
+        if length > self._bounds.max_length:
+            raise InvalidArgumentError(
+                f"a frame to {self.peer.short} may carry {self._bounds.max_length} "
+                f"bytes, not {length}; send it in several.",
+                task=str(self.peer),
+            )
+
+
+class _Failing:
+    """Let any error inside end the link, named after the peer.
+
+    A class, since a generator's context manager would cost a tenth of a round trip.
+    """
+
+    def __init__(self, link: Link, doing: str) -> None:
+        self._link, self._doing = link, doing
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _: object, exc: BaseException | None, __: object) -> None:
+        if isinstance(exc, KitError):
+            raise self._link._fail(self._link._named(exc, self._doing)) from exc
+        if exc is not None:  # an interrupt may have left half a frame behind
+            peer = self._link.peer.short
+            self._link._fail(LinkLost(f"{self._doing} was interrupted ({peer})."))
+
+
+def _leave(lock: threading.Lock) -> bool:
+    return lock.acquire(timeout=_LEAVE_S)

@@ -1,0 +1,111 @@
+"""Questions and answers over a link: one at a time, each with a deadline.
+
+A question is `{"op": name, ...}` with an optional blob, an answer a dict with an optional
+blob or an error, which is raised again where the question was asked.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kit.errors import (
+    DeadlineExceededError,
+    KitError,
+    LinkLost,
+    UnimplementedError,
+    from_plain,
+    to_plain,
+)
+from kit.wire.frame import Buffer
+from kit.wire.link import Link
+
+Answer = tuple[dict[str, Any], Buffer]
+Handler = Callable[[dict[str, Any], bytearray], Answer]
+
+_IDLE_S = 3600.0  # an idle link is kept; the peer's end is noticed at once anyway
+
+
+class Caller:
+    """The asking end of a link. Threads take turns."""
+
+    def __init__(self, link: Link) -> None:
+        """Take the link over."""
+        self.link = link
+        self._turn = threading.Lock()
+
+    def call(
+        self,
+        op: str,
+        deadline_s: float,
+        values: Mapping[str, Any] | None = None,
+        *,
+        blob: Buffer = b"",
+    ) -> tuple[dict[str, Any], bytearray]:
+        """Ask and wait for the answer.
+
+        Raises the error that the other side answered with, `LinkLost`, or
+        `DeadlineExceededError`; after the last two the link is of no more use, because
+        a late answer would be taken for that of the next question.
+        """
+        with self._turn:
+            try:
+                message = {**(values or {}), "op": op}
+                self.link.send_message(message, blob, deadline_s=deadline_s)
+                reply, body = self.link.recv_message(deadline_s=deadline_s)
+            except DeadlineExceededError:
+                self.link.close()
+                raise
+        if "error" in reply and reply.get("failed"):
+            raise from_plain(reply["error"])
+        return reply, body
+
+    def close(self) -> None:
+        """Close the link."""
+        self.link.close()
+
+
+def serve(
+    link: Link,
+    handlers: Mapping[str, Handler],
+    deadline_s: float,
+    unexpected: Callable[[str, BaseException], None] = lambda op, error: None,
+) -> None:
+    """Answer questions until the other side closes the link, which is closed then.
+
+    An exception of a handler is the answer; `unexpected` is told of those that are not
+    errors of this package.
+    """
+    with link:
+        while True:
+            try:
+                question, blob = link.recv_message(deadline_s=_IDLE_S)
+            except DeadlineExceededError:
+                continue
+            except KitError:
+                return
+            reply, body = _answer(handlers, question, blob, unexpected)
+            try:
+                link.send_message(reply, body, deadline_s=deadline_s)
+            except (LinkLost, DeadlineExceededError):
+                return
+
+
+def _answer(
+    handlers: Mapping[str, Handler],
+    question: dict[str, Any],
+    blob: bytearray,
+    unexpected: Callable[[str, BaseException], None],
+) -> Answer:
+    op = str(question.pop("op", ""))
+    handler = handlers.get(op)
+    try:
+        if handler is None:
+            raise UnimplementedError(f"this task does not answer {op!r}.")
+        return handler(question, blob)
+    except KitError as error:
+        return {"failed": True, "error": to_plain(error)}, b""
+    except Exception as error:
+        unexpected(op, error)
+        return {"failed": True, "error": to_plain(error)}, b""

@@ -1,0 +1,157 @@
+"""A stream of bytes between two tasks, and how to wait on one with a deadline.
+
+`Stream` is the seam: shared-memory control, unix, TCP, TLS and the in-memory streams of
+the tests all look like this. Nothing here opens one, and nothing here knows frames.
+
+Deadlines are points in time on the given clock, in seconds, so that one deadline covers
+several waits. A stream may hold bytes that `poll` does not see (TLS decrypts a record
+at a time), so every driver here tries first and polls only when it must.
+"""
+
+from __future__ import annotations
+
+import math
+import select
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from kit.errors import DeadlineExceededError, LinkLost
+from kit.wire.frame import Buffer
+
+Clock = Callable[[], float]
+
+# One poll never waits longer; poll() takes milliseconds in 32 bits.
+_LONGEST_POLL_S = 3600.0
+
+
+class Stream(Protocol):
+    """Bytes both ways, never blocking.
+
+    Every method raises `LinkLost` when the connection is broken. One thread may read
+    while another writes.
+    """
+
+    @property
+    def kind(self) -> str:
+        """One of `unix`, `tcp`, `tls`, `memory`."""
+
+    @property
+    def peer(self) -> str:
+        """The other end's address, for messages."""
+
+    def fileno(self) -> int:
+        """Return the descriptor to poll, -1 once closed."""
+
+    def read_into(self, view: memoryview) -> int | None:
+        """Fill the front of a non-empty `view`: how far, 0 at the end, None: wait."""
+
+    def write(self, buffers: Sequence[Buffer]) -> int | None:
+        """Take some of the bytes of `buffers`: how many, or None: wait.
+
+        After None the next call must offer the same bytes again (TLS has sealed them).
+        """
+
+    def shutdown(self) -> None:
+        """Wake whoever waits at either end; the descriptor stays until `close`."""
+
+    def close(self) -> None:
+        """Give the descriptor back. May be called twice."""
+
+
+def wait_ready(
+    stream: Stream, events: int, deadline: float, clock: Clock = time.monotonic
+) -> None:
+    """Block until one of the poll `events` is there, or an error to be found by trying.
+
+    Raises `DeadlineExceededError` naming the stream and what was awaited.
+    """
+    poll = select.poll()
+    fd = stream.fileno()
+    if fd < 0:
+        return  # closed: the next read or write says so
+    poll.register(fd, events)
+    while True:
+        remaining = deadline - clock()
+        if remaining <= 0:
+            verb = "send" if events == select.POLLIN else "read"
+            raise DeadlineExceededError(
+                f"{stream.peer} did not {verb} in time on this {stream.kind} stream. "
+                f"If the peer is only slow, allow a longer deadline."
+            )
+        if poll.poll(math.ceil(min(remaining, _LONGEST_POLL_S) * 1000)):
+            return
+
+
+def read_some(
+    stream: Stream, view: memoryview, deadline: float, clock: Clock = time.monotonic
+) -> int:
+    """Wait for bytes and return how many are now in the front of `view`, 0 at the end.
+
+    A `DeadlineExceededError` from here means that nothing was consumed.
+    """
+    while (n_bytes := stream.read_into(view)) is None:
+        wait_ready(stream, select.POLLIN, deadline, clock)
+    return n_bytes
+
+
+def read_exact(
+    stream: Stream, view: memoryview, deadline: float, clock: Clock = time.monotonic
+) -> None:
+    """Fill `view`.
+
+    Raises `LinkLost` when the stream ends before, `DeadlineExceededError` when the
+    deadline passes; what came until then is consumed, so the stream is of no more use.
+    """
+    done = 0
+    while done < len(view):
+        n_bytes = read_some(stream, view[done:], deadline, clock)
+        if n_bytes == 0:
+            raise LinkLost(
+                f"{stream.peer} closed the connection after {done} of {len(view)} "
+                f"bytes; look at its log for the reason."
+            )
+        done += n_bytes
+
+
+def write_all(
+    stream: Stream,
+    buffers: Sequence[Buffer],
+    deadline: float,
+    clock: Clock = time.monotonic,
+) -> None:
+    """Write all of `buffers`, one after the other, without joining them.
+
+    Raises `LinkLost` or `DeadlineExceededError`; part of the bytes may have gone out
+    then, so the stream is of no more use.
+    """
+    rest = [memoryview(buffer).cast("B") for buffer in buffers if len(buffer)]
+    while rest:
+        n_bytes = stream.write(rest)
+        if n_bytes is None:
+            wait_ready(stream, select.POLLOUT, deadline, clock)
+        else:
+            rest = _without(rest, n_bytes)
+
+
+def _without(views: list[memoryview], n_bytes: int) -> list[memoryview]:
+    """Return `views` less their first `n_bytes` bytes."""
+    for number, view in enumerate(views):
+        if n_bytes < len(view):
+            return [view[n_bytes:], *views[number + 1 :]]
+        n_bytes -= len(view)
+    return []
+
+
+def front(buffers: Sequence[Buffer], n_bytes: int) -> bytes:
+    """Return the first `n_bytes` bytes of `buffers`, or all when there are less.
+
+    >>> front([b"abc", b"", b"defg"], 5)
+    b'abcde'
+    """
+    taken = bytearray()
+    for buffer in buffers:
+        if len(taken) == n_bytes:
+            break
+        taken += memoryview(buffer)[: n_bytes - len(taken)]
+    return bytes(taken)

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Future
+
+import pytest
+
+from kit.cluster.calls import Calls
+from kit.cluster.remote import Perform, pack
+from kit.errors import DeadlineExceededError, PeerLost, UnknownError
+from kit.task import Task
+
+A, B = Task("worker", 0), Task("worker", 1)
+
+
+class Engines:
+    """Engines that answer when told; each call waits in `futures`."""
+
+    def __init__(self) -> None:
+        self.futures: dict[Task, Future[bytes]] = {}
+
+    def submit(self, task: Task, payload: bytes) -> Future[bytes]:
+        self.payload = payload
+        return self.futures.setdefault(task, Future())
+
+    def answer(self, task: Task) -> None:
+        self.submit(task, self.payload).set_result(Perform()(self.payload))
+
+
+async def turn() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def test_results_come_in_the_order_of_the_tasks_not_of_the_answers() -> None:
+    async def scene() -> list[Task]:
+        engines = Engines()
+        calls = Calls([A, B], engines.submit)
+        payloads = dict.fromkeys([A, B], pack(int, ["7"], {}))
+        work = asyncio.ensure_future(calls.perform(payloads, 5, "answer"))
+        await turn()
+        engines.answer(B)
+        engines.answer(A)
+        return list(await work)
+
+    assert asyncio.run(scene()) == [A, B]
+
+
+def test_a_call_under_way_fails_when_its_task_is_lost() -> None:
+    async def scene() -> None:
+        calls = Calls([A, B], Engines().submit)
+        payloads = dict.fromkeys([A, B], pack(int, [], {}))
+        work = asyncio.ensure_future(calls.perform(payloads, 5, "answer"))
+        await turn()
+        calls.lose(B, PeerLost("worker:1 is gone"))
+        await work
+
+    with pytest.raises(PeerLost, match="worker:1 is gone") as caught:
+        asyncio.run(scene())
+    assert caught.value.task == str(B)
+
+
+def test_a_call_to_a_lost_task_fails_without_being_sent() -> None:
+    engines = Engines()
+
+    async def scene() -> None:
+        calls = Calls([A], engines.submit)
+        calls.lose(A, PeerLost("gone"))
+        await calls.perform({A: b""}, 5, "answer")
+
+    with pytest.raises(PeerLost):
+        asyncio.run(scene())
+    assert engines.futures == {}
+
+
+def test_silence_ends_at_the_deadline_and_names_who_was_silent() -> None:
+    async def scene() -> None:
+        engines = Engines()
+        calls = Calls([A, B], engines.submit)
+        payloads = dict.fromkeys([A, B], pack(int, [], {}))
+        work = asyncio.ensure_future(calls.perform(payloads, 0.05, "add"))
+        await turn()
+        engines.answer(A)
+        await work
+
+    with pytest.raises(DeadlineExceededError, match=r"^worker:1 did not add within"):
+        asyncio.run(scene())
+
+
+def test_an_answer_after_the_deadline_disturbs_nobody() -> None:
+    async def scene() -> None:
+        engines = Engines()
+        calls = Calls([A], engines.submit)
+        with pytest.raises(DeadlineExceededError):
+            await calls.perform({A: pack(int, [], {})}, 0.001, "add")
+        engines.answer(A)
+        await turn()
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_an_error_on_the_way_is_explained_by_a_loss_if_there_is_one(
+    is_lost: bool,
+) -> None:
+    async def scene() -> None:
+        engines = Engines()
+        calls = Calls([A], engines.submit, news_s=0.02)
+        work = asyncio.ensure_future(calls.perform({A: b""}, 5, "answer"))
+        await turn()
+        engines.futures[A].set_exception(OSError("engine 0 died"))
+        if is_lost:
+            await turn()
+            calls.lose(A, PeerLost("killed by signal 9"))
+        await work
+
+    expected, text = (PeerLost, "signal 9") if is_lost else (UnknownError, "died")
+    with pytest.raises(expected, match=text):
+        asyncio.run(scene())
+
+
+def test_the_first_failure_does_not_wait_for_the_others() -> None:
+    async def scene() -> None:
+        engines = Engines()
+        calls = Calls([A, B], engines.submit)
+        payloads = dict.fromkeys([A, B], pack(int, ["x"], {}))
+        work = asyncio.ensure_future(calls.perform(payloads, 60, "answer"))
+        await turn()
+        engines.answer(B)
+        await asyncio.wait_for(work, 5)
+
+    with pytest.raises(UnknownError, match="invalid literal"):
+        asyncio.run(scene())

@@ -1,0 +1,185 @@
+"""A cluster that runs: one for all tests of this file."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kit.cluster import Bootstrap, Cluster, State, current
+from kit.errors import (
+    DeadlineExceededError,
+    FailedPreconditionError,
+    PlacementError,
+    UnknownError,
+)
+from kit.task import Task
+
+pytestmark = [
+    pytest.mark.engines,
+    pytest.mark.slow,
+    pytest.mark.lasting("descriptor", "thread"),
+]
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    bootstrap: Bootstrap, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(home))
+        patch.delenv("IPYTHONDIR", raising=False)
+        with Cluster(ps=1, worker=2, threads=1, bootstrap=bootstrap) as started:
+            yield started
+    # Nothing was written where a user would find it later.
+    assert list(home.rglob("*")) == []
+
+
+def test_each_task_is_a_process_of_its_own(cluster: Cluster) -> None:
+    pids = cluster.call("all", os.getpid)
+
+    assert len({*pids, os.getpid()}) == 4
+    assert pids == [status.pid for status in cluster.status]
+
+
+def test_a_single_task_gives_a_single_result(cluster: Cluster) -> None:
+    pid = cluster.call("worker:1", os.getpid)
+
+    assert pid == cluster.call(Task("worker", 1), os.getpid)
+    assert [pid] == cluster.call(["/job:worker/task:1"], os.getpid)
+
+
+def test_the_server_was_started_with_its_name_and_then_got_the_spec(
+    cluster: Cluster,
+) -> None:
+    def told() -> tuple[object, object, object]:
+        import builtins
+
+        seen = vars(builtins)["kit_test"]
+        return seen["config"]["job"], seen["config"]["index"], seen["spec"]
+
+    job, index, spec = cluster.call("worker:1", told)
+
+    assert (job, index) == ("worker", 1)
+    assert spec == cluster.spec.as_dict()
+
+
+def test_all_tasks_have_the_same_credentials(cluster: Cluster) -> None:
+    def digest() -> str:
+        import builtins
+        import hashlib
+
+        secret = vars(builtins)["kit_test"]["config"]["credentials"]
+        return hashlib.sha256(repr(sorted(secret.items())).encode()).hexdigest()
+
+    assert len(set(cluster.call("all", digest))) == 1
+
+
+def test_a_view_addresses_the_same_engines(cluster: Cluster) -> None:
+    view = cluster.view("worker")
+
+    assert view.apply_sync(os.getpid) == cluster.call("worker", os.getpid)
+
+
+def test_what_an_engine_prints_arrives(cluster: Cluster) -> None:
+    result = cluster.view("worker:0").execute("print(6 * 7)")
+    result.get(timeout=10)
+    result.wait_for_output(10)
+
+    assert result.stdout == ["42\n"]
+
+
+def test_engines_share_the_cores_and_the_working_folder(cluster: Cluster) -> None:
+    def look() -> tuple[str, str, str]:
+        import os
+        from pathlib import Path
+
+        names = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"
+        return (os.environ[names[0]], os.environ[names[1]], str(Path.cwd()))
+
+    assert cluster.call("worker:0", look) == ("1", "1", str(Path.cwd()))
+
+
+def test_engines_have_random_numbers_of_their_own(cluster: Cluster) -> None:
+    def draw() -> tuple[float, float]:
+        import random
+
+        import numpy
+
+        return random.random(), float(numpy.random.random())
+
+    first, second, third = cluster.call("all", draw)
+
+    assert len({*first, *second, *third}) == 6
+
+
+def test_an_error_on_a_task_names_the_task(cluster: Cluster) -> None:
+    with pytest.raises(UnknownError, match=r"worker/task:1: ZeroDivision") as caught:
+        cluster.call("worker:1", lambda: 1 / 0)
+
+    assert caught.value.task == "/job:worker/task:1"
+    assert "Traceback" in (caught.value.remote_traceback or "")
+
+
+def test_a_slow_call_ends_at_its_deadline(cluster: Cluster) -> None:
+    with pytest.raises(DeadlineExceededError, match=r"worker:1 did not return from"):
+        cluster.call("worker:1", time.sleep, 0.5, deadline_s=0.1)
+
+
+def test_an_unknown_task_is_refused_with_the_known_ones(cluster: Cluster) -> None:
+    with pytest.raises(PlacementError, match="ps:0, worker:0, worker:1"):
+        cluster.view("worker:7")
+
+
+def test_blocking_and_awaitable_calls_work_in_a_running_loop(cluster: Cluster) -> None:
+    async def cell() -> tuple[int, int]:
+        blocking = cluster.call("ps:0", os.getpid)
+        return blocking, await cluster.call_async("ps:0", os.getpid)
+
+    one, other = asyncio.run(cell())
+
+    assert one == other
+
+
+def test_it_is_current_and_ready_and_shows_so(cluster: Cluster) -> None:
+    assert current() is cluster
+    assert cluster.state is State.READY
+    assert repr(cluster) == "<Cluster ready: ps=1 worker=2, 1 BLAS thread each>"
+    assert cluster._repr_html_().count("<tr>") == 4
+
+
+def test_its_connections_are_encrypted_and_its_files_private(cluster: Cluster) -> None:
+    client = cluster.view("all").client
+    security = Path(client._profile_dir.security_dir)
+
+    files = sorted(security.glob("*.json"))
+
+    assert client.curve_serverkey
+    assert files
+    for file in files:
+        assert file.stat().st_mode & 0o077 == 0
+        assert json.loads(file.read_text())["curve_serverkey"]
+
+
+def test_who_knows_the_public_key_alone_gets_no_answer(cluster: Cluster) -> None:
+    client = cluster.view("all").client
+    security = Path(client._profile_dir.security_dir)
+    info = json.loads(next(security.glob("*-client.json")).read_text())
+    guess = info | {"key": "0" * len(info["key"])}
+
+    with pytest.raises(TimeoutError):
+        type(client)(guess, timeout=0.3, ipython_dir=str(security.parents[1]))
+
+    assert len(info["key"]) >= 32
+    assert len(cluster.call("all", os.getpid)) == 3
+
+
+def test_it_starts_only_once(cluster: Cluster) -> None:
+    with pytest.raises(FailedPreconditionError, match="is ready and starts only"):
+        cluster.start()

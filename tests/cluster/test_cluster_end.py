@@ -1,0 +1,193 @@
+"""Whatever happens to a cluster, nothing of it is left."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from kit.cluster import Bootstrap, Cluster, State, keeper
+from kit.cluster.keeper import Process
+from kit.errors import (
+    ControllerLost,
+    PeerLost,
+)
+
+pytestmark = [pytest.mark.engines, pytest.mark.slow]
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_stop_leaves_nothing_and_prints_nothing(
+    bootstrap: Bootstrap,
+    runtime: Path,
+    seen: set[Process],
+    gone: Callable[[], None],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    cluster = Cluster(ps=0, worker=2, bootstrap=bootstrap).start()
+    running = {process for process in seen if process.is_running}
+    assert len(running) >= 7  # controller, its heart beat, nursery, engines, nannies
+    assert len(list(runtime.iterdir())) == 1
+
+    cluster.stop()
+    cluster.stop()
+
+    assert cluster.state is State.STOPPED
+    gone()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_process_that_a_task_has_started_ends_with_the_cluster(
+    bootstrap: Bootstrap, gone: Callable[[], None]
+) -> None:
+    def detach() -> int:
+        import subprocess
+        import sys
+
+        sleeper = "import signal; signal.pause()"
+        code = (
+            "import subprocess, sys; null = subprocess.DEVNULL; print(subprocess.Popen("
+            f"[sys.executable, '-c', {sleeper!r}], stdout=null, stderr=null).pid)"
+        )
+        found = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, check=True
+        )
+        return int(found.stdout)
+
+    with Cluster(ps=0, worker=1, bootstrap=bootstrap) as cluster:
+        orphan = keeper.find(cluster.call("worker:0", detach))
+        assert orphan is not None
+
+    assert not orphan.is_running
+    gone()
+
+
+def test_a_lost_task_is_known_at_once_with_the_reason(
+    bootstrap: Bootstrap, gone: Callable[[], None]
+) -> None:
+    with Cluster(ps=0, worker=2, bootstrap=bootstrap) as cluster:
+        pid = cluster.call("worker:1", os.getpid)
+        threading.Timer(0.2, os.kill, (pid, signal.SIGKILL)).start()
+        begin = time.monotonic()
+
+        with pytest.raises(PeerLost, match="signal 9") as caught:
+            cluster.call("all", signal.pause)
+
+        assert time.monotonic() - begin < 2
+        assert caught.value.task == "/job:worker/task:1"
+        assert cluster.state is State.LOST
+        assert "out of memory" in cluster.status[1].reason
+        assert "worker:1" in repr(cluster)
+    gone()
+
+
+def test_a_lost_controller_is_known_within_five_seconds(
+    bootstrap: Bootstrap, gone: Callable[[], None]
+) -> None:
+    with Cluster(ps=0, worker=1, bootstrap=bootstrap) as cluster:
+        controller = cluster.controller_pid
+        threading.Timer(0.2, os.kill, (controller, signal.SIGKILL)).start()
+        begin = time.monotonic()
+
+        with pytest.raises(ControllerLost, match="start a new one"):
+            cluster.call("worker:0", signal.pause)
+        with pytest.raises(ControllerLost):
+            cluster.view("worker:0")
+
+        assert time.monotonic() - begin < 5
+        assert cluster.state is State.LOST
+    gone()
+
+
+def test_start_and_stop_do_not_block_a_running_loop(
+    bootstrap: Bootstrap, seen: set[Process], gone: Callable[[], None]
+) -> None:
+    async def cell() -> tuple[int, float]:
+        longest = 0.0
+
+        async def tick() -> None:
+            nonlocal longest
+            while True:
+                begin = time.monotonic()
+                await asyncio.sleep(0.01)
+                longest = max(longest, time.monotonic() - begin)
+
+        ticker = asyncio.ensure_future(tick())
+        async with Cluster(ps=0, worker=1, bootstrap=bootstrap) as cluster:
+            pid: int = await cluster.call_async("worker:0", os.getpid)
+        ticker.cancel()
+        return pid, longest
+
+    pid, longest = asyncio.run(cell())
+
+    assert pid in {process.pid for process in seen}
+    assert longest < 1
+    gone()
+
+
+KERNEL = """
+import json, signal, sys
+from kit.cluster import Bootstrap, Cluster
+
+def boot():
+    def start(config):
+        return {"address": "unix:/x"}
+    return Bootstrap(start, lambda spec: None, lambda: None)
+
+cluster = Cluster(ps=0, worker=2, lease_s=1.0, bootstrap=boot()).start()
+print(json.dumps(sorted(cluster.processes)), flush=True)
+if sys.argv[1] == "wait":
+    signal.pause()
+"""
+
+
+def start_kernel(action: str) -> tuple[subprocess.Popen[bytes], set[Process]]:
+    environment: Mapping[str, str] = os.environ | {"PYTHONPATH": str(ROOT)}
+    kernel = subprocess.Popen(
+        [sys.executable, "-c", KERNEL, action],
+        stdout=subprocess.PIPE,
+        env=environment,
+    )
+    assert kernel.stdout is not None
+    found = {Process(*plain) for plain in json.loads(kernel.stdout.readline())}
+    return kernel, found
+
+
+def test_a_killed_kernel_takes_everything_with_it_after_the_lease(
+    runtime: Path, seen: set[Process], gone: Callable[[], None]
+) -> None:
+    kernel, found = start_kernel("wait")
+    with kernel:
+        assert len([p for p in found if p.is_running]) >= 7
+        assert len(list(runtime.iterdir())) == 1
+
+        kernel.kill()
+        kernel.wait()
+
+        assert keeper.wait_gone(found, 15) == set()
+        deadline = time.monotonic() + 5
+        while list(runtime.iterdir()) and time.monotonic() < deadline:
+            os.sched_yield()
+    seen |= found
+    gone()
+
+
+def test_the_end_of_the_interpreter_stops_the_cluster(
+    seen: set[Process], gone: Callable[[], None]
+) -> None:
+    kernel, found = start_kernel("leave")
+    with kernel:
+        assert kernel.wait(20) == 0
+
+    seen |= found
+    gone()

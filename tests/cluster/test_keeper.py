@@ -1,0 +1,244 @@
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit.cluster import keeper, processes
+from kit.cluster.keeper import Process, Record
+
+SLEEPER = "import signal,sys; print(flush=True); signal.pause()"
+STUBBORN = "import signal; signal.signal(15, signal.SIG_IGN);" + SLEEPER
+
+
+@contextmanager
+def child(code: str = SLEEPER) -> Iterator[tuple[subprocess.Popen[bytes], Process]]:
+    """A process that has begun; it is ours to end."""
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", code], stdout=subprocess.PIPE
+    ) as started:
+        assert started.stdout is not None
+        started.stdout.readline()
+        found = keeper.find(started.pid)
+        assert found is not None
+        try:
+            yield started, found
+        finally:
+            started.kill()
+
+
+def test_a_process_is_found_with_its_start_time() -> None:
+    me = keeper.find(os.getpid())
+
+    assert me is not None
+    assert me.pid == os.getpid()
+    assert me.is_running
+
+
+def test_the_same_pid_with_another_start_time_is_another_process() -> None:
+    with child() as (started, real):
+        other = Process(real.pid, real.started - 1)
+
+        assert not other.is_running
+        assert keeper.send(other, signal.SIGKILL) is False
+        assert keeper.end([other], grace_s=0) == set()
+        assert started.poll() is None
+
+
+def test_ending_takes_descendants_that_were_never_recorded() -> None:
+    code = (
+        "import subprocess,sys; p=subprocess.Popen([sys.executable,'-I','-S','-c',"
+        f"{SLEEPER!r}],stdout=2); print(p.pid,flush=True); p.wait()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as parent:
+        assert parent.stdout is not None
+        grandchild = keeper.find(int(parent.stdout.readline()))
+        root = keeper.find(parent.pid)
+        assert grandchild is not None
+        assert root is not None
+
+        assert keeper.end([root], grace_s=2) == set()
+
+        assert not grandchild.is_running
+        assert not root.is_running
+
+
+def test_what_ignores_the_polite_signal_is_killed() -> None:
+    with child(STUBBORN) as (started, process):
+        assert keeper.end([process], grace_s=0.01) == set()
+
+        assert started.wait(5) == -signal.SIGKILL
+
+
+def test_a_dead_process_is_gone_though_nobody_has_waited_for_it() -> None:
+    with child() as (started, process):
+        os.kill(started.pid, signal.SIGKILL)
+
+        assert keeper.wait_gone([process], 5) == set()
+        assert not process.is_running
+
+
+def record_line(folder: Path, kernel: Process, lease_s: float = 0.0) -> bytes:
+    plain = {"kernel": kernel, "lease_s": lease_s, "folder": str(folder)}
+    return json.dumps(plain).encode() + b"\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "psring-test"
+    path.mkdir()
+    (path / "socket").touch()
+    return path
+
+
+@contextmanager
+def keeping(first: bytes) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", keeper.__file__], stdin=subprocess.PIPE, bufsize=0
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(first)
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def tell(process: subprocess.Popen[bytes], **line: object) -> None:
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(line).encode() + b"\n")
+
+
+def test_when_the_kernel_dies_all_that_was_recorded_goes(folder: Path) -> None:
+    with (
+        child() as (kernel, who),
+        child() as (engine, known),
+        child() as (bystander, _),
+        keeping(record_line(folder, who)) as watcher,
+    ):
+        tell(watcher, processes=[known])
+        assert engine.poll() is None
+
+        kernel.kill()
+        kernel.wait()
+
+        assert watcher.wait(10) == 0
+        assert engine.wait(1) == -signal.SIGTERM
+        assert not folder.exists()
+        assert bystander.poll() is None
+
+
+def test_a_clean_stop_touches_nothing(folder: Path) -> None:
+    with (
+        child() as (_, who),
+        child() as (engine, known),
+        keeping(record_line(folder, who)) as watcher,
+    ):
+        tell(watcher, processes=[known])
+        tell(watcher, stop=True)
+
+        assert watcher.wait(10) == 0
+        assert engine.poll() is None
+        assert folder.exists()
+
+
+@pytest.mark.parametrize(("stop", "is_dead"), [(True, False), (False, True)])
+def test_a_stop_told_just_before_the_kernels_end_counts(
+    folder: Path, stop: bool, is_dead: bool
+) -> None:
+    with child() as (kernel, who):
+        kernel.kill()
+        kernel.wait()
+    read, write = os.pipe()
+    os.write(write, json.dumps({"stop": stop}).encode() + b"\n")
+    os.close(write)
+
+    try:
+        assert keeper.watch(Record(who, 0.0, str(folder)), read) is is_dead
+    finally:
+        os.close(read)
+
+
+def test_a_closed_pipe_is_not_the_death_of_the_kernel(folder: Path) -> None:
+    with (
+        child() as (kernel, who),
+        child() as (engine, known),
+        keeping(record_line(folder, who)) as watcher,
+    ):
+        tell(watcher, processes=[known])
+        assert watcher.stdin is not None
+        watcher.stdin.close()
+        fd = os.pidfd_open(watcher.pid)
+        try:
+            assert select.select([fd], [], [], 0.1)[0] == []
+        finally:
+            os.close(fd)
+        assert engine.poll() is None
+        kernel.kill()
+        assert watcher.wait(10) == 0
+        assert engine.wait(5) == -signal.SIGTERM
+
+
+def test_a_folder_that_is_not_ours_is_never_removed(tmp_path: Path) -> None:
+    other = tmp_path / "home"
+    other.mkdir()
+    me = keeper.find(os.getpid())
+    assert me is not None
+
+    keeper.clean_up(Record(me, 0.0, str(other)))
+
+    assert other.exists()
+
+
+@given(st.integers(1, 2**22), st.integers(0, 2**40), st.floats(0, 1e6))
+def test_a_record_survives_the_way_through_the_pipe(
+    pid: int, started: int, lease_s: float
+) -> None:
+    line = record_line(Path("/tmp/psring-x"), Process(pid, started), lease_s)
+
+    record = Record.from_line(line.decode())
+    record.update(json.dumps({"processes": [[pid, started]]}))
+
+    assert record.kernel == Process(pid, started)
+    assert record.lease_s == lease_s
+    assert record.processes == {Process(pid, started)}
+    assert not record.is_stopped
+
+
+def test_a_killed_keeper_disturbs_nobody(folder: Path) -> None:
+    mine = processes.Keeper(folder, lease_s=1.0)
+    os.kill(mine.pid, signal.SIGKILL)
+
+    for _ in range(3):
+        mine.update([Process(1, 1)])
+    mine.stop()
+
+    assert folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (0, "exited with status 0"),
+        (-15, "killed by signal 15 (SIGTERM)"),
+        (-9, "killed by signal 9 (SIGKILL), probably out of memory or killed by hand"),
+        (-63, "killed by signal 63 (unknown)"),
+        (None, "ended, nobody knows how"),
+    ],
+)
+def test_an_exit_status_is_told_in_words(status: int | None, text: str) -> None:
+    assert processes.why(status) == text

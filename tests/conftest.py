@@ -1,0 +1,194 @@
+"""What holds for every test: it leaves nothing behind, and chance has a budget.
+
+After each test no thread, no child process and no socket, memfd or eventfd may be there
+that was not there before. Such things often need a moment to end, so a difference is
+looked at again for `GRACE_S` seconds; only a difference costs time.
+
+What a fixture of a whole file holds (a running cluster, for example) is there before
+the first look, so it may stay. `@pytest.mark.lasting("descriptor", "thread")` is for
+tests during which such a fixture may go on to take more of these kinds. At the end of
+the session nothing that the tests started may run, orphans included.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import socket
+import sys
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import hypothesis
+import psutil
+import pytest
+
+GRACE_S = 3.0
+
+# Every process that the tests start inherits this variable, whoever adopts it later.
+MARK = "PSRING_TEST_RUN"
+
+THREADS_THAT_LAST = (
+    "pytest_timeout ",  # the watchdog of the running test
+    "pydevd",  # a debugger
+    "tqdm_monitor",  # tqdm keeps one for the whole process
+    "Profile",  # distributed's sampling profiler, one for the whole process
+)
+CHILDREN_THAT_LAST = (
+    "multiprocessing.resource_tracker",  # one for the whole process, ends with it
+    "multiprocessing.forkserver",  # the same
+)
+DESCRIPTORS_THAT_COUNT = re.compile(r"socket:|/memfd:|anon_inode:\[eventfd")
+
+hypothesis.settings.register_profile("fast", deadline=None, max_examples=30)
+hypothesis.settings.register_profile(
+    "ci", deadline=None, max_examples=100, derandomize=True, print_blob=True
+)
+hypothesis.settings.register_profile(
+    "nightly", deadline=None, max_examples=2000, print_blob=True
+)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """An open file; `ordinal` tells apart those that have the same target."""
+
+    target: str
+    ordinal: int
+    number: int = field(compare=False)
+
+
+Held = frozenset[threading.Thread | psutil.Process | Descriptor]
+
+
+def held() -> Held:
+    """Return everything that this process holds now and that a test must give back."""
+    return frozenset([*threading.enumerate(), *children(), *descriptors()])
+
+
+def children() -> list[psutil.Process]:
+    # A look at all processes costs milliseconds; most tests have no child at all.
+    lists = list(Path("/proc/self/task").glob("*/children"))
+    with suppress(OSError):
+        if lists and not any(path.read_text() for path in lists):
+            return []
+    return psutil.Process().children(recursive=True)
+
+
+def descriptors() -> Iterator[Descriptor]:
+    seen: Counter[str] = Counter()
+    for path in Path("/proc/self/fd").glob("*"):
+        with suppress(OSError):  # the one that lists the folder is gone
+            target = str(path.readlink())
+            if DESCRIPTORS_THAT_COUNT.match(target):
+                yield Descriptor(target, seen[target], int(path.name))
+                seen[target] += 1
+
+
+def is_leak(thing: threading.Thread | psutil.Process | Descriptor) -> bool:
+    match thing:
+        case threading.Thread():
+            if thing.name.startswith(THREADS_THAT_LAST) or not thing.is_alive():
+                return False
+            # dask's default pool lives as long as the process, once it was used.
+            pool = getattr(sys.modules.get("dask.threaded"), "default_pool", None)
+            return thing not in getattr(pool, "_threads", ())
+        case psutil.Process():
+            return not any(name in command(thing) for name in CHILDREN_THAT_LAST)
+    return True
+
+
+def kind(thing: threading.Thread | psutil.Process | Descriptor) -> str:
+    return describe(thing).split()[0]
+
+
+def describe(thing: threading.Thread | psutil.Process | Descriptor) -> str:
+    match thing:
+        case threading.Thread():
+            return f"thread {thing.name!r}{', a daemon' if thing.daemon else ''}"
+        case psutil.Process():
+            return f"process {thing.pid}: {command(thing)}"
+    return f"descriptor {thing.number}: {thing.target}{ends_of(thing)}"
+
+
+def command(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.ZombieProcess:
+        return "a zombie, nobody waited for it"
+    except psutil.Error:
+        return "gone"
+
+
+def ends_of(descriptor: Descriptor) -> str:
+    if not descriptor.target.startswith("socket:"):
+        return ""
+    with suppress(OSError), socket.socket(fileno=os.dup(descriptor.number)) as twin:
+        ends = f" {twin.family.name} {twin.getsockname()!r}"
+        with suppress(OSError):
+            ends += f" to {twin.getpeername()!r}"
+        return ends
+    return ""
+
+
+def wait_until_none(look: Callable[[], Iterable[str]]) -> list[str]:
+    """Look until there is nothing to see or the time is up; return what is left."""
+    end = time.monotonic() + GRACE_S
+    while (left := list(look())) and time.monotonic() < end:
+        gc.collect()
+        time.sleep(0.02)
+    return left
+
+
+@pytest.fixture(autouse=True)
+def _test_leaves_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
+    if request.node.get_closest_marker("engines"):
+        take_lasting_descriptors_of_zmq()
+    excused = {
+        name for mark in request.node.iter_markers("lasting") for name in mark.args
+    }
+    before = held()
+    yield
+
+    left = wait_until_none(
+        lambda: (
+            describe(thing)
+            for thing in held() - before
+            if kind(thing) not in excused and is_leak(thing)
+        )
+    )
+    if left:
+        pytest.fail("this test left behind:\n  " + "\n  ".join(left), pytrace=False)
+
+
+def take_lasting_descriptors_of_zmq() -> None:
+    # The context of the process keeps its eventfds from the first socket on.
+    import zmq
+
+    zmq.Context.instance().socket(zmq.PAIR).close()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _session_leaves_no_process() -> Iterator[None]:
+    value = os.environ[MARK] = uuid.uuid4().hex
+    yield
+
+    del os.environ[MARK]
+    left = wait_until_none(lambda: marked(value))
+    if left:
+        pytest.fail("the tests left running:\n  " + "\n  ".join(left), pytrace=False)
+
+
+def marked(value: str) -> Iterator[str]:
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.environ().get(MARK) == value:
+                yield describe(process)

@@ -1,0 +1,181 @@
+"""The tree of errors: codes, parents, both ways to make one, and how they travel."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit import errors
+from kit.errors import KitError, from_plain, to_plain
+
+# The canonical status codes of the original runtime.
+CODES = {
+    "CancelledError": 1,
+    "UnknownError": 2,
+    "InvalidArgumentError": 3,
+    "DeadlineExceededError": 4,
+    "NotFoundError": 5,
+    "AlreadyExistsError": 6,
+    "PermissionDeniedError": 7,
+    "ResourceExhaustedError": 8,
+    "FailedPreconditionError": 9,
+    "AbortedError": 10,
+    "OutOfRangeError": 11,
+    "UnimplementedError": 12,
+    "InternalError": 13,
+    "UnavailableError": 14,
+    "DataLossError": 15,
+    "UnauthenticatedError": 16,
+}
+
+PARENTS = {
+    "PlacementError": "InvalidArgumentError",
+    "GradientMismatch": "InvalidArgumentError",
+    "MemberMismatch": "InvalidArgumentError",
+    "NotFinite": "InvalidArgumentError",
+    "ProtocolError": "InvalidArgumentError",
+    "LinkLost": "UnavailableError",
+    "PeerLost": "UnavailableError",
+    "ControllerLost": "UnavailableError",
+    "StartFailed": "UnavailableError",
+    "Fenced": "AbortedError",
+    "StepFailed": "AbortedError",
+    "ClusterBusy": "FailedPreconditionError",
+    "VersionMismatch": "FailedPreconditionError",
+    "AuthenticationFailed": "UnauthenticatedError",
+    "AddressInUse": "AlreadyExistsError",
+    "CheckpointFailed": "DataLossError",
+    "NotEnoughMemory": "ResourceExhaustedError",
+}
+
+KINDS: list[type[KitError]] = [
+    kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, KitError)
+]
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def state(error: KitError) -> tuple[object, ...]:
+    return (type(error), error.args, *sorted(vars(error).items()))
+
+
+@pytest.mark.parametrize(("name", "code"), CODES.items())
+def test_a_class_of_the_original_has_its_code(name: str, code: int) -> None:
+    kind: type[KitError] = getattr(errors, name)
+
+    assert kind("why").error_code == kind.code == code
+    assert kind.__bases__ == (KitError,)
+
+
+@pytest.mark.parametrize(("name", "parent"), PARENTS.items())
+def test_a_plain_name_is_below_its_code(name: str, parent: str) -> None:
+    kind: type[KitError] = getattr(errors, name)
+
+    assert kind.__bases__ == (getattr(errors, parent),)
+    assert kind.code == CODES[parent]
+
+
+@every_kind
+def test_each_class_is_in_the_tables_above_and_documented(kind: type[KitError]) -> None:
+    assert kind.__name__ in {"KitError", *CODES, *PARENTS}
+    assert kind.__doc__
+
+
+def test_a_lost_link_may_have_delivered_unless_it_is_known_not_to() -> None:
+    assert errors.LinkLost("gone").may_have_happened
+
+
+@every_kind
+def test_an_error_takes_one_message(kind: type[KitError]) -> None:
+    error = kind("ps:0 is gone")
+
+    assert (str(error), error.message) == ("ps:0 is gone", "ps:0 is gone")
+    assert (error.node_def, error.op, error.task, error.step) == (None,) * 4
+
+
+@every_kind
+def test_an_error_takes_the_three_arguments_of_the_original(
+    kind: type[KitError],
+) -> None:
+    error = kind("node", "op", "ps:0 is gone", task="/job:ps/task:0", step=7)
+
+    assert (error.node_def, error.op, error.message) == ("node", "op", "ps:0 is gone")
+    assert (error.task, error.step, str(error)) == ("/job:ps/task:0", 7, error.message)
+
+
+@pytest.mark.parametrize("n_args", [0, 2, 4])
+def test_any_other_number_of_arguments_is_a_type_error(n_args: int) -> None:
+    with pytest.raises(TypeError, match=f"PeerLost takes .* got {n_args} arguments"):
+        errors.PeerLost(*["text"] * n_args)
+
+
+def test_the_remote_traceback_is_printed_below_the_message() -> None:
+    error = errors.StepFailed("step 3 failed", remote_traceback="Traceback: ...")
+
+    assert str(error) == "step 3 failed\n\nTraceback: ..."
+    assert error.message == "step 3 failed"
+
+
+@every_kind
+@pytest.mark.parametrize("args", [("why",), ("node", "op", "why")])
+def test_an_error_survives_pickle_and_copy(
+    kind: type[KitError], args: tuple[str, ...]
+) -> None:
+    error = kind(*args, task="/job:ps/task:0", step=7, remote_traceback="Traceback")
+
+    twins = [pickle.loads(pickle.dumps(error)), copy.copy(error)]
+
+    assert all(state(twin) == state(error) for twin in twins)
+
+
+@every_kind
+def test_an_error_survives_json(kind: type[KitError]) -> None:
+    error = kind("why", task="/job:ps/task:0", step=7, remote_traceback="Traceback")
+
+    twin = from_plain(json.loads(json.dumps(to_plain(error))))
+
+    assert state(twin) == state(error)
+
+
+def test_the_plain_form_of_three_arguments_keeps_the_message() -> None:
+    twin = from_plain(to_plain(errors.AbortedError(object(), object(), "why", step=0)))
+
+    assert (type(twin), str(twin), twin.step) == (errors.AbortedError, "why", 0)
+
+
+def test_an_error_of_others_becomes_unknown_and_keeps_its_name() -> None:
+    plain = to_plain(KeyError("w1"))
+
+    twin = from_plain(json.loads(json.dumps(plain)))
+
+    assert type(twin) is errors.UnknownError
+    assert twin.message == "KeyError: 'w1'"
+
+
+@pytest.mark.parametrize("name", ["SystemExit", "os.system", "", None, 3])
+def test_an_unknown_type_becomes_an_unknown_error(name: Any) -> None:
+    twin = from_plain({"type": name, "message": "why"})
+
+    assert (type(twin), twin.message) == (errors.UnknownError, "why")
+
+
+scalars = st.none() | st.booleans() | st.integers() | st.text("aé\n", max_size=5)
+
+
+@given(
+    st.dictionaries(st.sampled_from(["type", "message", "task", "step"]), scalars),
+)
+def test_no_plain_data_make_from_plain_raise(plain: dict[str, Any]) -> None:
+    assert isinstance(from_plain(plain), KitError)
+
+
+def test_handlers_for_the_code_catch_the_plain_names() -> None:
+    with pytest.raises(errors.UnavailableError):
+        raise errors.PeerLost("ps:0 is gone")

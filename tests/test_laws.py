@@ -1,0 +1,293 @@
+"""The laws of the house, read from the source without importing it.
+
+A law takes one file and yields complaints. Each is tried twice: on every file of the
+project, and on a line made up to break it, so a law that sees nothing is noticed.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+# A module may import from its own layer and from those below. The longest name counts;
+# what is only planned may be listed. `kit` alone is the public window on everything.
+LAYERS = {
+    **dict.fromkeys(["kit.task", "kit.errors", "kit.settings", "kit.spec"], 0),
+    **dict.fromkeys(["kit.cluster_def", "kit.device", "kit.spread"], 0),
+    **dict.fromkeys(["kit.testing.crash", "kit.testing.history"], 0),
+    "kit.testing.__init__": 0,  # loaded with the two above
+    **dict.fromkeys(["kit.traffic", "kit.trace"], 1),
+    **dict.fromkeys(["kit.trace_file", "kit.trace_events"], 1),
+    **dict.fromkeys(["kit.arrays", "kit.wire"], 1),
+    **dict.fromkeys(["kit.exchange", "kit.membership", "kit.graph"], 2),
+    **dict.fromkeys(["kit.train", "kit.session"], 3),
+    **dict.fromkeys(["kit.server", "kit.cluster"], 4),
+    **dict.fromkeys(["kit", "kit.__init__", "kit.__main__", "kit.demo"], 5),
+    **dict.fromkeys(["kit.magics", "kit.tf1", "kit.testing"], 5),
+    "widgets": 6,
+}
+
+# Where a dependency may be imported, at the top of a file or inside a function.
+DOORS: dict[str, tuple[str, ...]] = {
+    "ipyparallel": ("kit/cluster/engines.py",),
+    "dask": ("kit/train/blocks.py",),
+    "distributed": (),
+    "cupy": ("kit/arrays.py",),
+    "socket": ("kit/wire/sockets.py",),
+    "ssl": ("kit/wire/sockets.py",),
+    "bokeh": ("widgets/*",),
+    "ipywidgets": ("widgets/*",),
+    "jupyter_bokeh": ("widgets/*",),
+    "cloudpickle": ("kit/train/job.py", "kit/cluster/*"),
+    "pickle": (),
+    "multiprocessing.shared_memory": (),
+}
+
+# Which files may not import what, whatever their layer.
+BARRED: dict[str, frozenset[str]] = {
+    "kit/*": frozenset({"widgets", "bokeh", "ipywidgets", "jupyter_bokeh"}),
+    "kit/wire/*": frozenset({"numpy"}),  # bytes and buffers only
+    "kit/traffic.py": frozenset({"time", "datetime"}),  # it is told when
+}
+
+PURE = (
+    "kit/task.py",
+    "kit/errors.py",
+    "kit/settings.py",
+    "kit/spec.py",
+    "kit/cluster_def.py",
+    "kit/device.py",
+    "kit/trace.py",
+    "kit/membership.py",
+    "kit/exchange/layout.py",
+    "kit/exchange/moves.py",
+    "kit/exchange/placement.py",
+    "kit/exchange/plan.py",
+    "kit/exchange/ps.py",
+    "kit/exchange/ring.py",
+    "kit/exchange/ring_whole.py",
+    "kit/exchange/topology.py",
+    "kit/graph/*",
+    "kit/train/optimizers.py",
+    "kit/train/splits.py",
+    "kit/wire/frame.py",
+    "kit/wire/handshake.py",
+    "kit/wire/message.py",
+)
+IMPURE_IMPORTS = frozenset(
+    {"socket", "ssl", "select", "selectors", "threading", "concurrent", "asyncio"}
+    | {"time", "datetime", "random", "subprocess", "multiprocessing", "mmap"}
+    | {"ipyparallel", "zmq", "psutil", "bokeh", "ipywidgets", "dask", "cupy"}
+)
+
+MAX_FILE_LINES = 300
+MAX_FUNCTION_LINES = 60
+VAGUE_NAMES = frozenset({"utils", "util", "helpers", "helper", "common", "misc"})
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file: where it lies in the repository, and its text."""
+
+    path: str
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text, self.path)
+
+    @property
+    def module(self) -> str:
+        return self.path.removesuffix(".py").replace("/", ".")
+
+    @cached_property
+    def imports(self) -> dict[str, int]:
+        """What is imported anywhere in the file, with the line."""
+        found: dict[str, int] = {}
+        for node in ast.walk(self.tree):
+            for name in _imported(node):
+                found.setdefault(name, getattr(node, "lineno", 0))
+        return found
+
+
+def _imported(node: ast.AST) -> list[str]:
+    match node:
+        case ast.Import(names=names):
+            return [alias.name for alias in names]
+        case ast.ImportFrom(level=0, module=str(module), names=names):
+            return [f"{module}.{alias.name}" for alias in names]
+        case ast.ImportFrom():
+            return [".relative"]
+        case ast.Call(func=func, args=[ast.Constant(value=str(name)), *_]) if (
+            ast.unparse(func).split(".")[-1] in {"import_module", "__import__"}
+        ):
+            return [name]
+    return []
+
+
+def within(name: str, package: str) -> bool:
+    """Whether the dotted name is the package or something in it."""
+    return name == package or name.startswith(f"{package}.")
+
+
+def layer(name: str) -> int | None:
+    """The layer of a module or of a name in it; None when it is not ours."""
+    known = [entry for entry in LAYERS if within(name, entry)]
+    return LAYERS[max(known, key=len)] if known else None
+
+
+def arrow_points_down(file: Source) -> Iterator[str]:
+    own = layer(file.module)
+    if own is None:
+        return
+    for name, line in file.imports.items():
+        other = layer(name)
+        if other is not None and other > own:
+            yield f"{file.path}:{line}: layer {own} imports {name} of layer {other}"
+
+
+def every_module_has_a_layer(file: Source) -> Iterator[str]:
+    top = ".".join(file.module.split(".")[:2])
+    if within(top, "kit") and top not in LAYERS:
+        yield f"{file.path}: {top} has no layer; give it one in LAYERS"
+
+
+def tools_for_tests_stay_there(file: Source) -> Iterator[str]:
+    if within(file.module, "tests") or within(file.module, "kit.testing"):
+        return
+    for name, line in file.imports.items():
+        if within(name, "kit.testing") and layer(name) != 0:
+            yield f"{file.path}:{line}: {name} is for tests only"
+
+
+def dependency_has_one_door(file: Source) -> Iterator[str]:
+    if not file.path.startswith(("kit/", "widgets/")):
+        return
+    for name, line in file.imports.items():
+        for package, doors in DOORS.items():
+            inside = any(fnmatch(file.path, door) for door in doors)
+            if within(name, package) and not inside:
+                yield f"{file.path}:{line}: {name} is imported in {doors or 'no file'}"
+
+
+def barred_import_is_absent(file: Source) -> Iterator[str]:
+    for pattern, packages in BARRED.items():
+        if not fnmatch(file.path, pattern):
+            continue
+        for name, line in file.imports.items():
+            if any(within(name, package) for package in packages):
+                yield f"{file.path}:{line}: {pattern} never imports {name}"
+
+
+def pure_module_has_no_io(file: Source) -> Iterator[str]:
+    if not any(fnmatch(file.path, pattern) for pattern in PURE):
+        return
+    for name, line in file.imports.items():
+        if name.split(".")[0] in IMPURE_IMPORTS:
+            yield f"{file.path}:{line}: a pure module imports {name}"
+
+
+def imports_are_absolute(file: Source) -> Iterator[str]:
+    if ".relative" in file.imports:
+        yield f"{file.path}:{file.imports['.relative']}: relative import"
+
+
+def our_package_is_not_hidden(file: Source) -> Iterator[str]:
+    for number, line in enumerate(file.text.splitlines(), 1):
+        if re.search(r"import\s+\w+\s+as\s+" + r"(widgets|kit)\b", line):
+            yield f"{file.path}:{number}: hides a package of ours: {line.strip()}"
+
+
+def file_is_short(file: Source) -> Iterator[str]:
+    count = len(file.text.splitlines())
+    if count > MAX_FILE_LINES:
+        yield f"{file.path}: {count} lines, at most {MAX_FILE_LINES}; split the ideas"
+
+
+def function_is_short(file: Source) -> Iterator[str]:
+    for node in ast.walk(file.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            count = (node.end_lineno or node.lineno) - node.lineno + 1
+            if count > MAX_FUNCTION_LINES:
+                yield f"{file.path}:{node.lineno}: {node.name} has {count} lines"
+
+
+def file_name_says_something(file: Source) -> Iterator[str]:
+    if Path(file.path).stem in VAGUE_NAMES:
+        yield f"{file.path}: name the file after its one idea"
+
+
+def nothing_is_put_off(file: Source) -> Iterator[str]:
+    for number, line in enumerate(file.text.splitlines(), 1):
+        if re.search(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b", line):
+            yield f"{file.path}:{number}: {line.strip()}"
+
+
+Law = Callable[[Source], Iterator[str]]
+
+# Each law with files that break it.
+LAWS: dict[Law, list[tuple[str, str]]] = {
+    arrow_points_down: [
+        ("kit/wire/x.py", "from kit.exchange import plan"),
+        ("kit/spec.py", "from kit import Cluster"),
+        ("kit/testing/__init__.py", "from kit.testing.streams import sliced"),
+        ("kit/demo/x.py", "def f():\n    import widgets"),
+    ],
+    every_module_has_a_layer: [("kit/novelty.py", "")],
+    tools_for_tests_stay_there: [("kit/demo/x.py", "import kit.testing.streams")],
+    dependency_has_one_door: [
+        ("kit/wire/link.py", "import socket"),
+        ("kit/server/x.py", "def f():\n    from dask import array"),
+        ("kit/arrays.py", "import multiprocessing.shared_memory"),
+        ("kit/arrays.py", "from multiprocessing import shared_memory"),
+        ("kit/train/run.py", "import pickle"),
+        ("widgets/board.py", "importlib.import_module('ipyparallel')"),
+    ],
+    barred_import_is_absent: [
+        ("kit/cluster/x.py", "def f():\n    from bokeh.io import show"),
+        ("kit/wire/x.py", "import numpy as np"),
+    ],
+    pure_module_has_no_io: [
+        ("kit/spec.py", "import threading"),
+        ("kit/wire/frame.py", "from time import monotonic"),
+    ],
+    imports_are_absolute: [("kit/x.py", "from . import task")],
+    our_package_is_not_hidden: [("widgets/x.py", "import ipywidgets as " + "widgets")],
+    file_is_short: [("kit/x.py", "\n" * 301)],
+    function_is_short: [("kit/x.py", "def f():\n" + "    pass\n" * 60)],
+    file_name_says_something: [("kit/wire/utils.py", "")],
+    nothing_is_put_off: [("kit/x.py", "pass  # TO" + "DO later")],
+}
+
+
+def sources() -> list[Source]:
+    folders = ("kit", "widgets", "tests", "benchmarks")
+    paths = sorted(path for name in folders for path in (ROOT / name).rglob("*.py"))
+    return [Source(str(p.relative_to(ROOT)), p.read_text("utf-8")) for p in paths]
+
+
+FILES = sources()
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+def test_every_file_keeps_the_law(law: Law) -> None:
+    complaints = [text for file in FILES for text in law(file)]
+
+    assert not complaints, "\n" + "\n".join(complaints)
+
+
+@pytest.mark.parametrize(
+    ("law", "path", "text"),
+    [(law, path, text) for law, broken in LAWS.items() for path, text in broken],
+)
+def test_law_notices_a_file_that_breaks_it(law: Law, path: str, text: str) -> None:
+    assert list(law(Source(path, text)))

@@ -1,0 +1,163 @@
+"""The files around the code agree with each other and with what the README says."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[1]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())[
+    "project"
+]
+# Extras that nobody gets from `make`: they need a GPU, or are the peers of a benchmark.
+UNPINNED_EXTRAS = {"cupy", "bench"}
+NAMES_IN_CONDA = {"dask": "dask-core"}  # `dask` there is the bundle with pandas
+FOREIGN_FOLDERS = ("/" + "work/", "/" + "root/", "/" + "home/", "/" + "Users/")
+
+
+def text(name: str) -> str:
+    return (ROOT / name).read_text("utf-8")
+
+
+def files() -> list[Path]:
+    """What is, or would be, in the repository; without git, what lies in its folder."""
+    git = shutil.which("git")
+    if git is None or not (ROOT / ".git").exists():
+        hidden = {".venv", ".mypy_cache", ".ruff_cache", "__pycache__", ".hypothesis"}
+        found = (path for path in ROOT.rglob("*") if not hidden & {*path.parts})
+        return [path for path in found if path.is_file()]
+    # A clone may belong to another user, as in a container; reading it is harmless.
+    command = [git, "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others"]
+    command.append("--exclude-standard")
+    out = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
+    paths = (ROOT / name for name in out.decode().split("\0") if name)
+    return [path for path in paths if path.is_file()]
+
+
+def requirements(*extras: str) -> list[Requirement]:
+    optional = PROJECT["optional-dependencies"]
+    groups = [PROJECT["dependencies"], *(optional[name] for name in extras)]
+    found = [Requirement(line) for group in groups for line in group]
+    return [req for req in found if req.name != PROJECT["name"]]
+
+
+def pins() -> dict[str, str]:
+    lines = [line for line in text("constraints.txt").splitlines() if line[:1] != "#"]
+    parsed = [Requirement(line) for line in lines]
+    return {canonicalize_name(req.name): str(req.specifier) for req in parsed}
+
+
+def conda_packages() -> dict[str, str]:
+    entries = yaml.safe_load(text("environment.yml"))["dependencies"]
+    found = [re.fullmatch(r"([\w-]+)(.*)", entry) for entry in entries]
+    return {match[1]: match[2] for match in found if match}
+
+
+def targets() -> set[str]:
+    return set(re.findall(r"^([a-z-]+):", text("Makefile"), re.MULTILINE))
+
+
+def test_binder_gets_the_same_environment() -> None:
+    assert text("environment.yml") == text("binder/environment.yml")
+
+
+def test_conda_environment_is_called_python() -> None:
+    assert yaml.safe_load(text("environment.yml"))["name"] == "python"
+
+
+def test_conda_environment_has_what_the_project_needs_and_the_same_floors() -> None:
+    wanted = {
+        NAMES_IN_CONDA.get(req.name, req.name): str(req.specifier)
+        for req in requirements("lab")
+    }
+
+    assert wanted.items() <= conda_packages().items()
+
+
+def test_conda_environment_leaves_the_project_to_pip() -> None:
+    assert conda_packages().keys() & {"pip", PROJECT["name"]} == {"pip"}
+
+
+def test_binder_installs_the_project() -> None:
+    script = ROOT / "binder" / "postBuild"
+
+    assert script.stat().st_mode & 0o111
+    assert "pip install --no-deps -e ." in script.read_text()
+
+
+def test_readme_names_both_ways_to_install() -> None:
+    readme = text("README.md")
+
+    assert "conda env create -f environment.yml" in readme
+    assert "pip install -e ." in readme
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
+def test_each_make_target_that_a_document_names_exists(name: str) -> None:
+    code = re.findall(r"`([^`]+)`|^```\w*\n(.*?)^```", text(name), re.M | re.S)
+    joined = "\n".join(part for pair in code for part in pair)
+    named = set(re.findall(r"(?:^|[;&] *)make ([a-z-]+)", joined, re.M))
+
+    assert named
+    assert named <= targets()
+
+
+def test_changelog_has_an_unreleased_part() -> None:
+    assert re.search(r"^## Unreleased$", text("CHANGELOG.md"), re.MULTILINE)
+
+
+def test_version_is_written_in_one_place() -> None:
+    assigns = re.compile(r"^(__)?version(__)?\s*(:\s*\w+\s*)?=\s*[\"']\d", re.M)
+    places = [
+        path.relative_to(ROOT).as_posix()
+        for path in files()
+        if path.suffix in {".py", ".toml", ".cfg"} and assigns.search(path.read_text())
+    ]
+
+    assert places == ["pyproject.toml"]
+
+
+def test_each_dependency_is_pinned_to_a_version_that_it_allows() -> None:
+    extras = PROJECT["optional-dependencies"].keys() - UNPINNED_EXTRAS
+    pinned = pins()
+
+    for req in requirements(*extras):
+        pin = pinned[canonicalize_name(req.name)]
+        assert re.fullmatch(r"==[\w.]+", pin), req
+        assert req.specifier.contains(pin.removeprefix("==")), req
+
+
+def test_no_file_names_a_folder_of_somebodys_machine() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {folder}"
+        for path in files()
+        for folder in FOREIGN_FOLDERS
+        if folder.encode() in path.read_bytes()
+    ]
+
+    assert not found
+
+
+def test_notebooks_are_stored_without_output() -> None:
+    for path in files():
+        if path.suffix == ".ipynb":
+            for cell in json.loads(path.read_text("utf-8"))["cells"]:
+                assert not cell.get("outputs"), path
+
+
+def test_no_notebook_hides_our_packages() -> None:
+    hiding = re.compile(r"\bas (widgets|kit)\b|^import widgets\b", re.M)
+    for path in files():
+        if path.suffix == ".ipynb":
+            for cell in json.loads(path.read_text("utf-8"))["cells"]:
+                assert not hiding.search("".join(cell["source"])), path

@@ -1,0 +1,290 @@
+"""Settings: documented, checked, read from the environment, changed for a block."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import warnings
+from typing import Any
+
+import pytest
+
+from kit.errors import InvalidArgumentError
+from kit.settings import Settings, Value, current, settings
+
+# The defaults are promises to users, so they are written out once more.
+DEFAULTS: dict[str, Value] = {
+    "connect_deadline_s": 5.0,
+    "handshake_deadline_s": 5.0,
+    "call_deadline_s": 10.0,
+    "step_deadline_s": 30.0,
+    "start_deadline_s": 60.0,
+    "stop_deadline_s": 10.0,
+    "heartbeat_s": 0.5,
+    "suspect_after_s": 2.0,
+    "dead_after_s": 10.0,
+    "lease_s": 15.0,
+    "transport": "auto",
+    "insecure": False,
+    "checksum": True,
+    "bucket_bytes": 0,
+    "trace": True,
+    "trace_rows": 200_000,
+    "runtime_dir": "",
+    "crash": "",
+    "history": "",
+}
+
+# For each setting a text in the environment and the value that it means.
+VARIABLES: dict[str, tuple[str, Value]] = {
+    "connect_deadline_s": ("1.5", 1.5),
+    "handshake_deadline_s": ("1", 1.0),
+    "call_deadline_s": ("2e1", 20.0),
+    "step_deadline_s": (" 60 ", 60.0),
+    "start_deadline_s": ("90", 90.0),
+    "stop_deadline_s": ("0.5", 0.5),
+    "heartbeat_s": ("0.25", 0.25),
+    "suspect_after_s": ("3", 3.0),
+    "dead_after_s": ("2", 2.0),
+    "lease_s": ("30", 30.0),
+    "transport": ("tcp", "tcp"),
+    "insecure": ("yes", True),
+    "checksum": ("OFF", False),
+    "bucket_bytes": ("65536", 65536),
+    "trace": ("0", False),
+    "trace_rows": ("10_000", 10_000),
+    "runtime_dir": ("/run/psring", "/run/psring"),
+    "crash": ("step:3", "step:3"),
+    "history": ("events.jsonl", "events.jsonl"),
+}
+
+OUT_OF_RANGE: list[tuple[str, Any]] = [
+    ("step_deadline_s", 0),
+    ("step_deadline_s", -1.0),
+    ("step_deadline_s", float("inf")),
+    ("step_deadline_s", float("nan")),
+    ("step_deadline_s", "5"),
+    ("step_deadline_s", True),
+    ("step_deadline_s", None),
+    ("transport", "pigeon"),
+    ("insecure", 1),
+    ("checksum", "no"),
+    ("bucket_bytes", -1),
+    ("bucket_bytes", 0.5),
+    ("bucket_bytes", True),
+    ("trace_rows", 0),
+    ("runtime_dir", None),
+]
+
+
+def test_the_defaults_are_those_that_are_promised() -> None:
+    assert Settings().as_plain() == DEFAULTS
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_each_setting_is_documented(name: str) -> None:
+    assert f"\n    {name}: " in (inspect.getdoc(Settings) or "")
+
+
+def test_the_documentation_names_no_other_setting() -> None:
+    section = (inspect.getdoc(Settings) or "").split("Attributes:\n")[1]
+
+    entries = re.findall(r"^    (\w+):", section, re.MULTILINE)
+
+    assert entries == list(DEFAULTS)
+
+
+def test_settings_cannot_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Settings().trace = False  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(("name", "value"), OUT_OF_RANGE)
+def test_a_value_out_of_range_is_refused_by_name(name: str, value: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"setting {name} must be") as caught:
+        Settings(**{name: value})
+
+    assert str(caught.value).endswith(f"not {value!r}.")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"heartbeat_s": 2}, {"suspect_after_s": 0.1}, {"dead_after_s": 1.9}],
+)
+def test_a_task_cannot_be_dead_before_it_is_suspect(changes: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgumentError, match="change them together"):
+        Settings(**changes)
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_each_variable_sets_its_setting_and_no_other(name: str) -> None:
+    text, value = VARIABLES[name]
+
+    found = Settings.from_environment({f"KIT_{name.upper()}": text}).as_plain()
+
+    assert found == DEFAULTS | {name: value} != DEFAULTS
+    assert type(found[name]) is type(DEFAULTS[name])
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "expected"),
+    [
+        ("KIT_STEP_DEADLINE_S", "soon", "a number of seconds above 0"),
+        ("KIT_STEP_DEADLINE_S", "", "a number of seconds above 0"),
+        ("KIT_STEP_DEADLINE_S", "0", "a number of seconds above 0"),
+        ("KIT_STEP_DEADLINE_S", "nan", "a number of seconds above 0"),
+        ("KIT_TRACE_ROWS", "1.5", "a whole number, at least 1"),
+        ("KIT_BUCKET_BYTES", "-1", "a whole number, at least 0"),
+        ("KIT_INSECURE", "maybe", "a switch: True or False"),
+        ("KIT_TRANSPORT", "pigeon", "auto or unix or tcp"),
+    ],
+)
+def test_a_bad_variable_is_named_with_its_value_and_what_is_expected(
+    variable: str, text: str, expected: str
+) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        Settings.from_environment({variable: text})
+
+    message = str(caught.value)
+    assert all(part in message for part in (variable, repr(text), expected))
+
+
+def test_a_misspelt_variable_is_warned_about() -> None:
+    with pytest.warns(UserWarning, match="did you mean KIT_STEP_DEADLINE_S"):
+        found = Settings.from_environment({"KIT_STEP_DEADLINE": "60"})
+
+    assert found == Settings()
+
+
+def test_variables_of_others_are_left_alone() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = Settings.from_environment({"KIT_CAT": "1", "STEP_DEADLINE": "1"})
+
+    assert found == Settings()
+
+
+def test_the_environment_is_read_once_at_the_first_use() -> None:
+    program = (
+        "import os, kit.settings as s\n"
+        "os.environ['KIT_TRACE_ROWS'] = '7'\n"
+        "first = s.current().trace_rows\n"
+        "os.environ['KIT_TRACE_ROWS'] = '8'\n"
+        "print(first, s.current().trace_rows)\n"
+    )
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+
+    assert done.stdout.split() == ["7", "7"]
+
+
+def test_settings_hold_inside_their_block_and_blocks_nest() -> None:
+    before = current()
+
+    with settings(trace_rows=5) as outer:
+        with settings(transport="tcp") as inner:
+            assert current() is inner
+        assert current() is outer
+
+    assert outer == before.replace(trace_rows=5)
+    assert inner == before.replace(trace_rows=5, transport="tcp")
+    assert current() is before
+
+
+def test_settings_are_restored_when_the_block_raises() -> None:
+    before = current()
+
+    def fail() -> None:
+        with settings(step_deadline_s=0.1):
+            assert current().step_deadline_s == 0.1
+            raise RuntimeError("inside the block")
+
+    with pytest.raises(RuntimeError, match="inside the block"):
+        fail()
+    assert current() is before
+
+
+def test_a_refused_change_leaves_the_settings_alone() -> None:
+    before = current()
+
+    with pytest.raises(InvalidArgumentError), settings(trace_rows=0):
+        pass
+
+    assert current() is before
+
+
+def test_a_block_does_not_reach_other_threads() -> None:
+    seen: list[int] = []
+    outside = current().trace_rows
+
+    with settings(trace_rows=outside + 1):
+        thread = threading.Thread(target=lambda: seen.append(current().trace_rows))
+        thread.start()
+        thread.join(timeout=10)
+
+    assert seen == [outside]
+
+
+def test_coroutines_inherit_the_block_and_keep_their_own_to_themselves() -> None:
+    async def child(rows: int) -> tuple[int, int]:
+        inherited = current().trace_rows
+        with settings(trace_rows=rows):
+            await asyncio.sleep(0)
+            return inherited, current().trace_rows
+
+    async def parent() -> list[tuple[int, int]]:
+        with settings(trace_rows=5):
+            return list(await asyncio.gather(child(6), child(7)))
+
+    assert asyncio.run(parent()) == [(5, 6), (5, 7)]
+
+
+@pytest.mark.parametrize(
+    ("slip", "hint"),
+    [
+        ("step_deadline", "did you mean 'step_deadline_s'"),
+        ("TRACE", "did you mean 'trace'"),
+        ("zzz", "there are: connect_deadline_s, .*history"),
+    ],
+)
+def test_an_unknown_setting_is_a_type_error_with_the_nearest_name(
+    slip: str, hint: str
+) -> None:
+    with (
+        pytest.raises(TypeError, match=f"no setting '{slip}'; {hint}"),
+        settings(**{slip: 1}),
+    ):
+        pass
+
+
+def test_settings_travel_as_json() -> None:
+    sent = Settings.from_environment(
+        {f"KIT_{name.upper()}": text for name, (text, _) in VARIABLES.items()}
+        | {"KIT_DEAD_AFTER_S": "7"}
+    )
+
+    received = Settings.from_plain(json.loads(json.dumps(sent.as_plain())))
+
+    assert received == sent != Settings()
+
+
+def test_plain_settings_are_checked_as_any_others() -> None:
+    with pytest.raises(TypeError, match="did you mean 'checksum'"):
+        Settings.from_plain({"checksums": True})
+    with pytest.raises(InvalidArgumentError, match="trace_rows"):
+        Settings.from_plain({"trace_rows": 0})

@@ -1,0 +1,300 @@
+"""Cluster specs: what is accepted, what each member says, what is refused."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections import OrderedDict
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit.cluster_def import ClusterDef, JobDef
+from kit.spec import ClusterSpec
+from kit.task import Task
+
+SPARSE = {"worker": {3: "d:1", 0: "a:1"}, "ps": ["p:1", "q:1"], "idle": []}
+
+names = st.text('ab:1é "\\\n', max_size=6)
+indices = st.integers(-3, 2**31 - 1) | st.integers(0, 5)
+dense = st.lists(names, max_size=4)
+jobs = st.one_of(dense, dense.map(tuple), st.dictionaries(indices, names, max_size=4))
+specs = st.dictionaries(names, jobs, max_size=4).map(ClusterSpec)
+
+
+@pytest.mark.parametrize(
+    ("given", "jobs"),
+    [
+        ({"w": ["a", "b"]}, {"w": {0: "a", 1: "b"}}),
+        ({"w": ("a", "b")}, {"w": {0: "a", 1: "b"}}),
+        ({"w": {7: "a", 3: "b"}}, {"w": {7: "a", 3: "b"}}),
+        ({"w": {7: "a"}, "ps": ["b"]}, {"w": {7: "a"}, "ps": {0: "b"}}),
+        (ClusterDef([JobDef("w", {7: "a"})]), {"w": {7: "a"}}),
+        (ClusterSpec({"w": {7: "a"}}), {"w": {7: "a"}}),
+        ({}, {}),
+        (OrderedDict(w=["a"]), {"w": {0: "a"}}),
+        ({b"w": [b"a"]}, {b"w": {0: b"a"}}),
+        ({"w": {"1": "a"}}, {"w": {1: "a"}}),
+        ({"w": {1.7: "a"}}, {"w": {1: "a"}}),
+        ({"w": {-1: "a"}}, {"w": {-1: "a"}}),
+        ({"": [""], "a job": ["x", "x"]}, {"": {0: ""}, "a job": {0: "x", 1: "x"}}),
+    ],
+)
+def test_a_spec_is_made_from_every_accepted_form(
+    given: Any, jobs: dict[Any, Any]
+) -> None:
+    assert ClusterSpec(given) == jobs
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        (None, TypeError, "not from None"),
+        (["a:1"], TypeError, "of type list"),
+        ("a:1", TypeError, "of type str"),
+        (3, TypeError, "of type int"),
+        (MappingProxyType({"w": ["a"]}), TypeError, "mappingproxy"),
+        ({"w": "a:1"}, TypeError, "job 'w'"),
+        ({"w": {"a:1"}}, TypeError, "job 'w'"),
+        ({"w": None}, TypeError, "job 'w'"),
+        ({"w": 3}, TypeError, "job 'w'"),
+        ({1: ["a:1"]}, TypeError, "name of a job .* 1 of type int"),
+        ({"w": [2222]}, TypeError, "address of task 0 of job 'w' .* 2222"),
+        ({"w": {5: None}}, TypeError, "address of task 5 of job 'w' .* None"),
+        ({"w": {None: "a"}}, TypeError, "index None of job 'w'"),
+        ({"w": {"x": "a"}}, ValueError, "index 'x' of job 'w'"),
+        ({"w": {float("inf"): "a"}}, ValueError, "index inf of job 'w'"),
+        ({"w": {2**31: "a"}}, ValueError, "does not fit 32 bits"),
+        ({b"\xff": ["a"]}, ValueError, "must be UTF-8"),
+        ({b"w": ["a"], "ps": ["b"]}, TypeError, "all str or all bytes"),
+    ],
+)
+def test_bad_input_is_refused_with_the_error_of_the_original(
+    given: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        ClusterSpec(given)
+
+
+def test_jobs_keep_the_order_in_which_they_were_given() -> None:
+    assert ClusterSpec({"w": [], "ps": [], "a": []}).jobs == ["w", "ps", "a"]
+
+
+def test_jobs_of_a_cluster_def_keep_its_order() -> None:
+    assert ClusterSpec(ClusterDef([JobDef("w"), JobDef("ps")])).jobs == ["w", "ps"]
+
+
+def test_a_spec_made_from_a_spec_has_the_jobs_sorted() -> None:
+    assert ClusterSpec(ClusterSpec({"w": [], "ps": []})).jobs == ["ps", "w"]
+
+
+def test_num_tasks_does_not_count_holes() -> None:
+    assert ClusterSpec(SPARSE).num_tasks("worker") == 2
+
+
+def test_task_indices_are_sorted() -> None:
+    assert ClusterSpec(SPARSE).task_indices("worker") == [0, 3]
+
+
+def test_a_task_has_its_address() -> None:
+    assert ClusterSpec(SPARSE).task_address("worker", 3) == "d:1"
+
+
+@pytest.mark.parametrize("index", [1, -1, "3", 0.5, None])
+def test_an_index_that_is_not_there_is_a_value_error(index: Any) -> None:
+    with pytest.raises(ValueError, match=r"no task with the index .* \[0, 3\]"):
+        ClusterSpec(SPARSE).task_address("worker", index)
+
+
+def test_job_tasks_have_none_in_the_holes() -> None:
+    assert ClusterSpec(SPARSE).job_tasks("worker") == ["a:1", None, None, "d:1"]
+
+
+def test_job_tasks_of_a_job_without_tasks_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match="'idle' has no tasks"):
+        ClusterSpec(SPARSE).job_tasks("idle")
+
+
+@pytest.mark.parametrize("tasks", [{-1: "a"}, {-1: "a", 1: "b"}, {-2: "a", 4: "b"}])
+def test_job_tasks_of_a_negative_index_is_an_index_error(tasks: Any) -> None:
+    with pytest.raises(IndexError, match="the task index -"):
+        ClusterSpec({"w": tasks}).job_tasks("w")
+
+
+MEMBERS: list[Callable[[ClusterSpec, Any], object]] = [
+    ClusterSpec.num_tasks,
+    ClusterSpec.task_indices,
+    ClusterSpec.job_tasks,
+    lambda spec, job: spec.task_address(job, 0),
+]
+
+
+@pytest.mark.parametrize("member", MEMBERS)
+@pytest.mark.parametrize("job", ["chief", b"worker", None])
+def test_an_unknown_job_is_a_value_error(
+    member: Callable[[ClusterSpec, Any], object], job: Any
+) -> None:
+    with pytest.raises(ValueError, match="jobs are: 'worker', 'ps', 'idle'"):
+        member(ClusterSpec(SPARSE), job)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "plain"),
+    [
+        (["a", "b"], ["a", "b"]),
+        ({1: "b", 0: "a"}, ["a", "b"]),
+        ({3: "d", 0: "a"}, {0: "a", 3: "d"}),
+        ([], {}),
+        ({-1: "x"}, {-1: "x"}),
+        ({-1: "x", 1: "y"}, {-1: "x", 1: "y"}),
+        ([b"a"], [b"a"]),
+    ],
+)
+def test_as_dict_has_lists_for_dense_jobs_and_dicts_for_others(
+    tasks: Any, plain: Any
+) -> None:
+    assert ClusterSpec({"w": tasks}).as_dict() == {"w": plain}
+
+
+def test_bytes_come_back_as_bytes_but_are_text_in_the_cluster_def() -> None:
+    spec = ClusterSpec({b"w": [b"a:1"]})
+
+    assert repr(spec.as_dict()) == "{b'w': [b'a:1']}"
+    assert ClusterSpec(spec.as_cluster_def()).as_dict() == {"w": ["a:1"]}
+    assert spec.tasks() == [Task("w", 0)]
+
+
+def test_as_dict_gives_fresh_containers() -> None:
+    spec = ClusterSpec(SPARSE)
+
+    spec.as_dict()["ps"].clear()
+    spec.as_dict().clear()
+
+    assert spec.as_dict()["ps"] == ["p:1", "q:1"]
+
+
+def test_later_changes_of_the_source_do_not_reach_the_spec() -> None:
+    source = {"ps": ["a:1"], "w": {0: "b:1"}}
+    spec = ClusterSpec(source)
+
+    source["ps"].append("x:1")  # type: ignore[attr-defined]
+    source["w"][1] = "x:1"  # type: ignore[index]
+
+    assert spec == {"ps": {0: "a:1"}, "w": {0: "b:1"}}
+
+
+def test_the_cluster_def_is_sorted_and_always_the_same_object() -> None:
+    spec = ClusterSpec({"w": {2: "c:1", 0: "a:1"}, "ps": ["b:1"]})
+
+    assert str(spec.as_cluster_def()) == (
+        'job {\n  name: "ps"\n  tasks {\n    key: 0\n    value: "b:1"\n  }\n}\n'
+        'job {\n  name: "w"\n  tasks {\n    key: 0\n    value: "a:1"\n  }\n'
+        '  tasks {\n    key: 2\n    value: "c:1"\n  }\n}\n'
+    )
+    assert list(spec.as_cluster_def().job[1].tasks) == [0, 2]
+    assert spec.as_cluster_def() is spec.as_cluster_def()
+
+
+def test_a_cluster_def_is_kept_and_a_spec_is_copied() -> None:
+    cluster = ClusterDef([JobDef("w", {0: "a:1"}), JobDef("ps")])
+    spec = ClusterSpec(cluster)
+    twin = ClusterSpec(spec)
+
+    assert spec.as_cluster_def() is cluster
+    assert twin.as_cluster_def() == cluster
+    assert twin.as_cluster_def() is not cluster
+    assert twin.as_cluster_def().job[0] is not cluster.job[0]
+
+
+def test_tasks_come_in_the_order_of_jobs_and_then_of_indices() -> None:
+    tasks = ClusterSpec(SPARSE).tasks()
+
+    assert [str(task) for task in tasks] == [
+        "/job:worker/task:0",
+        "/job:worker/task:3",
+        "/job:ps/task:0",
+        "/job:ps/task:1",
+    ]
+
+
+def test_only_a_spec_without_jobs_is_false() -> None:
+    assert not ClusterSpec({})
+    assert ClusterSpec({"w": []})
+
+
+@pytest.mark.parametrize("text", [str, repr])
+def test_the_text_has_the_jobs_sorted(text: Callable[[object], str]) -> None:
+    assert text(ClusterSpec(SPARSE)) == (
+        "ClusterSpec({'idle': {}, 'ps': ['p:1', 'q:1'], "
+        "'worker': {0: 'a:1', 3: 'd:1'}})"
+    )
+
+
+SPEC = ClusterSpec({"w": ["a:1"]})
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "equal"),
+    [
+        (SPEC, ClusterSpec({"w": ["a:1"]}), True),
+        (SPEC, ClusterSpec({"w": {0: "a:1"}}), True),
+        (SPEC, {"w": {0: "a:1"}}, True),
+        (SPEC, {"w": ["a:1"]}, False),
+        (SPEC, SPEC.as_cluster_def(), False),
+        (SPEC, None, False),
+        (SPEC, ClusterSpec({"w": {1: "a:1"}}), False),
+        (ClusterSpec({"w": ["a", "b"]}), ClusterSpec({"w": ["b", "a"]}), False),
+        (
+            ClusterSpec({"w": ["a"], "ps": ["b"]}),
+            ClusterSpec({"ps": ["b"], "w": ["a"]}),
+            True,
+        ),
+    ],
+)
+def test_equality_compares_the_tasks_and_not_the_order_of_jobs(
+    left: ClusterSpec, right: object, equal: bool
+) -> None:
+    assert (left == right) is equal
+    assert (left != right) is not equal
+
+
+def test_a_spec_has_no_hash() -> None:
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(ClusterSpec({}))
+
+
+@given(specs)
+def test_a_spec_is_rebuilt_from_its_dict(spec: ClusterSpec) -> None:
+    assert ClusterSpec(spec.as_dict()) == spec
+
+
+@given(specs)
+def test_a_spec_is_rebuilt_from_its_cluster_def_and_its_text(spec: ClusterSpec) -> None:
+    assert ClusterSpec(spec.as_cluster_def()) == spec
+    assert ClusterSpec(ClusterDef.from_text(str(spec.as_cluster_def()))) == spec
+
+
+@given(specs)
+def test_a_spec_is_rebuilt_from_a_spec(spec: ClusterSpec) -> None:
+    assert ClusterSpec(spec) == spec
+
+
+@given(specs)
+def test_copies_and_pickles_of_a_spec_are_equal_to_it(spec: ClusterSpec) -> None:
+    assert copy.deepcopy(spec) == spec
+    assert pickle.loads(pickle.dumps(spec)) == spec
+
+
+@given(specs)
+def test_every_task_is_listed_once_with_an_address(spec: ClusterSpec) -> None:
+    tasks = spec.tasks()
+
+    assert len(set(tasks)) == len(tasks) == sum(map(spec.num_tasks, spec.jobs))
+    assert spec == {
+        job: {i: spec.task_address(job, i) for i in spec.task_indices(job)}
+        for job in spec.jobs
+    }

@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from kit.trace import EpochRow, Trace
+from kit.traffic import SPAN, STEP, Phase, rows
+from widgets import feed
+
+MakeTrace = Callable[..., Trace]
+TASKS = ("/job:worker/task:0",)
+
+
+def with_losses(values: list[float]) -> Trace:
+    table = [(0, n, 0, v, 8, 10 * n, 10 * n + 9, 5, 4, 0) for n, v in enumerate(values)]
+    return Trace(TASKS, (EpochRow(0, "ring", 0, 0, ""),), steps=rows(STEP, table))
+
+
+def test_a_short_loss_curve_is_complete() -> None:
+    columns = feed.loss(with_losses([3.0, 2.0, 2.5]))
+
+    assert columns["step"].tolist() == [0, 1, 2]
+    assert columns["loss"].tolist() == columns["mean"].tolist() == [3.0, 2.0, 2.5]
+
+
+def test_a_long_loss_curve_is_thinned_and_keeps_its_spike() -> None:
+    values = np.linspace(3, 1, 20_000)
+    values[12_345] = 99.0
+
+    columns = feed.loss(with_losses(values.tolist()))
+
+    assert 700 < len(columns["step"]) <= 1502
+    assert columns["loss"].max() == 99.0
+    assert (columns["step"][0], columns["step"][-1]) == (0, 19_999)
+
+
+def test_the_moving_mean_is_the_mean_of_its_window_also_at_the_edges() -> None:
+    values = np.random.default_rng(3).random(400)
+    half = feed.mean_width(400) // 2
+
+    columns = feed.loss(with_losses(values.tolist()))
+
+    for at in (0, 1, 200, 399):
+        window = values[max(0, at - half) : at + half + 1]
+        assert columns["mean"][at] == pytest.approx(window.mean())
+
+
+def test_regions_join_epochs_of_one_topology() -> None:
+    epochs = [
+        EpochRow(n, topology, first, 0, link)
+        for n, topology, first, link in [
+            (0, "ps", 0, ""),
+            (1, "ps", 4, "1gbit"),
+            (2, "ring", 6, ""),
+        ]
+    ]
+    trace = replace(with_losses([1.0] * 10), epochs=tuple(epochs))
+
+    columns = feed.regions(trace)
+
+    assert columns == {"left": [0, 6], "right": [6, 9], "topology": ["ps", "ring"]}
+
+
+def test_rates_times_durations_are_all_the_bytes(make_trace: MakeTrace) -> None:
+    trace = make_trace(("ps", "ring"), steps=20)
+
+    lines = feed.links(trace)
+
+    assert list(lines)[:2] == ["ps:0 -> worker:0", "ps:0 -> worker:1"]
+    total = sum(
+        (line["rate"][:-1] * np.diff(line["second"])).sum() for line in lines.values()
+    )
+    assert total * feed.MB == pytest.approx(trace.transfers["bytes"].sum())
+
+
+def test_a_link_is_idle_in_the_topology_that_does_not_use_it(
+    make_trace: MakeTrace,
+) -> None:
+    trace = make_trace(("ps", "ring"), steps=20)
+    at = feed.switches(trace)["second"][0]
+
+    line = feed.links(trace)["worker:0 -> worker:1"]
+
+    before = line["second"] < at - 1e-9
+    assert before.any()
+    assert (line["rate"][before] == 0).all()
+    assert (line["rate"][~before] > 0).all()
+
+
+def test_a_steady_link_has_no_peak_where_the_run_begins(make_trace: MakeTrace) -> None:
+    lines = feed.links(make_trace(("ring",), steps=30))
+
+    for line in lines.values():
+        assert line["rate"].max() < 1.5 * line["rate"].min()
+
+
+def test_steps_whose_transfers_were_dropped_are_not_shown_as_idle(
+    make_trace: MakeTrace,
+) -> None:
+    whole = make_trace(("ring",), steps=30)
+    cut = replace(whole, transfers=whole.transfers[-200:])  # a part of steps 13 to 29
+
+    lines = feed.links(cut)
+
+    begin = next(iter(lines.values()))["second"][0]
+    starts = whole.steps["start"][whole.steps["step"] == 14]
+    assert begin == pytest.approx((starts.min() - whole.bounds()[0]) / 1e9)
+    assert all(line["rate"].min() > 0 for line in lines.values())
+
+
+def test_many_links_are_summed_up_without_losing_bytes(make_trace: MakeTrace) -> None:
+    trace = make_trace(("ps", "ring"), steps=5, n_workers=5)
+
+    every, few = feed.links(trace, most=99), feed.links(trace, most=4)
+
+    assert len(every) == 15
+    assert list(few)[-1] == "12 other links together"
+    assert len(few) == 4
+    sums = [
+        np.sum([line["rate"] for line in lines.values()], axis=0)
+        for lines in (every, few)
+    ]
+    assert sums[0] == pytest.approx(sums[1])
+
+
+def test_the_window_lies_around_the_first_switch_of_topology(
+    make_trace: MakeTrace,
+) -> None:
+    trace = make_trace(("ps", "ring", "ps"), steps=20)
+
+    view = feed.window(trace)
+
+    assert (view.first_step, view.last_step, view.label) == (18, 21, "ps to ring")
+    steps = trace.steps
+    assert view.zero == steps["start"][steps["step"] == 20].min()
+    assert view.start == steps["start"][steps["step"] == 18].min()
+    assert view.end == steps["end"][steps["step"] == 21].max()
+
+
+def test_without_a_switch_the_window_is_the_middle(make_trace: MakeTrace) -> None:
+    view = feed.window(make_trace(("ring",), steps=20))
+
+    assert (view.first_step, view.last_step, view.label) == (8, 11, "")
+
+
+def test_the_timeline_has_as_much_of_each_phase_as_the_spans(
+    make_trace: MakeTrace,
+) -> None:
+    trace = make_trace(("ps", "ring"), steps=20)
+    view = feed.window(trace)
+
+    columns = feed.timeline(trace, view)
+
+    spent = trace.phase_time(view.first_step, view.last_step)
+    for number, task in enumerate(trace.names):
+        for phase in Phase:
+            length = sum(
+                right - left
+                for t, p, left, right in zip(*columns.values(), strict=True)
+                if (t, p) == (task, phase.name.lower())
+            )
+            assert length * 1e6 == pytest.approx(spent[number, phase], abs=1e5)
+
+
+def test_spans_below_a_pixel_are_joined_to_the_phase_that_prevails() -> None:
+    # 30,000 spans in 30 ms: three parts compute and one part send, then a pause.
+    table = []
+    for n in range(30_000):
+        phase, length = (Phase.COMPUTE, 750) if n % 2 == 0 else (Phase.SEND, 250)
+        start = 1000 * (n // 2) + (0 if n % 2 == 0 else 750)
+        table.append((0, phase, 0, start, start + length))
+    trace = Trace(TASKS, spans=rows(SPAN, table))
+    view = feed.Window(0, 0, 0, 30_000_000, 0, "")
+
+    columns = feed.timeline(trace, view)
+
+    assert columns["phase"] == ["compute"]
+    assert columns["left"].tolist() == [0.0]
+    assert columns["right"][0] == pytest.approx(15.0, abs=0.03)
+
+
+def test_volume_is_what_the_totals_say_per_step(make_trace: MakeTrace) -> None:
+    trace = make_trace(("ps", "ring", "ps"), steps=10, n_bytes=600_000)
+
+    columns = feed.volume(trace, {"ps": {"ps:0": (1_800_000, 1_800_001)}})
+
+    values = zip(*list(columns.values())[1:], strict=True)
+    found = dict(zip(columns["place"], values, strict=True))
+    assert found["ps", "ps:0"] == (1.8, 1.8, 1.8, 1.800001)
+    assert found["ring", "worker:2"][:2] == pytest.approx((0.8, 0.8))
+    assert np.isnan(found["ring", "worker:2"][2])
+    assert ("ring", "ps:0") not in found  # it neither moved nor should move
+
+
+def test_an_empty_trace_gives_empty_columns() -> None:
+    trace = Trace(TASKS)
+    view = feed.window(trace)
+
+    assert feed.links(trace) == {}
+    empty = [
+        feed.loss(trace),
+        feed.regions(trace),
+        feed.switches(trace),
+        feed.timeline(trace, view),
+        feed.step_starts(trace, view),
+        feed.volume(trace, {}),
+    ]
+    assert all(len(column) == 0 for columns in empty for column in columns.values())

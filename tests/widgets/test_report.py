@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kit.errors import InvalidArgumentError
+from kit.trace import EpochRow, Trace
+from widgets import Section, page, write_report
+
+MakeTrace = Callable[..., Trace]
+NOON = datetime(2031, 4, 5, 12, 30, tzinfo=UTC)
+RING = {"worker:0": (800_000, 800_000)}
+
+
+class Page(HTMLParser):
+    """Collects the elements and the text of a page, and checks that tags match."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "br", "link", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] not in ("script", "style"):
+            self.text += data
+
+
+# Any: the options are those of write_report, which checks them by name.
+def written(path: Path, *sections: Section, **options: Any) -> str:
+    write_report(path / "report.html", sections, made_at=NOON, **options)
+    return (path / "report.html").read_text()
+
+
+@pytest.fixture(scope="module")
+def report(make_trace: MakeTrace, tmp_path_factory: pytest.TempPathFactory) -> str:
+    trace = make_trace(("ps", "ring"), steps=20)
+    section = Section("There <and>", "One.\n\nTwo.", trace, {"ring": RING})
+    folder = tmp_path_factory.mktemp("report")
+    table = [{"topology": "ps", "rate [steps/s]": 12.5}]
+    return written(folder, section, table=table, notes=["A & B"], title="Runs")
+
+
+def test_the_page_says_what_it_is_when_and_with_what(report: str) -> None:
+    seen = Page(report)
+
+    assert [tag for tag, _ in seen.tags].count("h1") == 1
+    assert "Made 2031-04-05 12:30 UTC with psring" in seen.text
+    assert f"numpy {np.__version__}" in seen.text
+    assert "There <and>" in seen.text
+    assert "A & B" in seen.text
+
+
+def test_each_figure_is_there_in_both_themes_with_its_words(report: str) -> None:
+    seen = Page(report)
+
+    classes = [a.get("class") for tag, a in seen.tags if tag == "div"]
+    assert classes.count("light") == classes.count("dark") == 4
+    captions = [tag for tag, _ in seen.tags].count("figcaption")
+    assert captions == [tag for tag, _ in seen.tags].count("figure") == 4
+    assert "All 2 measured values equal the formula to the byte." in seen.text
+
+
+def test_the_page_loads_nothing_from_anywhere(report: str) -> None:
+    seen = Page(report)
+
+    for tag, attributes in seen.tags:
+        assert tag not in ("link", "iframe", "img", "object")
+        assert not set(attributes) & {"src", "href", "srcset"}
+    policy = next(a["content"] for _, a in seen.tags if "http-equiv" in a)
+    assert "default-src 'none'" in str(policy)
+    assert "http" not in str(policy)
+    assert "@import" not in report
+    assert "url(http" not in page.style()
+
+
+def test_the_page_follows_the_system_and_the_button(report: str) -> None:
+    style = page.style()
+
+    assert "@media screen and (prefers-color-scheme: dark)" in style
+    assert ":root[data-theme=dark] .light { display: none; }" in style
+    assert ":root .dark { display: none; }" in style
+    assert any(a.get("id") == "theme" for t, a in Page(report).tags if t == "button")
+
+
+def test_no_text_of_the_style_is_smaller_than_twelve_pixels() -> None:
+    sizes = [int(size) for size in re.findall(r"(\d+)px[;/]", page.style())]
+    fonts = re.findall(r"font(?:-size)?: (\d+)px", page.style())
+
+    assert len(sizes) > 5
+    assert min(map(int, fonts)) >= 12
+
+
+@pytest.mark.slow
+def test_data_cannot_break_out_of_the_page(
+    make_trace: MakeTrace, tmp_path: Path
+) -> None:
+    evil = "</script><script>alert(1)</script>"
+    trace = make_trace(("ring",), steps=3)
+    epochs = (EpochRow(0, evil, 0, 0, ""), EpochRow(1, "ps", 2, 10**9, evil))
+    shown = Trace(trace.tasks, epochs, trace.transfers, trace.spans, trace.steps)
+
+    text = written(
+        tmp_path, Section(evil, evil, shown), notes=[evil], table=[{evil: evil}]
+    )
+
+    assert "alert(1)" in text
+    assert "<script>alert(1)" not in text
+
+
+def test_numbers_are_aligned_right_with_units_in_the_heads() -> None:
+    rows = [
+        {"topology": "ps", "rate [steps/s]": 12.5, "steps": np.int64(1000)},
+        {"topology": "ring", "rate [steps/s]": np.float64(0.25), "steps": None},
+    ]
+
+    text = page.table(rows, "Results")
+
+    assert '<th scope="col" class="number">rate <small>steps/s</small></th>' in text
+    assert '<td class="number">12.500</td>' in text
+    assert '<td class="number">0.250</td>' in text
+    assert '<td class="number">1,000</td>' in text
+    assert '<td class="number">&ndash;</td>' in text
+    assert "<td>ring</td>" in text
+
+
+def test_true_is_a_word_and_not_a_number() -> None:
+    assert "<td>True</td>" in page.table([{"same bits": True}], "Results")
+
+
+def test_one_formula_for_two_topologies_is_refused(make_trace: MakeTrace) -> None:
+    trace = make_trace(("ps", "ring"), steps=2)
+
+    with pytest.raises(InvalidArgumentError, match=r"'Two'.*ps, ring"):
+        Section("Two", "", trace, RING)
+
+
+def test_one_formula_for_one_topology_is_taken(make_trace: MakeTrace) -> None:
+    section = Section("One", "", make_trace(("ring",), steps=2), RING)
+
+    assert section.formulas() == {"ring": RING}
+
+
+def test_a_report_without_figures_needs_no_scripts_of_them(tmp_path: Path) -> None:
+    empty = Section("Empty", "", Trace(("/job:ps/task:0",)))
+
+    text = written(tmp_path, empty)
+
+    assert len(text) < 20_000
+    assert Page(text).text.count("Nothing was recorded for this figure.") == 4

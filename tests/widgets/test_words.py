@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kit.trace import Trace
+from widgets import feed, words
+
+MakeTrace = Callable[..., Trace]
+
+
+@pytest.fixture(scope="module")
+def trace(make_trace: MakeTrace) -> Trace:
+    return make_trace(("ps", "ring"), steps=20)
+
+
+def test_the_loss_is_told_with_its_ends_and_switches(trace: Trace) -> None:
+    steps, values = trace.losses()
+
+    text = words.loss(trace)
+
+    assert f"from {values[0]:.3g} at step 0" in text
+    assert f"to {values[-1]:.3g} at step {steps[-1]}" in text
+    assert text.endswith("Changes on the way: ps to ring at step 20.")
+
+
+def test_many_switches_are_counted_after_the_sixth(make_trace: MakeTrace) -> None:
+    text = words.loss(make_trace(("ps", "ring") * 5, steps=1))
+
+    assert text.endswith("ps to ring at step 5, ring to ps at step 6 and 3 more.")
+
+
+def test_the_busiest_link_is_named_and_a_sum_of_links_is_not(
+    make_trace: MakeTrace,
+) -> None:
+    lines = feed.links(make_trace(("ps", "ring"), steps=9, n_workers=6), most=4)
+
+    text = words.links(lines)
+
+    assert feed.OTHERS not in text
+    assert all(name in text for name in list(lines)[:3])
+
+
+def test_shares_of_time_are_those_of_the_spans(trace: Trace) -> None:
+    view = feed.window(trace)
+
+    text = words.timeline(trace, view)
+
+    spent = trace.phase_time(view.first_step, view.last_step)[1:].sum(axis=0)
+    assert "Steps 18 to 21, around the switch from ps to ring." in text
+    assert f"worker computed {100 * spent[1] / spent.sum():.0f}\u00a0%" in text
+
+
+def test_bytes_equal_to_the_formula_are_called_equal(trace: Trace) -> None:
+    columns = feed.volume(trace, {"ps": {"ps:0": (1_800_000, 1_800_000)}})
+
+    assert "All 2 measured values equal the formula" in words.volume(columns)
+
+
+def test_a_single_byte_off_is_told(trace: Trace) -> None:
+    columns = feed.volume(trace, {"ps": {"ps:0": (1_800_000, 1_799_999)}})
+
+    text = words.volume(columns)
+    assert "1 of 2 measured values equal" in text
+    assert "largest difference is 1 bytes" in text
+
+
+def test_without_a_formula_nothing_is_claimed(trace: Trace) -> None:
+    assert "No formula was given" in words.volume(feed.volume(trace, {}))
+
+
+def test_nothing_recorded_is_said_so() -> None:
+    trace = Trace(("/job:ps/task:0",))
+
+    texts = [
+        words.loss(trace),
+        words.links({}),
+        words.timeline(trace, feed.window(trace)),
+        words.volume(feed.volume(trace, {})),
+    ]
+    assert set(texts) == {"Nothing was recorded for this figure."}

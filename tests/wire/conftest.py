@@ -1,0 +1,122 @@
+"""Pairs of streams and links of every kind, for the conformance suites."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from kit.task import Task
+from kit.testing.streams import memory_pair, sliced
+from kit.wire import Credentials, Hello, Link, Role, Stream
+from kit.wire.address import Address, TcpAddress, UnixAddress
+from kit.wire.dialer import dial
+from kit.wire.handshake import ClientHandshake
+from kit.wire.listener import listen
+from kit.wire.opening import link_bounds, perform, welcome
+from kit.wire.sockets import establish
+
+Streams = tuple[Stream, Stream]
+KINDS = ("memory", "sliced", "unix", "tcp", "tls")
+WORKER, PS = Task("worker", 1), Task("ps", 0)
+
+
+def soon(seconds: float = 10.0) -> float:
+    return time.monotonic() + seconds
+
+
+def open_streams(kind: str, folder: Path, credentials: Credentials) -> Streams:
+    """Return (dialled, accepted) streams, both established."""
+    if kind in ("memory", "sliced"):
+        left, right = memory_pair()
+        return (sliced(left), sliced(right)) if kind == "sliced" else (left, right)
+    is_unix = kind == "unix"
+    address: Address = TcpAddress("127.0.0.1", 0)
+    if is_unix:
+        address = UnixAddress(str(folder / "s"))
+    plain = kind == "tcp"
+    listener = listen(address, credentials=credentials, insecure=plain)
+    with ThreadPoolExecutor(1) as pool:
+        dialling = pool.submit(
+            dial, listener.address, soon(), credentials=credentials, insecure=plain
+        )
+        accepted = None
+        while accepted is None:
+            accepted = listener.accept()
+        establish(accepted, soon())
+        dialled = dialling.result(timeout=10)
+    listener.close()
+    return dialled, accepted
+
+
+@pytest.fixture(scope="session")
+def credentials() -> Credentials:
+    """Return one cluster's credentials; with the only certificate of the session."""
+    return Credentials.new()
+
+
+@pytest.fixture(scope="session")
+def plain(credentials: Credentials) -> Credentials:
+    """Return the same credentials without the certificate."""
+    return Credentials(credentials.cluster_id, credentials.key)
+
+
+@pytest.fixture(params=KINDS)
+def streams(
+    request: pytest.FixtureRequest, tmp_path: Path, credentials: Credentials
+) -> Iterator[Streams]:
+    pair = open_streams(request.param, tmp_path, credentials)
+    yield pair
+    for stream in pair:
+        stream.close()
+
+
+@pytest.fixture
+def unix_streams(tmp_path: Path, credentials: Credentials) -> Iterator[Streams]:
+    pair = open_streams("unix", tmp_path, credentials)
+    yield pair
+    for stream in pair:
+        stream.close()
+
+
+def open_links(pair: Streams, credentials: Credentials) -> tuple[Link, Link]:
+    """Return the links over two connected streams: the worker's and the ps's."""
+    with ThreadPoolExecutor(1) as pool:
+        welcoming = pool.submit(welcome, pair[1], PS, credentials)
+        hello = Hello(Role.CONTROL, WORKER, 3, b"r" * 16)
+        handshake = ClientHandshake(
+            hello,
+            key=credentials.key,
+            cluster_id=credentials.cluster_id,
+            nonce=b"n" * 32,
+        )
+        perform(handshake, pair[0], soon())
+        client = Link(
+            pair[0],
+            local=WORKER,
+            peer=handshake.peer,
+            role=hello.role,
+            bounds=link_bounds(credentials),
+        )
+        return client, welcoming.result(timeout=10)
+
+
+@pytest.fixture
+def links(streams: Streams, credentials: Credentials) -> Iterator[tuple[Link, Link]]:
+    pair = open_links(streams, credentials)
+    yield pair
+    for link in pair:
+        link.close()
+
+
+@pytest.fixture
+def unix_links(
+    unix_streams: Streams, credentials: Credentials
+) -> Iterator[tuple[Link, Link]]:
+    pair = open_links(unix_streams, credentials)
+    yield pair
+    for link in pair:
+        link.close()

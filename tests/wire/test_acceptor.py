@@ -1,0 +1,297 @@
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import queue
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from kit.errors import (
+    AuthenticationFailed,
+    FailedPreconditionError,
+    KitError,
+    LinkLost,
+    UnavailableError,
+)
+from kit.task import Task
+from kit.wire import Acceptor, Credentials, Hello, Link, Role, TcpAddress, connect
+from kit.wire.address import Address, UnixAddress
+from kit.wire.listener import Listener, listen
+
+WORKER, PS = Task("worker", 1), Task("ps", 0)
+HELLO = Hello(Role.CONTROL, WORKER)
+LOOPBACK = TcpAddress("127.0.0.1", 0)
+
+
+class Door:
+    """An acceptor under test with the links that it handed over."""
+
+    def __init__(
+        self, acceptor: Acceptor, address: Address, credentials: Credentials
+    ) -> None:
+        self.acceptor, self.address = acceptor, address
+        self.credentials = credentials
+        self.links: queue.Queue[Link] = queue.Queue()
+
+    def knock(self, data: bytes = b"") -> socket.socket:
+        assert isinstance(self.address, TcpAddress)
+        where = (self.address.host, self.address.port)
+        stranger = socket.create_connection(where, timeout=5)
+        if data:
+            stranger.sendall(data)
+        return stranger
+
+
+@contextmanager
+def opened(
+    credentials: Credentials,
+    address: Address = LOOPBACK,
+    on_link: Callable[[Link], None] | None = None,
+    **settings: float,
+) -> Iterator[Door]:
+    listener = listen(address, credentials=credentials)
+    door: Door
+    acceptor = Acceptor(
+        [listener],
+        credentials,
+        PS,
+        on_link or (lambda link: door.links.put(link)),
+        **settings,  # type: ignore[arg-type]
+    )
+    door = Door(acceptor, listener.address, credentials)
+    try:
+        yield door
+    finally:
+        acceptor.close()
+        while not door.links.empty():
+            door.links.get().close()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen within 5 s"
+        os.sched_yield()
+
+
+def is_ended(sock: socket.socket) -> bool:
+    """Read until the other side closes; reset counts, data do not."""
+    sock.settimeout(5)
+    try:
+        return sock.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+@pytest.fixture(params=["unix", "tcp", "tls"])
+def door(
+    request: pytest.FixtureRequest,
+    credentials: Credentials,
+    plain: Credentials,
+    tmp_path: Path,
+) -> Iterator[Door]:
+    unix = UnixAddress(str(tmp_path / "s"))
+    address = unix if request.param == "unix" else LOOPBACK
+    with opened(credentials if request.param == "tls" else plain, address) as door:
+        yield door
+
+
+def test_who_holds_the_key_gets_a_link(door: Door) -> None:
+    with (
+        connect(door.address, HELLO, door.credentials, expected=PS) as ours,
+        door.links.get(timeout=5) as theirs,
+    ):
+        ours.send_message({"hello": "there"}, b"blob", deadline_s=5)
+        came = theirs.recv_message(deadline_s=5)
+
+    assert came == ({"hello": "there"}, bytearray(b"blob"))
+    assert (ours.peer, theirs.peer) == (PS, WORKER)
+    assert door.acceptor.refused == 0
+
+
+def test_who_holds_another_key_gets_none(
+    door: Door, caplog: pytest.LogCaptureFixture
+) -> None:
+    mine = door.credentials
+    wrong = Credentials(
+        mine.cluster_id, bytes(32), mine.certificate_pem, mine.private_key_pem
+    )
+
+    with pytest.raises(AuthenticationFailed, match="key"):
+        connect(door.address, HELLO, wrong)
+    until(lambda: door.acceptor.refused == 1)
+
+    assert door.links.empty()
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert "key" in caplog.text
+
+
+def test_another_cluster_is_refused_by_name(door: Door) -> None:
+    mine = door.credentials
+    other = Credentials(bytes(16), mine.key, mine.certificate_pem, mine.private_key_pem)
+
+    with pytest.raises(AuthenticationFailed, match="different clusters"):
+        connect(door.address, HELLO, other)
+    assert door.links.empty()
+
+
+def test_an_address_that_moved_to_another_task_is_noticed(door: Door) -> None:
+    with pytest.raises(FailedPreconditionError, match=r"ps:0 answers .* worker:9 was"):
+        connect(door.address, HELLO, door.credentials, expected=Task("worker", 9))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01\0\xff"),
+        *(b"\0" * 500, b"\xff" * 8, b"PSRH" + b"\xff" * 200),
+    ],
+)
+def test_other_protocols_are_closed_without_a_word_of_data(
+    plain: Credentials, data: bytes
+) -> None:
+    with opened(plain) as door:
+        with door.knock(data) as stranger:
+            stranger.settimeout(5)
+            answer = b""
+            with suppress(ConnectionError):
+                answer = stranger.recv(1000)
+        until(lambda: door.acceptor.refused == 1)
+
+    # Only a stranger with our magic is told something: that it is refused.
+    assert answer == b"" or (data[:4] == b"PSRH" and answer[:4] == b"PSRR")
+    assert door.links.empty()
+
+
+@pytest.mark.parametrize("n_bytes", range(1, 128, 9))
+def test_half_a_hello_leaves_nothing_open(plain: Credentials, n_bytes: int) -> None:
+    with opened(plain) as door:
+        door.knock((b"PSRH\1\0\1\0\1\0\0\0" + bytes(200))[:n_bytes]).close()
+        until(lambda: door.acceptor.refused == 1)
+        until(lambda: not door.acceptor._under_way)
+
+
+def test_a_silent_stranger_delays_nobody(
+    credentials: Credentials, plain: Credentials
+) -> None:
+    for mine in (plain, credentials):
+        with opened(mine) as door, door.knock() as silent:
+            with connect(door.address, HELLO, mine):
+                door.links.get(timeout=5).close()
+            assert silent.fileno() >= 0
+
+
+def test_a_silent_stranger_is_shown_out_at_the_deadline(
+    credentials: Credentials,
+) -> None:
+    with opened(credentials, handshake_s=0.02) as door, door.knock() as silent:
+        assert is_ended(silent)
+        until(lambda: door.acceptor.refused == 1)
+
+
+def test_more_than_at_most_are_sent_away(plain: Credentials) -> None:
+    with opened(plain, at_most=2) as door:
+        silent = [door.knock() for _ in range(2)]
+        until(lambda: len(door.acceptor._under_way) == 2)
+
+        with pytest.raises((LinkLost, UnavailableError), match=r"closed|broke"):
+            connect(door.address, HELLO, plain)
+
+        for stranger in silent:
+            stranger.close()
+        until(lambda: not door.acceptor._under_way)
+        connect(door.address, HELLO, plain).close()
+
+
+def test_close_breaks_off_handshakes_and_ends_all_threads(
+    credentials: Credentials,
+) -> None:
+    with opened(credentials) as door, door.knock() as silent:
+        until(lambda: bool(door.acceptor._under_way))
+        door.acceptor.close()
+        door.acceptor.close()
+
+        assert is_ended(silent)
+        assert not [t for t in threading.enumerate() if t.name.startswith("kit-")]
+        with pytest.raises(UnavailableError):
+            connect(door.address, HELLO, credentials)
+
+
+def test_a_callee_that_fails_costs_its_link_only(
+    credentials: Credentials, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls: list[Task] = []
+
+    def fail_once(link: Link) -> None:
+        calls.append(link.peer)
+        if len(calls) == 1:
+            raise RuntimeError("the callee is broken")
+        link.close()
+
+    with opened(credentials, on_link=fail_once) as door:
+        for _ in range(2):
+            with (
+                connect(door.address, HELLO, credentials) as link,
+                pytest.raises(LinkLost),
+            ):
+                link.recv(deadline_s=5)
+
+    assert calls == [WORKER, WORKER]
+    assert "the callee is broken" in caplog.text
+
+
+def test_without_descriptors_it_says_so_and_goes_on(
+    plain: Credentials,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    accept, failures = Listener.accept, iter([True])
+
+    def fail_first(listener: Listener) -> object:
+        if next(failures, False):
+            raise OSError(errno.EMFILE, "Too many open files")
+        return accept(listener)
+
+    monkeypatch.setattr(Listener, "accept", fail_first)
+    with opened(plain) as door:
+        connect(door.address, HELLO, plain).close()
+
+    assert "Too many open files" in caplog.text
+
+
+def outcome(address: Address, credentials: Credentials) -> str:
+    try:
+        connect(address, HELLO, credentials).close()
+    except KitError as exc:
+        return type(exc).__name__
+    return "in"
+
+
+def test_many_wrong_keys_at_once_let_nobody_in(plain: Credentials) -> None:
+    wrong = Credentials(plain.cluster_id, b"w" * 32)
+    tries = [wrong if number % 8 else plain for number in range(64)]
+
+    with opened(plain, at_most=64) as door, ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(outcome, [door.address] * 64, tries))
+
+    assert results.count("in") == 8
+    assert all(results[number] == "in" for number in range(0, 64, 8))
+    assert set(results) == {"in", "AuthenticationFailed"}
+
+
+def test_a_hundred_openings_leave_no_descriptor(plain: Credentials) -> None:
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+
+    for _ in range(100):
+        with opened(plain) as door:
+            door.knock(b"x").close()
+
+    until(lambda: len(os.listdir("/proc/self/fd")) <= before)  # noqa: PTH208

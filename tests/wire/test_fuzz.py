@@ -1,0 +1,140 @@
+"""Damaged bytes, many of them: only the declared error, and no memory."""
+
+from __future__ import annotations
+
+import os
+import random
+import tracemalloc
+
+import pytest
+
+from kit.errors import KitError, ProtocolError
+from kit.task import Task
+from kit.wire.frame import CHECKSUM, SIZE, Bounds, Header, Kind, pack, unpack, verify
+from kit.wire.handshake import ClientHandshake, ServerHandshake
+from kit.wire.introduction import Hello, Role
+from kit.wire.message import pack_message, unpack_message
+
+N_MUTATIONS = int(os.environ.get("KIT_FUZZ_MUTATIONS", "200000"))
+BOUNDS = Bounds(cluster=7, max_length=4096, max_sender=8, max_epoch=100)
+
+
+def corpus() -> list[bytes]:
+    """Valid frames, so that a mutation gets past the magic number."""
+    bodies = [
+        b"".join(pack_message(message, blob))
+        for message in ({}, {"do": "run", "fetch": ["w:0"], "n": [1, 2.5, None, True]})
+        for blob in (b"", bytes(range(64)))
+    ]
+    return [
+        pack(Header(Kind.CONTROL, flags, 7, 3, 1, 50, 9, 2, 1, length=len(body)), body)
+        + body
+        for flags in (0, CHECKSUM)
+        for body in bodies
+    ]
+
+
+def mutate(frame: bytes, dice: random.Random) -> bytearray:
+    changed = bytearray(frame)
+    for _ in range(dice.randrange(1, 4)):
+        at = dice.randrange(len(changed))
+        match dice.randrange(6):
+            case 0:
+                changed[at] ^= 1 << dice.randrange(8)
+            case 1:
+                changed[at] = dice.choice((0, 1, 127, 128, 255))
+            case 2:
+                del changed[at:]
+            case 3:
+                changed[at:at] = dice.randbytes(dice.randrange(1, 9))
+            case 4:
+                width = dice.choice((1, 2, 4, 8))
+                changed[at : at + width] = dice.choice((b"\xff", b"\0")) * width
+            case 5:
+                changed += changed[at:]
+        if not changed:
+            break
+    return changed
+
+
+def parse(frame: bytearray) -> str:
+    """Do what a link does with a frame; return the outcome."""
+    try:
+        header = unpack(frame, bounds=BOUNDS)
+        body = frame[SIZE : SIZE + header.length]
+        if len(body) < header.length:
+            return "incomplete"
+        verify(frame[:SIZE], header, body)
+        unpack_message(body)
+    except ProtocolError:
+        return "refused"
+    return "accepted"
+
+
+@pytest.mark.slow
+def test_mutated_frames_raise_only_the_declared_error() -> None:
+    dice = random.Random(20_260_801)
+    seeds = corpus()
+    outcomes = dict.fromkeys(("accepted", "refused", "incomplete"), 0)
+
+    for _ in range(N_MUTATIONS):
+        outcomes[parse(mutate(dice.choice(seeds), dice))] += 1
+
+    # All three ways were really taken: the corpus reaches beyond the magic number.
+    assert min(outcomes.values()) > N_MUTATIONS // 100
+
+
+def test_mutated_frames_take_no_memory() -> None:
+    dice = random.Random(7)
+    seeds = corpus()
+    for _ in range(500):  # fill caches first
+        parse(mutate(dice.choice(seeds), dice))
+
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    for _ in range(2_000):
+        parse(mutate(dice.choice(seeds), dice))
+    after, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert after - before < 64 * 1024
+    assert peak - before < 512 * 1024
+
+
+def test_a_checksum_leaves_no_mutation_undetected() -> None:
+    dice = random.Random(11)
+    seeds = [seed for seed in corpus() if seed[6] & CHECKSUM]
+
+    for _ in range(5_000):
+        seed = dice.choice(seeds)
+        frame = mutate(seed, dice)
+        # Bytes after the frame belong to the next one.
+        if frame[: len(seed)] != seed:
+            assert parse(frame) != "accepted"
+
+
+def test_mutated_handshakes_never_finish() -> None:
+    key, cluster = b"k" * 32, b"c" * 16
+    dice = random.Random(13)
+    hello = Hello(Role.CONTROL, Task("worker", 1))
+
+    for _ in range(1_000):
+        client = ClientHandshake(hello, key=key, cluster_id=cluster, nonce=bytes(32))
+        server = ServerHandshake(
+            Task("ps", 0), key=key, cluster_id=cluster, nonce=bytes(32)
+        )
+        damaged = dice.randrange(4)
+        sides = (client, server)
+        try:
+            for number in range(4):
+                message = sides[number % 2].outgoing()
+                if number == damaged:
+                    changed = bytes(mutate(message, dice))
+                    if changed[: len(message)] == message:
+                        break
+                    message = changed
+                receiver = sides[1 - number % 2]
+                receiver.feed(message[: receiver.wanted])
+        except KitError:
+            pass
+        assert not (client.done and server.done)

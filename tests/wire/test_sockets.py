@@ -1,0 +1,235 @@
+"""Listening and dialling: who is let in, and what a refusal says."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kit.errors import (
+    AddressInUse,
+    DeadlineExceededError,
+    InvalidArgumentError,
+    PermissionDeniedError,
+    UnavailableError,
+)
+from kit.wire import Credentials, Listener, Stream, dial, listen
+from kit.wire.address import Address, TcpAddress, UnixAddress
+
+LOOPBACK = TcpAddress("127.0.0.1", 0)
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0, reason="only root can act for another user"
+)
+
+
+def soon(seconds: float = 5.0) -> float:
+    return time.monotonic() + seconds
+
+
+@pytest.fixture
+def unix(tmp_path: Path) -> UnixAddress:
+    return UnixAddress(str(tmp_path / "run" / "s"))
+
+
+@contextmanager
+def listening(
+    address: Address, credentials: Credentials | None = None, insecure: bool = False
+) -> Iterator[Listener]:
+    listener = listen(address, credentials=credentials, insecure=insecure)
+    try:
+        yield listener
+    finally:
+        listener.close()
+
+
+def accept(listener: Listener) -> Stream:
+    deadline = soon()
+    while time.monotonic() < deadline:
+        stream = listener.accept()
+        if stream is not None:
+            return stream
+    raise AssertionError("nobody came")
+
+
+@contextmanager
+def acting_as(uid: int) -> Iterator[None]:
+    os.seteuid(uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_a_unix_socket_is_for_its_user_alone(unix: UnixAddress) -> None:
+    umask = os.umask(0)
+    try:
+        with listening(unix):
+            path = Path(unix.path)
+            assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert not path.exists()
+    finally:
+        os.umask(umask)
+
+
+def test_a_folder_open_to_others_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+
+    with pytest.raises(PermissionDeniedError, match=r"mode drwxr-xr-x.*chmod go="):
+        listen(UnixAddress(str(tmp_path / "s")))
+
+
+@needs_root
+def test_another_user_cannot_even_reach_the_socket(unix: UnixAddress) -> None:
+    with listening(unix), acting_as(65_534), pytest.raises(UnavailableError):
+        dial(unix, soon())
+
+
+@needs_root
+def test_another_user_who_reaches_the_socket_is_sent_away() -> None:
+    """Should the modes ever be wrong, the kernel's word on the user still counts."""
+    with tempfile.TemporaryDirectory() as folder:
+        unix = UnixAddress(f"{folder}/s")
+        with listening(unix) as listener:
+            Path(folder).chmod(0o777)
+            Path(unix.path).chmod(0o777)
+            with acting_as(65_534), socket.socket(socket.AF_UNIX) as stranger:
+                stranger.connect(unix.path)
+                os.seteuid(0)
+                with pytest.raises(PermissionDeniedError, match="user 65534 knocked"):
+                    listener.accept()
+                assert stranger.recv(1) == b""
+
+
+def test_a_listener_of_another_user_is_not_believed(
+    unix: UnixAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with listening(unix):
+        monkeypatch.setattr(os, "geteuid", lambda: 12_345)
+        with pytest.raises(PermissionDeniedError, match="not 12345"):
+            dial(unix, soon())
+
+
+def test_a_socket_in_use_is_not_taken_over(unix: UnixAddress) -> None:
+    with listening(unix), pytest.raises(AddressInUse, match="taken"):
+        listen(unix)
+
+
+def test_a_dead_listener_s_socket_is_taken_over(unix: UnixAddress) -> None:
+    dead = listen(unix)
+    dead._socket.close()
+
+    with listening(unix) as listener:
+        dead.close()
+        assert Path(unix.path).exists()
+        dial(unix, soon()).close()
+        accept(listener).close()
+
+
+def test_a_port_in_use_names_its_holder() -> None:
+    with (
+        listening(LOOPBACK) as first,
+        pytest.raises(AddressInUse, match=f"process {os.getpid()}"),
+    ):
+        listen(first.address)
+
+
+def test_a_port_is_free_again_at_once() -> None:
+    with listening(LOOPBACK) as first:
+        client = dial(first.address, soon())
+        server = accept(first)
+    server.close()
+    client.close()
+
+    with listening(first.address) as second:
+        assert second.address == first.address
+
+
+def test_an_address_of_another_machine_cannot_be_listened_at() -> None:
+    address = TcpAddress("192.0.2.1", 0)
+
+    with pytest.raises(InvalidArgumentError, match="192"):
+        listen(address, insecure=True)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "node7.invalid"])
+def test_nothing_leaves_this_machine_unencrypted(host: str) -> None:
+    address = TcpAddress(host, 1)
+
+    with pytest.raises(PermissionDeniedError, match="not be encrypted"):
+        listen(address)
+    with pytest.raises(PermissionDeniedError, match="not be encrypted"):
+        dial(address, soon())
+
+
+def test_all_interfaces_are_refused_even_when_insecure(
+    credentials: Credentials,
+) -> None:
+    with pytest.raises(PermissionDeniedError, match="one interface"):
+        listen(TcpAddress("0.0.0.0", 0), credentials=credentials, insecure=True)
+    with listening(TcpAddress("0.0.0.0", 0), credentials) as encrypted:
+        assert encrypted.is_encrypted
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_nobody_there_is_said_at_once(host: str) -> None:
+    with listening(LOOPBACK) as listener:
+        port = listener.address.port  # type: ignore[union-attr]
+
+    with pytest.raises(UnavailableError, match="nobody answers"):
+        dial(TcpAddress(host, port), soon())
+
+
+def test_no_socket_there_is_said_at_once(unix: UnixAddress) -> None:
+    with pytest.raises(UnavailableError, match="No such file"):
+        dial(unix, soon())
+
+
+def test_an_unknown_host_is_said_in_time() -> None:
+    start = time.monotonic()
+
+    with pytest.raises(UnavailableError, match="no known address"):
+        dial(TcpAddress("no-such-host.invalid", 1), soon(0.2), insecure=True)
+
+    assert time.monotonic() - start < 2
+
+
+def test_a_full_backlog_ends_at_the_deadline(unix: UnixAddress) -> None:
+    listener = listen(unix, backlog=0)
+    waiting = [dial(unix, soon())]
+
+    with pytest.raises(DeadlineExceededError, match="did not take the connection"):
+        waiting += [dial(unix, soon(0.03)) for _ in range(3)]
+
+    for stream in waiting:
+        stream.close()
+    listener.close()
+
+
+def test_tcp_notices_a_dead_peer_by_itself() -> None:
+    with listening(LOOPBACK) as listener:
+        client = dial(listener.address, soon(), dead_after_s=7.5)
+        server = accept(listener)
+        with socket.socket(fileno=os.dup(client.fileno())) as twin:
+            for option, value in (
+                (socket.TCP_NODELAY, 1),
+                (socket.TCP_KEEPIDLE, 2),
+                (socket.TCP_KEEPINTVL, 1),
+                (socket.TCP_KEEPCNT, 3),
+                (socket.TCP_USER_TIMEOUT, 7500),
+            ):
+                assert twin.getsockopt(socket.IPPROTO_TCP, option) == value
+            assert twin.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            assert not twin.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT)
+        with socket.socket(fileno=os.dup(server.fileno())) as twin:
+            assert twin.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 10000
+            assert twin.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        client.close()
+        server.close()

@@ -1,0 +1,201 @@
+"""TLS between two machines: who is let in, and what can be read on the way."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+from kit.errors import (
+    AuthenticationFailed,
+    DeadlineExceededError,
+    FailedPreconditionError,
+    KitError,
+    LinkLost,
+)
+from kit.wire import Credentials, Listener, Stream, dial, listen
+from kit.wire.address import Address, TcpAddress
+from kit.wire.sockets import establish, tls_context
+from kit.wire.stream import read_some, write_all
+
+LOOPBACK = TcpAddress("127.0.0.1", 0)
+
+
+def soon(seconds: float = 5.0) -> float:
+    return time.monotonic() + seconds
+
+
+@contextmanager
+def listening(
+    address: Address, credentials: Credentials | None = None, insecure: bool = False
+) -> Iterator[Listener]:
+    listener = listen(address, credentials=credentials, insecure=insecure)
+    try:
+        yield listener
+    finally:
+        listener.close()
+
+
+def accept(listener: Listener) -> Stream:
+    deadline = soon()
+    while time.monotonic() < deadline:
+        stream = listener.accept()
+        if stream is not None:
+            return stream
+    raise AssertionError("nobody came")
+
+
+def tls_meeting(
+    server: Credentials | None, client: Credentials | None
+) -> list[KitError]:
+    """Let two sides meet, and return what each of them raised by its first read."""
+    errors: list[KitError] = []
+
+    def act(stream: Stream) -> None:
+        establish(stream, soon())
+        write_all(stream, [b"x" * 64], soon())
+        if read_some(stream, memoryview(bytearray(64)), soon()) == 0:
+            raise LinkLost("the other side went away")
+
+    def come(address: Address) -> None:
+        stream = None
+        try:
+            stream = dial(address, soon(), credentials=client)
+            act(stream)
+        except KitError as exc:
+            errors.append(exc)
+        finally:
+            if stream is not None:
+                stream.close()
+
+    with listening(LOOPBACK, server) as listener, ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(come, listener.address)
+        stream = accept(listener)
+        try:
+            act(stream)
+        except KitError as exc:
+            errors.append(exc)
+        finally:
+            stream.close()
+        coming.result(timeout=10)
+    return errors
+
+
+def test_two_holders_of_the_certificate_meet(credentials: Credentials) -> None:
+    assert tls_meeting(credentials, credentials) == []
+
+
+def test_another_cluster_s_certificate_is_refused_on_both_sides(
+    credentials: Credentials,
+) -> None:
+    errors = tls_meeting(credentials, Credentials.new())
+
+    assert len(errors) == 2
+    assert any(isinstance(error, AuthenticationFailed) for error in errors)
+    assert all(isinstance(e, AuthenticationFailed | LinkLost) for e in errors)
+
+
+def test_one_side_without_tls_is_refused(credentials: Credentials) -> None:
+    errors = tls_meeting(credentials, None)
+
+    assert any(isinstance(error, AuthenticationFailed) for error in errors)
+    assert "does not encrypt" in "".join(map(str, errors))
+
+
+def test_a_client_without_certificate_is_refused(credentials: Credentials) -> None:
+    """It knows the certificate, which is public, and not its private key."""
+    context = tls_context(credentials, server=False)
+    bare = type(context)(context.protocol)
+    bare.load_verify_locations(cadata=credentials.certificate_pem.decode())
+    refused: list[KitError] = []
+
+    def take(listener: Listener) -> None:
+        stream = accept(listener)
+        try:
+            establish(stream, soon())
+        except KitError as exc:
+            refused.append(exc)
+        finally:
+            stream.close()
+
+    with listening(LOOPBACK, credentials) as listener, ThreadPoolExecutor(1) as pool:
+        taking = pool.submit(take, listener)
+        port = listener.address.port  # type: ignore[union-attr]
+        plain = socket.create_connection(("127.0.0.1", port), timeout=5)
+        with bare.wrap_socket(plain, server_hostname="psring") as wrapped:
+            with pytest.raises(OSError, match=r"(?i)certificate|reset|broken"):
+                wrapped.recv(1)
+            taking.result(timeout=10)
+
+    assert [type(error) for error in refused] == [AuthenticationFailed]
+
+
+def test_tls_is_version_1_3_and_the_pinned_one(credentials: Credentials) -> None:
+    for server in (True, False):
+        context = tls_context(credentials, server=server)
+        assert context.minimum_version.name == "TLSv1_3"
+        assert context.verify_mode.name == "CERT_REQUIRED"
+        assert len(context.get_ca_certs()) <= 1
+
+    with pytest.raises(FailedPreconditionError, match="no certificate"):
+        tls_context(Credentials.new(certificate=False), server=True)
+
+
+def test_a_silent_tls_peer_is_waited_for_until_the_deadline(
+    credentials: Credentials,
+) -> None:
+    with listening(LOOPBACK, credentials) as listener:
+        port = listener.address.port  # type: ignore[union-attr]
+        with socket.create_connection(("127.0.0.1", port)):
+            stream = accept(listener)
+            with pytest.raises(DeadlineExceededError):
+                establish(stream, soon(0.02))
+            stream.close()
+
+
+def test_what_tls_sends_cannot_be_read_on_the_way(credentials: Credentials) -> None:
+    """A relay records both ways; without TLS the same relay sees everything."""
+    secret = b"gradient-of-layer-7" * 4
+    for insecure in (False, True):
+        assert (secret in relayed(secret, credentials, insecure)) is insecure
+
+
+def relayed(secret: bytes, credentials: Credentials, insecure: bool) -> bytes:
+    seen = bytearray()
+    with (
+        listening(LOOPBACK, credentials, insecure) as listener,
+        socket.create_server(("127.0.0.1", 0)) as middle,
+        ThreadPoolExecutor(3) as pool,
+    ):
+        port = listener.address.port  # type: ignore[union-attr]
+        address = TcpAddress("127.0.0.1", middle.getsockname()[1])
+        going = pool.submit(
+            dial, address, soon(), credentials=credentials, insecure=insecure
+        )
+        outer, _ = middle.accept()
+        inner = socket.create_connection(("127.0.0.1", port))
+
+        def pump(source: socket.socket, target: socket.socket) -> None:
+            while data := source.recv(65_536):
+                seen.extend(data)
+                target.sendall(data)
+
+        pumps = [pool.submit(pump, *ends) for ends in ((outer, inner), (inner, outer))]
+        server = accept(listener)
+        establish(server, soon())
+        client = going.result(timeout=5)
+        write_all(client, [secret], soon())
+        room = bytearray(len(secret))
+        assert read_some(server, memoryview(room), soon()) == len(secret)
+        assert room == secret
+        for sock in (outer, inner):
+            sock.shutdown(socket.SHUT_RDWR)
+        for one in pumps:
+            one.result(timeout=5)
+        for end in (client, server, outer, inner):
+            end.close()
+    return bytes(seen)

@@ -1,0 +1,9 @@
+"""The view: what a training looks like, as figures, pages and boards.
+
+It shows what `kit` recorded and decides nothing; `kit` never imports it.
+"""
+
+from widgets.report import Section as Section
+from widgets.report import write_report as write_report
+
+__all__ = ["Section", "write_report"]

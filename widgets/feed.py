@@ -1,0 +1,279 @@
+"""What the figures draw: a trace turned into columns.
+
+Pure: numpy only, no bokeh. One function for each figure; the units are those of the
+axes (steps, seconds, milliseconds, megabytes of 1,000,000 bytes). However long the run,
+the columns stay small enough for a page: long series are thinned, tiny spans joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kit.spread import Bins, spread
+from kit.trace import Trace
+from kit.traffic import Phase, Rows
+
+Columns = dict[str, Any]
+#: Task name -> bytes sent and received per step, as a closed formula gives them.
+Formula = Mapping[str, tuple[int, int]]
+
+MB = 1e6
+OTHERS = "other links together"  # ends the name of the last line of many
+_POINTS = 1500  # of a curve: more than a screen has pixels for
+_BINS = 150
+_PIXELS = 1000
+
+
+class Window(NamedTuple):
+    """A stretch of the run: its steps and times (nanoseconds); `zero` is marked."""
+
+    first_step: int
+    last_step: int
+    start: int
+    end: int
+    zero: int
+    label: str  # what happened at zero; "" if nothing
+
+
+def loss(trace: Trace) -> Columns:
+    """Return step, loss and mean: the loss of each step and its moving mean.
+
+    The window of the mean is a fortieth of the run. Of a long run the smallest and the
+    largest loss of each stretch are kept, so that spikes stay visible.
+    """
+    steps, values = trace.losses()
+    width = mean_width(len(steps))
+    ones = np.ones(width)
+    total = np.convolve(values, ones, "same") if len(steps) else values
+    count = np.convolve(np.ones(len(steps)), ones, "same") if len(steps) else values
+    keep = _extremes(values)
+    mean = total[keep] / count[keep]
+    return {"step": steps[keep], "loss": values[keep], "mean": mean}
+
+
+def mean_width(n_steps: int) -> int:
+    """Return how many steps the moving mean of the loss takes together.
+
+    >>> mean_width(20), mean_width(400)
+    (1, 11)
+    """
+    half = min(n_steps // 80, 250)
+    return 2 * half + 1
+
+
+def _extremes(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the places to draw: all, or the least and greatest of each stretch."""
+    n = len(values)
+    if n <= _POINTS:
+        return np.arange(n)
+    finite = np.nan_to_num(values)
+    edges = np.linspace(0, n, _POINTS // 2 + 1).astype(int)
+    kept = {0, n - 1}
+    for low, high in pairwise(edges.tolist()):
+        kept |= {low + int(finite[low:high].argmin())}
+        kept |= {low + int(finite[low:high].argmax())}
+    return np.array(sorted(kept))
+
+
+def regions(trace: Trace) -> Columns:
+    """Return left, right and topology: the steps for which each topology held."""
+    _, last = _steps(trace)
+    columns: Columns = {"left": [], "right": [], "topology": []}
+    for row in sorted(trace.epochs):
+        if columns["topology"][-1:] == [row.topology]:
+            continue
+        columns["right"] += [row.first_step] * bool(columns["left"])
+        columns["left"].append(row.first_step)
+        columns["topology"].append(row.topology)
+    columns["right"] += [max([last, *columns["left"]])] * bool(columns["left"])
+    return columns
+
+
+def switches(trace: Trace) -> Columns:
+    """Return step, second and label of each switch; seconds from the first event."""
+    origin, _ = trace.bounds()
+    found = trace.switches()
+    return {
+        "step": [switch.after.first_step for switch in found],
+        "second": [(switch.after.at - origin) / 1e9 for switch in found],
+        "label": [switch.label for switch in found],
+    }
+
+
+def links(trace: Trace, most: int = 12) -> dict[str, Columns]:
+    """Return for each link its columns second and rate (MB/s until the next row).
+
+    Rates are means over whole steps: cut anywhere else, bursts would beat against the
+    cuts. The busiest links come alone, in the order of their task numbers; if there are
+    more than `most`, the rest is summed up as one line, last.
+    """
+    if not len(trace.transfers):
+        return {}
+    origin, _ = trace.bounds()
+    edges = _edges(trace)
+    pairs, amount = trace.bytes_between(edges)
+    rate = amount / np.diff(edges) * (1e9 / MB)
+    rate = np.column_stack([rate, rate[:, -1]])  # the last row ends the last stretch
+    second = (edges - origin) / 1e9
+    busiest = np.argsort(-amount.sum(axis=1), kind="stable")
+    single = busiest if len(pairs) <= most else busiest[: most - 1]
+    rest = busiest[len(single) :]
+    lines = {
+        link_name(trace, *pairs[i]): {"second": second, "rate": rate[i]}
+        for i in sorted(single.tolist())
+    }
+    if len(rest):
+        name = f"{len(rest)} {OTHERS}"
+        lines[name] = {"second": second, "rate": rate[rest].sum(axis=0)}
+    return lines
+
+
+def _edges(trace: Trace) -> npt.NDArray[np.int64]:
+    """Return the times that cut the run into at most some 150 stretches of whole steps.
+
+    Every switch is a cut too. Steps whose transfers were dropped are left out, lest
+    they look idle. Without any step the stretches are of equal length.
+    """
+    table = trace.transfers
+    first, last = int(table["start"].min()), int(table["end"].max()) + 1
+    kept = trace.steps[trace.steps["step"] >= table["step"].min()]
+    is_cut = len(kept) < len(trace.steps)
+    if is_cut:  # the oldest step that is left may have lost a part
+        kept = kept[kept["step"] > table["step"].min()]
+    if not len(kept):
+        return np.unique(np.linspace(first, last, _BINS + 1).astype(np.int64))
+    numbers, place = np.unique(kept["step"], return_inverse=True)
+    starts = np.full(len(numbers), np.iinfo(np.int64).max)
+    np.minimum.at(starts, place, kept["start"])
+    first = int(starts.min()) if is_cut else min(first, int(starts.min()))
+    last = max(last, int(kept["end"].max()))
+    every = -(-len(numbers) // _BINS)
+    changed = np.isin(numbers, [row.first_step for row in trace.epochs])
+    chosen = starts[changed | (np.arange(len(numbers)) % every == 0)]
+    inside = chosen[(chosen > first) & (chosen < last)]
+    return np.unique([first, *inside.tolist(), last])
+
+
+def link_name(trace: Trace, source: int, destination: int) -> str:
+    """Return the name of a link, for legends: `worker:0 -> ps:0`."""
+    return f"{trace.names[source]} -> {trace.names[destination]}"
+
+
+def window(trace: Trace, n_steps: int = 2) -> Window:
+    """Return `n_steps` steps on each side of the first switch of topology.
+
+    Without such a switch, or when its steps are not kept any more, the middle of the
+    kept steps is taken; without any step the whole time.
+    """
+    if not len(trace.steps):
+        start, end = trace.bounds()
+        return Window(0, 0, start, end, start, "")
+    low, high = _steps(trace)
+    step, label = (low + high + 1) // 2, ""
+    for switch in trace.switches():
+        after = switch.after
+        if low < after.first_step <= high and after.topology != switch.before.topology:
+            step, label = after.first_step, switch.label
+            break
+    first, last = max(low, step - n_steps), min(high, step + n_steps - 1)
+    number = trace.steps["step"]
+    inside = trace.steps[(number >= first) & (number <= last)]
+    zero = int(inside["start"][inside["step"] >= step].min())
+    start, end = int(inside["start"].min()), int(inside["end"].max())
+    return Window(first, last, start, end, zero if label else start, label)
+
+
+def timeline(trace: Trace, view: Window) -> Columns:
+    """Return task, phase, left and right: what each task did (ms, `view.zero` is 0).
+
+    Spans wider than a pixel are drawn as they are. Of narrower ones the phase that took
+    most of a pixel gets all of it, and equal neighbours are joined.
+    """
+    table = trace.spans
+    table = table[(table["end"] > view.start) & (table["start"] < view.end)]
+    pixel = max(1, -(-(view.end - view.start) // _PIXELS))
+    wide = table["end"] - table["start"] >= pixel
+    task, phase = table["task"][wide].tolist(), table["phase"][wide].tolist()
+    left = np.maximum(table["start"][wide], view.start).tolist()
+    right = np.minimum(table["end"][wide], view.end).tolist()
+    pixels = Bins(view.start, pixel, _PIXELS)
+    for number in range(len(trace.tasks)):
+        mine = table[~wide & (table["task"] == number)]
+        for kind, start, end in _joined(mine, pixels):
+            task.append(number)
+            phase.append(kind)
+            left.append(start)
+            right.append(end)
+    return {
+        "task": [trace.names[number] for number in task],
+        "phase": [Phase(number).name.lower() for number in phase],
+        "left": (np.array(left, np.float64) - view.zero) / 1e6,
+        "right": (np.array(right, np.float64) - view.zero) / 1e6,
+    }
+
+
+def _joined(table: Rows, pixels: Bins) -> list[tuple[int, int, int]]:
+    """Return (phase, start, end) of runs of pixels in which one phase prevails."""
+    if not len(table):
+        return []
+    start, end, phase = table["start"], table["end"], table["phase"]
+    n_phases = 1 + max(Phase)
+    amount = end - start
+    spent = spread(start, end, amount, group=phase, n_groups=n_phases, bins=pixels)
+    chief = np.where(spent.sum(axis=0) >= pixels.width / 2, spent.argmax(axis=0), 0)
+    cuts = [0, *(np.flatnonzero(np.diff(chief)) + 1).tolist(), pixels.n]
+    edges = pixels.edges()
+    return [
+        (int(chief[low]), int(edges[low]), int(edges[high]))
+        for low, high in pairwise(cuts)
+        if chief[low]
+    ]
+
+
+def step_starts(trace: Trace, view: Window) -> Columns:
+    """Return at (ms, `view.zero` is 0) and step: where each step of the view began."""
+    table = trace.steps
+    numbers = range(view.first_step, view.last_step + 1)
+    found = [(n, table["start"][table["step"] == n]) for n in numbers]
+    return {
+        "at": [(int(s.min()) - view.zero) / 1e6 for _, s in found if len(s)],
+        "step": [n for n, s in found if len(s)],
+    }
+
+
+def volume(trace: Trace, formulas: Mapping[str, Formula]) -> Columns:
+    """Return measured and calculated MB per step, for each topology and task.
+
+    `place` is (topology, task); `sent`, `received` are measured over all steps of the
+    topology; `formula_sent`, `formula_received` are NaN where `formulas` (topology ->
+    task -> bytes) says nothing. Tasks that neither moved nor should move are left out.
+    """
+    names = ("place", "sent", "received", "formula_sent", "formula_received")
+    columns: Columns = {name: [] for name in names}
+    for topology in dict.fromkeys(row.topology for row in sorted(trace.epochs)):
+        epochs = [row.number for row in trace.epochs if row.topology == topology]
+        n_steps = sum(trace.n_steps(epoch) for epoch in epochs)
+        formula = formulas.get(topology, {})
+        for task in trace.names if n_steps else ():
+            sent = sum(trace.sent(task, epoch) for epoch in epochs)
+            received = sum(trace.received(task, epoch) for epoch in epochs)
+            if not (sent or received or task in formula):
+                continue
+            expected = formula.get(task, (np.nan, np.nan))
+            columns["place"].append((topology, task))
+            columns["sent"].append(sent / n_steps / MB)
+            columns["received"].append(received / n_steps / MB)
+            columns["formula_sent"].append(expected[0] / MB)
+            columns["formula_received"].append(expected[1] / MB)
+    return columns
+
+
+def _steps(trace: Trace) -> tuple[int, int]:
+    """Return the first and the last kept step; (0, 0) if there is none."""
+    number = trace.steps["step"]
+    return (int(number.min()), int(number.max())) if len(number) else (0, 0)

@@ -1,0 +1,204 @@
+"""A report of trainings: one HTML file with figures, table and words.
+
+The file is complete in itself: it needs no network, no server and no notebook, and it
+shows the figures in light or dark, as the reader's system or the button says. It only
+shows traces; what to measure and compare is the caller's business.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence, Sized
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from html import escape
+from importlib.metadata import PackageNotFoundError, version
+from typing import cast
+
+from bokeh.document import Document
+from bokeh.embed import components
+from bokeh.plotting import figure
+from bokeh.resources import Resources
+
+from kit.errors import InvalidArgumentError
+from kit.trace import Trace
+from kit.trace_file import write_atomically
+from widgets import feed, page, words
+from widgets.canvas import source
+from widgets.feed import Formula
+from widgets.figures import links_figure, loss_figure, timeline_figure, volume_figure
+from widgets.theme import THEMES, Theme
+
+
+@dataclass(frozen=True)
+class Section:
+    """One training in the report: a heading, a few words, and the trace to draw.
+
+    `formula` gives the bytes each task (`worker:0`) should send and receive per step,
+    for a trace of one topology; for a trace with switches it gives such a mapping for
+    each topology. Raises `InvalidArgumentError` when it cannot be told for which.
+    """
+
+    title: str
+    text: str
+    trace: Trace
+    formula: Formula | Mapping[str, Formula] | None = None
+
+    def __post_init__(self) -> None:
+        """Check that the formula fits the trace."""
+        self.formulas()
+
+    def formulas(self) -> Mapping[str, Formula]:
+        """Return the formulas by topology."""
+        formula = self.formula or {}
+        if all(isinstance(value, Mapping) for value in formula.values()):
+            return cast("Mapping[str, Formula]", formula)
+        topologies = sorted({row.topology for row in self.trace.epochs})
+        if len(topologies) != 1:
+            raise InvalidArgumentError(
+                f"section {self.title!r} has one formula, but its trace has the "
+                f"topologies {', '.join(topologies) or '(none)'}; give a mapping "
+                f"topology -> task -> (sent, received)."
+            )
+        return {topologies[0]: cast("Formula", formula)}
+
+
+@dataclass(frozen=True)
+class _Drawing:
+    """One figure by theme (or none), with its heading and its twin in words."""
+
+    heading: str
+    words: str
+    by_theme: Mapping[str, figure]
+    wide: bool = True
+
+
+def write_report(
+    path: str | os.PathLike[str],
+    sections: Sequence[Section],
+    table: Sequence[Mapping[str, object]] = (),
+    notes: Sequence[str] = (),
+    *,
+    title: str = "Training over parameter server and ring",
+    made_at: datetime | None = None,
+) -> None:
+    """Write the report: the table of results, then each section with its figures.
+
+    The keys of the table's rows are its heads; write units as `rate [steps/s]`.
+    `made_at` is the time now if it is not given. The file has some 1.2 MB plus about
+    200 kB for each section; it appears whole or not at all. Raises `OSError` as the
+    file system gives it.
+    """
+    drawings = [_drawings(section) for section in sections]
+    scripts, divs = _embedded(drawings)
+    parts = [page.table(table, "Results")]
+    for section, drawn, shown in zip(sections, drawings, divs, strict=True):
+        parts.append(_section(section, drawn, shown))
+    moment = (made_at or datetime.now(UTC)).astimezone(UTC)
+    made = f"Made {moment:%Y-%m-%d %H:%M} UTC with {_versions()}."
+    document = page.page(title, made, "\n".join(parts), notes, scripts)
+    write_atomically(path, [document])
+
+
+def _drawings(section: Section) -> list[_Drawing]:
+    """Draw a section."""
+    trace, formulas = section.trace, section.formulas()
+    return [_loss(trace), _volume(trace, formulas), _links(trace), _timeline(trace)]
+
+
+def _loss(trace: Trace) -> _Drawing:
+    columns, regions = feed.loss(trace), feed.regions(trace)
+    shared = source(columns)
+    drawn = _both(lambda theme: loss_figure(shared, regions, theme), columns["step"])
+    return _Drawing("Loss", words.loss(trace), drawn, wide=False)
+
+
+def _volume(trace: Trace, formulas: Mapping[str, Formula]) -> _Drawing:
+    columns = feed.volume(trace, formulas)
+    drawn = _both(lambda theme: volume_figure(columns, theme), columns["place"])
+    said = words.volume(columns)
+    return _Drawing("Bytes per task and step", said, drawn, wide=False)
+
+
+def _links(trace: Trace) -> _Drawing:
+    lines, switches = feed.links(trace), feed.switches(trace)
+    shared = {name: source(line) for name, line in lines.items()}
+    drawn = _both(lambda theme: links_figure(shared, switches, theme), shared)
+    return _Drawing("Traffic on each link", words.links(lines), drawn)
+
+
+def _timeline(trace: Trace) -> _Drawing:
+    view = feed.window(trace)
+    columns, starts = feed.timeline(trace, view), feed.step_starts(trace, view)
+    active = [name for name in trace.names if name in set(columns["task"])]
+    shared = source(columns)
+
+    def draw(theme: Theme) -> figure:
+        return timeline_figure(shared, active, starts, theme, label=view.label)
+
+    said = words.timeline(trace, view)
+    return _Drawing("What each task did", said, _both(draw, active))
+
+
+def _both(draw: Callable[[Theme], figure], data: Sized) -> dict[str, figure]:
+    """Draw in both themes; nothing without data, as the words say so already."""
+    return {theme.name: draw(theme) for theme in THEMES} if len(data) else {}
+
+
+def _embedded(drawings: Sequence[Sequence[_Drawing]]) -> tuple[str, list[list[str]]]:
+    """Return the scripts of the page and, for each drawing, its places in HTML."""
+    models = [f for some in drawings for d in some for f in d.by_theme.values()]
+    script, divs = _components(models) if models else ("", ())
+    following = iter(divs)
+    places = [
+        [
+            "".join(
+                f'<div class="{name}">{next(following)}</div>' for name in d.by_theme
+            )
+            for d in some
+        ]
+        for some in drawings
+    ]
+    return script, places
+
+
+def _components(models: Sequence[figure]) -> tuple[str, Sequence[str]]:
+    """Return bokeh itself with the script of the figures, and a place for each."""
+    document = Document()
+    with document.models.freeze():  # else every root is a walk over all of them
+        for model in models:
+            document.add_root(model)
+    script, divs = components(models)
+    library = Resources(mode="inline", components=["bokeh"]).render_js()
+    return library + script, divs
+
+
+def _section(
+    section: Section, drawings: Sequence[_Drawing], shown: Sequence[str]
+) -> str:
+    figures = "".join(
+        f"<figure{' class=wide' if drawing.wide else ''}>"
+        f"<h3>{escape(drawing.heading)}</h3>\n"
+        f'<div role="group" aria-label="{escape(drawing.heading)}: '
+        f'{escape(drawing.words)}">{places}</div>\n'
+        f"<figcaption>{escape(drawing.words)}</figcaption></figure>\n"
+        for drawing, places in zip(drawings, shown, strict=True)
+    )
+    text = "".join(f"<p>{escape(part)}</p>" for part in section.text.split("\n\n"))
+    return (
+        f"<section><h2>{escape(section.title)}</h2>{text}\n"
+        f'<div class="figures">{figures}</div></section>'
+    )
+
+
+def _versions() -> str:
+    """Return the versions of what made the report."""
+    names = []
+    for package in ("psring", "numpy", "bokeh"):
+        try:
+            names.append(f"{package} {version(package)}")
+        except PackageNotFoundError:  # run from a checkout
+            names.append(f"{package} (not installed)")
+    python = f"Python {platform.python_version()}"
+    return ", ".join([*names, python]) + f" on {platform.system()}"

@@ -1,0 +1,127 @@
+"""Colours, dashes and sizes of the view, for light and for dark.
+
+Pure. The hues are those of Okabe and Ito, which people with any common colour blindness
+tell apart; each is darkened or lightened until it stands out from its background. No
+meaning hangs on colour alone: phases have a hatch and a thickness, links a dash.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kit.traffic import Phase
+
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
+TEXT_PX = 13  # the smallest text of figures and pages
+
+#: Six hues times four dashes: so many links can be told apart.
+DASHES = ("solid", "dashed", "dotdash", "dotted")
+
+#: How thick a phase is drawn in its row: work thick, transfer thinner, waiting thin.
+PHASE_HEIGHT = {
+    Phase.WAIT: 0.22,
+    Phase.COMPUTE: 0.84,
+    Phase.APPLY: 0.84,
+    Phase.SEND: 0.56,
+    Phase.RECEIVE: 0.56,
+}
+PHASE_HATCH = {
+    Phase.WAIT: " ",
+    Phase.COMPUTE: " ",
+    Phase.APPLY: "x",
+    Phase.SEND: "/",
+    Phase.RECEIVE: "-",
+}
+
+
+@dataclass(frozen=True)
+class Theme:
+    """One set of colours; `hues` are blue, orange, green, purple, red and grey-blue."""
+
+    name: str
+    background: str
+    panel: str  # behind tables and figures
+    ink: str  # text and formula markers
+    faint: str  # secondary text and axis lines
+    grid: str
+    hues: tuple[str, str, str, str, str, str]
+    waiting: str
+    hatch: str  # the pattern drawn on a filled bar
+
+    def hue(self, place: int) -> str:
+        """Return the colour number `place`, starting again after the last."""
+        return self.hues[place % len(self.hues)]
+
+    def phase(self, phase: Phase) -> str:
+        """Return the colour of what a task is doing."""
+        blue, orange, green, purple, _, _ = self.hues
+        return {
+            Phase.COMPUTE: blue,
+            Phase.SEND: orange,
+            Phase.RECEIVE: green,
+            Phase.APPLY: purple,
+            Phase.WAIT: self.waiting,
+        }[phase]
+
+    def topology(self, name: str, known: tuple[str, ...] = ()) -> str:
+        """Return the colour of a topology; new ones take what is left, in order."""
+        fixed = {"ps": 0, "ring": 1, "mesh": 2}
+        others = [other for other in known if other not in fixed]
+        place = fixed.get(name)
+        if place is None:
+            place = 3 + (others.index(name) if name in others else 0)
+        return self.hue(place)
+
+
+LIGHT = Theme(
+    name="light",
+    background="#ffffff",
+    panel="#f6f8fa",
+    ink="#1b1f24",
+    faint="#57606a",
+    grid="#d8dee4",
+    hues=("#0072b2", "#b35900", "#007f5f", "#a94f85", "#c2321f", "#4a6fa5"),
+    waiting="#7d8590",
+    hatch="#ffffff",
+)
+DARK = Theme(
+    name="dark",
+    background="#14181d",
+    panel="#1c2229",
+    ink="#eef2f6",
+    faint="#a9b4c0",
+    grid="#36404b",
+    hues=("#56b4e9", "#e69f00", "#2fc293", "#d990bd", "#ff7b5c", "#f0e442"),
+    waiting="#8b96a3",
+    hatch="#14181d",
+)
+THEMES = (LIGHT, DARK)
+
+
+def link_style(theme: Theme, place: int) -> tuple[str, str]:
+    """Return the colour and the dash of link number `place`.
+
+    >>> len({link_style(LIGHT, place) for place in range(24)})
+    24
+    """
+    dash = DASHES[(place + place // len(theme.hues)) % len(DASHES)]
+    # The dash steps on with the colour, so that neighbours differ in both.
+    return theme.hue(place), dash
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the WCAG 2 contrast ratio of two colours, from 1 (equal) to 21.
+
+    >>> round(contrast("#000000", "#ffffff"), 2)
+    21.0
+    """
+    low, high = sorted((_luminance(one), _luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    red, green, blue = (
+        value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
+        for value in (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

@@ -1,0 +1,138 @@
+"""Each figure in words: what it shows, as a sentence that can be read aloud.
+
+Pure. The sentences are made from the same columns as the figures, so they cannot
+disagree with them; they are for those who cannot see the figure, and for the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kit.trace import Ints, Trace
+from kit.traffic import Phase
+from widgets import feed
+from widgets.feed import Columns, Window
+
+_NOTHING = "Nothing was recorded for this figure."
+
+
+def loss(trace: Trace) -> str:
+    """Say how the loss went and where the topology changed."""
+    steps, values = trace.losses()
+    if not len(steps):
+        return _NOTHING
+    width = feed.mean_width(len(steps))
+    mean = f"; the thick line is the mean of {width} steps" if width > 1 else ""
+    went = (
+        f"The loss goes from {values[0]:.3g} at step {steps[0]} to {values[-1]:.3g} at "
+        f"step {steps[-1]}{mean}."
+    )
+    return f"{went} {_switches(feed.switches(trace))}"
+
+
+def _switches(switches: Columns) -> str:
+    if not switches["step"]:
+        return "The configuration stayed the same throughout."
+    pairs = zip(switches["label"], switches["step"], strict=True)
+    changes = [f"{label} at step {step}" for label, step in pairs]
+    if len(changes) > 6:
+        changes[6:] = [f"{len(changes) - 6} more"]
+    return f"Changes on the way: {_listed(changes)}."
+
+
+def links(lines: dict[str, Columns]) -> str:
+    """Say which links carried the most and how much on average."""
+    if not lines:
+        return _NOTHING
+    single = {n: line for n, line in lines.items() if not n.endswith(feed.OTHERS)}
+    means = {name: _mean_rate(line) for name, line in single.items()}
+    busiest = sorted(means, key=lambda name: -means[name])[:3]
+    parts = [f"{name} ({means[name]:.3g} MB/s)" for name in busiest]
+    peak_name = max(single, key=lambda name: single[name]["rate"].max())
+    peak = single[peak_name]["rate"].max()
+    return (
+        f"Over the whole time shown, most was carried by {_listed(parts)} on average; "
+        f"the highest rate was {peak:.3g} MB/s, on {peak_name}."
+    )
+
+
+def _mean_rate(line: Columns) -> float:
+    """Return the mean of a rate over time; its stretches differ in length."""
+    length = np.diff(line["second"])
+    return float((line["rate"][:-1] * length).sum() / length.sum())
+
+
+def timeline(trace: Trace, view: Window) -> str:
+    """Say how the tasks of each job divided the time of the steps shown."""
+    spent = trace.phase_time(view.first_step, view.last_step)
+    if not spent.any():
+        return _NOTHING
+    jobs = dict.fromkeys(name.split(":")[0] for name in trace.names)
+    shares = [share for job in jobs if (share := _share(trace, job, spent))]
+    where = f"Steps {view.first_step} to {view.last_step}"
+    switch = f", around the switch from {view.label}" if view.label else ""
+    return f"{where}{switch}. Of the time recorded, {'; '.join(shares)}."
+
+
+def _share(trace: Trace, job: str, spent: Ints) -> str:
+    """Return the shares of one job's time, the largest first; "" if it has none."""
+    mine = [i for i, name in enumerate(trace.names) if name.split(":")[0] == job]
+    total = spent[mine].sum(axis=0)
+    if not total.sum():
+        return ""
+    verbs = {
+        Phase.COMPUTE: "computed",
+        Phase.SEND: "sent",
+        Phase.RECEIVE: "received",
+        Phase.WAIT: "waited",
+        Phase.APPLY: "applied updates",
+    }
+    order = sorted(Phase, key=lambda phase: -total[phase])
+    parts = [
+        f"{verbs[phase]} {100 * total[phase] / total.sum():.0f}\u00a0%"
+        for phase in order
+        if total[phase] / total.sum() >= 0.005
+    ]
+    return f"{job} {_listed(parts)}"
+
+
+def volume(columns: Columns) -> str:
+    """Say whether the measured bytes per step are those of the formula."""
+    if not columns["place"]:
+        return _NOTHING
+    most = int(np.argmax(np.maximum(columns["sent"], columns["received"])))
+    topology, task = columns["place"][most]
+    busiest = (
+        f"The busiest task is {task} under {topology}: it sends "
+        f"{columns['sent'][most]:.3g} MB and receives {columns['received'][most]:.3g} "
+        f"MB in each step."
+    )
+    return f"{busiest} {_agreement(columns)}"
+
+
+def _agreement(columns: Columns) -> str:
+    measured = np.array([columns["sent"], columns["received"]])
+    formula = np.array([columns["formula_sent"], columns["formula_received"]])
+    known = ~np.isnan(formula)
+    if not known.any():
+        return "No formula was given to compare with."
+    # Half a byte: the columns are floats, the bytes were whole numbers.
+    off = np.abs(measured - formula)[known] * feed.MB
+    n_equal = int((off < 0.5).sum())
+    if n_equal == len(off):
+        return f"All {n_equal} measured values equal the formula to the byte."
+    return (
+        f"{n_equal} of {len(off)} measured values equal the formula to the byte; the "
+        f"largest difference is {off.max():,.0f} bytes per step."
+    )
+
+
+def _listed(parts: Sequence[str]) -> str:
+    """Join parts as English does.
+
+    >>> _listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
