@@ -21,13 +21,18 @@ from kit.cluster.bootstrap import SERVERS, Bootstrap
 from kit.cluster.crew import Plan
 from kit.cluster.engines import default_python
 from kit.cluster.keeper import Process
+from kit.cluster.launching import launch
 from kit.cluster.lifecycle import Lifecycle
 from kit.cluster.loop import Work
 from kit.cluster.report import State, TaskStatus
 from kit.cluster.selection import Selector, check_jobs, is_single, make_tasks, select
 from kit.errors import FailedPreconditionError, InvalidArgumentError
 from kit.spec import ClusterSpec
+from kit.server.directory import Directory
 from kit.task import Task
+from kit.train.job import Job, Work
+from kit.train.launch import set_current
+from kit.train.run import Run
 
 
 class Cluster(Lifecycle):
@@ -132,7 +137,26 @@ class Cluster(Lifecycle):
         known = {pid: mib for pid, mib in used.items() if mib is not None}
         return report.table(repr(self).strip("<>"), statuses, known)
 
+    @property
+    def directory(self) -> Directory:
+        """Where the tasks' servers are, and the key to be let in."""
+        crew = self._ready()
+        addresses = {
+            task: self.spec.task_address(task.job, task.index) for task in self.tasks
+        }
+        chosen = settings.current().replace(
+            transport=self._plan.transport, insecure=self._plan.insecure
+        )
+        return Directory(addresses, crew.credentials, crew.folder, chosen)
+
     # -- use --------------------------------------------------------------------
+
+    def launch(self, job: Job, work: Work) -> Run:
+        """Begin a training on all tasks; what `kit.train` calls.
+
+        Raises `ClusterBusy` while another one runs here; none of the tasks begins then.
+        """
+        return launch(self, job, work)
 
     def view(self, selector: Selector = "all") -> Any:
         """Return an ipyparallel `DirectView` of the tasks that the selector names.
@@ -204,6 +228,9 @@ def current() -> Cluster:
             "or, in a notebook, with %%cluster --ps 1 --worker 3."
         )
     return found[-1]
+
+
+set_current(current)
 
 
 def _merge_jobs(ps: int, worker: int, more: Mapping[str, int]) -> dict[str, int]:

@@ -87,6 +87,8 @@ class Crew:
         self._processes = Processes(self._keeper)
         self.engines: Engines | None = None
         self.calls = Calls(plan.tasks, self._submit)
+        encrypted = plan.transport == "tcp" and not plan.insecure
+        self.credentials = Credentials.new(certificate=encrypted)
 
     @property
     def processes(self) -> frozenset[keeper.Process]:
@@ -137,7 +139,7 @@ class Crew:
 
     async def _start_servers(self) -> None:
         config = {
-            "credentials": Credentials.new(certificate=False).to_plain(),
+            "credentials": self.credentials.to_plain(),
             "transport": self.plan.transport,
             "insecure": self.plan.insecure,
             "runtime_dir": str(self.folder),

@@ -68,3 +68,8 @@ def current() -> Server:
 def begin(job: Job, work: Work | None) -> None:
     """Begin this task's part in a training."""
     current().trainings.begin(job, work)
+
+
+def give_up(run: str) -> None:
+    """End a training that could not begin on all tasks, if it has begun here."""
+    current().trainings.give_up(run)

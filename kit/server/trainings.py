@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from kit.errors import ClusterBusy, DeadlineExceededError, InvalidArgumentError
+from kit.errors import AbortedError, ClusterBusy, DeadlineExceededError, InvalidArgumentError
 from kit.server.directory import Directory
 from kit.task import Task
 from kit.train.authority import Authority
@@ -63,6 +63,12 @@ class Trainings:
             last.release()
         member.start()
         return member
+
+    def give_up(self, run: str) -> None:
+        """End a run that did not begin everywhere; another one is not touched."""
+        member = self._member
+        if member is not None and member.job.run == run:
+            member.abort(AbortedError("the training did not begin on all tasks."))
 
     def find(self, run: str) -> Member:
         """Return the member of a run; `InvalidArgumentError` if it is not here."""
