@@ -113,7 +113,9 @@ class AsyncWorker:
         self._source = make_source(
             work.data, job.batch, job.seed, self._rank, len(job.workers)
         )
-        self._compute = Compute(work.step, part.memory, str(part.task))
+        self._compute = Compute(
+            work.step, part.memory, str(part.task), part.endpoint.stamp
+        )
         plan = _work(part, self._rank)
         self._program = Program(
             plan, part.endpoint, part.memory, part.meter, expects=False

@@ -14,6 +14,7 @@ from typing import Any
 from kit.errors import GradientMismatch, KitError, StepFailed
 from kit.exchange.memory import Memory, physical
 from kit.exchange.plan import NOW
+from kit.exchange.port import Stamp
 from kit.train.handover import Handover
 
 Ready = Callable[[int], None]
@@ -22,9 +23,11 @@ Ready = Callable[[int], None]
 class Compute:
     """Calls the user's step function and takes its gradients."""
 
-    def __init__(self, step: Callable[..., Any], memory: Memory, task: str) -> None:
-        """Prepare read-only views of the parameters of even and odd steps."""
-        self._function, self._task = step, task
+    def __init__(
+        self, step: Callable[..., Any], memory: Memory, task: str, stamp: Stamp
+    ) -> None:
+        """Prepare read-only views of both parameter regions."""
+        self._function, self._task, self._stamp = step, task, stamp
         self.handover = Handover(memory, task)
         self._params = [memory.leaves(physical(NOW, parity)) for parity in (0, 1)]
         for views in self._params:
@@ -41,7 +44,7 @@ class Compute:
         traceback, `GradientMismatch` or `NotFinite`.
         """
         self.handover.begin(step, weight)
-        result = self._run(step, self._function, dict(self._params[step & 1]), batch)
+        result = self._run(step, self._function, dict(self._params[self._stamp.parity]), batch)
         if isinstance(result, Generator):
             loss = self._drain(step, result, ready)
         else:

@@ -68,7 +68,9 @@ class SyncWorker(SyncServer):
         self._source = make_source(
             work.data, job.batch, job.seed, worker, self._n
         )
-        self._compute = Compute(work.step, part.memory, str(part.task))
+        self._compute = Compute(
+            work.step, part.memory, str(part.task), part.endpoint.stamp
+        )
         self._overlap: Overlap | None = None
         self._overlaps = False
 
