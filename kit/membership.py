@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from typing import Any
 
-from kit.errors import InternalError, KitError
+from kit.errors import FailedPreconditionError, InternalError, KitError
 
 
 @dataclass(frozen=True)
@@ -84,16 +84,25 @@ class Agreement:
         self.error: KitError | None = None
         self.abandoned = ""  # why the last proposal was not taken
         self._wished = start
-        self._paused = self._stopped = False
+        self._later: list[tuple[int, dict[str, str]]] = []  # from which step, what
+        self._paused = self._stopped = self._finished = False
         self._budget = 0  # steps that a paused training may still do
         self._allowed_to = 0
 
-    def wish(self, *, topology: str | None = None, link: str | None = None) -> None:
-        """Ask for another configuration from the next boundary on."""
-        if topology is not None:
-            self._wished = replace(self._wished, topology=topology)
-        if link is not None:
-            self._wished = replace(self._wished, link=link)
+    def wish(
+        self, *, topology: str | None = None, link: str | None = None, at: int = 0
+    ) -> None:
+        """Ask for another configuration from step `at` on, or as soon as can be."""
+        given = {"topology": topology, "link": link}
+        changes = {name: value for name, value in given.items() if value is not None}
+        self._later.append((at, changes))
+        self._later.sort(key=lambda wish: wish[0])
+
+    def _take_up(self, step: int) -> None:
+        """Turn wishes for a step not after `step` into what is wished now."""
+        while self._later and self._later[0][0] <= step:
+            _, changes = self._later.pop(0)
+            self._wished = replace(self._wished, **changes)  # type: ignore[arg-type]
 
     def pause(self, steps: int = 0) -> None:
         """Stop at the next boundary; with `steps`, do so many more first."""
@@ -108,8 +117,18 @@ class Agreement:
         self._stopped = True
 
     def fail(self, error: KitError) -> None:
-        """End the training with an error; the first one counts."""
-        self.error = self.error or error
+        """End the training with an error; the first one counts.
+
+        A training that is known to be complete cannot fail any more: its members leave
+        one after the other, and who is gone has left.
+        """
+        if not self._finished:
+            self.error = self.error or error
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the end was agreed, after the last step or a stop."""
+        return self._finished
 
     @property
     def is_paused(self) -> bool:
@@ -126,6 +145,7 @@ class Agreement:
 
     def wants_halt(self, step: int) -> bool:
         """Whether all members must meet before the step after `step` begins."""
+        self._take_up(step + 1)
         if self._paused and step + 1 < self._allowed_to:
             return False
         return self._paused or self._stopped or self.pending is not None
@@ -154,9 +174,11 @@ class Agreement:
 
     def _decide(self, meeting: Round) -> None:
         meeting.step = step = max(meeting.arrived.values())
+        self._take_up(step)
         wished = self.pending
-        if self._stopped or step >= self.steps:
-            meeting.verdict = Verdict.FINISH
+        # Without a first epoch no member but one would have any parameters.
+        if self.epoch.number and (self._stopped or step >= self.steps):
+            meeting.verdict, self._finished = Verdict.FINISH, True
         elif wished is not None:
             number = self.epoch.number + 1
             meeting.proposal = replace(wished, number=number, first_step=step)
@@ -183,7 +205,10 @@ class Agreement:
         if meeting.proposal is None:
             raise InternalError("members prepared where nothing was proposed.")
         refusals = sorted(set(filter(None, meeting.prepared.values())))
-        if refusals:
+        if refusals and not self.epoch.number:
+            reasons = "; ".join(refusals)
+            self.fail(FailedPreconditionError(f"the training cannot begin: {reasons}"))
+        elif refusals:
             meeting.outcome, meeting.reason = Verdict.ABANDON, "; ".join(refusals)
             self._wished, self.abandoned = self.epoch, meeting.reason
         else:

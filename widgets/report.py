@@ -76,7 +76,7 @@ class _Drawing:
 
 def write_report(
     path: str | os.PathLike[str],
-    sections: Sequence[Section],
+    sections: Sequence[Section | tuple[Any, ...]],
     table: Sequence[Mapping[str, object]] = (),
     notes: Sequence[str] = (),
     *,
@@ -85,15 +85,17 @@ def write_report(
 ) -> None:
     """Write the report: the table of results, then each section with its figures.
 
-    The keys of the table's rows are its heads; write units as `rate [steps/s]`.
+    A section may be given as the tuple of its fields, by callers that do not import
+    this package. The keys of the table's rows are its heads; write units as `rate [steps/s]`.
     `made_at` is the time now if it is not given. The file has some 1.2 MB plus about
     200 kB for each section; it appears whole or not at all. Raises `OSError` as the
     file system gives it.
     """
-    drawings = [_drawings(section) for section in sections]
+    whole = [one if isinstance(one, Section) else Section(*one) for one in sections]
+    drawings = [_drawings(section) for section in whole]
     scripts, divs = _embedded(drawings)
     parts = [page.table(table, "Results")]
-    for section, drawn, shown in zip(sections, drawings, divs, strict=True):
+    for section, drawn, shown in zip(whole, drawings, divs, strict=True):
         parts.append(_section(section, drawn, shown))
     moment = (made_at or datetime.now(UTC)).astimezone(UTC)
     made = f"Made {moment:%Y-%m-%d %H:%M} UTC with {_versions()}."

@@ -15,7 +15,8 @@ from typing import Any
 
 import psutil
 
-from kit import settings
+from kit.settings import Settings
+from kit.settings import current as current_settings
 from kit.cluster import lifecycle, remote, report, runtime
 from kit.cluster.bootstrap import SERVERS, Bootstrap
 from kit.cluster.crew import Plan
@@ -70,14 +71,14 @@ class Cluster(Lifecycle):
             tasks,
             threads=runtime.choose_threads(threads, len(tasks)),
             python=python or default_python(),
-            transport=settings.Settings(transport=transport).transport,
+            transport=Settings(transport=transport).transport,
             insecure=insecure,
             lease_s=lease_s,
             start_deadline_s=start_deadline_s,
             stop_deadline_s=stop_deadline_s,
             log_level=log_level,
             bootstrap=bootstrap,
-            settings=settings.current().as_plain(),
+            settings=current_settings().as_plain(),
         )
         super().__init__(plan)
 
@@ -144,7 +145,7 @@ class Cluster(Lifecycle):
         addresses = {
             task: self.spec.task_address(task.job, task.index) for task in self.tasks
         }
-        chosen = settings.current().replace(
+        chosen = current_settings().replace(
             transport=self._plan.transport, insecure=self._plan.insecure
         )
         return Directory(addresses, crew.credentials, crew.folder, chosen)

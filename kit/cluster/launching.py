@@ -28,12 +28,15 @@ def launch(cluster: Cluster, job: Job, work: Work) -> Run:
     def dial(task: Task, run: str) -> Caller:
         return Caller(directory.dial(task, _CLIENT, Role.OBSERVER, run))
 
-    servers = [task for number, task in enumerate(job.tasks) if number in job.ps]
-    workers = [task for number, task in enumerate(job.tasks) if number in job.workers]
+    servers = [job.tasks[number] for number in job.ps]
+    leader, *others = (job.tasks[number] for number in job.workers)
     try:
+        # The coordinator first: the others come to it as soon as they begin.
+        cluster.call(leader, engine.begin, job, work)
         if servers:
             cluster.call(servers, engine.begin, job, None)
-        cluster.call(workers, engine.begin, job, work)
+        if others:
+            cluster.call(others, engine.begin, job, work)
     except BaseException:
         cluster.call("all", engine.give_up, job.run)
         raise

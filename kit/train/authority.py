@@ -9,12 +9,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from kit.errors import DeadlineExceededError, InternalError, KitError, PeerLost
+from kit.errors import (
+    DeadlineExceededError,
+    InternalError,
+    KitError,
+    MemberMismatch,
+    PeerLost,
+)
 from kit.membership import Agreement, Epoch, Verdict
 from kit.train.job import Job
+from kit.train.terms import difference, terms_of
 
 
 class Answer(NamedTuple):
@@ -31,17 +38,20 @@ class Authority:
     """Owns the epochs of one training. Every method may be called from any thread."""
 
     def __init__(self, job: Job, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin with epoch 0 and everybody just heard of."""
+        """Begin with epoch 0, before any member has come."""
         self._job, self._clock = job, clock
         self._changed = threading.Condition()
         self._agreement = Agreement(range(len(job.tasks)), job.start, job.steps)
-        self._heard = dict.fromkeys(range(len(job.tasks)), clock())
+        # Who has not been heard of yet may still be starting: others wait for its links.
+        self._heard: dict[int, float] = {}
+        self._told: set[int] = set()
         self._left: set[int] = set()
         self._waiting_since: dict[int, float] = {}
 
     def arrive(self, member: int, number: int, step: int, patience_s: float) -> Answer:
         """Take a member to its boundary; WAIT after `patience_s`: ask again."""
         with self._changed:
+            self._heard.setdefault(member, self._clock())
             self._agreement.arrive(member, number, step)
             if member in self._job.workers:  # an idle server waits as long as it takes
                 self._waiting_since.setdefault(number, self._clock())
@@ -72,16 +82,58 @@ class Authority:
 
     def wants_halt(self, step: int) -> bool:
         """Whether all members must meet after `step`; cheap, asked before each step."""
-        return self._agreement.wants_halt(step)
+        with self._changed:
+            return self._agreement.wants_halt(step)
 
     def beat(self, member: int) -> KitError | None:
         """Note that a member lives; returns what the training failed with."""
         self._heard[member] = self._clock()
         return self._agreement.error
 
+    def join(self, member: int, terms: Mapping[str, str]) -> str | None:
+        """Take in a member that came by itself; returns the run that it shall join.
+
+        None when there is nothing to join for it: this training is over, or the member
+        is in it already and asks for the next one. Raises what the training failed
+        with, once to each member, and `MemberMismatch`, with which it fails for all,
+        when `terms` are not those of the coordinator's job.
+        """
+        with self._changed:
+            if member in self._told:
+                return None
+            self._told.add(member)
+            if self._agreement.error is not None:
+                raise self._agreement.error
+            if self._agreement.is_finished:
+                return None
+            found = difference(terms_of(self._job), terms)
+            if found:
+                name = str(self._job.tasks[member])
+                leader = self._job.tasks[self._job.coordinator]
+                error = MemberMismatch(
+                    f"{name} would train something else than {leader}, which leads: "
+                    f"{found}. Give kit.train() the same arguments on all workers.",
+                    task=name,
+                )
+                self._agreement.fail(error)
+                self._changed.notify_all()
+                raise error
+            return self._job.run
+
     def leave(self, member: int) -> None:
         """Note that a member has ended in good order."""
-        self._left.add(member)
+        with self._changed:
+            self._left.add(member)
+            self._changed.notify_all()
+
+    def see_off(self, timeout_s: float) -> bool:
+        """Wait until all members have left; whether they have.
+
+        Who leads stays until the others have heard that the training is over.
+        """
+        everybody = self._agreement.members
+        with self._changed:
+            return self._changed.wait_for(lambda: self._left >= everybody, timeout_s)
 
     def fail(self, error: KitError) -> None:
         """End the training for all members; the first error counts."""

@@ -27,10 +27,14 @@ class Run:
     or `link` is a wish: it is agreed between two steps, by all members or by none.
     """
 
-    def __init__(self, job: Job, dial: Dial) -> None:
-        """Watch the training `job`, reaching its tasks by `dial`."""
+    def __init__(self, job: Job, dial: Dial, *, trusted: int | None = None) -> None:
+        """Watch the training `job`, reaching its tasks by `dial`.
+
+        `trusted` is the member whose word counts, by default the coordinator: it says
+        how the training ended. A worker that watches its own training trusts itself.
+        """
         self.job = job
-        self._observer = Observer(job, dial)
+        self._observer = Observer(job, dial, trusted=trusted)
         self._params: dict[str, Array] | None = None
 
     # -- steer ------------------------------------------------------------------
@@ -55,6 +59,16 @@ class Run:
     @link.setter
     def link(self, text: str) -> None:
         self._observer.command("configure", link=str(LinkSettings.parse(text)))
+
+    def switch(self, topology: str | None = None, *, link: str = "", at: int) -> None:
+        """Ask for another topology or link speed from step number `at` on."""
+        changes: dict[str, Any] = {"at": at}
+        if topology is not None:
+            self.job.check_topology(topology)
+            changes["topology"] = topology
+        if link:
+            changes["link"] = str(LinkSettings.parse(link))
+        self._observer.command("configure", **changes)
 
     @property
     def switching(self) -> str:

@@ -1,0 +1,1 @@
+"""The demonstration: two real models on real data, and what their training moved."""

@@ -1,0 +1,135 @@
+"""The trainings of the demonstration, with a progress bar for each phase."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from tqdm import tqdm
+
+from kit.cluster import Cluster
+from kit.demo.digits import DigitsMlp
+from kit.demo.text import TextModel
+from kit.train.launch import train
+from kit.train.optimizers import Adagrad, Adam
+from kit.train.run import Run
+
+Accuracy = Callable[[Any], float] | None
+
+
+@dataclass
+class Training:
+    """A finished training of the demonstration."""
+
+    model: str
+    run: Run
+    accuracy: Accuracy = None
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A stretch of steps under one topology."""
+
+    topology: str
+    first: int
+    end: int
+
+
+def thirds(steps: int) -> list[Phase]:
+    """Parameter server, ring, parameter server; a third of the steps each.
+
+    >>> [(phase.topology, phase.end - phase.first) for phase in thirds(10)]
+    [('ps', 3), ('ring', 3), ('ps', 4)]
+    """
+    edges = [0, steps // 3, 2 * steps // 3, steps]
+    topologies = ("ps", "ring", "ps")
+    return [
+        Phase(topology, first, end)
+        for topology, (first, end) in zip(topologies, pairwise(edges), strict=True)
+        if end > first
+    ]
+
+
+def halves(steps: int) -> list[Phase]:
+    """Parameter server, then ring; half of the steps each."""
+    middle = -(-steps // 2)
+    phases = [Phase("ps", 0, middle), Phase("ring", middle, steps)]
+    return [phase for phase in phases if phase.end > phase.first]
+
+
+def digits(
+    cluster: Cluster, model: DigitsMlp, phases: Sequence[Phase], seed: int, label: str
+) -> Training:
+    """Train the digits through the phases, switching while it runs."""
+    run = train(
+        model.step,
+        model.params,
+        model.train,
+        optimizer=Adam(0.003),
+        topology=phases[0].topology,
+        steps=phases[-1].end,
+        batch=32 * _workers(cluster),
+        seed=seed,
+        cluster=cluster,
+    )
+    return Training(label, follow(run, phases, label), model.accuracy)
+
+
+def text(
+    cluster: Cluster, model: TextModel, phases: Sequence[Phase], seed: int, link: str
+) -> Training:
+    """Train the text model on links of a given speed."""
+    run = train(
+        model.step,
+        model.params,
+        model.train,
+        optimizer=Adagrad(0.02),
+        topology=phases[0].topology,
+        steps=phases[-1].end,
+        batch=32 * _workers(cluster),
+        seed=seed,
+        link=link,
+        cluster=cluster,
+    )
+    return Training("text", follow(run, phases, "text"))
+
+
+def follow(run: Run, phases: Sequence[Phase], label: str) -> Run:
+    """Ask for the switches, show the progress, and wait for the end.
+
+    Raises what the training fails with.
+    """
+    for phase in phases[1:]:
+        run.switch(phase.topology, at=phase.first)
+    for phase in phases:
+        with _bar(phase, label) as bar:
+            _fill(bar, run, phase)
+    return run.wait()
+
+
+def _bar(phase: Phase, label: str) -> tqdm[Any]:
+    # In a file or a pipe a bar that moves is noise: there only its end is written.
+    return tqdm(
+        total=phase.end - phase.first,
+        desc=f"  {label}: {phase.topology}",
+        unit=" steps",
+        file=sys.stdout,
+        mininterval=0.1 if sys.stdout.isatty() else 3600,
+        bar_format="{desc:30}{percentage:3.0f}% |{bar:24}| {n_fmt} steps, {rate_fmt}",
+    )
+
+
+def _fill(bar: tqdm[Any], run: Run, phase: Phase) -> None:
+    while not run.done and run.step < phase.end:
+        bar.update(max(0, min(run.step, phase.end) - phase.first - bar.n))
+        time.sleep(0.05)
+    reached = phase.end if run.step >= phase.end else run.step
+    bar.update(max(0, reached - phase.first - bar.n))
+
+
+def _workers(cluster: Cluster) -> int:
+    return sum(task.job != "ps" for task in cluster.tasks)

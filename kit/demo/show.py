@@ -1,0 +1,193 @@
+"""The demonstration from start to end: train, check, tell, write the files."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from dataclasses import asdict, dataclass
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from kit.cluster import Cluster
+from kit.demo import findings, phases
+from kit.demo.digits import digits_mlp
+from kit.demo.phases import Phase, Training
+from kit.demo.text import text_model
+from kit.errors import NotFoundError
+
+_GOOD_ACCURACY = 0.96
+_ENOUGH_STEPS = 300  # fewer do not learn the digits
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line says."""
+
+    ps: int = 1
+    worker: int = 3
+    steps: int = 600
+    text_steps: int = 24
+    link: str = "1gbit"
+    seed: int = 0
+    out: Path = Path("build/demo")
+    json: Path | None = None
+
+
+def show(options: Options) -> int:
+    """Run the demonstration; returns the exit code, 0 when all promises held."""
+    began = time.perf_counter()
+    print(f"Starting {options.ps} ps and {options.worker} workers ...", flush=True)
+    with Cluster(ps=options.ps, worker=options.worker) as cluster:
+        print(f"  {_plain(cluster)} after {time.perf_counter() - began:.1f} s\n")
+        trainings = _train(cluster, options)
+    switched, unswitched, text = trainings
+    problems = _problems(options, switched, unswitched, text)
+    rows = [row for one in trainings for row in findings.phase_rows(one)]
+    traffic = [row for one in (switched, text) for row in findings.traffic_rows(one)]
+    print(_table("\nWhat the trainings did", rows))
+    print(_table("\nBytes a step (measured, and by formula)", traffic))
+    _tell(problems)
+    _write(options, (switched, text), rows, problems)
+    if options.json:
+        _write_json(options, rows, traffic, problems)
+    print(f"\n{time.perf_counter() - began:.0f} s in all.")
+    return 1 if problems else 0
+
+
+def _train(cluster: Cluster, options: Options) -> tuple[Training, Training, Training]:
+    model, seed = digits_mlp(options.seed), options.seed
+    through = phases.thirds(options.steps) if options.ps else _ring(options.steps)
+    print("1. Handwritten digits, switched twice while training")
+    switched = phases.digits(cluster, model, through, seed, "digits")
+    print("   the same training, never switched")
+    never = [Phase(through[0].topology, 0, options.steps)]
+    unswitched = phases.digits(cluster, model, never, seed, "digits, unswitched")
+    larger = text_model(options.seed)
+    size = sum(value.nbytes for value in larger.params.values()) / 2**20
+    print(f"2. Next characters of Python source, {size:.1f} MiB, links {options.link}")
+    both = phases.halves(options.text_steps) if options.ps else _ring(options.text_steps)
+    text = phases.text(cluster, larger, both, seed, options.link)
+    return switched, unswitched, text
+
+
+def _ring(steps: int) -> list[Phase]:
+    return [Phase("ring", 0, steps)]
+
+
+def _problems(
+    options: Options, switched: Training, unswitched: Training, text: Training
+) -> list[str]:
+    problems = [
+        sentence
+        for one in (switched, unswitched, text)
+        for sentence in findings.disagreements(one)
+    ]
+    bits = findings.differing_bits(switched.run.params, unswitched.run.params)
+    if bits:
+        problems.append(
+            f"the parameters of the switched and of the unswitched training differ in "
+            f"{bits} bits."
+        )
+    assert switched.accuracy is not None
+    accuracy = switched.accuracy(switched.run.params)
+    if options.steps >= _ENOUGH_STEPS and accuracy < _GOOD_ACCURACY:
+        problems.append(
+            f"the digits were learned to {accuracy:.3f}, less than {_GOOD_ACCURACY}."
+        )
+    return problems
+
+
+def _tell(problems: list[str]) -> None:
+    if problems:
+        print("\nA promise was broken:")
+        print(*(f"  - {problem}" for problem in problems), sep="\n")
+        return
+    print(
+        "\nEvery measured byte agrees with the formulas, and the parameters are the "
+        "same to the last bit\nwhether the training was switched or not."
+    )
+
+
+def _table(title: str, rows: list[dict[str, Any]]) -> str:
+    frame = pd.DataFrame(rows).fillna("")
+    # A model's name stands once, at its first row.
+    frame["model"] = frame["model"].where(~frame["model"].duplicated(), "")
+    return f"{title}\n{frame.to_string(index=False, float_format='{:,.6g}'.format)}"
+
+
+def _plain(cluster: Cluster) -> str:
+    return repr(cluster).strip("<>")
+
+
+def _write(
+    options: Options,
+    trainings: tuple[Training, Training],
+    rows: list[dict[str, Any]],
+    problems: list[str],
+) -> None:
+    options.out.mkdir(parents=True, exist_ok=True)
+    files = [options.out / "trace.json", options.out / "trace-text.json"]
+    for path, training in zip(files, trainings, strict=True):
+        training.run.trace.save(path)
+    report = options.out / "report.html"
+    view = _view("report")
+    sections = [
+        (_TITLES[one.model], _TEXTS[one.model], one.run.trace, findings.formula(one.run))
+        for one in trainings
+    ]
+    view(report, sections, rows, problems or [_PROMISE])
+    names = ", ".join(str(path) for path in (report, *files))
+    print(f"\nWritten: {names}")
+    print("Open the report in a browser, the traces at https://ui.perfetto.dev.")
+
+
+def _view(name: str) -> Any:
+    """Return a view by name: views know this package, not the other way round."""
+    found: tuple[EntryPoint, ...] = tuple(entry_points(group="kit.views", name=name))
+    if not found:
+        raise NotFoundError(
+            f"no view is called {name!r}; install the package: pip install -e ."
+        )
+    return found[0].load()
+
+
+def _write_json(
+    options: Options,
+    rows: list[dict[str, Any]],
+    traffic: list[dict[str, Any]],
+    problems: list[str],
+) -> None:
+    assert options.json is not None
+    plain = {
+        "options": {name: str(value) for name, value in asdict(options).items()},
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "phases": rows,
+        "traffic": traffic,
+        "problems": problems,
+    }
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
+
+
+_PROMISE = (
+    "Every measured byte agrees with the formulas, and the parameters are the same to "
+    "the last bit whether the training was switched or not."
+)
+_TITLES = {
+    "digits": "Handwritten digits: one training, two switches",
+    "text": "Next characters of Python source: the links are the bottleneck",
+}
+_TEXTS = {
+    "digits": "A perceptron learns 1,437 images, synchronously. The gradients meet at "
+    "the parameter server, then on the ring, then at the server again, without a "
+    "restart. The loss goes on as if nothing had happened, because the result does not "
+    "depend on the topology.",
+    "text": "A model of 2.3 million parameters on links of limited speed. At the server "
+    "every worker's gradient passes one line, one after the other; on the ring all "
+    "lines work at once.",
+}
