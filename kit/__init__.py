@@ -18,7 +18,7 @@ from kit.cluster import current as current_cluster
 from kit.device import DeviceSpec as DeviceSpec
 from kit.server.server import Server as Server
 from kit.settings import Settings as Settings
-from kit.settings import settings as settings  # noqa: PLC0414
+from kit.settings import settings as settings
 from kit.spec import ClusterSpec as ClusterSpec
 from kit.task import Task as Task
 from kit.trace import Trace as Trace

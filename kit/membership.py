@@ -1,8 +1,9 @@
 """Which configuration holds for which steps, and how all members agree on the next.
 
 Pure: no clock, no lock, no link; `kit.train.meeting` gives it those. An epoch is a
-numbered, immutable configuration. Whatever changes a running training (another topology,
-another link speed, a pause, the start itself) is agreed at a boundary between two steps:
+numbered, immutable configuration. Whatever changes a running training (another
+topology, another link speed, a pause, the start itself) is agreed at a boundary between
+two steps:
 
     members   arrive ------------------> prepare ----------> go on
                      all are there: what             all could: commit
@@ -106,7 +107,7 @@ class Agreement:
 
     def pause(self, steps: int = 0) -> None:
         """Stop at the next boundary; with `steps`, do so many more first."""
-        self._paused, self._budget = True, steps
+        self._paused, self._budget, self._allowed_to = True, steps, 0
 
     def resume(self) -> None:
         """Carry on after a pause."""
@@ -146,9 +147,9 @@ class Agreement:
     def wants_halt(self, step: int) -> bool:
         """Whether all members must meet before the step after `step` begins."""
         self._take_up(step + 1)
-        if self._paused and step + 1 < self._allowed_to:
-            return False
-        return self._paused or self._stopped or self.pending is not None
+        if self._stopped or self.pending is not None:
+            return True
+        return self._paused and step + 1 >= self._allowed_to
 
     def arrive(self, member: int, number: int, step: int) -> None:
         """Note that a member stands at its boundary `number`, before `step`."""
@@ -183,8 +184,9 @@ class Agreement:
             number = self.epoch.number + 1
             meeting.proposal = replace(wished, number=number, first_step=step)
             meeting.verdict = Verdict.PREPARE
-        elif not self._paused or self._budget:
-            self._allowed_to, self._budget = step + self._budget, 0
+        elif not self._paused or self._budget or step < self._allowed_to:
+            if self._budget:
+                self._allowed_to, self._budget = step + self._budget, 0
             meeting.verdict = Verdict.GO
 
     def prepared(self, member: int, number: int, refusal: str | None = None) -> None:

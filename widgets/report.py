@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
-from typing import cast
+from typing import Any, cast
 
 from bokeh.document import Document
 from bokeh.embed import components
@@ -86,10 +86,10 @@ def write_report(
     """Write the report: the table of results, then each section with its figures.
 
     A section may be given as the tuple of its fields, by callers that do not import
-    this package. The keys of the table's rows are its heads; write units as `rate [steps/s]`.
-    `made_at` is the time now if it is not given. The file has some 1.2 MB plus about
-    200 kB for each section; it appears whole or not at all. Raises `OSError` as the
-    file system gives it.
+    this package. The keys of the table's rows are its heads; write units as `rate
+    [steps/s]`. `made_at` is the time now if it is not given. The file has some 1.2 MB
+    plus about 200 kB for each section; it appears whole or not at all. Raises `OSError`
+    as the file system gives it.
     """
     whole = [one if isinstance(one, Section) else Section(*one) for one in sections]
     drawings = [_drawings(section) for section in whole]

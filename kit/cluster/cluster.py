@@ -15,21 +15,20 @@ from typing import Any
 
 import psutil
 
-from kit.settings import Settings
-from kit.settings import current as current_settings
-from kit.cluster import lifecycle, remote, report, runtime
+from kit.cluster import lifecycle, loop, remote, report, runtime
 from kit.cluster.bootstrap import SERVERS, Bootstrap
 from kit.cluster.crew import Plan
 from kit.cluster.engines import default_python
 from kit.cluster.keeper import Process
 from kit.cluster.launching import launch
 from kit.cluster.lifecycle import Lifecycle
-from kit.cluster.loop import Work
 from kit.cluster.report import State, TaskStatus
 from kit.cluster.selection import Selector, check_jobs, is_single, make_tasks, select
 from kit.errors import FailedPreconditionError, InvalidArgumentError
-from kit.spec import ClusterSpec
 from kit.server.directory import Directory
+from kit.settings import Settings
+from kit.settings import current as current_settings
+from kit.spec import ClusterSpec
 from kit.task import Task
 from kit.train.job import Job, Work
 from kit.train.launch import set_current
@@ -207,7 +206,7 @@ class Cluster(Lifecycle):
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
         deadline_s: float,
-    ) -> Work[dict[Task, Any]]:
+    ) -> loop.Work[dict[Task, Any]]:
         crew = self._ready()
         _check_times(deadline_s=deadline_s)
         payload = remote.pack(function, args, kwargs)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ def digits_mlp(seed: int = 0, hidden: int = 128) -> DigitsMlp:
     dice = np.random.default_rng(seed)
     params: dict[str, Array] = {}
     sizes = (64, hidden, hidden, 10)
-    for layer, (n_in, n_out) in enumerate(zip(sizes, sizes[1:], strict=False), 1):
+    for layer, (n_in, n_out) in enumerate(pairwise(sizes), 1):
         spread = np.sqrt(2 / n_in)
         weights = dice.standard_normal((n_in, n_out)) * spread
         params[f"w{layer}"] = weights.astype(np.float32)

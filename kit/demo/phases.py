@@ -87,7 +87,7 @@ def text(
         model.step,
         model.params,
         model.train,
-        optimizer=Adagrad(0.02),
+        optimizer=Adagrad(0.01),
         topology=phases[0].topology,
         steps=phases[-1].end,
         batch=32 * _workers(cluster),
@@ -112,6 +112,7 @@ def follow(run: Run, phases: Sequence[Phase], label: str) -> Run:
 
 
 def _bar(phase: Phase, label: str) -> tqdm[Any]:
+    tqdm.monitor_interval = 0  # its watching thread would outlive the bar
     # In a file or a pipe a bar that moves is noise: there only its end is written.
     return tqdm(
         total=phase.end - phase.first,

@@ -17,7 +17,8 @@ from kit.demo import findings, phases
 from kit.demo.digits import digits_mlp
 from kit.demo.phases import Phase, Training
 from kit.demo.text import text_model
-from kit.errors import NotFoundError
+from kit.errors import InvalidArgumentError, NotFoundError
+from kit.wire.shaping import LinkSettings
 
 _GOOD_ACCURACY = 0.96
 _ENOUGH_STEPS = 300  # fewer do not learn the digits
@@ -39,6 +40,7 @@ class Options:
 
 def show(options: Options) -> int:
     """Run the demonstration; returns the exit code, 0 when all promises held."""
+    check(options)
     began = time.perf_counter()
     print(f"Starting {options.ps} ps and {options.worker} workers ...", flush=True)
     with Cluster(ps=options.ps, worker=options.worker) as cluster:
@@ -58,6 +60,16 @@ def show(options: Options) -> int:
     return 1 if problems else 0
 
 
+def check(options: Options) -> None:
+    """Refuse options that cannot be, before anything is started."""
+    LinkSettings.parse(options.link)
+    if options.steps < 1 or options.text_steps < 1:
+        raise InvalidArgumentError(
+            f"{options.steps} and {options.text_steps} steps are too few; give 1 or "
+            f"more of each."
+        )
+
+
 def _train(cluster: Cluster, options: Options) -> tuple[Training, Training, Training]:
     model, seed = digits_mlp(options.seed), options.seed
     through = phases.thirds(options.steps) if options.ps else _ring(options.steps)
@@ -69,7 +81,9 @@ def _train(cluster: Cluster, options: Options) -> tuple[Training, Training, Trai
     larger = text_model(options.seed)
     size = sum(value.nbytes for value in larger.params.values()) / 2**20
     print(f"2. Next characters of Python source, {size:.1f} MiB, links {options.link}")
-    both = phases.halves(options.text_steps) if options.ps else _ring(options.text_steps)
+    both = (
+        phases.halves(options.text_steps) if options.ps else _ring(options.text_steps)
+    )
     text = phases.text(cluster, larger, both, seed, options.link)
     return switched, unswitched, text
 
@@ -136,7 +150,12 @@ def _write(
     report = options.out / "report.html"
     view = _view("report")
     sections = [
-        (_TITLES[one.model], _TEXTS[one.model], one.run.trace, findings.formula(one.run))
+        (
+            _TITLES[one.model],
+            _TEXTS[one.model],
+            one.run.trace,
+            findings.formula(one.run),
+        )
         for one in trainings
     ]
     view(report, sections, rows, problems or [_PROMISE])
@@ -183,11 +202,11 @@ _TITLES = {
     "text": "Next characters of Python source: the links are the bottleneck",
 }
 _TEXTS = {
-    "digits": "A perceptron learns 1,437 images, synchronously. The gradients meet at "
+    "digits": "A perceptron learns 1,438 images, synchronously. The gradients meet at "
     "the parameter server, then on the ring, then at the server again, without a "
     "restart. The loss goes on as if nothing had happened, because the result does not "
     "depend on the topology.",
-    "text": "A model of 2.3 million parameters on links of limited speed. At the server "
-    "every worker's gradient passes one line, one after the other; on the ring all "
-    "lines work at once.",
+    "text": "A model of 2.3 million parameters on links of limited speed. At the "
+    "server every worker's gradient passes one line, one after the other; on the ring "
+    "all lines work at once.",
 }

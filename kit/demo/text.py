@@ -33,7 +33,7 @@ class TextStep:
     def __call__(
         self, params: Mapping[str, Array], batch: Batch
     ) -> Generator[tuple[str, Array], None, float]:
-        """Yield each gradient as soon as it is ready, last layer first; return the loss.
+        """Yield each gradient once it is ready, last layer first; return the loss.
 
         What has been yielded travels while the rest is computed.
         """
@@ -74,7 +74,7 @@ def text_model(seed: int = 0, max_bytes: int = 1_000_000) -> TextModel:
 
     def weights(*shape: int) -> Array:
         drawn = dice.standard_normal(shape) * np.sqrt(2 / shape[0])
-        return drawn.astype(np.float32)
+        return np.asarray(drawn, np.float32)
 
     params = {
         "embedding": dice.standard_normal((256, _EMBEDDING)).astype(np.float32),

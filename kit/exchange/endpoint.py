@@ -2,9 +2,9 @@
 
 Waiting is where small messages are won and lost. A wait first looks a few times (the
 answer is often a microsecond away), then gives its turn to the other processes of the
-machine, and after some tens of microseconds sleeps in `poll` until its doorbell rings, a
-socket has news, or a slice is over. Every wait has a deadline and ends at once when the
-training is aborted.
+machine, and after some tens of microseconds sleeps in `poll` until its doorbell rings,
+a socket has news, or a slice is over. Every wait has a deadline and ends at once when
+the training is aborted.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class Endpoint:
         self.deadline_s, self.spins = deadline_s, spins
         self.clock = clock
         self.ports: dict[int, Port] = {}
+        self._carriers: list[Port] = []  # the ports that have bytes to move
         self.line_in: LineIn | None = None
         self.doorbell = (
             os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -60,6 +61,8 @@ class Endpoint:
     def add(self, port: Port) -> None:
         """Take a port in."""
         self.ports[port.peer] = port
+        if not port.shared:
+            self._carriers.append(port)
 
     def expect(
         self, scripts: Mapping[int, Sequence[Sequence[Expected]]], first: int
@@ -88,30 +91,35 @@ class Endpoint:
 
     def wake(self) -> None:
         """Let a sleeping wait look again."""
-        os.eventfd_write(self.doorbell, 1)
+        if self.doorbell >= 0:
+            os.eventfd_write(self.doorbell, 1)
 
     def receive(self, port: Port, n_bytes: int) -> Arrival:
+        """Wait for a port's next message as `take` does; the result has names."""
+        return Arrival(*self.take(port, n_bytes))
+
+    def take(self, port: Port, n_bytes: int) -> tuple[int, int, int, int]:
         """Wait for a port's next message and until it may be used.
 
-        Raises `PeerLost` when the other side is gone, `DeadlineExceededError` naming it
+        Returns what an `Arrival` holds. Raises `PeerLost` when the other side is gone, `DeadlineExceededError` naming it
         after `deadline_s`, or what the training was aborted with.
         """
         if not port.has_arrived():
             self._wait(port.has_arrived, port)
-        arrival = port.take()
-        if arrival.halt < self.stamp.halt:
-            self.stamp.halt = arrival.halt
+        posted, usable, step, halt = arrival = port.take()
+        if halt < self.stamp.halt:
+            self.stamp.halt = halt
         if self.line_in is None:
             return arrival
-        usable = self.line_in.arrives_at(arrival.usable, n_bytes)
+        usable = self.line_in.arrives_at(usable, n_bytes)
         while (rest := usable - self.clock()) > 0:
             self.check()
             self._pump()
             self._sleep(min(rest * 1e-9, _SLICE_MS * 1e-3))
-        return arrival._replace(usable=usable)
+        return posted, usable, step, halt
 
     def any_of(self, ports: Sequence[Port]) -> Port:
-        """Wait until one of the ports has a message; the first one in the list that has.
+        """Return the first port that has a message; wait until one has.
 
         Raises as `receive` does.
         """
@@ -130,7 +138,7 @@ class Endpoint:
 
     def flush(self) -> None:
         """Wait until everything posted has left this process."""
-        for port in self.ports.values():
+        for port in self._carriers:
             if not port.is_idle():
                 self._wait(port.is_idle, port)
 
@@ -144,6 +152,7 @@ class Endpoint:
         for port in self.ports.values():
             port.close()
         self.ports.clear()
+        self._carriers.clear()
         self._by_fd.clear()
         if self.doorbell >= 0:
             os.close(self.doorbell)
@@ -171,8 +180,8 @@ class Endpoint:
 
     def _pump(self) -> bool:
         moved = False
-        for port in self.ports.values():
-            if not port.shared and port.pump():
+        for port in self._carriers:
+            if port.pump():
                 moved = True
         return moved
 
@@ -220,8 +229,8 @@ class Endpoint:
         name = self.names[port.peer] if port else "any worker"
         return DeadlineExceededError(
             f"{self.names[self.me]} waited {self.deadline_s:g} s in step "
-            f"{self.stamp.step} for {name}, which sent nothing. It is stopped, stuck or "
-            f"slower than that: allow more with settings(step_deadline_s=...).",
+            f"{self.stamp.step} for {name}, which sent nothing. It is stopped, stuck "
+            f"or slower than that: allow more with settings(step_deadline_s=...).",
             task=name if port else None,
             step=self.stamp.step,
         )

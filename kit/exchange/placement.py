@@ -10,7 +10,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from kit.errors import InvalidArgumentError
-from kit.exchange.layout import ITEMSIZE, Layout, Range, cut, merge
+from kit.exchange.layout import ITEMSIZE, Layout, Range, cut, intersect, merge
 
 STRATEGIES = ("round_robin", "greedy")
 _UNITS_A_SERVER = 64
@@ -39,7 +39,23 @@ def place(layout: Layout, n_ps: int, strategy: str = "round_robin") -> Shards:
         server = number % n_ps if strategy == "round_robin" else loads.index(min(loads))
         shards[server].append(unit)
         loads[server] += unit.size
-    return tuple(merge(shard) for shard in shards)
+    return tuple(_merged(layout, shard) for shard in shards)
+
+
+def _merged(layout: Layout, shard: list[Range]) -> tuple[Range, ...]:
+    """Join what touches, but not where one dtype ends and another one begins."""
+    dtypes = dict.fromkeys(bucket.dtype for bucket in layout.buckets)
+    groups = [
+        merge(bucket.range for bucket in layout.buckets if bucket.dtype == dtype)
+        for dtype in dtypes
+    ]
+    return tuple(
+        part
+        for whole in merge(shard)
+        for group in groups
+        for one in group
+        if (part := intersect(whole, one))
+    )
 
 
 def _units(layout: Layout, n_ps: int) -> list[Range]:

@@ -1,18 +1,18 @@
 """What each member does in a step: who sends which bytes to whom, in which order.
 
 Pure data. A plan is a list of six kinds of operations on flat buffers; a topology makes
-one for each member (`kit.exchange.ring`, `kit.exchange.ps`), a `Program` carries it out,
-a test checks that all plans of a step fit together.
+one for each member (`kit.exchange.ring`, `kit.exchange.ps`), a `Program` carries it
+out, a test checks that all plans of a step fit together.
 
 Messages between two members carry no name that matters: both sides make the same plan,
 so the n-th message from a to b is the same thing on both sides. A sender never copies:
-the receiver reads the sender's own buffer (its *window* on it), so a plan must not let a
-member write into a range again before its reader has read it.
+the receiver reads the sender's own buffer (its *window* on it), so a plan must not let
+a member write into a range again before its reader has read it.
 
-A step has two parts. In `reduce`, bucket by bucket, gradients become sums. Only when the
-owner of a range has the contributions of all workers to all buckets does it update its
-parameters, in `finish`, and hands them out. So a worker that refuses its contribution
-stops the step everywhere before anything has changed.
+A step has two parts. In `reduce`, bucket by bucket, gradients become sums. Only when
+the owner of a range has the contributions of all workers to all buckets does it update
+its parameters, in `finish`, and hands them out. So a worker that refuses its
+contribution stops the step everywhere before anything has changed.
 """
 
 from __future__ import annotations

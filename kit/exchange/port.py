@@ -38,9 +38,10 @@ class Stamp:
     """What every message of this member carries: epoch, step and the halt.
 
     `parity` says which of the two parameter regions is NOW: it changes with each step
-    that this member completes. `halt` is the first step that shall not be begun, as far as this member knows. It
-    travels with the messages, so when a step is complete on a member, that member knows
-    of every halt that the coordinator announced before it contributed to the step.
+    that this member completes. `halt` is the first step that shall not be begun, as far
+    as this member knows. It travels with the messages, so when a step is complete on a
+    member, that member knows of every halt that the coordinator announced before it
+    contributed to the step.
     """
 
     def __init__(self) -> None:
@@ -71,8 +72,8 @@ class Port(Protocol):
     def has_arrived(self) -> bool:
         """Whether the next message is here; costs one look at memory."""
 
-    def take(self) -> Arrival:
-        """Take the next message; only when `has_arrived`."""
+    def take(self) -> tuple[int, int, int, int]:
+        """Take the next message, an `Arrival`; only when `has_arrived`."""
 
     def pump(self) -> bool:
         """Move bytes if there are any; whether anything moved."""
@@ -81,7 +82,7 @@ class Port(Protocol):
         """Whether everything that we posted has left this process."""
 
     def fileno(self) -> int:
-        """The descriptor to poll."""
+        """Return the descriptor to poll."""
 
     def close(self) -> None:
         """Let go of the link."""

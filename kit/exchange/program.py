@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from typing import Protocol
 
 import numpy as np
@@ -35,6 +37,8 @@ from kit.exchange.port import Expected
 from kit.traffic import Meter, Phase
 
 Call = tuple[int, Callable[[], object]]  # phase, what to do
+Stretch = tuple[int, tuple[Callable[[], object], ...]]  # calls of one phase, in a row
+_WAIT = int(Phase.WAIT)  # an enum's member is slower to compare
 
 
 class Update(Protocol):
@@ -96,25 +100,21 @@ class Program:
             self.reduce(bucket)
         self.finish()
 
-    def _run(self, calls: list[Call]) -> None:
-        clock = self._endpoint.clock
-        step = self._endpoint.stamp.step
-        current, begun = 0, 0
-        at = clock()
-        for phase, call in calls:
-            if phase != current:
-                if current:
-                    self._note(current, step, begun, at)
-                current, begun = phase, at
-            call()
+    def _run(self, stretches: list[Stretch]) -> None:
+        clock, meter = self._endpoint.clock, self._meter
+        task, step = meter.task, self._endpoint.stamp.step
+        spans = []
+        begun = clock()
+        for phase, calls in stretches:
+            for call in calls:
+                call()
             at = clock()
-        if current:
-            self._note(current, step, begun, at)
-
-    def _note(self, phase: int, step: int, begun: int, at: int) -> None:
-        if phase == Phase.WAIT:
-            self.waited_ns += at - begun
-        self._meter.span(phase, step, begun, at)
+            if phase == _WAIT:
+                self.waited_ns += at - begun
+            spans.append((task, phase, step, begun, at))
+            begun = at
+        if meter.trace:
+            meter.spans.extend(spans)
 
     def _expect(self, plan: Plan, once: bool) -> None:
         scripts: dict[int, list[list[Expected]]] = {
@@ -130,8 +130,12 @@ class Program:
                 pair[1 - first] = []
         self._endpoint.expect(scripts, first)
 
-    def _bind(self, ops: Iterable[Op], parity: int) -> list[Call]:
-        return [call for op in ops for call in self._calls(op, parity)]
+    def _bind(self, ops: Iterable[Op], parity: int) -> list[Stretch]:
+        calls = [call for op in ops for call in self._calls(op, parity)]
+        return [
+            (int(phase), tuple(call for _, call in group))
+            for phase, group in groupby(calls, key=itemgetter(0))
+        ]
 
     def _calls(self, op: Op, parity: int) -> list[Call]:
         match op:
@@ -160,13 +164,15 @@ class Program:
 
     def _receiver(self, op: Receive) -> Callable[[], None]:
         endpoint, received = self._endpoint, self._meter.received
+        take, clock = endpoint.take, endpoint.clock
         port, stamp = endpoint.ports[op.source], endpoint.stamp
         size, kind, source = op.range.size, int(op.kind), op.source
 
         def receive() -> None:
-            posted, usable, *_ = endpoint.receive(port, size)
+            posted, usable, _, _ = take(port, size)
             if size:
-                end = max(usable, endpoint.clock())
+                now = clock()
+                end = now if now > usable else usable
                 received(source, kind, stamp.epoch, stamp.step, size, posted, end)
 
         return receive

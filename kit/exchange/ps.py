@@ -1,12 +1,12 @@
 """The parameter server: gradients go in, parameters come out.
 
 Pure. Li et al., "Scaling distributed machine learning with the parameter server", OSDI
-2014; the synchronous form of Dean et al., "Large scale distributed deep networks", 2012.
+2014; the synchronous form of Dean et al., "Large scale distributed deep networks",
+2012.
 
-    worker 0   worker 1   worker 2      each worker pushes its gradient of a range to the
-        \\        |        //           server that holds the range; the server adds,
-          \\      |      //             updates once, and each worker pulls the result
-           ps 0      ps 1
+    worker 0 --+             each worker pushes its gradient of a range to the server
+    worker 1 --+-- ps 0      that holds the range; the server adds, updates once, and
+    worker 2 --+-- ps 1      each worker pulls the result
 
 The server adds a chunk in the order in which it would travel round the ring, and not in
 the order in which gradients arrive, so both topologies give the same bits.

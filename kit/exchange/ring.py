@@ -7,7 +7,8 @@ workstations", J. Parallel Distrib. Comput. 69 (2009).
        ^                         |
        +-------------------------+
 
-Sum   n-1 rounds: worker r hands chunk r-s on and adds the chunk r-s-1 that it is handed;
+Sum   n-1 rounds: worker r hands chunk r-s on and adds the chunk r-s-1 that it is
+handed;
       afterwards it holds the full sum of chunk r+1.
 Apply the owner of a chunk updates its parameters: no work is done twice.
 Copy  n-1 rounds: the finished chunks go round once.

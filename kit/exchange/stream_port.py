@@ -102,7 +102,10 @@ class StreamPort:
         self._queue.append(memoryview(frame.pack(header, payload)))
         if size:
             self._queue.append(payload)
-        self._write()
+        try:
+            self._write()
+        except LinkLost:
+            self.lost = True  # whoever waits for this peer says which one it was
 
     def has_arrived(self) -> bool:
         """Whether a whole frame is here."""
@@ -126,7 +129,7 @@ class StreamPort:
         return not self._queue
 
     def fileno(self) -> int:
-        """The socket."""
+        """Return the socket's."""
         return self._stream.fileno()
 
     def close(self) -> None:

@@ -23,7 +23,9 @@ from kit.exchange.layout import Layout
 from kit.exchange.plan import Group, Owned, Plan
 from kit.traffic import Kind
 
-Traffic = dict[tuple[int, int, Kind], int]  # (source, destination, kind) -> bytes a step
+Traffic = dict[
+    tuple[int, int, Kind], int
+]  # (source, destination, kind) -> bytes a step
 
 
 class Topology(Protocol):

@@ -10,12 +10,18 @@ from __future__ import annotations
 import ipaddress
 import os
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from kit.errors import PlacementError
+from kit.errors import (
+    DeadlineExceededError,
+    KitError,
+    PlacementError,
+    UnavailableError,
+)
 from kit.settings import Settings
 from kit.task import Task
 from kit.wire.address import Address, TcpAddress, UnixAddress, parse_address
@@ -24,6 +30,7 @@ from kit.wire.introduction import Hello, Role
 from kit.wire.link import Link
 from kit.wire.opening import connect
 
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 0.2
 MAX_BODY = 1 << 30  # parameters travel to an observer in one message
 
 
@@ -56,12 +63,45 @@ class Directory:
             dead_after_s=self.settings.dead_after_s,
         )
 
+    def reach(
+        self,
+        task: Task,
+        me: Task,
+        role: Role,
+        run: str = "",
+        *,
+        deadline: float,
+        check: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> Link:
+        """Dial as `dial` does, again and again while nobody listens there yet.
+
+        `check` is called before each attempt; what it raises ends the waiting. After
+        the `deadline` (of `clock`) raises `DeadlineExceededError`.
+        """
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            check()
+            try:
+                return self.dial(task, me, role, run)
+            except UnavailableError as error:
+                if clock() + pause_s > deadline:
+                    raise _missing(task, error) from error
+            sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
     def _best(self, address: Address) -> Address:
         if isinstance(address, TcpAddress) and self.settings.transport != "tcp":
             beside = socket_beside(self.runtime_dir, address)
             if beside is not None and Path(beside.path).exists():
                 return beside
         return address
+
+
+def _missing(task: Task, error: KitError) -> DeadlineExceededError:
+    text = f"{task} did not come up in time: {error.message}"
+    return DeadlineExceededError(text, task=str(task))
 
 
 def socket_beside(runtime_dir: Path, address: TcpAddress) -> UnixAddress | None:

@@ -18,7 +18,7 @@ _server: Server | None = None
 
 def start(config: dict[str, Any]) -> dict[str, Any]:
     """Start this engine's server; returns its address, pid and host."""
-    global _server  # noqa: PLW0603  # an engine is one task: this is its state
+    global _server  # an engine is one task: this is its state
     job, index = str(config["job"]), int(config["index"])
     folder = str(config["runtime_dir"])
     if config["transport"] == "tcp":
@@ -52,7 +52,7 @@ def connect(spec: Mapping[str, list[str]]) -> None:
 
 def stop() -> None:
     """Stop the server, if there is one."""
-    global _server  # noqa: PLW0603  # as above
+    global _server  # as above
     if _server is not None:
         _server.stop()
         _server = None

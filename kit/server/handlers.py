@@ -1,7 +1,8 @@
 """What a task answers: one function for each question, in one table.
 
-    run.arrive  run.prepared  run.beat  run.fail  run.leave    members, at the coordinator
-    run.begin   run.command   run.poll  run.params             whoever leads or looks on
+run.arrive  run.prepared  run.beat  run.fail  run.leave    members, at the coordinator
+run.join                                                   workers on their own
+run.begin   run.command   run.poll  run.params             whoever leads or looks on
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class Handlers:
     def table(self) -> Mapping[str, Handler]:
         """Return the handler of each question."""
         return {
+            "run.join": self._join,
             "run.arrive": self._arrive,
             "run.prepared": self._prepared,
             "run.beat": self._beat,
@@ -49,6 +51,11 @@ class Handlers:
                 f"{member.task} does not lead this training; ask {leader}."
             )
         return member.authority
+
+    def _join(self, question: dict[str, Any], _: bytearray) -> Answer:
+        terms = {str(name): str(text) for name, text in question["terms"].items()}
+        run = self._trainings.join(int(question["member"]), terms)
+        return {"run": run or ""}, b""
 
     def _arrive(self, question: dict[str, Any], _: bytearray) -> Answer:
         answer = self._authority(question).arrive(

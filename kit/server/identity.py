@@ -1,8 +1,8 @@
 """The credentials that the processes of one user share when nobody hands them any.
 
 Servers that are started by hand, one process a task, must hold the same key. Whoever
-comes first makes it, in a file that this user alone can read; to use several hosts, copy
-that file, or name another one with `KIT_CREDENTIALS`.
+comes first makes it, in a file that this user alone can read; to use several hosts,
+copy that file, or name another one with `KIT_CREDENTIALS`.
 """
 
 from __future__ import annotations

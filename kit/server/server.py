@@ -18,10 +18,13 @@ from kit.errors import FailedPreconditionError
 from kit.server.directory import MAX_BODY, Directory, default_runtime_dir, socket_beside
 from kit.server.handlers import Handlers
 from kit.server.identity import shared_credentials
+from kit.server.spmd import Rendezvous
 from kit.server.trainings import Trainings
 from kit.settings import Settings, current
 from kit.spec import ClusterSpec
 from kit.task import Task
+from kit.train.job import Job, Work
+from kit.train.run import Run
 from kit.wire.acceptor import Acceptor
 from kit.wire.address import Address, TcpAddress, parse_address
 from kit.wire.credentials import Credentials
@@ -68,6 +71,7 @@ class Server:
         self._credentials = credentials or shared_credentials()
         self._runtime_dir = default_runtime_dir(self.settings)
         self.trainings = Trainings(self.task, lambda: self.directory)
+        self._rendezvous = Rendezvous(self.task, self.trainings, lambda: self.directory)
         self._handlers = Handlers(self.trainings).table()
         self._addresses: dict[Task, str] | None = None
         self._closing = ExitStack()
@@ -116,6 +120,21 @@ class Server:
         """Take the real addresses of all tasks, once they are known."""
         self.spec = ClusterSpec(dict(spec))
         self._addresses = None
+
+    @property
+    def tasks(self) -> list[Task]:
+        """All tasks of the cluster, in the order of the spec."""
+        return self.spec.tasks()
+
+    def launch(self, job: Job, work: Work) -> Run:
+        """Begin a training that all workers begin; what `kit.train` calls.
+
+        Blocks until every worker's program has made the same call, on its own server.
+        Raises as `Rendezvous.launch` does.
+        """
+        if self.address is None:
+            raise FailedPreconditionError("the server was not started: call start().")
+        return self._rendezvous.launch(job, work)
 
     def join(self, timeout_s: float | None = None) -> bool:
         """Wait until the server is stopped; whether it was."""

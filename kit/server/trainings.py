@@ -11,7 +11,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from kit.errors import AbortedError, ClusterBusy, DeadlineExceededError, InvalidArgumentError
+from kit.errors import (
+    AbortedError,
+    ClusterBusy,
+    DeadlineExceededError,
+    InvalidArgumentError,
+)
 from kit.server.directory import Directory
 from kit.task import Task
 from kit.train.authority import Authority
@@ -50,25 +55,37 @@ class Trainings:
                 f"{self._me} computes in run {job.run}, but was given no step function."
             )
         with self._changed:
+            self.check_free()
             last = self._member
-            if last is not None and not last.is_over:
-                raise ClusterBusy(
-                    f"{self._me} is at step {last.step} of another training "
-                    f"({last.job.run[:8]}). Wait for it with run.wait(), or end it "
-                    f"with run.stop().",
-                    task=str(self._me),
-                )
             self._member = member = Member(job, number, work, self)
         if last is not None:
             last.release()
         member.start()
         return member
 
+    def check_free(self) -> None:
+        """Raise `ClusterBusy` while a training runs here."""
+        last = self._member
+        if last is not None and not last.is_over:
+            raise ClusterBusy(
+                f"{self._me} is at step {last.step} of another training "
+                f"({last.job.run[:8]}). Wait for it with run.wait(), or end it with "
+                f"run.stop().",
+                task=str(self._me),
+            )
+
     def give_up(self, run: str) -> None:
         """End a run that did not begin everywhere; another one is not touched."""
         member = self._member
         if member is not None and member.job.run == run:
             member.abort(AbortedError("the training did not begin on all tasks."))
+
+    def join(self, number: int, terms: Mapping[str, str]) -> str | None:
+        """Return the run that member `number` shall join; None while there is none."""
+        member = self._member
+        if member is None or member.authority is None:
+            return None
+        return member.authority.join(number, terms)
 
     def find(self, run: str) -> Member:
         """Return the member of a run; `InvalidArgumentError` if it is not here."""
@@ -93,25 +110,35 @@ class Trainings:
         """Return a stream to every other member: dialled to lower numbers."""
         deadline = time.monotonic() + job.settings.start_deadline_s
         found: dict[int, Stream] = {}
-        directory = self._directory()
-        for peer, task in enumerate(job.tasks[:me]):
-            link = directory.dial(task, self._me, Role.DATA, job.run)
-            found[peer] = link.stream
-        for peer, task in enumerate(job.tasks[me + 1 :], me + 1):
-            found[peer] = self._await(job.run, task, deadline).stream
+        try:
+            for peer, task in enumerate(job.tasks[:me]):
+                found[peer] = self._dial(task, Role.DATA, job.run, deadline).stream
+            for peer, task in enumerate(job.tasks[me + 1 :], me + 1):
+                found[peer] = self._await(job.run, task, deadline).stream
+        except BaseException:
+            for stream in found.values():
+                stream.close()  # their other ends wait for our arena
+            raise
         return found
+
+    def _dial(self, task: Task, role: Role, run: str, deadline: float) -> Link:
+        """Dial a member; one that does not listen yet may be about to start."""
+        member = self.find(run)
+        return self._directory().reach(
+            task, self._me, role, run, deadline=deadline, check=member.check
+        )
 
     def _await(self, run: str, task: Task, deadline: float) -> Link:
         with self._changed:
             while (run, task) not in self._arrived:
                 self.find(run).check()
-                if not self._changed.wait(min(0.2, deadline - time.monotonic())):
-                    if time.monotonic() > deadline:
-                        raise DeadlineExceededError(
-                            f"{task} did not open its data link to {self._me}; it has "
-                            f"not begun this training. Look at its log.",
-                            task=str(task),
-                        )
+                if time.monotonic() > deadline:
+                    raise DeadlineExceededError(
+                        f"{task} did not open its data link to {self._me}; it has not "
+                        f"begun this training. Look at its log.",
+                        task=str(task),
+                    )
+                self._changed.wait(0.2)
             return self._arrived.pop((run, task))
 
     def take_data_link(self, link: Link) -> None:
@@ -119,6 +146,9 @@ class Trainings:
         with self._changed:
             member = self._member
             current = member.job.run if member and not member.is_over else None
+            if member and member.is_over and member.job.run == link.run_id.hex():
+                link.close()  # it failed here while the other side was still dialling
+                return
             for key in list(self._arrived):
                 if key[0] not in (current, link.run_id.hex()):
                     self._arrived.pop(key).close()  # of a training that never began
@@ -129,21 +159,21 @@ class Trainings:
         """Return the way to the coordinator."""
         if authority is not None:
             return LocalCouncil(authority, me)
-        directory, task = self._directory(), job.tasks[job.coordinator]
+        task = job.tasks[job.coordinator]
+        deadline = time.monotonic() + job.settings.start_deadline_s
         patient, quick = (
-            Caller(directory.dial(task, self._me, Role.CONTROL, job.run))
-            for _ in range(2)
+            Caller(self._dial(task, Role.CONTROL, job.run, deadline)) for _ in range(2)
         )
         return RemoteCouncil(job.run, me, patient, quick, job.settings.dead_after_s)
 
     def link_closed(self, link: Link) -> None:
-        """A control link ended: for the coordinator, news of a member."""
+        """Take the end of a control link: for the coordinator, news of a member."""
         member = self._member
         if member is None or member.authority is None or member.is_over:
             return
         if link.run_id.hex() == member.job.run and link.peer in member.job.tasks:
             number = member.job.tasks.index(link.peer)
-            reason = "its links closed, so its process has ended or was killed"
+            reason = "its links closed (its process has ended, or the way is cut)"
             member.authority.gone(number, reason)
 
     def close(self, deadline_s: float) -> None:

@@ -6,16 +6,10 @@ engine takes seconds to start, these take milliseconds.
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import Any
 
-from kit.server.directory import Directory
 from kit.server.server import Server
 from kit.settings import Settings, current
 from kit.task import Task

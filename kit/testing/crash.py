@@ -1,9 +1,10 @@
 """Named places where a task can be made to die or to freeze, for tests of faults.
 
 A crash plan is text: `worker:1@5:exchange.reduced:SIGKILL` sends this process the signal
-when the task worker:1 reaches the point `exchange.reduced` of step 5. It is part of the
-product, behind the setting `crash`, because it cannot be added from outside. Without a
-plan a point costs one comparison.
+when the task worker:1 reaches the point `exchange.reduced` of step 5; `5+` means step 5
+or the first one after it that the task does, for asynchronous workers, which do not do
+every step. It is part of the product, behind the setting `crash`, because it cannot be
+added from outside. Without a plan a point costs one comparison.
 
 Points of a training, in the order in which a step reaches them:
 
@@ -41,6 +42,7 @@ class Crash:
     step: int
     point: str
     signal: str
+    or_later: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Crash | None:
@@ -54,8 +56,10 @@ class Crash:
         try:
             task, rest = text.split("@")
             step, point, name = rest.split(":")
-            plan = cls(Task.parse(task), int(step), point, name)
-        except ValueError:
+            or_later = step.endswith("+")
+            number = int(step.removesuffix("+"))
+            plan = cls(Task.parse(task), number, point, name, or_later)
+        except (ValueError, InvalidArgumentError):
             plan = None
         if plan is None or plan.point not in POINTS or plan.signal not in _SIGNALS:
             raise InvalidArgumentError(
@@ -67,5 +71,7 @@ class Crash:
 
 def reach(plan: Crash | None, point: str, task: Task, step: int) -> None:
     """Send this process the plan's signal, if the plan is for this point."""
-    if plan is not None and (plan.point, plan.task, plan.step) == (point, task, step):
+    if plan is None or (plan.point, plan.task) != (point, task):
+        return
+    if step == plan.step or (plan.or_later and step > plan.step):
         os.kill(os.getpid(), getattr(signal, plan.signal))

@@ -36,6 +36,14 @@ class Entry:
         """Whether measured and computed bytes are the same."""
         return (self.sent, self.received) == (self.formula_sent, self.formula_received)
 
+    def __str__(self) -> str:
+        formula = f"by formula {self.formula_sent:,} and {self.formula_received:,}"
+        return (
+            f"{self.topology:<5} {self.task:<9} {self.steps:>5} steps"
+            f" {self.sent:>14,} bytes sent {self.received:>14,} received, "
+            f"{'as by formula' if self.agrees else formula}"
+        )
+
 
 def account(job: Job, trace: Trace, last_step: int) -> list[Entry]:
     """Return one entry for each epoch and member, of what steps move.

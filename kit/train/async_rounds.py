@@ -31,10 +31,9 @@ from kit.exchange.plan import (
 from kit.exchange.port import NO_HALT, Expected, Port
 from kit.exchange.program import Program
 from kit.traffic import Kind, Phase, StepRow
-from kit.train.compute import Compute
 from kit.train.part import Part
-from kit.train.sources import make_source
 from kit.train.update import MeanUpdate
+from kit.train.workplace import Workplace
 
 _NOTE = Range(0, 0)
 
@@ -104,23 +103,13 @@ class AsyncServer:
 class AsyncWorker:
     """A worker at its own pace."""
 
-    def __init__(self, part: Part) -> None:
-        """Open the data and bind the plan."""
-        job, work = part.job, part.work
-        assert work is not None
-        self._part = part
-        self._rank = job.workers.index(part.me)
-        self._source = make_source(
-            work.data, job.batch, job.seed, self._rank, len(job.workers)
-        )
-        self._compute = Compute(
-            work.step, part.memory, str(part.task), part.endpoint.stamp
-        )
+    def __init__(self, part: Part, place: Workplace) -> None:
+        """Bind the plan."""
+        self._part, self._place, self._rank = part, place, place.rank
         plan = _work(part, self._rank)
         self._program = Program(
             plan, part.endpoint, part.memory, part.meter, expects=False
         )
-        self._n_batches = 0
 
     def run(self, step: int) -> None:
         """Compute, push and pull until there is no more to do, then say goodbye."""
@@ -150,11 +139,7 @@ class AsyncWorker:
         stamp, clock = endpoint.stamp, endpoint.clock
         begin, self._program.waited_ns, stamp.step = clock(), 0, version
         part.reach("step.begun", version)
-        # Each worker reads its own rows of its own next mini-batch.
-        batch = self._source.batch(self._n_batches)
-        examples = self._source.examples(self._n_batches)
-        self._n_batches += 1
-        loss = self._compute(version, batch, 1.0, lambda bucket: None)
+        loss, examples = self._place.compute_next(version)
         computed = clock()
         part.meter.span(Phase.COMPUTE, version, begin, computed)
         part.reach("compute.done", version)

@@ -1,8 +1,8 @@
 """The coordinator's side of a training: the agreement with a lock, and who is alive.
 
 Members come to it, never the other way round: they arrive at boundaries, report that
-they are ready, and send a heartbeat, whose answer tells them of a failure. So nobody has
-to be reached in order to be stopped.
+they are ready, and send a heartbeat, whose answer tells them of a failure. So nobody
+has to be reached in order to be stopped.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ class Answer(NamedTuple):
     step: int
 
 
-
 class Authority:
     """Owns the epochs of one training. Every method may be called from any thread."""
 
@@ -42,11 +41,13 @@ class Authority:
         self._job, self._clock = job, clock
         self._changed = threading.Condition()
         self._agreement = Agreement(range(len(job.tasks)), job.start, job.steps)
-        # Who has not been heard of yet may still be starting: others wait for its links.
+        # Who has not been heard of yet may still be starting: others wait for its
+        # links.
         self._heard: dict[int, float] = {}
         self._told: set[int] = set()
         self._left: set[int] = set()
         self._waiting_since: dict[int, float] = {}
+        self._watched = clock()
 
     def arrive(self, member: int, number: int, step: int, patience_s: float) -> Answer:
         """Take a member to its boundary; WAIT after `patience_s`: ask again."""
@@ -120,6 +121,11 @@ class Authority:
                 raise error
             return self._job.run
 
+    @property
+    def error(self) -> KitError | None:
+        """What the training failed with."""
+        return self._agreement.error
+
     def leave(self, member: int) -> None:
         """Note that a member has ended in good order."""
         with self._changed:
@@ -142,7 +148,7 @@ class Authority:
             self._changed.notify_all()
 
     def gone(self, member: int, reason: str) -> None:
-        """A member's link closed: unless it left in good order, the training fails."""
+        """Take a closed link: unless the member left in order, the training fails."""
         if member in self._left:
             return
         name = str(self._job.tasks[member])
@@ -153,6 +159,10 @@ class Authority:
         """Find members that are silent, and boundaries that not all come to."""
         now = self._clock()
         limits = self._job.settings
+        if now - self._watched > limits.suspect_after_s:
+            # We were not awake ourselves: nobody could be heard.
+            self._heard = dict.fromkeys(self._heard, now)
+        self._watched = now
         for member, heard in list(self._heard.items()):
             if now - heard > limits.dead_after_s:
                 self.gone(member, f"it has been silent for {now - heard:.1f} s")

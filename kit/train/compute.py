@@ -1,8 +1,8 @@
 """A worker's own part of a step: its split of the batch, and the user's function.
 
-The function returns the loss and all gradients at once, or it is a generator that yields
-`(name, gradient)` as each is ready and returns the loss; then the exchange of what is
-ready goes on beside the rest of the computation.
+The function returns the loss and all gradients at once, or it is a generator that
+yields `(name, gradient)` as each is ready and returns the loss; then the exchange of
+what is ready goes on beside the rest of the computation.
 """
 
 from __future__ import annotations
@@ -44,14 +44,16 @@ class Compute:
         traceback, `GradientMismatch` or `NotFinite`.
         """
         self.handover.begin(step, weight)
-        result = self._run(step, self._function, dict(self._params[self._stamp.parity]), batch)
+        result = self._run(
+            step, self._function, dict(self._params[self._stamp.parity]), batch
+        )
         if isinstance(result, Generator):
             loss = self._drain(step, result, ready)
         else:
             loss, gradients = self._split(step, result)
             self.handover.take_all(gradients)
         self.handover.end()
-        return float(loss)
+        return self._number(step, loss)
 
     def _drain(self, step: int, handed: Generator[Any, Any, Any], ready: Ready) -> Any:
         def following() -> tuple[bool, Any]:
@@ -73,15 +75,26 @@ class Compute:
             return function(*args)
         except KitError:
             raise
-        except Exception as error:
+        except BaseException as error:  # sys.exit() ends the training, not the task
             text = "".join(traceback.format_exception(error))
             raise StepFailed(
                 f"{self._task}: step() raised {type(error).__name__}: {error} in step "
                 f"{step}; all members were stopped, and the parameters are those of "
-                f"the step before.",
+                f"the step before.{_hint(error)}",
                 task=self._task,
                 step=step,
                 remote_traceback=text,
+            ) from error
+
+    def _number(self, step: int, loss: Any) -> float:
+        try:
+            return float(loss)
+        except (TypeError, ValueError) as error:
+            raise StepFailed(
+                f"{self._task}, step {step}: step() returned {loss!r} as the loss; "
+                f"return one number, the mean over this worker's examples.",
+                task=self._task,
+                step=step,
             ) from error
 
     def _split(self, step: int, result: Any) -> tuple[Any, Any]:
@@ -94,3 +107,12 @@ class Compute:
             task=self._task,
             step=step,
         )
+
+
+def _hint(error: BaseException) -> str:
+    if "read-only" in str(error):
+        return (
+            " Parameters are read-only in step(): return gradients, the optimizer does "
+            "the update; or work on a copy."
+        )
+    return ""

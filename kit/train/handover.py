@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kit.arrays import copy_into, is_finite
-from kit.errors import GradientMismatch, KitError, NotFinite
+from kit.errors import GradientMismatch, InvalidArgumentError, KitError, NotFinite
 from kit.exchange.layout import intersect
 from kit.exchange.memory import Memory
 
@@ -53,7 +53,7 @@ class Handover:
         place = self._places[name]
         try:
             copy_into(place, gradient)
-        except GradientMismatch as error:
+        except InvalidArgumentError as error:
             text = f"the gradient of {name!r}: {error.message}"
             raise self._named(GradientMismatch(text)) from error
         if self._weight != 1.0:
@@ -129,8 +129,8 @@ def _describe(name: str, flat: Any) -> str:
     n_inf = int(np.isinf(flat).sum())
     return (
         f"the gradient of {name!r} holds {n_nan} NaN and {n_inf} infinite values of "
-        f"{flat.size}; the step was refused on all members and the parameters are those "
-        f"of the step before. Lower the learning rate, or look at this worker's batch."
+        f"{flat.size}; the step was refused on all members and the parameters are "
+        f"those of the step before. Lower the learning rate, or look at this worker's batch."
     )
 
 
@@ -140,4 +140,5 @@ def _difference(missing: list[str], extra: list[str]) -> str:
         parts.append(f"no gradient for {', '.join(map(repr, missing))}")
     if extra:
         parts.append(f"a gradient for {', '.join(map(repr, extra))}, unknown here")
-    return f"step returned {' and '.join(parts)}; it must return one for each parameter."
+    found = " and ".join(parts)
+    return f"step returned {found}; it must return one for each parameter."

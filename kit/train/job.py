@@ -23,6 +23,7 @@ from kit.settings import Settings
 from kit.task import Task
 from kit.train import optimizers
 from kit.train.elementwise import Optimizer
+from kit.train.splits import check_seed
 from kit.wire.shaping import LinkSettings
 
 
@@ -57,6 +58,7 @@ class Job:
                 f"a batch of {self.batch} cannot be split over {len(self.workers)} "
                 f"workers; give a batch of at least {len(self.workers)}."
             )
+        check_seed(self.seed)
         LinkSettings.parse(self.link)
         self.check_topology(self.topology)
         _ = self.group

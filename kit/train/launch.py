@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import operator
 import secrets
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, SupportsIndex
 
-from kit.errors import InvalidArgumentError
+import numpy as np
+
+from kit.arrays import to_numpy
+from kit.errors import InvalidArgumentError, NotFinite
 from kit.exchange.layout import specs_of
 from kit.settings import current
 from kit.task import Task
@@ -34,7 +38,7 @@ _current: Callable[[], Trains] | None = None
 
 def set_current(find: Callable[[], Trains]) -> None:
     """Say how the current cluster is found; `kit.cluster` does, when it is imported."""
-    global _current  # noqa: PLW0603  # the layer above registers itself here, once
+    global _current  # the layer above registers itself here, once
     _current = find
 
 
@@ -84,21 +88,59 @@ def train(
             f"step is {type(step).__name__}; give a function (params, batch) -> "
             f"(loss, gradients)."
         )
-    values = dict(params() if callable(params) else params)
+    values = _checked(params() if callable(params) else params)
     job = Job(
         run=secrets.token_hex(16),
         tasks=tuple(cluster.tasks),
         specs=specs_of(values),
-        optimizer=(
-            optimizers.by_name(optimizer) if isinstance(optimizer, str) else optimizer
-        ),
+        optimizer=_optimizer(optimizer),
         topology=topology,
-        steps=steps,
-        batch=batch,
-        seed=seed,
+        steps=_whole("steps", steps),
+        batch=_whole("batch", batch),
+        seed=_whole("seed", seed),
         synchronous=sync,
         link=link,
         placement=placement,
         settings=current(),
     )
     return cluster.launch(job, Work(step, data, values))
+
+
+def _checked(params: object) -> dict[str, Any]:
+    """Return the initial values by name; raises for what no training can begin with."""
+    if not isinstance(params, Mapping):
+        raise InvalidArgumentError(
+            f"params is {type(params).__name__}; give a dict of arrays by name, for "
+            f"example {{'w': np.zeros((64, 10), np.float32)}}."
+        )
+    for name, value in params.items():
+        if not isinstance(name, str):
+            raise InvalidArgumentError(
+                f"a parameter is called {name!r}; names are texts, such as 'w1'."
+            )
+        if hasattr(value, "dtype") and not np.isfinite(to_numpy(value)).all():
+            raise NotFinite(
+                f"the initial value of parameter {name!r} holds NaN or infinity; "
+                f"nothing can be learned from there."
+            )
+    return dict(params)
+
+
+def _optimizer(given: Optimizer | str) -> Optimizer:
+    if isinstance(given, str):
+        return optimizers.by_name(given)
+    if not (hasattr(given, "slots") and hasattr(given, "apply")):
+        raise InvalidArgumentError(
+            f"{given!r} is no optimizer; give a name such as 'adam', or an object such "
+            f"as kit.Adam(0.001)."
+        )
+    return given
+
+
+def _whole(name: str, value: SupportsIndex) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise InvalidArgumentError(
+            f"{name} is {value!r}; give a whole number."
+        ) from None

@@ -11,10 +11,17 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Protocol
 
-from kit.errors import KitError, LinkLost, PeerLost, UnavailableError, UnknownError
+from kit.errors import (
+    DeadlineExceededError,
+    KitError,
+    LinkLost,
+    PeerLost,
+    UnavailableError,
+    UnknownError,
+)
 from kit.exchange.connect import Joining, Quarters
 from kit.exchange.endpoint import Endpoint
 from kit.exchange.port import NO_HALT, Stamp
@@ -31,6 +38,7 @@ from kit.wire.arena import Arena
 from kit.wire.stream import Stream
 
 _JOIN_S = 5.0
+_LOOK_S = 0.2
 
 
 class Services(Protocol):
@@ -74,6 +82,7 @@ class Member:
         )
         self._endpoint: Endpoint | None = None
         self._arenas: list[Arena] = []
+        self._streams: list[Stream] = []
 
     def start(self) -> None:
         """Start the thread and return."""
@@ -83,7 +92,10 @@ class Member:
         """End this member's part, wherever it stands; from any thread."""
         self.error = self.error or error
         if self._endpoint is not None:
-            self._endpoint.abort(error)
+            self._endpoint.abort(self.error)
+        if self.part is None:  # it waits for its neighbours' arenas
+            for stream in self._streams:
+                stream.shutdown()
 
     def join(self, timeout_s: float) -> bool:
         """Wait until the thread has ended; whether it has."""
@@ -102,17 +114,21 @@ class Member:
 
     def release(self) -> None:
         """Let go of the buffers; only when the member is over."""
-        self.part = None
+        self.part = self._endpoint = None
+        self._streams.clear()
         for arena in self._arenas:
             arena.close()
         self._arenas.clear()
+        # The frames that an error went through hold on to the buffers.
+        for error in (self.error, self.authority and self.authority.error):
+            _forget_frames(error)
 
     def _run(self) -> None:
         state = "failed"
         with ExitStack() as stack:
             try:
                 self._train(self._open(stack))
-                self._talk().leave()
+                self._leave()
                 state = "done"
             except BaseException as error:
                 self._fail(error)
@@ -145,7 +161,12 @@ class Member:
             endpoint, quarters, self._services.cluster_number, job.settings.checksum
         )
         deadline = time.monotonic() + job.settings.start_deadline_s
-        self._arenas += joining.join(self._services.streams(job, self.me), deadline)
+        streams = self._services.streams(job, self.me)
+        self._streams = list(streams.values())
+        for stream in self._streams:
+            stack.callback(stream.close)
+        self._arenas += joining.join(streams, deadline)
+        self.check()
         history = History(job.settings.history, self.task)
         stack.callback(history.close)
         self.part = part = Part(
@@ -158,26 +179,33 @@ class Member:
             quarters.memory,
             history,
         )
-        self._stage = Stage(part)
-        stack.callback(self._stage.close)
         part.reach("run.connected", 0)
         self.state = "running"
         return part
 
     def _train(self, part: Part) -> None:
         number = 0
-        while True:
-            answer = self._ask_until(number, part.step)
-            if answer.verdict is Verdict.FINISH:
-                return
-            if answer.verdict is Verdict.PREPARE and answer.epoch is not None:
-                self._change(part, number, answer.epoch)
-            number += 1
-            part.endpoint.stamp.halt = NO_HALT
-            self._stage.run(answer.step)
+        with closing(Stage(part)) as stage:
+            while True:
+                answer = self._ask_until(number, part.step)
+                if answer.verdict is Verdict.FINISH:
+                    return
+                number += 1
+                if answer.verdict is Verdict.PREPARE and answer.epoch is not None:
+                    self._change(part, stage, number - 1, answer.epoch)
+                    continue  # no step yet: the training may be paused
+                part.endpoint.stamp.halt = NO_HALT
+                stage.run(answer.step)
 
-    def _change(self, part: Part, number: int, epoch: Epoch) -> None:
-        stage = self._stage
+    def _leave(self) -> None:
+        self._talk().leave()
+        # The others ask who leads for the verdict: it stays until they have heard it.
+        give_up = time.monotonic() + self.job.settings.stop_deadline_s
+        while self.authority is not None and self.error is None:
+            if self.authority.see_off(_LOOK_S) or time.monotonic() > give_up:
+                return
+
+    def _change(self, part: Part, stage: Stage, number: int, epoch: Epoch) -> None:
         refusal: str | None = None
         try:
             stage.prepare(epoch)
@@ -209,14 +237,17 @@ class Member:
 
     def _beat(self) -> None:
         while not self._ended.wait(self.job.settings.heartbeat_s):
+            lost_leader = False
             try:
                 error = self._talk().beat()
-            except UnavailableError as lost:
-                error = self._coordinator_lost(lost)
+            except (UnavailableError, DeadlineExceededError) as lost:
+                lost_leader, error = True, self._coordinator_lost(lost)
             except KitError as other:
                 error = other
             if error is not None:
                 self.abort(error)
+                if lost_leader:
+                    self._talk().close()  # ends a question that waits for its answer
                 return
 
     def _fail(self, error: BaseException) -> None:
@@ -226,8 +257,10 @@ class Member:
             text = f"{self.task}: {type(error).__name__}: {error}"
             plain = "".join(traceback.format_exception(error))
             error = UnknownError(text, task=str(self.task), remote_traceback=plain)
+        elif error.task is None:  # what is wrong with the data, for example
+            error = type(error)(f"{self.task}: {error.message}", task=str(self.task))
         told = self.error is not None
-        self.error = self.error or error
+        self.abort(error)  # the exchange thread may wait for a neighbour
         if not told and self._council is not None:
             try:
                 self._council.fail(error)
@@ -250,3 +283,9 @@ class Member:
     def _talk(self) -> Council:
         assert self._council is not None
         return self._council
+
+
+def _forget_frames(error: BaseException | None) -> None:
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__

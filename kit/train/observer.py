@@ -38,11 +38,12 @@ _LAST_WORDS_S = 3.0  # the members' own reports explain more than a closed link
 class Observer:
     """Knows a training from outside. Every method may be called from any thread."""
 
-    def __init__(self, job: Job, dial: Dial) -> None:
+    def __init__(self, job: Job, dial: Dial, *, trusted: int | None = None) -> None:
         """Start to watch; `finished` gets its result when all members are over."""
         self.finished: Future[None] = Future()
         self.finished.set_running_or_notify_cancel()
         self._job, self._dial = job, dial
+        self._trusted = job.coordinator if trusted is None else trusted
         limit = job.settings.trace_rows
         self._watched = [Watched(limit) for _ in job.tasks]
         self._guard = threading.Lock()
@@ -99,13 +100,17 @@ class Observer:
 
     def epoch(self) -> EpochRow | None:
         """Return the epoch that holds now."""
-        epochs = self._leader.epochs
+        epochs = self._watched[self._trusted].epochs
         return epochs[-1] if epochs else None
 
     def pending(self) -> str:
         """Return the topology that is wished and does not hold yet."""
-        wish = (self._leader.leads or {}).get("pending")
-        return str(wish["topology"]) if wish and not self.finished.done() else ""
+        leads = self._leader.leads or {}
+        wish = leads.get("pending")
+        if not wish or self.finished.done():
+            return ""
+        topology = str(wish["topology"])
+        return "" if topology == leads["epoch"]["topology"] else topology
 
     def refused(self) -> str:
         """Return why the last wish was not taken up."""
@@ -142,7 +147,7 @@ class Observer:
         """Return the flat parameters of the last committed step."""
         if self._flat is not None:
             return self._flat
-        return self._fetch(self._job.coordinator)
+        return self._fetch(self._trusted)
 
     def _fetch(self, member: int) -> bytearray:
         caller = self._dial(self._job.tasks[member], "")
@@ -164,7 +169,8 @@ class Observer:
                 caller.close()
         except KitError as error:
             watched.lose(self._lost(task, watched.step, error))
-            self._tell(watched.error)
+            if member != self._job.coordinator:
+                self._tell(watched.error)
         finally:
             self._end_of_one()
 
@@ -199,7 +205,7 @@ class Observer:
     def _end_of_one(self) -> None:
         with self._guard:
             self._left -= 1
-            if self._leader.is_over:
+            if self._watched[self._trusted].is_over:
                 self._give_up = min(self._give_up, time.monotonic() + _LAST_WORDS_S)
             if self._left:
                 return
@@ -213,18 +219,19 @@ class Observer:
             self.finished.set_exception(error)
 
     def _verdict(self) -> KitError | None:
-        """The coordinator's word counts; if it is lost, that; else anybody's."""
-        if self._leader.state == "done":
+        """Decide: the trusted member's word counts; if it is lost, that; else anybody's."""
+        trusted = self._watched[self._trusted]
+        if trusted.state == "done":
             return None
         by_state = sorted(
             (one for one in self._watched if one.error is not None),
-            key=lambda one: (one is not self._leader, one.state != "lost"),
+            key=lambda one: (one is not trusted, one.state != "lost"),
         )
         return by_state[0].error if by_state else PeerLost("the training was lost.")
 
     def _keep_parameters(self) -> None:
         workers = [w for w in self._job.workers if self._watched[w].state != "lost"]
-        for worker in workers:
+        for worker in sorted(workers, key=lambda worker: worker != self._trusted):
             try:
                 self._flat = self._fetch(worker)
             except KitError:

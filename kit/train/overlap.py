@@ -14,7 +14,9 @@ from queue import SimpleQueue
 class Overlap:
     """Runs `reduce(bucket)` for one bucket after the other, as they are ready."""
 
-    def __init__(self, reduce: Callable[[int], None], n_buckets: int, name: str) -> None:
+    def __init__(
+        self, reduce: Callable[[int], None], n_buckets: int, name: str
+    ) -> None:
         """Start the thread."""
         self._reduce, self._n_buckets = reduce, n_buckets
         self._ready: SimpleQueue[int | None] = SimpleQueue()

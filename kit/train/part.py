@@ -1,4 +1,4 @@
-"""A member's part in a training: what it is, and what it keeps between two boundaries."""
+"""A member's part in a training: what it is, and what it keeps."""
 
 from __future__ import annotations
 
@@ -51,9 +51,7 @@ class Part:
         watched = self.job.synchronous and self.me in self.job.workers
         if self.history.is_on and watched:
             digest = hashlib.sha256(self.parameters()).hexdigest()[:16]
-            self.history.note(
-                "step", step=step - 1, epoch=stamp.epoch, digest=digest
-            )
+            self.history.note("step", step=step - 1, epoch=stamp.epoch, digest=digest)
 
     def parameters(self) -> bytes:
         """Return the flat parameters of the last committed step."""

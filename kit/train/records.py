@@ -38,6 +38,8 @@ def records(trace: Trace) -> list[Record]:
     names = {row.number: row.topology for row in trace.epochs}
     steps, first = np.unique(table["step"], return_index=True)
     found: list[Record] = []
+    if not len(table):
+        return found
     for step, rows in zip(steps, np.split(table, first[1:]), strict=True):
         examples = int(rows["examples"].sum())
         epoch = int(rows["epoch"][0])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kit.errors import FailedPreconditionError, KitError
 from kit.exchange.memory import Array
 from kit.trace import Trace
+from kit.train import report
 from kit.train.account import Entry, account, once_only
 from kit.train.job import Job
 from kit.train.observer import Dial, Observer
@@ -72,7 +73,7 @@ class Run:
 
     @property
     def switching(self) -> str:
-        """The topology that is wished and does not hold yet; empty when there is none."""
+        """The topology that is wished and does not hold yet; else empty."""
         return self._observer.pending()
 
     @property
@@ -154,7 +155,8 @@ class Run:
         """Return the metrics as a DataFrame, indexed by step."""
         import pandas as pd
 
-        return pd.DataFrame(self.metrics).set_index("step")
+        columns = list(Record.__annotations__)
+        return pd.DataFrame(self.metrics, columns=columns).set_index("step")
 
     @property
     def trace(self) -> Trace:
@@ -203,3 +205,18 @@ class Run:
             f"<Run {job.run[:8]} {self.state}: step {self.step} of {job.steps}, "
             f"{self.topology}{topology}, loss {self.loss:.4g}>"
         )
+
+    def _repr_html_(self) -> str:
+        state, error = self.state, self.error
+        picture = report.Picture(
+            run=self.job.run,
+            state=state,
+            step=self.step,
+            steps=self.job.steps,
+            loss=self.loss,
+            epochs=self.trace.epochs,
+            switching=self.switching,
+            error=f"{type(error).__name__}: {error.message}" if error else "",
+            traffic=self.traffic if state == "done" else (),
+        )
+        return report.table(picture)

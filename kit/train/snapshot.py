@@ -41,7 +41,9 @@ def poll(member: Member, cursors: list[int]) -> tuple[dict[str, Any], bytes]:
         "epochs": [list(epoch) for epoch in member.epochs],
         "cursors": [cursor for _, cursor in news],
         "counts": [len(found) for found in rows],
-        "more": any(cursor < log.added for (_, cursor), log in zip(news, logs, strict=True)),
+        "more": any(
+            cursor < log.added for (_, cursor), log in zip(news, logs, strict=True)
+        ),
         "leads": member.authority.status() if member.authority else None,
     }
     return status, b"".join(found.tobytes() for found in rows)

@@ -23,6 +23,7 @@ from kit.train.async_rounds import AsyncServer, AsyncWorker
 from kit.train.part import Part, Rounds
 from kit.train.sync_rounds import SyncServer, SyncWorker
 from kit.train.update import MeanUpdate
+from kit.train.workplace import Workplace
 from kit.wire.shaping import LineIn, LineOut, LinkSettings
 
 
@@ -37,6 +38,11 @@ class Stage:
         self._epoch = part.job.start
         self._rounds: Rounds | None = None
         self._n_slots = len(part.job.optimizer.slots)
+        self._place: Workplace | None = None
+        if part.work is not None:
+            self._place = Workplace(
+                part.job, part.me, part.work, part.memory, part.endpoint
+            )
 
     def prepare(self, epoch: Epoch) -> None:
         """Check that the epoch can be carried out here, and stand ready for it.
@@ -90,21 +96,18 @@ class Stage:
         self._close_rounds()
 
     def _make_rounds(self, plan: Plan) -> Rounds:
-        part = self._part
-        is_worker = part.me in part.job.workers
+        part, place = self._part, self._place
         if not self._epoch.synchronous:
-            return (AsyncWorker if is_worker else AsyncServer)(part)
-        n = len(part.job.workers)
+            return AsyncWorker(part, place) if place else AsyncServer(part)
         program = Program(
             plan,
             part.endpoint,
             part.memory,
             part.meter,
-            update=MeanUpdate(part.job.optimizer, n),
+            update=MeanUpdate(part.job.optimizer, len(part.job.workers)),
             n_slots=self._n_slots,
         )
-        kind = SyncWorker if is_worker else SyncServer
-        return kind(part, program)
+        return SyncWorker(part, program, place) if place else SyncServer(part, program)
 
     def _close_rounds(self) -> None:
         if self._rounds is not None:
@@ -132,4 +135,3 @@ class Stage:
             region = physical(NOW, part.endpoint.stamp.parity)
             for name, place in part.memory.leaves(region).items():
                 np.copyto(place, to_numpy(values[name]))
-

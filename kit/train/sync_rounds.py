@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from kit.exchange.program import Program
 from kit.traffic import Phase, StepRow
-from kit.train.compute import Compute
 from kit.train.overlap import Overlap
 from kit.train.part import Part
-from kit.train.sources import make_source
+from kit.train.workplace import Workplace
 
 _NAN = float("nan")
 
@@ -58,19 +57,10 @@ class SyncServer:
 class SyncWorker(SyncServer):
     """A worker: it computes its gradients, then does its part of the exchange."""
 
-    def __init__(self, part: Part, program: Program) -> None:
-        """Open the data and prepare the user's function."""
+    def __init__(self, part: Part, program: Program, place: Workplace) -> None:
+        """Take a bound plan and what the worker computes with."""
         super().__init__(part, program)
-        job, work = part.job, part.work
-        assert work is not None
-        self._n = len(job.workers)
-        worker = job.workers.index(part.me)
-        self._source = make_source(
-            work.data, job.batch, job.seed, worker, self._n
-        )
-        self._compute = Compute(
-            work.step, part.memory, str(part.task), part.endpoint.stamp
-        )
+        self._place = place
         self._overlap: Overlap | None = None
         self._overlaps = False
 
@@ -84,9 +74,7 @@ class SyncWorker(SyncServer):
         part, clock = self._part, self._part.endpoint.clock
         begin = clock()
         self._overlaps = False
-        batch, examples = self._source.batch(step), self._source.examples(step)
-        weight = self._n * examples / part.job.batch
-        loss = self._compute(step, batch, weight, self._ready)
+        loss, examples = self._place.compute(step, self._ready)
         computed = clock()
         part.meter.span(Phase.COMPUTE, step, begin, computed)
         part.reach("compute.done", step)

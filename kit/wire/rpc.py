@@ -1,7 +1,7 @@
 """Questions and answers over a link: one at a time, each with a deadline.
 
-A question is `{"op": name, ...}` with an optional blob, an answer a dict with an optional
-blob or an error, which is raised again where the question was asked.
+A question is `{"op": name, ...}` with an optional blob, an answer a dict with an
+optional blob or an error, which is raised again where the question was asked.
 """
 
 from __future__ import annotations

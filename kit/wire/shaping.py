@@ -43,7 +43,13 @@ class LinkSettings(NamedTuple):
         >>> LinkSettings.parse("1gbit, 5ms")
         LinkSettings(bandwidth=1000000000.0, latency=0.005, jitter=0.0)
         """
-        if text is None or text.strip().lower() in ("", "none"):
+        if text is None:
+            return cls()
+        if not isinstance(text, str):
+            raise InvalidArgumentError(
+                f"link is {text!r}; give a text such as '1gbit' or '100mbit,5ms'."
+            )
+        if text.strip().lower() in ("", "none"):
             return cls()
         rates, times = [], []
         for part in (piece.strip() for piece in text.split(",")):
@@ -65,7 +71,7 @@ class LinkSettings(NamedTuple):
         return cls(*(rates or [0.0]), *times)
 
     def __str__(self) -> str:
-        """The text that `parse` reads; empty at full speed.
+        """Return the text that `parse` reads; empty at full speed.
 
         >>> str(LinkSettings(1e9, 0.005))
         '1gbit,5ms'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -96,13 +97,12 @@ def work(
             programs.clear()
             boundary.wait(10)
             if plan:
-                n = len(group.workers)
                 programs[name] = Program(
                     plan,
                     member.endpoint,
                     memory,
                     member.meter,
-                    update=lambda *a, n=n: momentum(*a, n),
+                    update=partial(momentum, n=len(group.workers)),
                     n_slots=1,
                 )
         if member.number in group.workers:

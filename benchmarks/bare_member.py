@@ -1,0 +1,103 @@
+"""A member of an exchange in a process of its own, without server, thread or training.
+
+The ports, programs and waits are those of a training; only what surrounds them is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+import numpy as np
+
+from kit.exchange.connect import Joining, Quarters
+from kit.exchange.endpoint import Endpoint
+from kit.exchange.layout import Spec, lay_out
+from kit.exchange.memory import Array, physical
+from kit.exchange.placement import place
+from kit.exchange.plan import GRAD, NOW, Group
+from kit.exchange.port import Stamp
+from kit.exchange.program import Program
+from kit.exchange.topology import by_name
+from kit.traffic import Meter
+from kit.wire.sockets import make_stream
+
+_DEADLINE_S = 60.0
+_SPINS = 100
+
+
+def mean_of(n: int, now: Array, total: Array, out: Array) -> None:
+    """Write the mean where a training would write new parameters."""
+    np.multiply(total, total.dtype.type(1 / n), out=out)
+
+
+class BareMember:
+    """Exchanges one float32 array; the result lies in `result`, not in `array`."""
+
+    def __init__(
+        self, topology: str, rank: int, n_ranks: int, n_bytes: int, fds: Sequence[int]
+    ) -> None:
+        """Join the others; `fds` are our ends of the socket pairs, by rank."""
+        self._stack = ExitStack()
+        n_ps = 1 if topology == "ps" else 0
+        n_workers = n_ranks - n_ps
+        layout = lay_out([Spec("x", (n_bytes // 4,), "float32")], n_workers)
+        servers, workers = range(n_ps), range(n_ps, n_ranks)
+        group = Group(tuple(servers), tuple(workers), place(layout, n_ps))
+        quarters = Quarters(f"bench-{rank}", layout, n_ranks)
+        self._stack.callback(quarters.arena.close)
+        cores = len(os.sched_getaffinity(0))
+        self._endpoint = endpoint = Endpoint(
+            [f"/job:bench/task:{number}" for number in range(n_ranks)],
+            rank,
+            Stamp(),
+            deadline_s=_DEADLINE_S,
+            spins=_SPINS if n_ranks <= cores else 0,
+            asleep=quarters.control.asleep,
+        )
+        self._stack.callback(endpoint.close)
+        streams = {
+            peer: make_stream(socket.socket(fileno=os.dup(fd)), "unix", f"rank {peer}")
+            for peer, fd in enumerate(fds)
+            if fd >= 0
+        }
+        deadline = time.monotonic() + _DEADLINE_S
+        for arena in Joining(endpoint, quarters, cluster=1).join(streams, deadline):
+            self._stack.callback(arena.close)
+        plan = by_name(topology).plan(layout, group, rank)
+        assert plan is not None
+        self.meter = Meter(rank)
+        self._program = Program(
+            plan,
+            endpoint,
+            quarters.memory,
+            self.meter,
+            update=lambda now, total, slots, out, step: mean_of(
+                n_workers, now, total, out
+            ),
+        )
+        self._memory = quarters.memory
+        self.array = quarters.memory.leaf(GRAD, layout.leaves[0])
+        self._results = [
+            quarters.memory.leaf(physical(NOW, parity), layout.leaves[0])
+            for parity in (0, 1)
+        ]
+
+    @property
+    def result(self) -> Array:
+        """The mean over all workers, after `step`."""
+        return self._results[self._endpoint.stamp.parity]
+
+    def step(self) -> None:
+        """Exchange once: afterwards every worker has the mean."""
+        stamp = self._endpoint.stamp
+        self._program.step()
+        stamp.parity ^= 1
+        stamp.step += 1
+
+    def close(self) -> None:
+        """Give links and memory back."""
+        self._stack.close()

@@ -1,0 +1,63 @@
+"""Which peers can be compared with here: asked of each interpreter, never assumed.
+
+The own interpreter is asked first, then those given with `--python`: peers may live in
+environments of their own, since two MPI libraries do not fit into one.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+PEERS = ("gloo", "mpich", "openmpi")
+_ASK_S = 60.0
+_QUESTIONS = {
+    "torch": "import torch, torch.distributed as d; assert d.is_gloo_available(); "
+    "print('gloo', torch.__version__)",
+    "mpi4py": "from mpi4py import MPI; name, v = MPI.get_vendor(); "
+    "print(name.replace(' ', '').lower(), '.'.join(map(str, v)))",
+}
+
+
+class Peer(NamedTuple):
+    """A system that others made, and the interpreter that has it."""
+
+    name: str  # one of PEERS
+    version: str
+    python: str
+
+    def launcher(self, n_ranks: int) -> list[str] | None:
+        """Return the command that starts all ranks at once; None: one by one."""
+        if self.name == "gloo":
+            return None
+        beside = Path(self.python).parent / "mpiexec"
+        found = str(beside) if beside.exists() else shutil.which("mpiexec") or "mpiexec"
+        if self.name == "mpich":
+            return [found, "-n", str(n_ranks)]
+        return [found, "--allow-run-as-root", "--oversubscribe", "-n", str(n_ranks)]
+
+
+def find_peers(pythons: Iterable[str] = ()) -> dict[str, Peer]:
+    """Return the peers that were found, by name; each interpreter is asked once."""
+    found: dict[str, Peer] = {}
+    for python in (sys.executable, *pythons):
+        for question in _QUESTIONS.values():
+            words = _ask(python, question).split()
+            if len(words) == 2 and words[0] in PEERS:
+                found.setdefault(words[0], Peer(words[0], words[1], python))
+    return found
+
+
+def _ask(python: str, question: str) -> str:
+    """Return what the interpreter prints; nothing if it lacks the peer."""
+    try:
+        done = subprocess.run(
+            [python, "-c", question], capture_output=True, text=True, timeout=_ASK_S
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout if done.returncode == 0 else ""

@@ -1,0 +1,142 @@
+"""Trainings without anybody in the middle: every worker's program makes the same call.
+
+    ps      server.join()
+    worker  run = kit.train(step, params, data, ..., cluster=server);  run.wait()
+
+The first worker leads: it begins the training on the parameter servers, and the other
+workers ask it which run to join. They may start in any order; each waits for those that
+are missing until the settings' `start_deadline_s`. Whoever calls `kit.train` with other
+arguments than the first worker ends the training for all, with a `MemberMismatch`.
+
+There are no elections here: without the first worker nothing begins, and a worker that
+was restarted joins the next training, not the one under way.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kit.errors import (
+    ClusterBusy,
+    DeadlineExceededError,
+    FailedPreconditionError,
+    KitError,
+)
+from kit.server.directory import Directory
+from kit.server.trainings import Trainings
+from kit.task import Task
+from kit.train.job import Job, Work
+from kit.train.member import Member
+from kit.train.run import Run
+from kit.train.terms import terms_of
+from kit.wire.introduction import Role
+from kit.wire.rpc import Caller
+
+_LOOK_S = 0.02
+# A parameter server hears a moment later than the workers that a training is over.
+_ENDING_S = 5.0
+
+
+@dataclass
+class Rendezvous:
+    """How the task `me` begins trainings together with the tasks like it."""
+
+    me: Task
+    trainings: Trainings
+    directory: Callable[[], Directory]
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+    def launch(self, job: Job, work: Work) -> Run:
+        """Begin this worker's part, and return when all members have begun theirs.
+
+        Raises `MemberMismatch` when the workers' calls differ, `DeadlineExceededError`
+        naming who did not come, `ClusterBusy` while another training runs here, and
+        `FailedPreconditionError` on a parameter server, which takes part by itself.
+        """
+        if self.me not in (job.tasks[worker] for worker in job.workers):
+            raise FailedPreconditionError(
+                f"{self.me} computes nothing: it serves the workers' trainings while "
+                f"it runs. Call server.join() here and kit.train() on the workers.",
+                task=str(self.me),
+            )
+        self.trainings.check_free()
+        deadline = self.clock() + job.settings.start_deadline_s
+        if job.tasks[job.coordinator] == self.me:
+            member = self._lead(job, work, deadline)
+        else:
+            joined = replace(job, run=self._ask_to_join(job, deadline))
+            member = self.trainings.begin(joined, work)
+        self._wait_until_begun(member)
+        return Run(member.job, self._dial, trusted=member.me)
+
+    def _lead(self, job: Job, work: Work, deadline: float) -> Member:
+        member = self.trainings.begin(job, work)
+        try:
+            for server in job.ps:
+                self._begin_server(job, job.tasks[server], member, deadline)
+        except BaseException as error:
+            if isinstance(error, KitError) and member.authority is not None:
+                member.authority.fail(error)  # for those who have joined
+            self.trainings.give_up(job.run)
+            raise
+        return member
+
+    def _begin_server(
+        self, job: Job, task: Task, member: Member, deadline: float
+    ) -> None:
+        ending = self.clock() + _ENDING_S
+        with self._questions(task, deadline, member.check) as ask:
+            while True:
+                try:
+                    ask("run.begin", {"job": job.to_plain()})
+                    return
+                except ClusterBusy:
+                    if self.clock() > ending:
+                        raise
+                self.sleep(_LOOK_S)
+
+    def _ask_to_join(self, job: Job, deadline: float) -> str:
+        leader = job.tasks[job.coordinator]
+        number = job.tasks.index(self.me)
+        values = {"member": number, "terms": terms_of(job)}
+        with self._questions(leader, deadline, lambda: None) as ask:
+            while not (run := str(ask("run.join", values)["run"])):
+                if self.clock() > deadline:
+                    raise DeadlineExceededError(
+                        f"{leader} leads, and did not call kit.train() within "
+                        f"{job.settings.start_deadline_s:g} s of {self.me}. All "
+                        f"workers must make the same calls in the same order.",
+                        task=str(leader),
+                    )
+                self.sleep(_LOOK_S)
+        return run
+
+    @contextmanager
+    def _questions(
+        self, task: Task, deadline: float, check: Callable[[], None]
+    ) -> Iterator[Callable[[str, dict[str, Any]], dict[str, Any]]]:
+        directory = self.directory()
+        link = directory.reach(
+            task, self.me, Role.OBSERVER, deadline=deadline, check=check
+        )
+        caller = Caller(link)
+        limit = directory.settings.call_deadline_s
+        try:
+            yield lambda op, values: caller.call(op, limit, values)[0]
+        finally:
+            caller.close()
+
+    def _wait_until_begun(self, member: Member) -> None:
+        """The first epoch is agreed by all members, so then all have begun."""
+        while not member.epochs and not member.is_over:
+            self.sleep(_LOOK_S)
+        if not member.epochs:
+            member.check()
+
+    def _dial(self, task: Task, run: str) -> Caller:
+        return Caller(self.directory().dial(task, self.me, Role.OBSERVER, run))

@@ -1,0 +1,96 @@
+"""Keep the kernel's account of a server's data links, beyond their closing.
+
+    counts = count_data_links(server)      # before a training begins
+    ...                                    # after it
+    counts.received, counts.acked          # bytes over all its data links
+
+Only for TCP, plain or with TLS. It looks at the connections and changes none.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from kit.server.server import Server
+from kit.train.job import Job
+from kit.wire.frame import Buffer
+from kit.wire.kernel_count import KernelCount, kernel_count
+from kit.wire.stream import Stream
+
+# The kernel may hold an acknowledgement back for 40 ms, more on a slow line.
+_SETTLE_S: Final = 2.0
+_LOOK_S: Final = 0.005
+
+
+@dataclass
+class LinkCounts:
+    """What the kernel counted on each data link that was closed so far."""
+
+    links: list[KernelCount] = field(default_factory=list)
+
+    @property
+    def received(self) -> int:
+        """Bytes received over all links, with framing and encryption."""
+        return sum(link.received for link in self.links)
+
+    @property
+    def acked(self) -> int:
+        """Bytes sent and acknowledged over all links, the same way."""
+        return sum(link.acked for link in self.links)
+
+
+class CountedStream:
+    """A stream that asks the kernel for its account just before it is closed."""
+
+    def __init__(self, stream: Stream, counts: LinkCounts) -> None:
+        """Take the stream over."""
+        self._stream, self._counts, self._is_counted = stream, counts, False
+        self.kind, self.peer = stream.kind, stream.peer
+
+    def fileno(self) -> int:
+        """See `Stream`, as for all methods below."""
+        return self._stream.fileno()
+
+    def read_into(self, view: memoryview) -> int | None:
+        """See `Stream.read_into`."""
+        return self._stream.read_into(view)
+
+    def write(self, buffers: Sequence[Buffer]) -> int | None:
+        """See `Stream.write`."""
+        return self._stream.write(buffers)
+
+    def shutdown(self) -> None:
+        """See `Stream.shutdown`."""
+        self._stream.shutdown()
+
+    def close(self) -> None:
+        """Count, then close; waits up to two seconds for the last acknowledgement."""
+        if not self._is_counted:
+            self._is_counted = True
+            self._counts.links.append(_settled(self._stream))
+        self._stream.close()
+
+
+def count_data_links(server: Server) -> LinkCounts:
+    """Count on the data links of every training that begins on `server` from now on."""
+    counts = LinkCounts()
+    plain = server.trainings.streams
+
+    def streams(job: Job, me: int) -> Mapping[int, Stream]:
+        found = plain(job, me)
+        return {peer: CountedStream(one, counts) for peer, one in found.items()}
+
+    server.trainings.streams = streams  # type: ignore[method-assign]  # a test's hook
+    return counts
+
+
+def _settled(stream: Stream) -> KernelCount:
+    give_up = time.monotonic() + _SETTLE_S
+    never = threading.Event()
+    while not (count := kernel_count(stream)).is_settled and time.monotonic() < give_up:
+        never.wait(_LOOK_S)
+    return count

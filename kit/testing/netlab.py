@@ -1,0 +1,160 @@
+"""Two network namespaces joined by a wire in user space, for tests across a network.
+
+Each end has a network of its own ("a" is 10.77.0.1, "b" is 10.77.0.2) with one TUN
+device. A pump carries the packets from one device to the other and does to them what
+the attributes of the `Wire` say, which may be changed at any time. Both ends use the
+kernel's real TCP, so retransmission, half-open connections and keepalive are genuine.
+
+    with Wire(seed=1) as wire:
+        server = wire.spawn("b", [sys.executable, "server.py"])
+        client = wire.spawn("a", [sys.executable, "client.py", "10.77.0.2"])
+        wire.delay_s, wire.loss = 0.050, 0.01     # 50 ms each way, 1 % loss
+        wire.cut_ab = True                        # b hears nothing more from a
+
+Needs Linux, the `ip` command, /dev/net/tun, and root or a user namespace
+(`unshare -Urnm`). It damages no packet and measures no bandwidth: one core carries
+about 3 Gbit/s.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from kit.errors import FailedPreconditionError
+from kit.testing.pump import Pump
+
+T = TypeVar("T")
+
+ADDRESS: Final = {"a": "10.77.0.1", "b": "10.77.0.2"}
+MTU: Final = 9000
+_DEVICE: Final = "wire0"
+_TUN: Final = Path("/dev/net/tun")
+_CLONE_NEWNET: Final = 0x40000000  # sched.h
+_TUNSETIFF: Final = 0x400454CA  # linux/if_tun.h, as the flags
+_IFF_TUN: Final = 0x0001
+_IFF_NO_PI: Final = 0x1000
+_ENTER_S: Final = 10.0
+
+
+class Wire(Pump):
+    """The wire and its two ends; faults are the attributes of `Line`, set live."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        """Prepare; `seed` makes loss, jitter and duplicates repeatable."""
+        super().__init__(seed)
+        self._tun: dict[str, int] = {}
+        # A namespace belongs to a thread: each end is a thread that stays in its own,
+        # and what it starts or opens belongs there too.
+        self._ends = {
+            end: ThreadPoolExecutor(1, thread_name_prefix=f"netlab-{end}")
+            for end in ADDRESS
+        }
+
+    def start(self) -> Self:
+        """Make both ends and begin to carry.
+
+        Raises `FailedPreconditionError`, saying what is missing on this machine.
+        """
+        if reason := missing():
+            raise FailedPreconditionError(f"no network bench: {reason}.")
+        try:
+            for end, peer in (("a", "b"), ("b", "a")):
+                self._tun[end] = self.call(end, partial(_enter, end, peer))
+            self.carry(self._tun)
+        except (OSError, subprocess.SubprocessError) as exc:
+            self.close()
+            raise FailedPreconditionError(
+                f"no network bench: this process may not make a network namespace with "
+                f"a TUN device ({exc}). In a container: --cap-add NET_ADMIN --cap-add "
+                f"SYS_ADMIN --device {_TUN}."
+            ) from exc
+        return self
+
+    def close(self) -> None:
+        """Stop carrying and let go of the namespaces; spawned processes live on."""
+        self.stop_carrying()
+        for end in self._ends.values():
+            end.shutdown()
+        for tun in self._tun.values():
+            os.close(tun)
+        self._tun.clear()
+
+    def call(
+        self, end: str, function: Callable[[], T], timeout_s: float = _ENTER_S
+    ) -> T:
+        """Return what `function` returns; sockets that it makes belong to the end.
+
+        Raises what it raises, and `TimeoutError` when it takes longer.
+        """
+        return self._ends[end].submit(function).result(timeout_s)
+
+    def spawn(
+        self, end: str, args: Sequence[str], **kwargs: Any
+    ) -> subprocess.Popen[Any]:
+        """Start a process in the network of an end; it is the caller's to end."""
+        return self.call(end, lambda: subprocess.Popen(args, **kwargs))
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def missing() -> str:
+    """Return what this machine lacks for a `Wire`, "" when nothing is known to lack."""
+    if sys.platform != "linux":
+        return "network namespaces exist on Linux only"
+    if _ip_command() is None:
+        return "there is no 'ip' command; install the package iproute2"
+    if not _TUN.is_char_device():
+        return f"{_TUN} is not there; in a container give --device {_TUN}"
+    if not os.access(_TUN, os.R_OK | os.W_OK):
+        return f"user {os.geteuid()} may not open {_TUN}"
+    if os.geteuid() != 0:
+        return "only root makes namespaces; start it under 'unshare -Urnm'"
+    return ""
+
+
+def _ip_command() -> str | None:
+    return shutil.which("ip", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+
+
+def _enter(end: str, peer: str) -> int:
+    """Move this thread to a new network and return the descriptor of its device."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(_CLONE_NEWNET):
+        code = ctypes.get_errno()
+        raise OSError(code, f"unshare: {os.strerror(code)}")
+    tun = os.open(_TUN, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        request = struct.pack("16sH14x", _DEVICE.encode(), _IFF_TUN | _IFF_NO_PI)
+        fcntl.ioctl(tun, _TUNSETIFF, request)
+        for words in (
+            "link set lo up",
+            f"addr add {ADDRESS[end]}/32 peer {ADDRESS[peer]}/32 dev {_DEVICE}",
+            f"link set {_DEVICE} up mtu {MTU}",
+        ):
+            command = [_ip_command() or "ip", *words.split()]
+            subprocess.run(command, check=True, timeout=_ENTER_S)
+    except BaseException:
+        os.close(tun)
+        raise
+    return tun

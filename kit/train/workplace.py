@@ -1,0 +1,38 @@
+"""What a worker computes with, for the whole training: its data and its step function.
+
+It outlives epochs: a switch neither opens the data again nor looks the parameters up.
+"""
+
+from __future__ import annotations
+
+from kit.exchange.endpoint import Endpoint
+from kit.exchange.memory import Memory
+from kit.train.compute import Compute, Ready
+from kit.train.job import Job, Work
+from kit.train.sources import make_source
+
+
+class Workplace:
+    """One worker's source of examples and its `Compute`."""
+
+    def __init__(
+        self, job: Job, me: int, work: Work, memory: Memory, endpoint: Endpoint
+    ) -> None:
+        """Open the data; raises what the source refuses."""
+        self._n, self._batch = len(job.workers), job.batch
+        self.rank = job.workers.index(me)
+        self.source = make_source(work.data, job.batch, job.seed, self.rank, self._n)
+        self._compute = Compute(work.step, memory, str(job.tasks[me]), endpoint.stamp)
+        self.taken = 0  # mini-batches read at the worker's own pace
+
+    def compute(self, step: int, ready: Ready) -> tuple[float, int]:
+        """Compute the gradients of a synchronous step: its loss and its examples."""
+        batch, examples = self.source.batch(step), self.source.examples(step)
+        weight = self._n * examples / self._batch
+        return self._compute(step, batch, weight, ready), examples
+
+    def compute_next(self, version: int) -> tuple[float, int]:
+        """Compute the gradients of this worker's own next mini-batch."""
+        number, self.taken = self.taken, self.taken + 1
+        batch, examples = self.source.batch(number), self.source.examples(number)
+        return self._compute(version, batch, 1.0, lambda bucket: None), examples

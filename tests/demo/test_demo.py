@@ -1,0 +1,66 @@
+"""`make demo`, as a user runs it, with few steps."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kit.__main__ import main
+from kit.trace import Trace
+
+pytestmark = [pytest.mark.slow, pytest.mark.engines]
+
+
+def demo(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "kit", "demo", "--out", str(folder), *options]
+    return subprocess.run(command, capture_output=True, text=True, timeout=180)
+
+
+@pytest.mark.timeout(200)
+def test_the_demo_keeps_its_promises_and_writes_its_files(tmp_path: Path) -> None:
+    figures = tmp_path / "figures.json"
+
+    done = demo(tmp_path, "--steps", "330", "--text-steps", "4", "--json", str(figures))
+
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "agrees with the formulas" in done.stdout
+    found = json.loads(figures.read_text())
+    assert [row["topology"] for row in found["phases"]][:3] == ["ps", "ring", "ps"]
+    assert [row["steps"] for row in found["phases"]] == [110, 110, 110, 330, 2, 2]
+    assert found["phases"][2]["accuracy"] >= 0.96
+    assert all(
+        row["sent"] == row["sent, formula"]
+        and row["received"] == row["received, formula"]
+        for row in found["traffic"]
+    )
+    assert found["problems"] == []
+    report = (tmp_path / "report.html").read_text()
+    assert "<script src" not in report
+    trace = Trace.load(tmp_path / "trace.json")
+    assert [switch.label for switch in trace.switches()] == ["ps to ring", "ring to ps"]
+
+
+@pytest.mark.timeout(200)
+def test_the_demo_runs_without_a_parameter_server(tmp_path: Path) -> None:
+    options = ["--ps", "0", "--worker", "2", "--steps", "30", "--text-steps", "2"]
+
+    done = demo(tmp_path, *options)
+
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert (tmp_path / "report.html").exists()
+
+
+def test_a_link_speed_that_cannot_be_read_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["demo", "--link", "fast", "--out", str(tmp_path)])
+
+    assert code == 2
+    message = capsys.readouterr().err
+    assert "'fast'" in message
+    assert "1gbit" in message
+    assert "Traceback" not in message

@@ -1,0 +1,96 @@
+"""SIGSTOP: a frozen task is found by its silence, a short pause by nobody."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from kit.errors import PeerLost
+from kit.task import Task
+from kit.testing.processes import ProcessCluster
+from tests.faults import model, scene
+
+SILENCE_S = 2.0
+STEPS, AT = 400, 30
+
+pytestmark = [
+    pytest.mark.slow,
+    # After a failure the next test begins with another process.
+    pytest.mark.lasting("process", "descriptor"),
+]
+
+
+def freeze(cluster: ProcessCluster, folder: Path, task: str, point: str) -> None:
+    frozen = Task.parse(task)
+    run = scene.begin(
+        cluster,
+        folder,
+        STEPS,
+        crash=f"{task}@{AT}:{point}:SIGSTOP",
+        suspect_after_s=1.0,
+        dead_after_s=SILENCE_S,
+    )
+    cluster[frozen].wait_for_stop(10)
+
+    error = scene.failure(run, SILENCE_S + scene.PROMISE_S)
+
+    assert isinstance(error, PeerLost)
+    assert error.task == str(frozen)
+    assert str(frozen) in error.message
+    others = [one for one in cluster.tasks if one != frozen]
+    scene.assert_over_naming(cluster, run, frozen, others)
+    assert model.same_bits(run.params, model.replayed(run.step, 2))
+    assert run.step in (AT, AT + 1)
+
+    cluster[frozen].signal(signal.SIGCONT)
+
+    until = time.monotonic() + scene.PROMISE_S
+    while (reply := scene.news(cluster, run, frozen))["state"] == "running":
+        assert time.monotonic() < until, "the woken task goes on"
+    assert reply["error"] is not None
+    scene.assert_history_holds(folder)
+
+
+@pytest.mark.parametrize(
+    ("task", "point"),
+    [
+        ("worker:1", "exchange.reduced"),
+        ("worker:0", "compute.done"),
+        ("ps:0", "step.begun"),
+    ],
+)
+def test_a_frozen_task_is_named_and_ends_its_part_when_it_wakes(
+    with_ps: ProcessCluster, tmp_path: Path, task: str, point: str
+) -> None:
+    with_ps.restart_dead()
+
+    freeze(with_ps, tmp_path, task, point)
+
+    # Nothing of it is left: the same processes do the next training.
+    again = tmp_path / "again"
+    run = scene.begin(with_ps, again, 20, topology="ring").wait(20)
+    assert model.same_bits(run.params, model.replayed(20, 2))
+
+
+@pytest.mark.parametrize("task", ["worker:1", "worker:0", "ps:0"])
+def test_a_task_that_stops_for_a_moment_changes_nothing(
+    with_ps: ProcessCluster, tmp_path: Path, task: str
+) -> None:
+    with_ps.restart_dead()
+    frozen = Task.parse(task)
+    plan = f"{task}@{AT}:step.begun:SIGSTOP"
+    run = scene.begin(with_ps, tmp_path, STEPS, crash=plan)
+    with_ps[frozen].wait_for_stop(10)
+
+    with pytest.raises(TimeoutError):
+        run._observer.finished.result(0.3)
+    assert run.step <= AT + 1
+    with_ps[frozen].signal(signal.SIGCONT)
+    run.wait(30)
+
+    assert run.step == STEPS
+    assert model.same_bits(run.params, model.replayed(STEPS, 2))
+    scene.assert_history_holds(tmp_path)

@@ -1,0 +1,85 @@
+"""One task in a process of its own: a `kit.Server` that is told what to do by lines.
+
+The first line of its input is its configuration, each later one a command; each is
+answered by one line. All lines are JSON. At the end of its input it stops.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import kit
+from kit.errors import KitError, to_plain
+from kit.settings import Settings
+from kit.testing.counted import count_data_links
+from kit.train.job import Job, Work
+from kit.wire.credentials import Credentials
+from tests.net.models import MODELS
+
+# The parent's command must be longer than the training that it asks about.
+_END_S = 50.0
+
+
+class Process:
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.server = kit.Server(
+            {config["job"]: {config["index"]: config["address"]}},
+            credentials=Credentials.from_plain(config["credentials"]),
+            settings=Settings.from_plain(config["settings"]),
+        )
+        self.counts = count_data_links(self.server)
+
+    def answer(self, command: dict[str, Any]) -> Any:
+        action: Callable[..., Any] = getattr(self, command.pop("do"))
+        return action(**command)
+
+    def connect(self, spec: dict[str, list[str]]) -> None:
+        self.server.connect(spec)
+
+    def begin(self, job: dict[str, Any], model: str) -> None:
+        one = MODELS[model]
+        work = Work(one.step, one.data, one.params)
+        is_ps = self.server.task.job == "ps"
+        self.server.trainings.begin(Job.from_plain(job), None if is_ps else work)
+
+    def end(self, run: str) -> dict[str, Any]:
+        """Wait until the training is over here and tell how it went."""
+        member = self.server.trainings.find(run)
+        member.join(_END_S)
+        totals = member.meter.totals()
+        return {
+            "state": member.state,
+            "error": None if member.error is None else to_plain(member.error),
+            "received": int(totals["bytes"].sum()),
+            "messages": int(totals["messages"].sum()),
+            "kernel_received": self.counts.received,
+            "kernel_acked": self.counts.acked,
+            "links": len(self.counts.links),
+        }
+
+
+def main() -> None:
+    # Whatever the libraries print must not come between the answers.
+    out = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    process = Process(json.loads(sys.stdin.readline()))
+    print(json.dumps({"answer": str(process.server.address)}), file=out)
+    try:
+        for line in sys.stdin:
+            try:
+                reply = {"answer": process.answer(json.loads(line))}
+            except KitError as error:
+                reply = {"error": to_plain(error)}
+            print(json.dumps(reply), file=out)
+    finally:
+        process.server.stop()
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    main()

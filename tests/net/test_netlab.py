@@ -1,0 +1,92 @@
+"""The bench itself, with the kernel's TCP at both ends of it."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from kit.errors import DeadlineExceededError, FailedPreconditionError
+from kit.testing import netlab
+from kit.testing.netlab import ADDRESS, Wire
+from kit.wire import Stream, dial, listen
+from kit.wire.address import TcpAddress
+from kit.wire.stream import read_exact, wait_ready, write_all
+
+
+def soon() -> float:
+    return time.monotonic() + 10.0
+
+
+@contextmanager
+def connected(wire: Wire) -> Iterator[tuple[Stream, Stream]]:
+    """Give both ends of a plain TCP connection from a to b."""
+    with ExitStack() as stack:
+        where = TcpAddress(ADDRESS["b"], 0)
+        listener = wire.call("b", lambda: listen(where, insecure=True))
+        stack.callback(listener.close)
+        near = wire.call("a", lambda: dial(listener.address, soon(), insecure=True))
+        stack.callback(near.close)
+        far = listener.accept()
+        while far is None:
+            far = listener.accept()
+        stack.callback(far.close)
+        yield near, far
+
+
+def echo(near: Stream, far: Stream, data: bytes) -> float:
+    """Send there and back; return the seconds it took."""
+    room = bytearray(len(data))
+    begin = time.monotonic()
+    for source, target in ((near, far), (far, near)):
+        write_all(source, [data], soon())
+        read_exact(target, memoryview(room), soon())
+        assert room == data
+    return time.monotonic() - begin
+
+
+@pytest.mark.net
+def test_delay_is_felt_by_the_kernels_tcp() -> None:
+    with Wire(seed=1) as wire, connected(wire) as (near, far):
+        echo(near, far, b"warm")
+        wire.delay_s = 0.05
+
+        assert echo(near, far, b"x" * 100) >= 0.1
+
+
+@pytest.mark.net
+def test_tcp_repairs_what_the_line_loses_doubles_and_reorders() -> None:
+    with Wire(seed=1) as wire, connected(wire) as (near, far):
+        wire.loss, wire.dup, wire.jitter_s = 0.02, 0.1, 0.001
+        data = os.urandom(30_000)
+        for _ in range(5):
+            echo(near, far, data)
+
+        assert wire.carried > 10
+
+
+@pytest.mark.net
+def test_tap_hears_what_goes_over_the_line_and_nothing_comes_through_a_cut() -> None:
+    heard: list[tuple[str, bytes]] = []
+    with Wire(seed=1) as wire, connected(wire) as (near, far):
+        wire.tap = lambda end, packet: heard.append((end, packet))
+        echo(near, far, b"in the open")
+        wire.cut_ab = True
+        write_all(near, [b"into the void"], soon())
+        with pytest.raises(DeadlineExceededError):
+            wait_ready(far, select.POLLIN, time.monotonic() + 0.1)
+
+    assert {end for end, packet in heard if b"in the open" in packet} == {"a", "b"}
+
+
+def test_wire_that_cannot_be_made_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(netlab, "_ip_command", lambda: None)
+
+    with pytest.raises(FailedPreconditionError, match="iproute2"), Wire():
+        raise AssertionError("it was made")

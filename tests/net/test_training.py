@@ -1,0 +1,179 @@
+"""Trainings between two machines: the bits of the replay, counted bytes, in secret."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit.errors import DeadlineExceededError, PeerLost
+from kit.settings import Settings
+from kit.train.run import Run
+from kit.train.sources import ArraySource
+from tests.exchange import replay
+from tests.net.bench import NetCluster, net_cluster
+from tests.net.models import MARK, MODELS, Array, Scales
+
+pytestmark = [pytest.mark.net, pytest.mark.slow]
+
+PLACES = {"ps:0": "a", "worker:0": "a", "worker:1": "b", "worker:2": "b"}
+RATE = 0.25
+BATCH = 12
+QUICK = Settings(dead_after_s=3, suspect_after_s=1, heartbeat_s=0.2, step_deadline_s=6)
+
+
+def train(cluster: NetCluster, steps: int, **changes: Any) -> Run:
+    model = MODELS[cluster.model]
+    with kit.settings(**cluster.directory.settings.as_plain()):
+        return kit.train(
+            model.step,
+            model.params,
+            model.data,
+            optimizer=kit.GradientDescent(RATE),
+            steps=steps,
+            batch=BATCH,
+            cluster=cluster,
+            **changes,
+        )
+
+
+def oracle(steps: int, n: int = 3) -> dict[str, Array]:
+    model = Scales()
+    sources = [ArraySource(model.data, BATCH, 0, worker, n) for worker in range(n)]
+
+    def gradients(params: dict[str, Array], step: int) -> list[dict[str, Array]]:
+        return [model.step(params, one.batch(step))[1] for one in sources]
+
+    def update(now: Array, mean: Array, _: dict[str, Array], __: int) -> Array:
+        return np.asarray(now - mean * now.dtype.type(RATE))
+
+    return replay.train(model.params, steps, gradients, update)
+
+
+def assert_same_bits(run: Run, steps: int) -> None:
+    want = oracle(steps)
+    assert {name: value.tobytes() for name, value in run.params.items()} == {
+        name: value.tobytes() for name, value in want.items()
+    }
+
+
+def test_training_with_a_switch_between_two_machines_gives_the_bits_of_the_replay(
+    tmp_path: Path,
+) -> None:
+    with net_cluster(tmp_path, PLACES, settings=Settings()) as cluster:
+        run = train(cluster, 12, topology="ps")
+        run.topology = "ring"
+        run.wait(40)
+
+        assert_same_bits(run, 12)
+        assert all(entry.agrees for entry in run.traffic)
+        assert cluster.wire.carried > 100
+
+
+@pytest.mark.parametrize("topology", ["ps", "ring", "ring-whole"])
+def test_kernel_counts_the_bytes_of_the_formula_and_little_more(
+    tmp_path: Path, topology: str
+) -> None:
+    with net_cluster(tmp_path, PLACES, settings=Settings()) as cluster:
+        run = train(cluster, 6, topology=topology)
+        run.wait(40)
+        reports = cluster.ends(run)
+
+        entries = {entry.task: entry for entry in run.traffic}
+        for task, report in reports.items():
+            entry = entries[task.short]
+            assert entry.agrees
+            assert report["links"] == 3
+            most = with_overhead(report["received"], report["messages"])
+            assert report["received"] <= report["kernel_received"] <= most
+            assert most <= report["received"] * 1.02 + 3 * HANDSHAKES
+            assert entry.sent <= report["kernel_acked"]
+        total = sum(report["kernel_received"] for report in reports.values())
+        acked = sum(report["kernel_acked"] for report in reports.values())
+        # TCP counts the opening and the closing of each direction as a byte.
+        assert 0 <= acked - total <= 2 * 2 * 6
+
+
+HEADER = 64
+RECORD = 16_384  # what a TLS record carries at most
+RECORD_EXTRA = 5 + 1 + 16  # its header, its type and its tag
+HANDSHAKES = 8_000  # TLS and ours, on one link
+
+
+def with_overhead(payload: int, messages: int) -> int:
+    """Return the most that the kernel may see of a payload, on three links."""
+    framed = payload + messages * HEADER
+    # A socket that is full ends a record early: allow one more for each message.
+    records = framed // RECORD + 2 * messages + 3
+    return framed + records * RECORD_EXTRA + 3 * HANDSHAKES
+
+
+def test_a_slow_and_lossy_line_is_no_failure(tmp_path: Path) -> None:
+    with net_cluster(tmp_path, PLACES, settings=Settings()) as cluster:
+        wire = cluster.wire
+        wire.delay_s, wire.jitter_s, wire.loss = 0.010, 0.002, 0.01
+        run = train(cluster, 8, topology="ring")
+        run.wait(50)
+
+        assert run.state == "done"
+        assert_same_bits(run, 8)
+        assert wire.dropped > 0
+
+
+@pytest.mark.parametrize("cut", ["cut_ab", "cut_ba"])
+def test_a_line_cut_one_way_ends_the_training_naming_a_task_of_the_other_side(
+    tmp_path: Path, cut: str
+) -> None:
+    with net_cluster(tmp_path, PLACES, settings=QUICK) as cluster:
+        run = train(cluster, 1_000_000, topology="ring")
+        wait_for_step(run, 3)
+        setattr(cluster.wire, cut, True)
+
+        with pytest.raises(PeerLost) as caught:
+            run.wait(QUICK.dead_after_s + 5)
+
+        far = ["/job:worker/task:1", "/job:worker/task:2"]
+        assert caught.value.task in far
+        assert run.state == "failed"
+        for task, report in cluster.ends(run).items():
+            assert report["state"] == "failed", task
+            blamed = report["error"]["task"]
+            # Each side misses the other; the leader is on the near one.
+            assert blamed == "/job:worker/task:0" if str(task) in far else blamed in far
+
+
+def wait_for_step(run: Run, step: int) -> None:
+    for _ in range(400):
+        if run.step >= step:
+            return
+        with pytest.raises(DeadlineExceededError):
+            run.wait(0.05)
+    raise AssertionError(f"not at step {step} after 20 s: {run}")
+
+
+def test_a_gradient_cannot_be_read_on_the_way(tmp_path: Path) -> None:
+    assert not any(MARK in packet for packet in packets(tmp_path, Settings()))
+
+
+def test_a_gradient_can_be_read_on_the_way_where_the_user_asked_for_it(
+    tmp_path: Path,
+) -> None:
+    found = packets(tmp_path, Settings(insecure=True))
+
+    assert sum(MARK in packet for packet in found) > 10
+
+
+def packets(folder: Path, settings: Settings) -> list[bytes]:
+    """Return what a listener on the line gets from a training."""
+    heard: list[bytes] = []
+    places = {"worker:0": "a", "worker:1": "b"}
+    with net_cluster(folder, places, settings=settings, model="marked") as cluster:
+        cluster.wire.tap = lambda _, packet: heard.append(packet)
+        run = train(cluster, 2, topology="ring")
+        run.wait(40)
+        assert all(entry.agrees for entry in run.traffic)
+    assert sum(map(len, heard)) > 2 * 2 * 4 * 60_000 / 2
+    return heard

@@ -1,0 +1,42 @@
+"""Run a notebook as its reader does: all cells in their order, in a fresh kernel."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+
+ROOT = Path(__file__).parents[2]
+CELL_S = 90
+
+
+def execute(notebook: nbformat.NotebookNode, runtime: Path) -> None:
+    """Fill in the outputs; raises `CellExecutionError` for a cell that fails.
+
+    The clusters of the notebook keep their files below `runtime`.
+    """
+    client = NotebookClient(
+        notebook,
+        timeout=CELL_S,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(ROOT / "notebooks")}},
+    )
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    env = {**os.environ, "PYTHONPATH": path, "XDG_RUNTIME_DIR": str(runtime)}
+    # Not `execute`: the loop that it makes is never closed.
+    asyncio.run(client.async_execute(env=env))
+
+
+def printed(notebook: nbformat.NotebookNode, cell_id: str = "") -> str:
+    """Return what a cell, or all of them, wrote as text or shows as HTML."""
+    found = []
+    for cell in notebook.cells:
+        if cell.cell_type != "code" or cell_id not in ("", cell.id):
+            continue
+        for output in cell.outputs:
+            data = output.get("data", {})
+            found.append(output.get("text") or data.get("text/html") or "")
+    return "\n".join(found)

@@ -1,0 +1,84 @@
+"""What is true of every notebook, and that the first one does what it says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from tests.notebooks.kernel import ROOT, execute, printed
+
+NOTEBOOKS = sorted((ROOT / "notebooks").rglob("*.ipynb"))
+HELLO = ROOT / "notebooks" / "00_hello_cluster.ipynb"
+MOST_LINES = 15
+
+
+def read(path: Path) -> nbformat.NotebookNode:
+    return nbformat.read(path, as_version=4)
+
+
+@pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
+def notebook(request: pytest.FixtureRequest) -> nbformat.NotebookNode:
+    return read(request.param)
+
+
+def test_notebook_is_valid_and_its_cells_have_names_of_their_own(
+    notebook: nbformat.NotebookNode,
+) -> None:
+    nbformat.validate(notebook)
+    ids = [cell.id for cell in notebook.cells]
+
+    assert notebook.nbformat_minor >= 5
+    assert len(set(ids)) == len(ids)
+
+
+def test_notebook_is_stored_without_outputs(notebook: nbformat.NotebookNode) -> None:
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            assert cell.outputs == []
+            assert cell.execution_count is None
+
+
+def test_notebook_says_first_what_it_takes(notebook: nbformat.NotebookNode) -> None:
+    first = notebook.cells[0]
+
+    assert first.cell_type == "markdown"
+    assert first.source.startswith("# ")
+    assert re.search(r"\b(second|minute)s?\b", first.source)
+    assert re.search(r"\b[MG]B of memory\b", first.source)
+
+
+def test_cells_of_a_notebook_are_short(notebook: nbformat.NotebookNode) -> None:
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            assert len(cell.source.splitlines()) <= MOST_LINES, cell.id
+
+
+def test_there_is_a_notebook_to_begin_with() -> None:
+    assert NOTEBOOKS[0] == HELLO
+    assert len(read(HELLO).cells) <= 14
+
+
+@pytest.mark.slow
+@pytest.mark.engines
+@pytest.mark.timeout(200)
+def test_hello_notebook_does_what_it_says_and_leaves_nothing(tmp_path: Path) -> None:
+    notebook = read(HELLO)
+
+    execute(notebook, tmp_path)
+
+    assert "Cluster ready: ps=1 worker=3" in printed(notebook, "start")
+    switched = printed(notebook, "switch")
+    assert re.search(r"ps from step 0, ring from step \d+", switched)
+    assert "2,000 of 2,000" in switched
+    assert switched.count("the same") == 2 * 4  # both topologies, every task
+    loss, accuracy = re.findall(r"(?:loss|accuracy) ([\d.]+)", printed(notebook))[:2]
+    assert float(loss) < 0.1
+    assert float(accuracy) > 0.9
+    killed = printed(notebook, "kill")
+    assert "PeerLost: /job:worker/task:2 is gone" in killed
+    assert "lost: killed by signal 9" in killed
+    assert "Cluster stopped" in printed(notebook, "stop")
+    assert [path for path in tmp_path.rglob("*") if not path.is_dir()] == []

@@ -1,0 +1,323 @@
+"""The agreement on epochs, in every order of events that can be thought of."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+
+from kit.errors import InternalError, KitError, PeerLost
+from kit.membership import Agreement, Epoch, Verdict
+
+WORKERS = (0, 1)
+IDLE = 2  # a server without a part in the topology: always at the next boundary
+MEMBERS = (*WORKERS, IDLE)
+
+
+@dataclass
+class Player:
+    """A member, as far as the agreement is concerned."""
+
+    number: int = 0
+    place: str = "away"  # away, arrived, told, prepared, working, done, failed
+    step: int = 0
+    epochs: list[Epoch] = field(default_factory=list)
+
+
+class Game:
+    """An agreement, and members that keep its rules."""
+
+    def __init__(self, steps: int, members: tuple[int, ...] = MEMBERS) -> None:
+        self.agreement = Agreement(members, Epoch(0, "ps"), steps)
+        self.players = {member: Player() for member in members}
+        self.workers = [member for member in members if member in WORKERS]
+        self.verdicts: dict[int, Verdict] = {}
+        self.refusals: dict[int, list[str]] = {}
+        self.may_do: int | None = None  # steps left since the last word about a pause
+
+    def moves(self) -> Iterator[tuple[str, int]]:
+        """Yield what can happen next, without the user."""
+        for member, player in self.players.items():
+            if player.place in ("away", "arrived", "told", "prepared"):
+                yield player.place, member
+        if all(self.players[worker].place == "working" for worker in self.workers):
+            yield "working", WORKERS[0]
+
+    def move(self, place: str, member: int, refusal: str | None = None) -> None:
+        """Let it happen; a failed training ends the member's part."""
+        try:
+            getattr(self, f"_{place}")(member, refusal)
+        except KitError as error:
+            assert error is self.agreement.error
+            self.players[member].place = "failed"
+
+    def _away(self, member: int, _: str | None) -> None:
+        player = self.players[member]
+        self.agreement.arrive(member, player.number, player.step)
+        player.place = "arrived"
+
+    def _arrived(self, member: int, _: str | None) -> None:
+        player = self.players[member]
+        verdict = self.agreement.verdict(player.number)
+        if verdict is Verdict.WAIT:
+            return
+        assert self.verdicts.setdefault(player.number, verdict) is verdict
+        player.step = self.agreement.rounds[player.number].step
+        if verdict is Verdict.FINISH:
+            player.place = "done"
+        elif verdict is Verdict.PREPARE:
+            player.place = "told"
+        else:
+            self._leave(player, member in WORKERS)
+
+    def _told(self, member: int, refusal: str | None) -> None:
+        player = self.players[member]
+        if refusal is not None:
+            self.refusals.setdefault(player.number, []).append(refusal)
+        self.agreement.prepared(member, player.number, refusal)
+        player.place = "prepared"
+
+    def _prepared(self, member: int, _: str | None) -> None:
+        player = self.players[member]
+        outcome = self.agreement.outcome(player.number)
+        if outcome is Verdict.WAIT:
+            return
+        meeting = self.agreement.rounds[player.number]
+        assert meeting.prepared.keys() == self.players.keys()
+        refused = self.refusals.get(player.number, [])
+        assert outcome is (Verdict.ABANDON if refused else Verdict.COMMIT)
+        if outcome is Verdict.COMMIT:
+            assert meeting.proposal is not None
+            player.epochs.append(meeting.proposal)
+        self._leave(player, is_working=False)
+
+    def _leave(self, player: Player, is_working: bool) -> None:
+        player.number += 1
+        player.place = "working" if is_working else "away"
+
+    def _working(self, _: int, __: str | None) -> None:
+        """All workers do a step; the coordinator announced a halt before it or not."""
+        step = self.players[WORKERS[0]].step
+        if self.may_do is not None:
+            assert self.may_do > 0, "a paused training makes steps"
+            self.may_do -= 1
+        halts = self.agreement.wants_halt(step)
+        for worker in self.workers:
+            player = self.players[worker]
+            assert player.step == step
+            player.step += 1
+            if halts or player.step >= self.agreement.steps:
+                player.place = "away"
+
+    def check(self) -> None:
+        """All or none: the lists of epochs are beginnings of one list."""
+        lists = [player.epochs for player in self.players.values()]
+        longest = max(lists, key=len)
+        for one in lists:
+            assert one == longest[: len(one)]
+            assert len(longest) - len(one) <= 1
+        assert [epoch.number for epoch in longest] == list(range(1, len(longest) + 1))
+        firsts = [epoch.first_step for epoch in longest]
+        assert firsts == sorted(firsts)
+
+
+class Trainings(RuleBasedStateMachine):
+    """Users wish, pause and stop, members move in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.game = Game(1)
+        self.stopped = False
+        self.failed: PeerLost | None = None
+
+    @initialize(steps=st.integers(0, 12))
+    def begin(self, steps: int) -> None:
+        self.game = Game(steps)
+
+    @precondition(lambda self: any(self.game.moves()))
+    @rule(data=st.data(), refuse=st.sampled_from([False] * 9 + [True]))
+    def member_moves(self, data: st.DataObject, refuse: bool) -> None:
+        place, member = data.draw(st.sampled_from(list(self.game.moves())))
+        begun = self.game.agreement.epoch.number > 0
+        self.game.move(place, member, "no room" if refuse and begun else None)
+
+    @rule(
+        topology=st.sampled_from(["ps", "ring", None]),
+        link=st.sampled_from(["", "1gbit", None]),
+        at=st.integers(0, 12),
+    )
+    def user_wishes(self, topology: str | None, link: str | None, at: int) -> None:
+        self.game.agreement.wish(topology=topology, link=link, at=at)
+
+    @rule(steps=st.integers(0, 3))
+    def user_pauses(self, steps: int) -> None:
+        self.game.agreement.pause(steps)
+        # Who has begun with a step finishes it, and learns of the halt in the next one.
+        self.game.may_do = 1 + steps
+
+    @rule()
+    def user_resumes(self) -> None:
+        self.game.agreement.resume()
+        self.game.may_do = None
+
+    @rule()
+    def user_stops(self) -> None:
+        self.game.agreement.stop()
+        self.stopped = True
+        if self.game.may_do is None:
+            self.game.may_do = 1
+
+    @precondition(lambda self: self.failed is None)
+    @rule(chance=st.integers(0, 9))
+    def member_is_lost(self, chance: int) -> None:
+        if chance == 0 and not self.game.agreement.is_finished:
+            self.failed = PeerLost("worker:1 is gone")
+            self.game.agreement.fail(self.failed)
+            self.game.agreement.fail(PeerLost("worker:0 is gone"))
+
+    @invariant()
+    def epochs_are_agreed(self) -> None:
+        self.game.check()
+        assert self.game.agreement.error is self.failed
+
+    def teardown(self) -> None:
+        """Whatever was wished, a training that is not paused comes to its end."""
+        self.user_resumes()
+        for _ in range(400):
+            for place, member in list(self.game.moves()):
+                self.game.move(place, member)
+        players = self.game.players
+        if self.failed is None:
+            assert {player.place for player in players.values()} == {"done"}
+            (last,) = {player.step for player in players.values()}
+            assert self.stopped or last == self.game.agreement.steps
+        else:
+            workers = {players[worker].place for worker in WORKERS}
+            assert workers <= {"failed", "working"}
+        self.game.check()
+
+
+TestTrainings = pytest.mark.slow(Trainings.TestCase)
+TestTrainings.settings = settings(stateful_step_count=60)
+
+
+def walk(game: Game, wishes: tuple[str, ...]) -> Iterator[Game]:
+    """Yield every end that the game can have, over all orders of all events."""
+    seen: set[str] = set()
+    stack = [(game, wishes)]
+    while stack:
+        game, left = stack.pop()
+        key = repr((vars(game.agreement), game.players, left))
+        if key in seen:
+            continue
+        seen.add(key)
+        game.check()
+        choices = list(game.moves())
+        if not choices:
+            yield game
+        for place, member in choices:
+            after = copy.deepcopy(game)
+            after.move(place, member)
+            stack.append((after, left))
+        if left:
+            after = copy.deepcopy(game)
+            after.agreement.wish(topology=left[0])
+            stack.append((after, left[1:]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("members", [(0, 1), (0, IDLE)])
+@pytest.mark.parametrize(
+    ("steps", "wishes"), [(2, ()), (2, ("ring",)), (1, ("ring", "ps"))]
+)
+def test_every_order_of_events_ends_with_one_list_of_epochs(
+    steps: int, wishes: tuple[str, ...], members: tuple[int, ...]
+) -> None:
+    ends = list(walk(Game(steps, members), wishes))
+
+    assert ends
+    found = set()
+    for game in ends:
+        lists = [tuple(player.epochs) for player in game.players.values()]
+        assert {player.place for player in game.players.values()} == {"done"}
+        assert {player.step for player in game.players.values()} == {steps}
+        assert len(set(lists)) == 1
+        found.add(tuple(epoch.topology for epoch in lists[0]))
+    assert ("ps",) in found
+    if wishes:
+        assert ("ps", "ring") in found or ("ring",) in found
+
+
+def test_a_wish_while_paused_is_agreed_without_a_step() -> None:
+    game = Game(10)
+    play(game, until=3)
+    game.agreement.pause()
+    play(game)
+    before = game.players[0].step
+    game.agreement.wish(topology="ring")
+
+    play(game)
+
+    assert game.players[0].step == before
+    assert [epoch.topology for epoch in game.players[0].epochs] == ["ps", "ring"]
+
+
+@pytest.mark.parametrize("wish", ["stop", "pause"])
+def test_a_word_while_advancing_counts_at_once(wish: str) -> None:
+    game = Game(1000)
+    play(game, until=3)
+    game.agreement.pause()
+    play(game)
+    game.agreement.pause(steps=500)
+    play(game, until=game.players[0].step + 10)
+    before = game.players[0].step
+
+    getattr(game.agreement, wish)()
+    play(game)
+
+    assert game.players[0].step - before <= 1
+
+
+def test_advance_does_so_many_steps_also_across_a_switch() -> None:
+    game = Game(1000)
+    play(game, until=3)
+    game.agreement.pause()
+    play(game)
+    before = game.players[0].step
+
+    game.agreement.pause(steps=7)
+    game.agreement.wish(topology="ring", at=before + 3)
+    play(game)
+
+    assert game.players[0].step == before + 7
+    assert [epoch.first_step for epoch in game.players[0].epochs] == [0, before + 3]
+
+
+def test_a_stranger_is_refused_by_number() -> None:
+    agreement = Agreement(MEMBERS, Epoch(0, "ps"), 3)
+
+    with pytest.raises(InternalError, match="7 is no member"):
+        agreement.arrive(7, 0, 0)
+
+
+def play(game: Game, until: int | None = None) -> None:
+    """Move all members in turn until nothing changes, or a step is reached."""
+    for _ in range(3000):
+        before = repr(game.players)
+        for place, member in list(game.moves()):
+            if until is not None and game.players[WORKERS[0]].step >= until:
+                return
+            game.move(place, member)
+        if repr(game.players) == before:
+            return
