@@ -39,7 +39,7 @@ format: .venv/ready-dev ## put imports and layout right
 	$(PY) -m ruff format
 
 bench: .venv/ready ## compare with the peers that are installed
-	@$(PY) benchmarks/run.py --quick $(ARGS)
+	@$(PY) -m benchmarks.run --quick $(ARGS)
 
 clean: ## remove .venv, caches and builds
 	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

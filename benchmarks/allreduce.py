@@ -131,8 +131,10 @@ def _table(rows: list[tuple[str, ...]], peers: dict[str, Peer]) -> Table:
             "once, all together.",
             f"Peers found: {versions or 'none'}. The last three columns are ratios.",
         ),
-        ("members", "size", "copy", *OURS, *PEERS)
-        + ("ring / copy", "best MPI / ring", "Gloo / ring"),
+        (
+            *("members", "size", "copy", *OURS, *PEERS),
+            *("ring / copy", "best MPI / ring", "Gloo / ring"),
+        ),
         tuple(rows),
     )
 

@@ -167,8 +167,13 @@ def main() -> None:
         return Ours(system, rank, n_ranks, n_bytes)
 
     one = Rank(make)
-    obey(rank, {"prepare": lambda n_bytes, values: one.prepare(n_bytes, values[rank]),
-                "measure": one.measure})
+    obey(
+        rank,
+        {
+            "prepare": lambda n_bytes, values: one.prepare(n_bytes, values[rank]),
+            "measure": one.measure,
+        },
+    )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Start the processes of a comparison and lead them, one system after the other.
 
 Every system that is compared, ours and its peers, is a *crew*: n processes that were
-started alike, hold one line to this process, and sleep in a read until it is their turn.
-So all systems are up at the same time, and their rounds alternate (A B A B): what else
-the machine does then hits all of them. Nothing here knows what is measured.
+started alike, hold one line to this process, and sleep in a read until it is their
+turn. So all systems are up at the same time, and their rounds alternate (A B A B): what
+else the machine does then hits all of them. Nothing here knows what is measured.
 """
 
 from __future__ import annotations
@@ -43,14 +43,17 @@ class Crew:
         self._stack = ExitStack()
         folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-"))
         self._path = f"{folder}/line"
-        self._log = self._stack.enter_context(Path(folder, "log").open("w+b"))
+        self._log = os.open(f"{folder}/log", os.O_CREAT | os.O_RDWR | os.O_APPEND)
+        self._stack.callback(os.close, self._log)
         self._listener = self._stack.enter_context(socket.socket(socket.AF_UNIX))
         self._listener.bind(self._path)
         self._listener.listen(n_ranks)
         self._processes: list[subprocess.Popen[bytes]] = []
         self._lines: dict[int, Line] = {}
 
-    def start(self, command: Sequence[str], fds: Sequence[int] = (), **env: str) -> None:
+    def start(
+        self, command: Sequence[str], fds: Sequence[int] = (), **env: str
+    ) -> None:
         """Start a process that will connect; mpiexec is one process for all ranks."""
         self._processes.append(
             subprocess.Popen(
@@ -119,8 +122,9 @@ class Crew:
             raise self._failed(f"not all ranks were up after {START_S:g} s")
 
     def _failed(self, what: str) -> CrewFailed:
-        self._log.seek(0)
-        said = self._log.read()[-2000:].decode(errors="replace").strip()
+        size = os.fstat(self._log).st_size
+        end = os.pread(self._log, 2000, max(0, size - 2000))
+        said = end.decode(errors="replace").strip()
         return CrewFailed(f"{self.name}: {what}. It said: {said or 'nothing'}")
 
 

@@ -137,8 +137,8 @@ class Log:
     def __init__(self, dtype: np.dtype[Any], limit: int) -> None:
         self.dtype = dtype
         self._limit, self._size = limit, dtype.itemsize
-        self._block = np.zeros(limit * self._size, np.uint8)
-        self._rows = self._block.view(dtype)
+        self._block = np.zeros(limit * self._size, np.uint8).data
+        self._rows: Rows = np.frombuffer(self._block, dtype)
         codes = "".join(_CODES[dtype[name].str[1:]] for name in dtype.names or ())
         self._one, self._many = Struct("=" + codes), Struct("=" + codes * _BATCH)
         self._new: list[tuple[Any, ...]] = []

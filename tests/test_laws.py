@@ -48,7 +48,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "bokeh": ("widgets/*",),
     "ipywidgets": ("widgets/*",),
     "jupyter_bokeh": ("widgets/*",),
-    "cloudpickle": ("kit/cluster/*", "kit/testing/processes.py"),
+    "cloudpickle": ("kit/cluster/*", "kit/testing/task_process.py"),
     "pickle": (),
     "multiprocessing.shared_memory": (),
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import settings
@@ -17,119 +16,9 @@ from hypothesis.stateful import (
     rule,
 )
 
-from kit.errors import InternalError, KitError, PeerLost
-from kit.membership import Agreement, Epoch, Verdict
-
-WORKERS = (0, 1)
-IDLE = 2  # a server without a part in the topology: always at the next boundary
-MEMBERS = (*WORKERS, IDLE)
-
-
-@dataclass
-class Player:
-    """A member, as far as the agreement is concerned."""
-
-    number: int = 0
-    place: str = "away"  # away, arrived, told, prepared, working, done, failed
-    step: int = 0
-    epochs: list[Epoch] = field(default_factory=list)
-
-
-class Game:
-    """An agreement, and members that keep its rules."""
-
-    def __init__(self, steps: int, members: tuple[int, ...] = MEMBERS) -> None:
-        self.agreement = Agreement(members, Epoch(0, "ps"), steps)
-        self.players = {member: Player() for member in members}
-        self.workers = [member for member in members if member in WORKERS]
-        self.verdicts: dict[int, Verdict] = {}
-        self.refusals: dict[int, list[str]] = {}
-        self.may_do: int | None = None  # steps left since the last word about a pause
-
-    def moves(self) -> Iterator[tuple[str, int]]:
-        """Yield what can happen next, without the user."""
-        for member, player in self.players.items():
-            if player.place in ("away", "arrived", "told", "prepared"):
-                yield player.place, member
-        if all(self.players[worker].place == "working" for worker in self.workers):
-            yield "working", WORKERS[0]
-
-    def move(self, place: str, member: int, refusal: str | None = None) -> None:
-        """Let it happen; a failed training ends the member's part."""
-        try:
-            getattr(self, f"_{place}")(member, refusal)
-        except KitError as error:
-            assert error is self.agreement.error
-            self.players[member].place = "failed"
-
-    def _away(self, member: int, _: str | None) -> None:
-        player = self.players[member]
-        self.agreement.arrive(member, player.number, player.step)
-        player.place = "arrived"
-
-    def _arrived(self, member: int, _: str | None) -> None:
-        player = self.players[member]
-        verdict = self.agreement.verdict(player.number)
-        if verdict is Verdict.WAIT:
-            return
-        assert self.verdicts.setdefault(player.number, verdict) is verdict
-        player.step = self.agreement.rounds[player.number].step
-        if verdict is Verdict.FINISH:
-            player.place = "done"
-        elif verdict is Verdict.PREPARE:
-            player.place = "told"
-        else:
-            self._leave(player, member in WORKERS)
-
-    def _told(self, member: int, refusal: str | None) -> None:
-        player = self.players[member]
-        if refusal is not None:
-            self.refusals.setdefault(player.number, []).append(refusal)
-        self.agreement.prepared(member, player.number, refusal)
-        player.place = "prepared"
-
-    def _prepared(self, member: int, _: str | None) -> None:
-        player = self.players[member]
-        outcome = self.agreement.outcome(player.number)
-        if outcome is Verdict.WAIT:
-            return
-        meeting = self.agreement.rounds[player.number]
-        assert meeting.prepared.keys() == self.players.keys()
-        refused = self.refusals.get(player.number, [])
-        assert outcome is (Verdict.ABANDON if refused else Verdict.COMMIT)
-        if outcome is Verdict.COMMIT:
-            assert meeting.proposal is not None
-            player.epochs.append(meeting.proposal)
-        self._leave(player, is_working=False)
-
-    def _leave(self, player: Player, is_working: bool) -> None:
-        player.number += 1
-        player.place = "working" if is_working else "away"
-
-    def _working(self, _: int, __: str | None) -> None:
-        """All workers do a step; the coordinator announced a halt before it or not."""
-        step = self.players[WORKERS[0]].step
-        if self.may_do is not None:
-            assert self.may_do > 0, "a paused training makes steps"
-            self.may_do -= 1
-        halts = self.agreement.wants_halt(step)
-        for worker in self.workers:
-            player = self.players[worker]
-            assert player.step == step
-            player.step += 1
-            if halts or player.step >= self.agreement.steps:
-                player.place = "away"
-
-    def check(self) -> None:
-        """All or none: the lists of epochs are beginnings of one list."""
-        lists = [player.epochs for player in self.players.values()]
-        longest = max(lists, key=len)
-        for one in lists:
-            assert one == longest[: len(one)]
-            assert len(longest) - len(one) <= 1
-        assert [epoch.number for epoch in longest] == list(range(1, len(longest) + 1))
-        firsts = [epoch.first_step for epoch in longest]
-        assert firsts == sorted(firsts)
+from kit.errors import InternalError, PeerLost
+from kit.membership import Agreement, Epoch
+from tests.agreement import IDLE, MEMBERS, WORKERS, Game
 
 
 class Trainings(RuleBasedStateMachine):

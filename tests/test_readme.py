@@ -9,9 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
 
-from tests.notebooks.kernel import execute, printed
+from tests.notebooks.kernel import execute, of_one_cell, printed
 
 ROOT = Path(__file__).parents[1]
 PROGRAM_S = 90
@@ -52,7 +51,7 @@ def test_program_of_the_readme_runs_as_a_script(tmp_path: Path) -> None:
 
 
 def test_program_of_the_readme_runs_in_a_notebook(tmp_path: Path) -> None:
-    notebook = new_notebook(cells=[new_code_cell(program())])
+    notebook = of_one_cell(program())
 
     execute(notebook, tmp_path)
 

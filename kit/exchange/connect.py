@@ -7,9 +7,11 @@ socket and map them; elsewhere the socket itself carries the ranges.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from kit.errors import LinkLost, PeerLost
 from kit.exchange.endpoint import Endpoint
 from kit.exchange.layout import Layout
 from kit.exchange.memory import Memory, memory_bytes
@@ -67,8 +69,9 @@ class Joining:
             if stream.kind == "unix"
         }
         ours = [self.quarters.arena.fd, self.endpoint.doorbell]
-        for stream in unix.values():
-            send_fds(stream, ours, deadline)
+        for peer, stream in unix.items():
+            with self._blaming(peer):
+                send_fds(stream, ours, deadline)
         attached = [
             self._attach(peer, stream, deadline) for peer, stream in unix.items()
         ]
@@ -76,8 +79,20 @@ class Joining:
             self._carry(peer, streams[peer])
         return attached
 
+    @contextmanager
+    def _blaming(self, peer: int) -> Iterator[None]:
+        name = self.endpoint.names[peer]
+        try:
+            yield
+        except LinkLost as error:
+            raise PeerLost(
+                f"{name} closed its link before the first step: {error.message}",
+                task=name,
+            ) from error
+
     def _attach(self, peer: int, stream: Stream, deadline: float) -> Arena:
-        fd, doorbell = recv_fds(stream, 2, deadline)
+        with self._blaming(peer):
+            fd, doorbell = recv_fds(stream, 2, deadline)
         try:
             arena = Arena.attach(fd, self.quarters.size)
         except BaseException:

@@ -101,8 +101,9 @@ class Endpoint:
     def take(self, port: Port, n_bytes: int) -> tuple[int, int, int, int]:
         """Wait for a port's next message and until it may be used.
 
-        Returns what an `Arrival` holds. Raises `PeerLost` when the other side is gone, `DeadlineExceededError` naming it
-        after `deadline_s`, or what the training was aborted with.
+        Returns what an `Arrival` holds. Raises `PeerLost` when the other side is gone,
+        `DeadlineExceededError` naming it after `deadline_s`, or what the training was
+        aborted with.
         """
         if not port.has_arrived():
             self._wait(port.has_arrived, port)

@@ -115,7 +115,7 @@ class SharedPort:
         return bool(self._in[0] > self._taken)
 
     def take(self) -> tuple[int, int, int, int]:
-        """Take the next message, an `Arrival` without names: they cost as much again."""
+        """Take the next message, an `Arrival` without names: those cost time."""
         self._taken = number = self._taken + 1
         place, notes = (number & self._mask) * _NOTE, self._notes_in
         return notes[place], notes[place + 1], notes[place + 2], notes[place + 3]

@@ -1,8 +1,8 @@
 """What a task answers: one function for each question, in one table.
 
-run.arrive  run.prepared  run.beat  run.fail  run.leave    members, at the coordinator
-run.join                                                   workers on their own
-run.begin   run.command   run.poll  run.params             whoever leads or looks on
+run.begun  run.arrive  run.prepared  run.beat  run.fail  run.leave   of members
+run.join                                                             of workers
+run.begin  run.command  run.poll  run.params          of whoever leads or looks on
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class Handlers:
         """Return the handler of each question."""
         return {
             "run.join": self._join,
+            "run.begun": self._begun,
             "run.arrive": self._arrive,
             "run.prepared": self._prepared,
             "run.beat": self._beat,
@@ -56,6 +57,9 @@ class Handlers:
         terms = {str(name): str(text) for name, text in question["terms"].items()}
         run = self._trainings.join(int(question["member"]), terms)
         return {"run": run or ""}, b""
+
+    def _begun(self, question: dict[str, Any], _: bytearray) -> Answer:
+        return {"begun": self._trainings.has_begun(str(question["run"]))}, b""
 
     def _arrive(self, question: dict[str, Any], _: bytearray) -> Answer:
         answer = self._authority(question).arrive(

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from kit.cluster_def import ClusterDef
+from kit.cluster_def import ClusterDef, as_text
 from kit.errors import FailedPreconditionError
 from kit.server.directory import MAX_BODY, Directory, default_runtime_dir, socket_beside
 from kit.server.handlers import Handlers
@@ -65,7 +65,7 @@ class Server:
         Raises `TypeError` or `ValueError` for a cluster or a task that cannot be meant,
         `AddressInUse` for a port that is taken.
         """
-        self.spec = ClusterSpec(cluster)
+        self.spec = _in_text(ClusterSpec(cluster))
         self.task = _task(self.spec, job_name, task_index)
         self.settings = settings or current()
         self._credentials = credentials or shared_credentials()
@@ -200,17 +200,38 @@ class Server:
         _log.error("%s: %r failed", self.task, op, exc_info=error)
 
 
+def _in_text(spec: ClusterSpec) -> ClusterSpec:
+    """Return the spec with names and addresses in str, where they may be bytes."""
+    return ClusterSpec(
+        {
+            as_text(job, "the name of a job"): {
+                index: as_text(spec.task_address(job, index), "an address")
+                for index in spec.task_indices(job)
+            }
+            for job in spec.jobs
+        }
+    )
+
+
 def _task(spec: ClusterSpec, job_name: str | None, task_index: int | None) -> Task:
     if job_name is None:
         if len(spec.jobs) != 1:
-            raise ValueError(f"name one of the jobs {spec.jobs} as job_name.")
+            known = ", ".join(map(repr, spec.jobs)) or "none"
+            raise ValueError(
+                f"the cluster has the jobs {known}; say which one this server belongs "
+                f"to: job_name=..., of a cluster with one job at least."
+            )
         job_name = spec.jobs[0]
+    job_name = as_text(job_name, "the name of a job")
     if task_index is None:
         indices = spec.task_indices(job_name)
         if len(indices) != 1:
-            raise ValueError(f"name one of the tasks {indices} as task_index.")
+            raise ValueError(
+                f"job {job_name!r} has the tasks {indices}; say which one this server "
+                f"is: task_index=...."
+            )
         task_index = indices[0]
-    if not isinstance(task_index, int):
+    if not isinstance(task_index, int) or isinstance(task_index, bool):
         raise TypeError(f"task_index is {task_index!r}; give an int.")
     spec.task_address(job_name, task_index)
     return Task(job_name, task_index)

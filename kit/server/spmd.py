@@ -132,7 +132,7 @@ class Rendezvous:
             caller.close()
 
     def _wait_until_begun(self, member: Member) -> None:
-        """The first epoch is agreed by all members, so then all have begun."""
+        """Wait for the first epoch: all members agree on it, so all have begun."""
         while not member.epochs and not member.is_over:
             self.sleep(_LOOK_S)
         if not member.epochs:

@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
 
 from kit.errors import (
     AbortedError,
@@ -30,6 +31,7 @@ from kit.wire.rpc import Caller
 from kit.wire.stream import Stream
 
 _SPINS = 100
+_LOOK_S = 0.02
 
 
 class Trainings:
@@ -161,10 +163,34 @@ class Trainings:
             return LocalCouncil(authority, me)
         task = job.tasks[job.coordinator]
         deadline = time.monotonic() + job.settings.start_deadline_s
-        patient, quick = (
-            Caller(self._dial(task, Role.CONTROL, job.run, deadline)) for _ in range(2)
-        )
+        with ExitStack() as stack:
+            patient, quick = (
+                stack.enter_context(
+                    closing(Caller(self._dial(task, Role.CONTROL, job.run, deadline)))
+                )
+                for _ in range(2)
+            )
+            self._await_leader(quick, job, deadline)
+            stack.pop_all()
         return RemoteCouncil(job.run, me, patient, quick, job.settings.dead_after_s)
+
+    def _await_leader(self, caller: Caller, job: Job, deadline: float) -> None:
+        """Wait until the coordinator has begun: tasks begin one after the other."""
+        limit, about = job.settings.call_deadline_s, {"run": job.run}
+        while not caller.call("run.begun", limit, about)[0]["begun"]:
+            self.find(job.run).check()
+            if time.monotonic() > deadline:
+                leader = job.tasks[job.coordinator]
+                raise DeadlineExceededError(
+                    f"{leader} did not begin the training that {self._me} is to take "
+                    f"part in. Look at its log.",
+                    task=str(leader),
+                )
+            time.sleep(_LOOK_S)
+
+    def has_begun(self, run: str) -> bool:
+        """Whether this task takes, or took, part in a run."""
+        return self._member is not None and self._member.job.run == run
 
     def link_closed(self, link: Link) -> None:
         """Take the end of a control link: for the coordinator, news of a member."""

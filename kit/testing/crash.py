@@ -1,10 +1,10 @@
 """Named places where a task can be made to die or to freeze, for tests of faults.
 
-A crash plan is text: `worker:1@5:exchange.reduced:SIGKILL` sends this process the signal
-when the task worker:1 reaches the point `exchange.reduced` of step 5; `5+` means step 5
-or the first one after it that the task does, for asynchronous workers, which do not do
-every step. It is part of the product, behind the setting `crash`, because it cannot be
-added from outside. Without a plan a point costs one comparison.
+A crash plan is text: `worker:1@5:exchange.reduced:SIGKILL` sends this process the
+signal when the task worker:1 reaches the point `exchange.reduced` of step 5; `5+` means
+step 5 and every one after it, for asynchronous workers, which skip steps. It is part of
+the product, behind the setting `crash`, because it cannot be added from outside. A
+point without a plan costs one comparison.
 
 Points of a training, in the order in which a step reaches them:
 

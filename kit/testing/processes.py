@@ -1,8 +1,8 @@
 """A cluster of bare processes: one a task, each a few tenths of a second to start.
 
-For tests of faults, in which a task must be able to die or to freeze. The servers, links
-and trainings are the real ones; only the launcher is missing: no ipyparallel, no
-engines. A process lives as long as the pipe to the process that started it.
+For tests of faults, in which a task must be able to die or to freeze. The servers, the
+links and the trainings are the real ones; only the launcher is missing: no ipyparallel,
+no engines. A process lives as long as the pipe to the process that started it.
 
     with process_cluster(ps=1, worker=2) as cluster:
         run = kit.train(step, params, data, cluster=cluster)
@@ -12,29 +12,19 @@ engines. A process lives as long as the pipe to the process that started it.
 
 from __future__ import annotations
 
-import faulthandler
-import os
 import signal
-import subprocess
-import sys
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
-import psutil
-
-from kit.errors import DeadlineExceededError, KitError, PeerLost, from_plain, to_plain
-from kit.server import engine
+from kit.errors import DeadlineExceededError, KitError
 from kit.server.directory import Directory
 from kit.settings import Settings, current
 from kit.task import Task
+from kit.testing.task_process import END_S, TaskProcess
 from kit.train.job import Job, Work
 from kit.train.run import Run
 from kit.wire.credentials import Credentials
@@ -42,112 +32,6 @@ from kit.wire.introduction import Role
 from kit.wire.rpc import Caller
 
 CLIENT = Task("client", 0)
-_ANSWER_S = 30.0
-_END_S = 8.0
-_LOOK_S = 0.005
-
-
-class TaskProcess:
-    """One process; it hosts a task as soon as it was told which."""
-
-    def __init__(self, log: Path) -> None:
-        """Start the process; what it prints goes to `log`."""
-        self.log = log
-        self._pipe, theirs = Pipe()
-        root = str(Path(__file__).parents[2])
-        path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
-        with log.open("wb") as output, theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "kit.testing.processes", str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
-            )
-
-    @property
-    def pid(self) -> int:
-        """The number of the process."""
-        return self._process.pid
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the process has not ended; a stopped one has not."""
-        return self._process.poll() is None
-
-    @property
-    def is_well(self) -> bool:
-        """Whether the process lives and no signal has stopped it."""
-        return self.is_alive and self._status() != psutil.STATUS_STOPPED
-
-    def tell(self, what: str, *values: Any) -> None:
-        """Ask for something without waiting for the answer; `PeerLost` if it is gone."""
-        try:
-            self._pipe.send_bytes(cloudpickle.dumps((what, values)))
-        except OSError as error:
-            raise self._gone(what) from error
-
-    def answer(self, what: str, deadline_s: float = _ANSWER_S) -> Any:
-        """Return the answer to what was told; raises the error that it is."""
-        if not self._pipe.poll(deadline_s):
-            raise DeadlineExceededError(
-                f"process {self.pid} did not answer {what!r} in {deadline_s:g} s; it "
-                f"is stopped or stuck: look into {self.log}."
-            )
-        try:
-            is_good, result = cloudpickle.loads(self._pipe.recv_bytes())
-        except (EOFError, OSError) as error:
-            raise self._gone(what) from error
-        if not is_good:
-            raise from_plain(result)
-        return result
-
-    def signal(self, number: int) -> None:
-        """Send a signal."""
-        self._process.send_signal(number)
-
-    def wait_for_death(self, deadline_s: float) -> int:
-        """Wait for the end; returns the exit status, `-SIGKILL` for a killed one."""
-        return self._process.wait(deadline_s)
-
-    def wait_for_stop(self, deadline_s: float) -> None:
-        """Wait until a signal has stopped the process."""
-        _until(lambda: self._status() == psutil.STATUS_STOPPED, deadline_s)
-
-    def words(self) -> str:
-        """Return what the process printed."""
-        return self.log.read_text("utf-8", "replace")
-
-    def hang_up(self) -> None:
-        """Close the pipe: the process stops its server and ends."""
-        self._pipe.close()
-
-    def end(self, deadline_s: float = _END_S) -> bool:
-        """Let the process end, or kill it; whether it ended by itself."""
-        self.hang_up()
-        try:
-            self._process.wait(deadline_s)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            return False
-        return True
-
-    def kill(self) -> None:
-        """End the process at once, frozen or not."""
-        self.hang_up()
-        self._process.kill()
-        self._process.wait()
-
-    def _status(self) -> str:
-        return str(psutil.Process(self.pid).status())
-
-    def _gone(self, what: str) -> PeerLost:
-        status = self._process.poll()
-        return PeerLost(
-            f"process {self.pid} has ended ({status}) and cannot {what}; its last "
-            f"words: {self.words()[-500:]}"
-        )
 
 
 class ProcessCluster:
@@ -299,41 +183,5 @@ def process_cluster(
         if killed:
             names = ", ".join(task.short for task in killed)
             raise DeadlineExceededError(
-                f"{names} did not end within {_END_S:g} s.\n{cluster.words()}"
+                f"{names} did not end within {END_S:g} s.\n{cluster.words()}"
             )
-
-
-def _until(holds: Callable[[], bool], deadline_s: float) -> None:
-    end, pause = time.monotonic() + deadline_s, threading.Event()
-    while not holds():
-        if time.monotonic() > end:
-            raise DeadlineExceededError(f"it did not happen within {deadline_s:g} s.")
-        pause.wait(_LOOK_S)
-
-
-def host(pipe: Connection) -> None:
-    """Do what comes through the pipe, until it closes: the other side of `tell`."""
-    table: dict[str, Callable[..., Any]] = {
-        "start": engine.start,
-        "connect": engine.connect,
-        "begin": engine.begin,
-        "give_up": engine.give_up,
-    }
-    while True:
-        try:
-            what, values = cloudpickle.loads(pipe.recv_bytes())
-        except (EOFError, OSError):
-            break
-        answer: tuple[bool, Any]
-        try:
-            answer = True, table[what](*values)
-        except Exception as error:
-            answer = False, to_plain(error)
-        pipe.send_bytes(cloudpickle.dumps(answer))
-    with suppress(KitError):
-        engine.stop()
-
-
-if __name__ == "__main__":
-    faulthandler.register(signal.SIGUSR1, all_threads=True)
-    host(Connection(int(sys.argv[1])))

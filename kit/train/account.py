@@ -52,6 +52,7 @@ def account(job: Job, trace: Trace, last_step: int) -> list[Entry]:
     worker moves there depends on how many updates it made.
     """
     ends = [row.first_step for row in trace.epochs[1:]] + [last_step]
+    ends = ends[: len(trace.epochs)]  # none if it failed before its first step
     return [
         _entry(job, trace, row, end - row.first_step, member)
         for row, end in zip(trace.epochs, ends, strict=True)

@@ -16,6 +16,8 @@ from kit.errors import GradientMismatch, InvalidArgumentError, KitError, NotFini
 from kit.exchange.layout import intersect
 from kit.exchange.memory import Memory
 
+_INF = float("inf")
+
 
 class Handover:
     """Where a worker's gradients of one step go.
@@ -29,7 +31,9 @@ class Handover:
         self._places = memory.gradients()
         self._flat = {name: place.ravel() for name, place in self._places.items()}
         self._buckets = _buckets_of(memory)
-        self._open: list[int] = []
+        waits = [bucket for buckets in self._buckets.values() for bucket in buckets]
+        self._waits = [waits.count(bucket) for bucket in range(1 + max(waits))]
+        self._open = self._waits
         self._missing: set[str] = set()
         self._step = 0
         self._weight = 1.0
@@ -38,10 +42,7 @@ class Handover:
         """Expect the gradients of a step."""
         self._step, self._weight = step, weight
         self._missing = set(self._places)
-        self._open = [0] * (1 + max(map(max, self._buckets.values())))
-        for buckets in self._buckets.values():
-            for bucket in buckets:
-                self._open[bucket] += 1
+        self._open = self._waits.copy()
 
     def take(self, name: str, gradient: Any) -> Iterator[int]:
         """Copy one gradient in; yields the buckets that are complete with it.
@@ -50,17 +51,8 @@ class Handover:
         """
         if name not in self._missing:
             raise self._named(GradientMismatch(self._why_not(name)))
-        place = self._places[name]
-        try:
-            copy_into(place, gradient)
-        except InvalidArgumentError as error:
-            text = f"the gradient of {name!r}: {error.message}"
-            raise self._named(GradientMismatch(text)) from error
-        if self._weight != 1.0:
-            np.multiply(place, place.dtype.type(self._weight), out=place)
-        flat = self._flat[name]
-        if not is_finite(flat):
-            raise self._named(NotFinite(_describe(name, flat)))
+        with np.errstate(all="ignore"):
+            self._put(name, gradient)
         self._missing.discard(name)
         return self._completed(name)
 
@@ -72,14 +64,30 @@ class Handover:
             missing = [name for name in self._places if name not in gradients]
             extra = [name for name in gradients if name not in self._places]
             raise self._named(GradientMismatch(_difference(missing, extra)))
-        for name, gradient in gradients.items():
-            self.take(name, gradient)
+        with np.errstate(all="ignore"):  # once: it costs as much as a small gradient
+            for name, gradient in gradients.items():
+                self._put(name, gradient)
+        self._missing.clear()
 
     def end(self) -> None:
         """Check that every parameter got its gradient."""
         if self._missing:
             names = [name for name in self._places if name in self._missing]
             raise self._named(GradientMismatch(_difference(names, [])))
+
+    def _put(self, name: str, gradient: Any) -> None:
+        """Copy, weigh and check one gradient, all while it is in the cache."""
+        place, flat = self._places[name], self._flat[name]
+        try:
+            copy_into(place, gradient)
+        except InvalidArgumentError as error:
+            text = f"the gradient of {name!r}: {error.message}"
+            raise self._named(GradientMismatch(text)) from error
+        if self._weight != 1.0:
+            np.multiply(place, place.dtype.type(self._weight), out=place)
+        # The quick look of `is_finite` first, without what a call of it costs.
+        if not np.dot(flat, flat) < _INF and not is_finite(flat):
+            raise self._named(NotFinite(_describe(name, flat)))
 
     def _completed(self, name: str) -> Iterator[int]:
         done = []
@@ -130,7 +138,8 @@ def _describe(name: str, flat: Any) -> str:
     return (
         f"the gradient of {name!r} holds {n_nan} NaN and {n_inf} infinite values of "
         f"{flat.size}; the step was refused on all members and the parameters are "
-        f"those of the step before. Lower the learning rate, or look at this worker's batch."
+        f"those of the step before. Lower the learning rate, or look at this worker's "
+        f"batch."
     )
 
 

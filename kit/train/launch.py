@@ -18,6 +18,7 @@ from kit.train import optimizers
 from kit.train.elementwise import Optimizer
 from kit.train.job import Job, Work
 from kit.train.run import Run
+from kit.wire.shaping import LinkSettings
 
 Step = Callable[..., Any]
 
@@ -49,15 +50,15 @@ def train(
     *,
     optimizer: Optimizer | str = "gradient_descent",
     topology: str = "ps",
-    steps: int = 100,
-    batch: int = 64,
-    seed: int = 0,
+    steps: SupportsIndex = 100,
+    batch: SupportsIndex = 64,
+    seed: SupportsIndex = 0,
     sync: bool = True,
     link: str = "",
     placement: str = "round_robin",
     cluster: Trains | None = None,
 ) -> Run:
-    """Train a model over the tasks of a cluster; returns at once.
+    """Train a model over the tasks of a cluster; return at once.
 
     `step(params, batch)` gets a dict of read-only arrays and this worker's split of the
     mini-batch (a tuple of arrays), and returns the loss, the mean over the split, and
@@ -78,16 +79,11 @@ def train(
     Raises `InvalidArgumentError` for what cannot be trained, `ClusterBusy` while
     another training runs there. Costs one message to each task with the function and
     the data; what comes later is raised by `run.wait()` or `await run`.
+
+    `cluster` may be a worker's own `Server`: then every worker's program makes this
+    call with the same arguments, and it returns when all have (see `kit.server.spmd`).
     """
-    if cluster is None:
-        if _current is None:
-            raise InvalidArgumentError("there is no cluster: give cluster=....")
-        cluster = _current()
-    if not callable(step):
-        raise InvalidArgumentError(
-            f"step is {type(step).__name__}; give a function (params, batch) -> "
-            f"(loss, gradients)."
-        )
+    cluster = _running() if cluster is None else cluster
     values = _checked(params() if callable(params) else params)
     job = Job(
         run=secrets.token_hex(16),
@@ -99,11 +95,26 @@ def train(
         batch=_whole("batch", batch),
         seed=_whole("seed", seed),
         synchronous=sync,
-        link=link,
+        link=str(LinkSettings.parse(link)),
         placement=placement,
         settings=current(),
     )
-    return cluster.launch(job, Work(step, data, values))
+    return cluster.launch(job, Work(_callable(step), data, values))
+
+
+def _callable(step: Step) -> Step:
+    if not callable(step):
+        raise InvalidArgumentError(
+            f"step is {type(step).__name__}; give a function (params, batch) -> "
+            f"(loss, gradients)."
+        )
+    return step
+
+
+def _running() -> Trains:
+    if _current is None:
+        raise InvalidArgumentError("there is no cluster: give cluster=....")
+    return _current()
 
 
 def _checked(params: object) -> dict[str, Any]:

@@ -120,8 +120,9 @@ class Member:
             arena.close()
         self._arenas.clear()
         # The frames that an error went through hold on to the buffers.
-        for error in (self.error, self.authority and self.authority.error):
-            _forget_frames(error)
+        _forget_frames(self.error)
+        if self.authority is not None:
+            _forget_frames(self.authority.error)
 
     def _run(self) -> None:
         state = "failed"
@@ -184,18 +185,25 @@ class Member:
         return part
 
     def _train(self, part: Part) -> None:
-        number = 0
         with closing(Stage(part)) as stage:
-            while True:
-                answer = self._ask_until(number, part.step)
-                if answer.verdict is Verdict.FINISH:
-                    return
-                number += 1
-                if answer.verdict is Verdict.PREPARE and answer.epoch is not None:
-                    self._change(part, stage, number - 1, answer.epoch)
-                    continue  # no step yet: the training may be paused
-                part.endpoint.stamp.halt = NO_HALT
-                stage.run(answer.step)
+            try:
+                self._meet_and_work(part, stage)
+            except BaseException as error:
+                self._fail(error)  # first: closing waits for the exchange thread
+                raise
+
+    def _meet_and_work(self, part: Part, stage: Stage) -> None:
+        number = 0
+        while True:
+            answer = self._ask_until(number, part.step)
+            if answer.verdict is Verdict.FINISH:
+                return
+            number += 1
+            if answer.verdict is Verdict.PREPARE and answer.epoch is not None:
+                self._change(part, stage, number - 1, answer.epoch)
+                continue  # no step yet: the training may be paused
+            part.endpoint.stamp.halt = NO_HALT
+            stage.run(answer.step)
 
     def _leave(self) -> None:
         self._talk().leave()

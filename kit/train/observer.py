@@ -219,7 +219,7 @@ class Observer:
             self.finished.set_exception(error)
 
     def _verdict(self) -> KitError | None:
-        """Decide: the trusted member's word counts; if it is lost, that; else anybody's."""
+        """Return how it ended: by the trusted member, else the lost, else anybody."""
         trusted = self._watched[self._trusted]
         if trusted.state == "done":
             return None
@@ -229,9 +229,13 @@ class Observer:
         )
         return by_state[0].error if by_state else PeerLost("the training was lost.")
 
+    def _rank(self, worker: int) -> tuple[int, bool]:
+        # A killed task may have left one worker a step ahead of another.
+        return -self._watched[worker].step, worker != self._trusted
+
     def _keep_parameters(self) -> None:
         workers = [w for w in self._job.workers if self._watched[w].state != "lost"]
-        for worker in sorted(workers, key=lambda worker: worker != self._trusted):
+        for worker in sorted(workers, key=self._rank):
             try:
                 self._flat = self._fetch(worker)
             except KitError:

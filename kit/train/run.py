@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kit.errors import FailedPreconditionError, KitError
 from kit.exchange.memory import Array
-from kit.trace import Trace
+from kit.trace import EpochRow, Trace
 from kit.train import report
 from kit.train.account import Entry, account, once_only
 from kit.train.job import Job
@@ -114,7 +115,8 @@ class Run:
         try:
             self._observer.wait(timeout)
         except KeyboardInterrupt:
-            self.pause()
+            with suppress(KitError):  # it may be over, or its coordinator gone
+                self.pause()
             raise
         return self
 
@@ -206,6 +208,9 @@ class Run:
             f"{self.topology}{topology}, loss {self.loss:.4g}>"
         )
 
+    def _wished(self) -> EpochRow:
+        return EpochRow(0, self.job.topology, 0, 0, self.job.link)
+
     def _repr_html_(self) -> str:
         state, error = self.state, self.error
         picture = report.Picture(
@@ -214,7 +219,7 @@ class Run:
             step=self.step,
             steps=self.job.steps,
             loss=self.loss,
-            epochs=self.trace.epochs,
+            epochs=self.trace.epochs or (self._wished(),),
             switching=self.switching,
             error=f"{type(error).__name__}: {error.message}" if error else "",
             traffic=self.traffic if state == "done" else (),

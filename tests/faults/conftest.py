@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from kit.settings import Settings
 from kit.testing.processes import ProcessCluster, process_cluster
 
 
@@ -18,4 +19,11 @@ def with_ps() -> Iterator[ProcessCluster]:
 @pytest.fixture(scope="module")
 def without_ps() -> Iterator[ProcessCluster]:
     with process_cluster(ps=0, worker=3) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def over_tcp() -> Iterator[ProcessCluster]:
+    chosen = Settings(transport="tcp")
+    with process_cluster(ps=1, worker=2, settings=chosen) as cluster:
         yield cluster

@@ -27,7 +27,8 @@ def gradients(params: dict[str, Array], step: int, worker: int) -> dict[str, Arr
     dice = np.random.default_rng([step, worker])
     return {
         name: (
-            dice.standard_normal(value.shape) * 10.0 ** dice.integers(-5, 3, value.shape)
+            dice.standard_normal(value.shape)
+            * 10.0 ** dice.integers(-5, 3, value.shape)
         ).astype("float32")
         + np.float32(0.01) * value
         for name, value in params.items()

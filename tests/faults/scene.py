@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kit.errors import KitError, from_plain
 from kit.settings import Value, settings
 from kit.task import Task
@@ -47,13 +49,11 @@ def begin(
 def failure(run: Run, within_s: float = PROMISE_S) -> KitError:
     """Return what the training fails with, which must be soon."""
     begun = time.monotonic()
-    try:
+    with pytest.raises(KitError) as failed:
         run.wait(within_s + 20)
-    except KitError as error:
-        took = time.monotonic() - begun
-        assert took < within_s, f"it took {took:.1f} s: {error}"
-        return error
-    raise AssertionError(f"{run} did not fail")
+    took = time.monotonic() - begun
+    assert took < within_s, f"it took {took:.1f} s: {failed.value}"
+    return failed.value
 
 
 def news(cluster: ProcessCluster, run: Run, task: Task) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def assert_over_naming(
 
 
 def assert_history_holds(folder: Path) -> list[dict[str, Any]]:
-    """Check the invariants; a file may end in half a line where its writer was killed."""
+    """Return the events, of which the invariants hold."""
     events = history.read(folder)
     assert history.check(events) == []
     assert_epochs_are_prefixes(events)

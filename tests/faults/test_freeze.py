@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from kit.errors import PeerLost
 from kit.task import Task
 from kit.testing.processes import ProcessCluster
+from kit.testing.task_process import until
 from tests.faults import model, scene
 
 SILENCE_S = 2.0
@@ -47,10 +47,9 @@ def freeze(cluster: ProcessCluster, folder: Path, task: str, point: str) -> None
 
     cluster[frozen].signal(signal.SIGCONT)
 
-    until = time.monotonic() + scene.PROMISE_S
-    while (reply := scene.news(cluster, run, frozen))["state"] == "running":
-        assert time.monotonic() < until, "the woken task goes on"
-    assert reply["error"] is not None
+    until(
+        lambda: scene.news(cluster, run, frozen)["state"] == "failed", scene.PROMISE_S
+    )
     scene.assert_history_holds(folder)
 
 

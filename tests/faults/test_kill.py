@@ -22,7 +22,7 @@ NOT_ASYNC_WORKER = {"exchange.reduced", "exchange.done"}
 
 pytestmark = [
     pytest.mark.slow,
-    # A test begins with a new process in the place of the one that the last test killed.
+    # A test begins with a new process in the place of the one that was killed.
     pytest.mark.lasting("process", "descriptor"),
 ]
 
@@ -43,8 +43,10 @@ def kill(
     synchronous = bool(how.get("sync", True))
     topology = str(how.get("topology", "ps"))
 
+    # Long enough without rounds that every worker gets its turns.
+    steps = STEPS if synchronous else 50 * STEPS
     run = scene.begin(
-        cluster, folder, STEPS, topology=topology, sync=synchronous, crash=plan
+        cluster, folder, steps, topology=topology, sync=synchronous, crash=plan
     )
 
     assert cluster[lost].wait_for_death(10) == -signal.SIGKILL
@@ -95,6 +97,21 @@ def test_a_task_killed_in_a_ring_is_named_to_everybody(
     without_ps: ProcessCluster, tmp_path: Path, task: str, point: str
 ) -> None:
     kill(without_ps, tmp_path, task, point, topology="ring")
+
+
+@pytest.mark.parametrize(
+    ("task", "point"),
+    [
+        ("ps:0", "step.begun"),
+        ("ps:0", "exchange.reduced"),
+        ("worker:0", "compute.done"),
+        ("worker:1", "exchange.done"),
+    ],
+)
+def test_a_task_killed_behind_tls_is_named_to_everybody(
+    over_tcp: ProcessCluster, tmp_path: Path, task: str, point: str
+) -> None:
+    kill(over_tcp, tmp_path, task, point)
 
 
 def test_survivors_train_on_with_a_new_process_in_the_place_of_the_dead_one(

@@ -17,6 +17,7 @@ from kit.settings import settings
 from kit.task import Task
 from kit.testing.cluster import local_cluster
 from kit.testing.processes import ProcessCluster
+from kit.testing.task_process import until
 from kit.trace import Trace
 from kit.train.launch import train
 from kit.train.optimizers import Momentum
@@ -34,10 +35,9 @@ def test_a_task_killed_while_switching_leaves_all_in_one_list_of_epochs(
 ) -> None:
     with_ps.restart_dead()
     lost = Task.parse(task)
-    run = scene.begin(
-        with_ps, tmp_path, 20_000, crash=f"{task}@1+:{point}:SIGKILL"
-    )
+    run = scene.begin(with_ps, tmp_path, 20_000, crash=f"{task}@1+:{point}:SIGKILL")
 
+    until(lambda: run.step > 0, 20)
     run.topology = "ring"
 
     assert with_ps[lost].wait_for_death(20) == -signal.SIGKILL
@@ -64,7 +64,9 @@ def test_two_hundred_switches_change_no_bit_and_every_byte_is_accounted_for(
     places = sorted(dice.sample(range(1, STEPS), SWITCHES))
     names, now = [], "ps"
     for _ in places:
-        now = dice.choice([name for name in ("ps", "ring", "ring-whole") if name != now])
+        now = dice.choice(
+            [name for name in ("ps", "ring", "ring-whole") if name != now]
+        )
         names.append(now)
     may_begin = threading.Event()
 
@@ -128,7 +130,9 @@ def test_a_refused_switch_leaves_the_training_as_it_was(tmp_path: Path) -> None:
             cluster=cluster,
         )
 
-        with pytest.raises(InvalidArgumentError, match="needs a parameter server") as refused:
+        with pytest.raises(
+            InvalidArgumentError, match="needs a parameter server"
+        ) as refused:
             run.topology = "ps"
         run.wait(30)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
@@ -13,13 +15,30 @@ ROOT = Path(__file__).parents[2]
 CELL_S = 90
 
 
-def execute(notebook: nbformat.NotebookNode, runtime: Path) -> None:
+def read(path: Path) -> nbformat.NotebookNode:
+    return parse(path.read_text("utf-8"))
+
+
+def parse(text: str) -> nbformat.NotebookNode:
+    found = nbformat.reads(text, as_version=4)  # type: ignore[no-untyped-call]
+    assert isinstance(found, nbformat.NotebookNode)
+    return found
+
+
+def of_one_cell(source: str) -> nbformat.NotebookNode:
+    cell = {"cell_type": "code", "id": "only", "source": source}
+    empty: dict[str, Any] = {"metadata": {}, "execution_count": None, "outputs": []}
+    version = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}}
+    return parse(json.dumps({**version, "cells": [{**cell, **empty}]}))
+
+
+def execute(cells: nbformat.NotebookNode, runtime: Path) -> None:
     """Fill in the outputs; raises `CellExecutionError` for a cell that fails.
 
     The clusters of the notebook keep their files below `runtime`.
     """
     client = NotebookClient(
-        notebook,
+        cells,
         timeout=CELL_S,
         kernel_name="python3",
         resources={"metadata": {"path": str(ROOT / "notebooks")}},
@@ -30,10 +49,10 @@ def execute(notebook: nbformat.NotebookNode, runtime: Path) -> None:
     asyncio.run(client.async_execute(env=env))
 
 
-def printed(notebook: nbformat.NotebookNode, cell_id: str = "") -> str:
+def printed(whole: nbformat.NotebookNode, cell_id: str = "") -> str:
     """Return what a cell, or all of them, wrote as text or shows as HTML."""
     found = []
-    for cell in notebook.cells:
+    for cell in whole.cells:
         if cell.cell_type != "code" or cell_id not in ("", cell.id):
             continue
         for output in cell.outputs:

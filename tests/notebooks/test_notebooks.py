@@ -8,15 +8,11 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from tests.notebooks.kernel import ROOT, execute, printed
+from tests.notebooks.kernel import ROOT, execute, printed, read
 
 NOTEBOOKS = sorted((ROOT / "notebooks").rglob("*.ipynb"))
 HELLO = ROOT / "notebooks" / "00_hello_cluster.ipynb"
 MOST_LINES = 15
-
-
-def read(path: Path) -> nbformat.NotebookNode:
-    return nbformat.read(path, as_version=4)
 
 
 @pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)

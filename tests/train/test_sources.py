@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -99,7 +100,8 @@ def test_order_is_made_once_per_pass(monkeypatch: pytest.MonkeyPatch) -> None:
         made.append(pass_index)
         return shuffled(n, seed, pass_index)
 
-    monkeypatch.setattr("kit.train.sources.shuffled", counted)
+    sources = import_module("kit.train.sources")  # `kit.train` is the function
+    monkeypatch.setattr(sources, "shuffled", counted)
     (source,) = over_arrays(n=20, batch=5, n_workers=1)
     for step in range(12):
         source.batch(step)

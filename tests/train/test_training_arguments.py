@@ -45,7 +45,12 @@ NAN = {"w": np.array([1.0, np.nan])}
 def test_argument_that_cannot_be_meant_is_named(
     cluster: LocalCluster, changes: dict[str, Any], words: list[str]
 ) -> None:
-    given = {"step": fit, "params": initial(), "data": DATA, "batch": 10} | changes
+    given: dict[str, Any] = {
+        "step": fit,
+        "params": initial(),
+        "data": DATA,
+        "batch": 10,
+    } | changes
 
     with pytest.raises(InvalidArgumentError) as caught:
         kit.train(**given, cluster=cluster)

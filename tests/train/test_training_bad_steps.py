@@ -23,7 +23,7 @@ Step = Callable[[Params, Any], Any]
 
 
 def begin(cluster: LocalCluster, step: Step, **changes: Any) -> kit.Run:
-    given = {"steps": 6, "batch": BATCH, "cluster": cluster} | changes
+    given: dict[str, Any] = {"steps": 6, "batch": BATCH, "cluster": cluster} | changes
     return kit.train(step, initial(), DATA, **given)
 
 
@@ -38,7 +38,7 @@ def returning(**changes: Any) -> Step:
 
     def step(params: Params, batch: Any) -> Any:
         loss, gradients = fit(params, batch)
-        given = {**gradients, **changes}
+        given: dict[str, Any] = {**gradients, **changes}
         return loss, {name: value for name, value in given.items() if value is not None}
 
     return step
@@ -54,7 +54,9 @@ class Once:
     def __call__(self, params: Params, batch: Any) -> Any:
         with self._guard:  # both workers of the test are in this process
             number, self._calls = self._calls, self._calls + 1
-        return self._instead(params, batch) if number == self._at else fit(params, batch)
+        return (
+            self._instead(params, batch) if number == self._at else fit(params, batch)
+        )
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ class Gate:
 
 
 def begin(cluster: LocalCluster, step: Any = fit, **changes: Any) -> kit.Run:
-    given = {"steps": 6, "batch": BATCH, "cluster": cluster} | changes
+    given: dict[str, Any] = {"steps": 6, "batch": BATCH, "cluster": cluster} | changes
     return kit.train(step, initial(), DATA, **given)
 
 

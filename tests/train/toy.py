@@ -25,14 +25,14 @@ Params = dict[str, Array]
 N, BATCH = 60, 10
 DICE = np.random.default_rng(7)
 X = DICE.normal(size=(N, 3)).astype(np.float32)
-Y = (X @ np.float32([1, -2, 3]) + np.float32(0.5)).astype(np.float32)
+Y = (X @ np.array([1, -2, 3]) + 0.5).astype(np.float32)
 DATA = (X, Y)
 
 
 def initial() -> Params:
     """Return parameters of both dtypes, one without elements, one without axes."""
     return {
-        "w": np.float32([0.1, 0.2, -0.3]),
+        "w": np.array([0.1, 0.2, -0.3], np.float32),
         "none": np.zeros((0, 2), np.float32),
         "b": np.array([0.25, -0.125], np.float64),
         "scale": np.array(1.0, np.float64),

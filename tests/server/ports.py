@@ -15,3 +15,9 @@ def free_ports(count: int) -> list[int]:
             probe.bind(("127.0.0.1", 0))
             found.append(int(probe.getsockname()[1]))
         return found
+
+
+def spec_of(n_ps: int, n_workers: int) -> dict[str, list[str]]:
+    """Return a cluster on free ports of this machine."""
+    addresses = [f"localhost:{port}" for port in free_ports(n_ps + n_workers)]
+    return {"ps": addresses[:n_ps], "worker": addresses[n_ps:]}

@@ -1,0 +1,72 @@
+"""The model of the training benchmarks: a perceptron with two hidden layers, in numpy.
+
+`step` has the form that `kit.train` takes. Its gradients are new arrays in every step,
+as a user's would be.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+SIZES = {"small": (784, 256, 128, 10), "large": (784, 2048, 2048, 10)}
+BATCH = 64  # examples a worker and step
+RATE = 0.05
+_EXAMPLES = 4096
+
+
+def parameters(widths: tuple[int, ...], seed: int = 0) -> dict[str, Floats]:
+    """Return weights and biases of the layers between `widths`."""
+    dice = np.random.default_rng(seed)
+    found: dict[str, Floats] = {}
+    for number, (rows, columns) in enumerate(pairwise(widths)):
+        scale = np.float32(np.sqrt(2 / rows))
+        found[f"w{number}"] = dice.standard_normal((rows, columns), np.float32) * scale
+        found[f"b{number}"] = np.zeros(columns, np.float32)
+    return found
+
+
+def examples(widths: tuple[int, ...], seed: int = 1) -> tuple[Floats, npt.NDArray[Any]]:
+    """Return inputs, and classes that the inputs determine, so there is what to learn.
+
+    >>> x, y = examples((4, 3, 2))
+    >>> x.shape, y.shape, sorted(set(y.tolist()))
+    ((4096, 4), (4096,), [0, 1])
+    """
+    dice = np.random.default_rng(seed)
+    x = dice.standard_normal((_EXAMPLES, widths[0]), np.float32)
+    teacher = dice.standard_normal((widths[0], widths[-1]), np.float32)
+    return x, (x @ teacher).argmax(axis=1)
+
+
+def step(
+    params: dict[str, Floats], batch: tuple[Floats, npt.NDArray[Any]]
+) -> tuple[float, dict[str, Floats]]:
+    """Return the mean cross-entropy over the batch and all gradients."""
+    x, y = batch
+    last = len(params) // 2 - 1
+    values = [x]
+    for number in range(last):
+        hidden = values[-1] @ params[f"w{number}"]
+        hidden += params[f"b{number}"]
+        values.append(np.maximum(hidden, 0, out=hidden))
+    scores = values[-1] @ params[f"w{last}"] + params[f"b{last}"]
+    scores -= scores.max(axis=1, keepdims=True)
+    delta = np.exp(scores)
+    delta /= delta.sum(axis=1, keepdims=True)
+    rows = np.arange(len(y))
+    loss = float(-np.log(delta[rows, y]).mean())
+    delta[rows, y] -= 1
+    delta /= np.float32(len(y))
+    gradients: dict[str, Floats] = {}
+    for number in range(last, -1, -1):
+        gradients[f"w{number}"] = values[number].T @ delta
+        gradients[f"b{number}"] = delta.sum(axis=0)
+        if number:
+            delta = delta @ params[f"w{number}"].T
+            delta *= values[number] > 0
+    return loss, gradients

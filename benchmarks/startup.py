@@ -1,0 +1,119 @@
+"""Seconds and memory until a cluster is ready: `kit.Cluster` and plain ipyparallel.
+
+    python -m benchmarks.startup [--quick] [--json FILE]
+
+Each start is a new process, from the call until the first answer of every engine; the
+import of the library is not counted. Memory is the proportional set size of all
+processes that the start added, so pages that several of them share count once.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import psutil
+
+from benchmarks.conductor import ROOT, CrewFailed
+from benchmarks.results import Table, arguments, median, ratio, report
+
+SYSTEMS = ("kit.Cluster", "ipyparallel.Cluster")
+_START_S = 120.0
+
+
+def memory_mib(root: psutil.Process) -> float:
+    """Return the proportional set size of all processes below `root`, in MiB."""
+    total = 0
+    for process in root.children(recursive=True):
+        try:
+            total += process.memory_full_info().pss
+        except psutil.NoSuchProcess:  # it has just ended
+            continue
+    return total / 2**20
+
+
+def _measure(start: Callable[[], AbstractContextManager[Any]]) -> dict[str, float]:
+    me = psutil.Process()
+    begin = time.monotonic()
+    with start():
+        seconds = time.monotonic() - begin
+        return {"seconds": seconds, "mib": memory_mib(me)}
+
+
+def measure_here(system: str, n_engines: int) -> dict[str, float]:
+    """Start one cluster from this process and stop it again."""
+    if system == "kit.Cluster":
+        import kit
+
+        return _measure(lambda: kit.Cluster(ps=1, worker=n_engines - 1))
+    import ipyparallel
+
+    # Entering it starts controller and engines, waits for all and gives a client.
+    return _measure(lambda: ipyparallel.Cluster(n=n_engines, log_level=50))
+
+
+def _measure_there(system: str, n_engines: int) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.startup", "--one", system]
+    command += ["--engines", str(n_engines)]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=_START_S
+    )
+    if done.returncode:
+        raise CrewFailed(f"{system} with {n_engines}: {done.stderr[-2000:]}")
+    result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def compare(
+    sizes: list[int], rounds: int
+) -> dict[int, dict[str, list[dict[str, float]]]]:
+    """Return all measurements: number of engines -> system -> list."""
+    found: dict[int, dict[str, list[dict[str, float]]]] = {}
+    for n_engines in sizes:
+        found[n_engines] = {system: [] for system in SYSTEMS}
+        for _ in range(rounds):
+            for system in SYSTEMS:
+                found[n_engines][system].append(_measure_there(system, n_engines))
+    return found
+
+
+def _row(n_engines: int, found: dict[str, list[dict[str, float]]]) -> tuple[str, ...]:
+    seconds, mib = (
+        [median([one[what] for one in found[system]]) for system in SYSTEMS]
+        for what in ("seconds", "mib")
+    )
+    cells = [f"{one:.2f}" for one in seconds] + [ratio(*seconds)]
+    cells += [f"{one:.0f}" for one in mib] + [ratio(*mib)]
+    return (str(n_engines), *cells)
+
+
+def main() -> None:
+    parser = arguments(__doc__ or "")
+    parser.add_argument("--engines", type=int, nargs="+")
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--one", choices=SYSTEMS, help="start one, print its figures")
+    options = parser.parse_args()
+    sizes = options.engines or ([4] if options.quick else [2, 4, 8])
+    if options.one:
+        print(json.dumps(measure_here(options.one, sizes[0])))
+        return
+    found = compare(sizes, options.rounds or (2 if options.quick else 5))
+    table = Table(
+        "Start of a cluster, median seconds and MiB",
+        ("From the call to the answer of all engines; MiB of all processes (PSS).",),
+        (
+            *("engines", "kit s", "ipyparallel s", "ratio"),
+            *("kit MiB", "ipyparallel MiB", "ratio"),
+        ),
+        tuple(_row(n, one) for n, one in found.items()),
+    )
+    report(table, {"starts": found}, options.json)
+
+
+if __name__ == "__main__":
+    main()

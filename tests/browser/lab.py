@@ -1,0 +1,127 @@
+"""JupyterLab as a reader sees it: a server of its own and a browser without a window.
+
+Nothing of the user's own Jupyter is read or written. The browser is the system's
+Chromium; none is downloaded.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+
+from playwright.sync_api import Page, sync_playwright
+
+ROOT = Path(__file__).parents[2]
+SCREENS = ROOT / "build" / "screens"
+STOP_S = 20
+OPTIONS = [
+    *("--no-browser", "--allow-root", "--ip=127.0.0.1", "--port=0"),
+    "--expose-app-in-browser",  # its commands can be called then
+]
+READY_MS = 60_000
+KERNEL_IS_IDLE = """() =>
+    jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'
+"""
+# High enough for a whole notebook, so that Lab lays out every cell of it.
+SIZE = {"width": 1100, "height": 4600}
+
+
+def chromium() -> str | None:
+    return shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@contextmanager
+def jupyter_lab(folder: Path) -> Iterator[str]:
+    """Serve the notebooks in `folder` and yield the address, with its token."""
+    home = folder / ".home"
+    names = ("CONFIG", "DATA", "RUNTIME")
+    own = {f"JUPYTER_{name}_DIR": str(home / name.lower()) for name in names}
+    own |= {f"JUPYTERLAB_{name}_DIR": str(home) for name in ("SETTINGS", "WORKSPACES")}
+    own |= {"IPYTHONDIR": str(home), "XDG_RUNTIME_DIR": str(home)}
+    home.mkdir(mode=0o700)
+    quiet = home / "@jupyterlab" / "apputils-extension"
+    quiet.mkdir(parents=True)
+    news = {"fetchNews": "false", "checkForUpdates": False}
+    (quiet / "notification.jupyterlab-settings").write_text(json.dumps(news))
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "jupyterlab", *OPTIONS, f"--notebook-dir={folder}"],
+        env={**os.environ, **own, "PYTHONPATH": path},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    try:
+        found = None
+        for line in process.stderr:
+            found = re.search(r"http://127\.0\.0\.1:\d+/lab\?token=\w+", line)
+            if found:
+                break
+        assert found, "JupyterLab ended before it told its address"
+        # It goes on to log; a full pipe would stop it.
+        drain = Thread(target=process.stderr.read)
+        drain.start()
+        yield found[0]
+    finally:
+        process.terminate()
+        process.wait(STOP_S)
+        if found:
+            drain.join(STOP_S)
+        process.stderr.close()
+
+
+@contextmanager
+def browser_page() -> Iterator[Page]:
+    """Open an empty page; every wait on it ends after a minute."""
+    is_root = os.geteuid() == 0
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=chromium(),
+            args=["--no-sandbox"] if is_root else [],
+        )
+        try:
+            page = browser.new_page(viewport=SIZE)  # type: ignore[arg-type]
+            page.set_default_timeout(READY_MS)
+            yield page
+        finally:
+            browser.close()
+
+
+def open_notebook(page: Page, address: str, name: str) -> None:
+    """Show a notebook, and return when its kernel is ready."""
+    page.goto(address.replace("/lab?", f"/lab/tree/{name}?"))
+    page.wait_for_selector(".jp-Notebook .jp-Cell")
+    page.wait_for_function(KERNEL_IS_IDLE)
+    command(page, "application:toggle-left-area")
+
+
+def run_all(page: Page) -> None:
+    """Begin to run all cells."""
+    command(page, "notebook:run-all-cells")
+
+
+def change_theme(page: Page, name: str) -> None:
+    command(page, "apputils:change-theme", theme=name)
+    is_light = "true" if "Light" in name else "false"
+    page.wait_for_selector(f"body[data-jp-theme-light={is_light}]", state="attached")
+
+
+def command(page: Page, name: str, **arguments: str) -> None:
+    """Execute a command of Lab; does not wait for its end, which has no deadline."""
+    call = f"jupyterapp.commands.execute({json.dumps(name)}, {json.dumps(arguments)})"
+    page.evaluate(f"() => {{ {call}; }}")
+
+
+def screenshot(page: Page, name: str) -> Path:
+    SCREENS.mkdir(parents=True, exist_ok=True)
+    path = SCREENS / f"{name}.png"
+    page.locator(".jp-NotebookPanel-notebook").screenshot(path=path)
+    return path

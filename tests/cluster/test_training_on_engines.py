@@ -1,0 +1,156 @@
+"""Trainings in engines that ipyparallel started: what a notebook's user sees."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import kit
+from kit.errors import ClusterBusy, PeerLost
+from kit.train.run import Run
+from tests.exchange import replay
+
+pytestmark = [pytest.mark.slow, pytest.mark.engines]
+
+Array = npt.NDArray[Any]
+DICE = np.random.default_rng(3)
+IMAGES = DICE.standard_normal((240, 12)).astype(np.float32)
+TARGETS = (IMAGES @ DICE.standard_normal((12, 2)) + 1).astype(np.float32)
+PARAMS = {"w": np.zeros((12, 2), np.float32), "b": np.zeros(2, np.float32)}
+
+
+def step(params: dict[str, Array], batch: Any) -> tuple[float, dict[str, Array]]:
+    images, targets = batch
+    error = images @ params["w"] + params["b"] - targets
+    scale = np.float32(2 / error.size)
+    return float((error**2).mean()), {
+        "w": scale * images.T @ error,
+        "b": scale * error.sum(0),
+    }
+
+
+def begin(cluster: kit.Cluster, **changes: Any) -> Run:
+    options: dict[str, Any] = {"steps": 60, "batch": 24, "topology": "ring"}
+    options |= {"optimizer": kit.Momentum(0.05), "cluster": cluster}
+    return kit.train(step, PARAMS, (IMAGES, TARGETS), **{**options, **changes})
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[kit.Cluster]:
+    with kit.Cluster(ps=1, worker=2) as running:
+        yield running
+
+
+def replayed(steps: int, n_workers: int = 2, batch: int = 24) -> dict[str, Array]:
+    """Return what one process of plain numpy makes of the same mini-batches."""
+    from kit.train.sources import ArraySource
+
+    data = (IMAGES, TARGETS)
+    sources = [ArraySource(data, batch, 0, w, n_workers) for w in range(n_workers)]
+
+    def gradients(params: dict[str, Array], number: int) -> list[dict[str, Array]]:
+        return [step(params, source.batch(number))[1] for source in sources]
+
+    def update(now: Array, mean: Array, state: dict[str, Array], _: int) -> Array:
+        kind = now.dtype.type
+        state["a"] = state.get("a", np.zeros_like(now)) * kind(0.9) + mean
+        return np.asarray(now - state["a"] * kind(0.05))
+
+    return replay.train(PARAMS, steps, gradients, update)
+
+
+def test_a_switched_training_equals_the_numpy_replay(cluster: kit.Cluster) -> None:
+    run = begin(cluster, topology="ps")
+    run.switch("ring", at=21)
+    run.switch("ps", at=40)
+
+    params = run.wait(60).params
+
+    assert [row.first_step for row in run.trace.epochs] == [0, 21, 40]
+    assert all(entry.agrees for entry in run.traffic)
+    want = replayed(60)
+    assert all(params[name].tobytes() == want[name].tobytes() for name in want)
+
+
+def test_an_engine_answers_while_it_trains(cluster: kit.Cluster) -> None:
+    run = begin(cluster, steps=100_000)
+    try:
+        began = time.monotonic()
+        answers = cluster.call("worker", os.getpid, deadline_s=20)
+        took = time.monotonic() - began
+
+        assert len(set(answers)) == 2
+        assert took < 5
+        assert not run.done
+    finally:
+        run.stop()
+        run.wait(30)
+
+
+def test_a_second_training_is_refused_and_the_first_goes_on(
+    cluster: kit.Cluster,
+) -> None:
+    run = begin(cluster, steps=100_000)
+    try:
+        with pytest.raises(ClusterBusy, match=r"worker/task:0 is at step .*run\.stop"):
+            begin(cluster)
+        before = run.step
+        assert not run.done
+    finally:
+        run.stop()
+        run.wait(30)
+    assert run.step >= before
+    assert run.error is None
+
+
+def test_a_run_can_be_awaited(cluster: kit.Cluster) -> None:
+    async def cell() -> Run:
+        return await begin(cluster)
+
+    run = asyncio.run(cell())
+
+    assert run.done
+    assert run.step == 60
+
+
+def test_a_step_that_raises_gives_its_traceback_and_the_task(
+    cluster: kit.Cluster,
+) -> None:
+    def broken(params: dict[str, Array], batch: Any) -> Any:
+        raise KeyError("no such layer")
+
+    run = kit.train(broken, PARAMS, (IMAGES, TARGETS), batch=24, cluster=cluster)
+
+    with pytest.raises(kit.errors.StepFailed, match="no such layer") as caught:
+        run.wait(30)
+    assert caught.value.task in ("/job:worker/task:0", "/job:worker/task:1")
+    assert "in broken" in str(caught.value)
+    assert begin(cluster).wait(60).step == 60  # the cluster is as good as before
+
+
+@pytest.mark.parametrize("victim", ["ps:0", "worker:0", "worker:1"])
+def test_a_killed_engine_ends_the_run_with_its_name_within_five_seconds(
+    victim: str,
+) -> None:
+    with kit.Cluster(ps=1, worker=2) as cluster:
+        run = begin(cluster, steps=10_000_000, topology="ps")
+        while run.step < 5:
+            time.sleep(0.05)
+        pid = cluster.call(victim, os.getpid)
+
+        os.kill(pid, signal.SIGKILL)
+        began = time.monotonic()
+        with pytest.raises(PeerLost) as caught:
+            run.wait(20)
+
+        assert time.monotonic() - began < 5
+        assert kit.Task.parse(victim) == kit.Task.parse(str(caught.value.task))
+        assert str(kit.Task.parse(victim)) in str(caught.value)

@@ -1,0 +1,279 @@
+"""One task's server: which task it is, where it listens, whom it lets in."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import socket
+import struct
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kit
+from kit.errors import (
+    AddressInUse,
+    AuthenticationFailed,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    PlacementError,
+    VersionMismatch,
+)
+from kit.server.directory import Directory
+from kit.task import Task
+from kit.wire.address import UnixAddress
+from kit.wire.credentials import Credentials
+from kit.wire.handshake import VERSIONS
+from kit.wire.introduction import HELLO, REPLY, Refusal, Role, unpack_reply
+from kit.wire.listener import listen
+from kit.wire.rpc import Caller
+from tests.server.ports import free_ports
+
+ONE, TWO = ["localhost:0"], ["localhost:0", "localhost:0"]
+CLIENT = Task("client", 0)
+
+
+@pytest.fixture(scope="module")
+def credentials() -> Credentials:
+    return Credentials.new()
+
+
+def make(
+    folder: Path, credentials: Credentials, *given: Any, **more: Any
+) -> kit.Server:
+    settings = kit.Settings(runtime_dir=str(folder))
+    return kit.Server(*given, credentials=credentials, settings=settings, **more)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "words"),
+    [
+        ((None,), TypeError, "None"),
+        (("localhost:0",), TypeError, "'localhost:0'"),
+        (({"worker": 5},), TypeError, "5"),
+        (({"worker": [1]},), TypeError, "1"),
+        (({},), ValueError, "none"),
+        (({"ps": ONE, "worker": ONE},), ValueError, "'ps', 'worker'"),
+        (({"worker": TWO},), ValueError, "[0, 1]"),
+        (({"worker": TWO}, "worker"), ValueError, "task_index"),
+        (({"worker": ONE}, "chief"), ValueError, "'chief'"),
+        (({"worker": ONE}, "chief", 0), ValueError, "'chief'"),
+        (({"worker": TWO}, "worker", 5), ValueError, "5"),
+        (({"worker": TWO}, "worker", -1), ValueError, "-1"),
+        (({"worker": TWO}, "worker", "0"), TypeError, "'0'"),
+        (({"worker": TWO}, "worker", True), TypeError, "True"),
+        (({"worker": TWO}, "worker", 1.0), TypeError, "1.0"),
+        (({"worker": ["localhost"]},), InvalidArgumentError, "port"),
+        (({"worker": [""]},), InvalidArgumentError, "port"),
+        (({"worker": ["localhost:abc"]},), InvalidArgumentError, "port"),
+        (({"worker": ["localhost:70000"]},), InvalidArgumentError, "70000"),
+    ],
+)
+def test_task_that_cannot_be_meant_is_refused(
+    tmp_path: Path,
+    credentials: Credentials,
+    given: tuple[Any, ...],
+    error: type[Exception],
+    words: str,
+) -> None:
+    with pytest.raises(error, match=re.escape(words)):
+        make(tmp_path, credentials, *given)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "task"),
+    [
+        ({"worker": ONE}, "/job:worker/task:0"),
+        ({"chief": {3: "localhost:0"}}, "/job:chief/task:3"),
+        ({b"worker": ONE}, "/job:worker/task:0"),
+        (kit.ClusterSpec({"ps": ONE}), "/job:ps/task:0"),
+        (kit.ClusterSpec({"ps": ONE}).as_cluster_def(), "/job:ps/task:0"),
+    ],
+)
+def test_only_task_need_not_be_named(
+    tmp_path: Path, credentials: Credentials, cluster: Any, task: str
+) -> None:
+    with make(tmp_path, credentials, cluster) as server:
+        assert str(server.task) == task
+        assert [str(one) for one in server.tasks] == [task]
+        assert f"<Server {task} at localhost:" in repr(server)
+
+
+def test_port_0_takes_a_free_one_and_the_target_names_it(
+    tmp_path: Path, credentials: Credentials
+) -> None:
+    with make(tmp_path, credentials, {"worker": ONE}) as server:
+        host, port = server.target.removeprefix("psring://").split(":")
+
+        assert host == "localhost"
+        with socket.create_connection(("127.0.0.1", int(port)), timeout=5):
+            pass
+
+
+def test_taken_port_is_refused_within_a_second_naming_its_holder(
+    tmp_path: Path, credentials: Credentials
+) -> None:
+    with make(tmp_path, credentials, {"worker": ONE}) as first:
+        begun = time.monotonic()
+
+        with pytest.raises(AddressInUse, match=rf"process {os.getpid()} \("):
+            make(tmp_path, credentials, {"worker": [str(first.address)]})
+
+        assert time.monotonic() - begun < 1.0
+
+
+def test_start_twice_changes_nothing_and_stop_frees_the_port(
+    tmp_path: Path, credentials: Credentials
+) -> None:
+    (port,) = free_ports(1)
+    server = make(tmp_path, credentials, {"worker": [f"localhost:{port}"]}, start=False)
+    with pytest.raises(FailedPreconditionError, match=r"start\(\)"):
+        pytest.fail(server.target)
+
+    server.start()
+    where = server.address
+    server.start()
+
+    assert server.address == where
+    server.stop()
+    server.stop()
+    assert "stopped" in repr(server)
+    assert list(tmp_path.glob("*.sock")) == []
+    make(tmp_path, credentials, {"worker": [f"localhost:{port}"]}).stop()
+
+
+def test_join_returns_when_the_server_is_stopped(
+    tmp_path: Path, credentials: Credentials
+) -> None:
+    with make(tmp_path, credentials, {"worker": ONE}) as server:
+        assert not server.join(0.01)
+        joined: list[bool] = []
+        thread = threading.Thread(target=lambda: joined.append(server.join(10)))
+        thread.start()
+        server.stop()
+        thread.join(10)
+
+    assert joined == [True]
+
+
+def dial(server: kit.Server, credentials: Credentials, task: Task) -> Caller:
+    addresses = {task: str(server.address)}
+    folder = Path(server.settings.runtime_dir)
+    directory = Directory(addresses, credentials, folder, server.settings)
+    return Caller(directory.dial(task, CLIENT, Role.OBSERVER))
+
+
+@pytest.mark.parametrize("transport", ["auto", "tcp"])
+def test_client_with_another_key_is_not_let_in(
+    tmp_path: Path, credentials: Credentials, transport: str
+) -> None:
+    settings = kit.Settings(runtime_dir=str(tmp_path), transport=transport)
+    stranger = Credentials(
+        credentials.cluster_id,
+        bytes(32),
+        credentials.certificate_pem,
+        credentials.private_key_pem,
+    )
+    with kit.Server({"worker": ONE}, credentials=credentials, settings=settings) as one:
+        with pytest.raises(AuthenticationFailed, match="key"):
+            dial(one, stranger, one.task)
+
+        caller = dial(one, credentials, one.task)
+        caller.close()
+
+
+def test_other_task_than_the_expected_one_is_named(
+    tmp_path: Path, credentials: Credentials
+) -> None:
+    with (
+        make(tmp_path, credentials, {"worker": ONE}) as server,
+        pytest.raises(FailedPreconditionError, match=r"worker:0.*ps:3"),
+    ):
+        dial(server, credentials, Task("ps", 3))
+
+
+def test_unknown_task_is_a_placement_error(
+    tmp_path: Path, credentials: Credentials
+) -> None:
+    with (
+        make(tmp_path, credentials, {"worker": ONE}) as server,
+        pytest.raises(PlacementError, match="worker:0"),
+    ):
+        server.directory.dial(Task("ps", 0), CLIENT, Role.CONTROL)
+
+
+def test_client_of_another_version_is_told_both(
+    tmp_path: Path, credentials: Credentials
+) -> None:
+    newer = VERSIONS.newest + 7
+    hello = struct.pack("<4sHH", HELLO.magic, newer, newer).ljust(HELLO.size, b"\0")
+    with (
+        make(tmp_path, credentials, {"worker": [f"unix:{tmp_path}/s"]}),
+        socket.socket(socket.AF_UNIX) as client,
+    ):
+        client.settimeout(5)
+        client.connect(f"{tmp_path}/s")
+        client.sendall(hello)
+        reply = unpack_reply(client.recv(REPLY.size, socket.MSG_WAITALL))
+
+    assert reply.refusal is Refusal.VERSION
+    assert reply.versions == VERSIONS
+
+
+def test_server_of_another_version_is_refused_naming_both(
+    tmp_path: Path, credentials: Credentials
+) -> None:
+    newer = VERSIONS.newest + 7
+    listener = listen(UnixAddress(f"{tmp_path}/s"))
+    refusal = struct.pack("<4sHHHH", REPLY.magic, newer, newer, Refusal.VERSION, 0)
+
+    def refuse() -> None:
+        select.select([listener.fileno()], [], [], 10)
+        stream = listener.accept()
+        assert stream is not None
+        select.select([stream.fileno()], [], [], 10)
+        assert stream.read_into(memoryview(bytearray(HELLO.size)))
+        stream.write([refusal.ljust(REPLY.size, b"\0")])
+        stream.close()
+
+    thread = threading.Thread(target=refuse)
+    thread.start()
+    addresses = {Task("ps", 0): f"unix:{tmp_path}/s"}
+    directory = Directory(addresses, credentials, tmp_path, kit.Settings())
+    try:
+        with pytest.raises(VersionMismatch) as caught:
+            directory.dial(Task("ps", 0), CLIENT, Role.CONTROL)
+    finally:
+        thread.join(10)
+        listener.close()
+
+    assert str(newer) in str(caught.value)
+    assert str(VERSIONS.newest) in str(caught.value)
+
+
+def test_neighbours_use_the_socket_beside_the_port(
+    tmp_path: Path, credentials: Credentials
+) -> None:
+    with make(tmp_path, credentials, {"worker": ONE}) as server:
+        caller = dial(server, credentials, server.task)
+
+        assert caller.link.transport == "unix"
+        caller.close()
+
+
+def test_question_that_no_task_answers_is_told(
+    tmp_path: Path, credentials: Credentials
+) -> None:
+    with make(tmp_path, credentials, {"worker": ONE}) as server:
+        caller = dial(server, credentials, server.task)
+        try:
+            with pytest.raises(InvalidArgumentError, match="knows nothing of training"):
+                caller.call("run.poll", 5.0, {"run": "ab" * 16, "cursors": [0, 0, 0]})
+            with pytest.raises(kit.errors.UnimplementedError, match=r"'run\.dance'"):
+                caller.call("run.dance", 5.0)
+        finally:
+            caller.close()

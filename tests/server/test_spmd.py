@@ -1,0 +1,146 @@
+"""Trainings that every worker's program begins by itself, on its own server."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kit
+from kit.wire.credentials import Credentials
+from tests.server.ports import spec_of
+from tests.server.spmd_stage import program, stage
+from tests.train.toy import BATCH, DATA, Params, fit, initial, replayed, same_bits
+
+SGD = kit.GradientDescent()
+
+
+@pytest.fixture(scope="module")
+def credentials() -> Credentials:
+    return Credentials.new()
+
+
+@pytest.mark.parametrize("order", ["0123", "3210", "2013"])
+def test_workers_and_servers_may_start_in_any_order(
+    tmp_path: Path, credentials: Credentials, order: str
+) -> None:
+    tasks = [("ps", 0), ("ps", 1), ("worker", 0), ("worker", 1)]
+    with stage(tmp_path, credentials) as play:
+        outcomes = []
+        for number in map(int, order):
+            server = play.server(*tasks[number])
+            if server.task.job == "worker":
+                outcomes.append(play.play(server, program()))
+        runs = [outcome.result(20) for outcome in outcomes]
+
+        assert len({run.job.run for run in runs}) == 1
+        for run in runs:
+            assert (run.state, run.step, len(run.metrics)) == ("done", 6, 6)
+            assert same_bits(run.params, replayed(6, 2, SGD))
+
+
+def test_trainings_follow_each_other_and_may_differ(
+    tmp_path: Path, credentials: Credentials
+) -> None:
+    def three(server: kit.Server) -> list[kit.Run]:
+        return [
+            program(steps=steps, topology=topology)(server)
+            for steps, topology in ((3, "ps"), (4, "ring"), (5, "ps"))
+        ]
+
+    with stage(tmp_path, credentials) as play:
+        for index in (0, 1):
+            play.server("ps", index)
+        outcomes = [play.play(play.server("worker", n), three) for n in (0, 1)]
+        first, second = (outcome.result(30) for outcome in outcomes)
+
+    assert [run.job.run for run in first] == [run.job.run for run in second]
+    assert [run.step for run in second] == [3, 4, 5]
+    assert same_bits(second[1].params, replayed(4, 2, SGD))
+
+
+def test_any_worker_may_steer(tmp_path: Path, credentials: Credentials) -> None:
+    changed = threading.Event()
+
+    def patient(params: Params, batch: Any) -> Any:
+        assert changed.wait(10)
+        return fit(params, batch)
+
+    def steer(server: kit.Server) -> kit.Run:
+        run = kit.train(patient, initial(), DATA, steps=9, batch=BATCH, cluster=server)
+        if server.task.index == 1:
+            run.topology = "ring"
+            changed.set()
+        return run.wait(10)
+
+    with stage(tmp_path, credentials, 1) as play:
+        play.server("ps", 0)
+        outcomes = [play.play(play.server("worker", n), steer) for n in (0, 1)]
+        runs = [outcome.result(20) for outcome in outcomes]
+
+    for run in runs:
+        assert run.topology == "ring"
+        assert same_bits(run.params, replayed(9, 2, SGD))
+
+
+def test_single_worker_trains_alone(tmp_path: Path, credentials: Credentials) -> None:
+    with stage(tmp_path, credentials, 0, 1) as play:
+        run = program(topology="ring")(play.server("worker", 0))
+
+    assert same_bits(run.params, replayed(6, 1, SGD))
+
+
+PROGRAM = """
+import sys
+import kit
+from tests.train.toy import DATA, fit, initial
+
+spec = {"ps": sys.argv[1].split(","), "worker": sys.argv[2].split(",")}
+server = kit.Server(spec, sys.argv[3], int(sys.argv[4]))
+if sys.argv[3] == "ps":
+    server.join()
+run = kit.train(fit, initial(), DATA, steps=20, batch=10, cluster=server)
+print(repr(run.wait(30).params["w"].tobytes().hex()))
+server.stop()
+"""
+
+
+@pytest.mark.slow
+def test_real_processes_find_each_other_and_train(tmp_path: Path) -> None:
+    spec = spec_of(2, 2)
+    environment = {
+        **os.environ,
+        "KIT_CREDENTIALS": str(tmp_path / "key.json"),
+        "KIT_RUNTIME_DIR": str(tmp_path),
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+    }
+    addresses = [",".join(spec[job]) for job in ("ps", "worker")]
+
+    def start(job: str, index: int) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, *addresses, job, str(index)],
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    tasks = [("worker", 1), ("ps", 0), ("worker", 0), ("ps", 1)]
+    processes = {task: start(*task) for task in tasks}
+    try:
+        printed = [
+            processes["worker", index].communicate(timeout=40)[0] for index in (0, 1)
+        ]
+        ends = [processes["worker", index].returncode for index in (0, 1)]
+    finally:
+        for process in processes.values():
+            process.kill()
+            process.communicate()
+
+    wanted = replayed(20, 2, SGD)["w"].tobytes().hex()
+    assert printed == [f"{wanted!r}\n"] * 2
+    assert ends == [0, 0]

@@ -1,0 +1,238 @@
+"""Each benchmark runs from end to end at a tiny size, and what it computes is right.
+
+The benchmarks check their own results (means, losses) and end with an error otherwise;
+here they are broken on purpose too, to see that they notice. Nothing here is timed.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks import allreduce, mlp, overhead, tasks, training
+from benchmarks.conductor import CrewFailed, crew
+from benchmarks.peers import Peer, find_peers
+from benchmarks.results import Table
+from benchmarks.tasks import Outcome, Training
+
+ROOT = Path(__file__).parents[1]
+TINY = (6, 5, 4, 3)
+
+
+def run(name: str, *args: str) -> str:
+    command = [sys.executable, "-m", f"benchmarks.{name}", *args]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=55)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [2, 3])
+def test_every_system_finds_the_mean_of_what_the_ranks_bring(n: int) -> None:
+    found = allreduce.compare(n, [4096, 1 << 20], rounds=1, peers={})
+
+    assert {size: set(took) for size, took in found.items()} == {
+        4096: {"copy", "ring", "ps"},
+        1 << 20: {"copy", "ring", "ps"},
+    }
+    assert all(t > 0 for took in found.values() for ts in took.values() for t in ts)
+
+
+@pytest.mark.slow
+def test_an_exchange_gives_every_rank_the_mean_of_all_elements() -> None:
+    with crew("ring", "benchmarks.allreduce_rank", 3, "ring") as ranks:
+        order = {"do": "prepare", "n_bytes": 12_000}
+        means = ranks.order(**order, values=[1.0, 5.0, 12.0])
+        ranks.order(do="measure", repeats=3)
+        again = ranks.order(**order, values=[2.0, 2.0, 2.0])
+
+    assert means == [6.0, 6.0, 6.0]
+    assert again == [2.0, 2.0, 2.0]
+
+
+def test_an_exchange_that_does_not_give_the_mean_is_an_error() -> None:
+    with pytest.raises(CrewFailed, match="ring: the exchange gave"):
+        allreduce._check("ring", 2, [1.5, 1.0])
+
+
+def test_an_exchange_lasts_from_the_last_arrival_to_the_last_finish() -> None:
+    times = [[[0, 9_000], [20_000, 23_000]], [[4_000, 7_000], [20_000, 22_000]]]
+
+    assert allreduce._durations("ring", 2, times) == [5.0, 3.0]
+    assert allreduce._durations("copy", 2, times) == [9.0, 3.0]
+
+
+def test_a_missing_peer_is_called_missing() -> None:
+    took = {"copy": [1.0], "ring": [2.0], "ps": [3.0]}
+
+    row = allreduce._row(2, 4096, took)
+
+    assert row == (
+        *("2", "4 KiB", "1.0", "2.0", "3.0"),
+        *["missing"] * 3,
+        "2.00",
+        "-",
+        "-",
+    )
+
+
+def test_an_interpreter_without_peers_has_none() -> None:
+    found = find_peers(["/nonexistent/python"])
+
+    assert all(peer.python == sys.executable for peer in found.values())
+
+
+def test_mpi_is_started_by_the_launcher_beside_its_interpreter(tmp_path: Path) -> None:
+    (tmp_path / "mpiexec").touch()
+
+    launcher = Peer("mpich", "5", str(tmp_path / "python")).launcher(3)
+
+    assert launcher == [str(tmp_path / "mpiexec"), "-n", "3"]
+
+
+@pytest.mark.slow
+def test_all_ways_to_train_learn_and_ring_and_ps_lose_the_same() -> None:
+    found = training.compare(TINY, steps=30, rounds=1, peer=None)
+
+    assert set(found) == {"no exchange", "ring", "ps", "ps-async"}
+    assert all(rate > 0 for rates in found.values() for rate in rates)
+
+
+@pytest.mark.slow
+def test_the_tasks_train_as_numpy_alone_does() -> None:
+    steps, model = 5, TINY
+    with tasks.tasks() as on:
+        outcome = tasks.train(on, Training("ps"), model, steps)
+
+    assert np.allclose(np.mean(outcome.losses, axis=0), _replay(model, steps))
+
+
+def _replay(model: tuple[int, ...], steps: int) -> list[float]:
+    """Train in this process, on whole mini-batches, in float64."""
+    from kit.train.sources import ArraySource
+
+    batch = mlp.BATCH * tasks.N_WORKERS
+    source = ArraySource(mlp.examples(model), batch, 0, 0, 1)
+    params: dict[str, Any] = {
+        name: value.astype(float) for name, value in mlp.parameters(model).items()
+    }
+    losses = []
+    for number in range(steps):
+        x, y = source.batch(number)
+        loss, gradients = mlp.step(params, (x, y))
+        losses.append(loss)
+        for name, gradient in gradients.items():
+            params[name] = params[name] - mlp.RATE * gradient
+    return losses
+
+
+def test_gradients_of_the_model_are_its_slopes() -> None:
+    params: dict[str, Any] = {
+        name: value.astype(float) for name, value in mlp.parameters(TINY).items()
+    }
+    x, y = mlp.examples(TINY)
+    batch = x[:16], y[:16]
+    _, gradients = mlp.step(params, batch)
+
+    for name, value in params.items():
+        place = np.unravel_index(value.size // 2, value.shape)
+        slopes = []
+        for sign in (1, -1):
+            moved = value.copy()
+            moved[place] += sign * 1e-6
+            slopes.append(mlp.step(params | {name: moved}, batch)[0])
+        slope = (slopes[0] - slopes[1]) / 2e-6
+        assert gradients[name][place] == pytest.approx(slope, rel=1e-4, abs=1e-7)
+
+
+def test_trainings_that_differ_by_topology_are_an_error() -> None:
+    good, other = Outcome(1.0, [[2.0, 1.0]]), Outcome(1.0, [[2.0, 1.1]])
+
+    with pytest.raises(CrewFailed, match="bit for bit"):
+        training._check({"ring": good, "ps": other})
+
+
+def test_a_training_that_does_not_learn_is_an_error() -> None:
+    flat = Outcome(1.0, [[1.0, 1.0]])
+
+    with pytest.raises(CrewFailed, match="ddp does not learn"):
+        training._check(
+            {"ring": flat._replace(losses=[[2.0, 1.0]]), "ddp": flat}
+            | {"ps": flat._replace(losses=[[2.0, 1.0]])}
+        )
+
+
+@pytest.mark.slow
+def test_recording_is_compared_in_pairs() -> None:
+    found = overhead.compare({"tiny": TINY}, steps=20, rounds=2)
+
+    assert len(overhead.pairs(found["tiny"], "ring")) == 2
+    assert all(us > 0 for us in found["tiny"]["ring, trace on, us"])
+
+
+@pytest.mark.slow
+def test_all_figures_are_in_the_file_that_was_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "all.json"
+
+    out = run(
+        "allreduce",
+        "--members",
+        "2",
+        "--sizes",
+        "4096",
+        "--rounds",
+        "1",
+        "--quick",
+        "--json",
+        str(path),
+    )
+
+    kept = json.loads(path.read_text())
+    assert len(kept["figures"]["microseconds"]["2"]["4096"]["ring"]) == 200
+    assert Table(*kept["table"].values()).to_markdown() in out
+
+
+@pytest.mark.slow
+@pytest.mark.engines
+def test_start_of_both_clusters_is_measured() -> None:
+    out = run("startup", "--engines", "2", "--rounds", "1")
+
+    cells = out.splitlines()[-1].split("|")
+    assert cells[1].strip() == "2"
+    assert float(cells[2]) > 0
+    assert float(cells[6]) > 10  # MiB: no process is as small
+
+
+@pytest.mark.slow
+def test_a_rank_that_cannot_start_is_named_with_what_it_said() -> None:
+    with (
+        pytest.raises(CrewFailed, match=r"(?s)lost: a process ended.*No module named"),
+        crew("lost", "benchmarks.no_such_module", 1),
+    ):
+        pass
+
+
+@pytest.mark.slow
+def test_the_whole_run_writes_one_table(tmp_path: Path) -> None:
+    out = run(
+        "run",
+        "--quick",
+        "--only",
+        "overhead",
+        "--results",
+        str(tmp_path),
+        "--steps",
+        "20",
+        "--rounds",
+        "1",
+    )
+
+    text = (tmp_path / "results.md").read_text()
+    assert "## Cost of recording" in text
+    assert str(tmp_path / "results.md") in out

@@ -1,0 +1,165 @@
+"""Questions and answers over a link."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from kit.errors import (
+    DeadlineExceededError,
+    InvalidArgumentError,
+    LinkLost,
+    PeerLost,
+    UnimplementedError,
+    UnknownError,
+)
+from kit.wire.link import Link
+from kit.wire.rpc import Answer, Caller, serve
+
+Links = tuple[Link, Link]
+
+
+class Table:
+    """What the answering side does in these tests."""
+
+    def __init__(self) -> None:
+        self.unexpected: list[tuple[str, BaseException]] = []
+        self.release = threading.Event()
+        self.handlers = {
+            "echo": self._echo,
+            "fail": self._fail,
+            "crash": self._crash,
+            "hang": self._hang,
+        }
+
+    def _echo(self, question: dict[str, Any], blob: bytearray) -> Answer:
+        return {"heard": question}, bytes(reversed(blob))
+
+    def _fail(self, question: dict[str, Any], _: bytearray) -> Answer:
+        raise PeerLost("ps:0 is gone", task="/job:ps/task:0", step=7)
+
+    def _crash(self, question: dict[str, Any], _: bytearray) -> Answer:
+        raise ZeroDivisionError("a bug")
+
+    def _hang(self, question: dict[str, Any], _: bytearray) -> Answer:
+        assert self.release.wait(10)
+        return {}, b""
+
+
+@contextmanager
+def answered(links: Links) -> Iterator[tuple[Caller, Table]]:
+    """Give the asking end while a thread serves the other."""
+    table = Table()
+    server = threading.Thread(
+        target=serve,
+        args=(
+            links[1],
+            table.handlers,
+            5.0,
+            lambda *what: table.unexpected.append(what),
+        ),
+    )
+    server.start()
+    caller = Caller(links[0])
+    try:
+        yield caller, table
+    finally:
+        table.release.set()
+        caller.close()
+        server.join(5)
+        assert not server.is_alive()
+
+
+def test_answer_and_blob_come_back(links: Links) -> None:
+    with answered(links) as (caller, _):
+        reply, blob = caller.call("echo", 5.0, {"a": [1, "ä"]}, blob=b"abc")
+
+    assert reply == {"heard": {"a": [1, "ä"]}}
+    assert bytes(blob) == b"cba"
+
+
+def test_error_of_the_other_side_is_raised_here_as_it_was(unix_links: Links) -> None:
+    with answered(unix_links) as (caller, table):
+        with pytest.raises(PeerLost, match="ps:0 is gone") as caught:
+            caller.call("fail", 5.0)
+
+        assert (caught.value.task, caught.value.step) == ("/job:ps/task:0", 7)
+        assert table.unexpected == []
+        assert caller.call("echo", 5.0)[0] == {"heard": {}}
+
+
+def test_bug_of_the_other_side_is_told_and_kept(unix_links: Links) -> None:
+    with answered(unix_links) as (caller, table):
+        with pytest.raises(UnknownError, match="ZeroDivisionError: a bug"):
+            caller.call("crash", 5.0)
+
+        assert [op for op, _ in table.unexpected] == ["crash"]
+        assert caller.call("echo", 5.0)[0] == {"heard": {}}
+
+
+def test_question_that_nobody_knows_is_named(unix_links: Links) -> None:
+    with (
+        answered(unix_links) as (caller, _),
+        pytest.raises(UnimplementedError, match="'dance'"),
+    ):
+        caller.call("dance", 5.0)
+
+
+def test_late_answer_ends_the_link_and_is_given_to_nobody(unix_links: Links) -> None:
+    with answered(unix_links) as (caller, table):
+        with pytest.raises(DeadlineExceededError):
+            caller.call("hang", 0.02)
+        table.release.set()
+
+        with pytest.raises(LinkLost):
+            caller.call("echo", 5.0)
+
+
+def test_closed_link_is_an_error_for_the_asking_side(unix_links: Links) -> None:
+    unix_links[1].close()
+
+    with pytest.raises(LinkLost):
+        Caller(unix_links[0]).call("echo", 5.0)
+
+
+def test_asking_threads_get_their_own_answers(unix_links: Links) -> None:
+    found: dict[int, int] = {}
+
+    def ask(caller: Caller, first: int) -> None:
+        for number in range(first, first + 20):
+            reply, _ = caller.call("echo", 5.0, {"n": number})
+            found[number] = reply["heard"]["n"]
+
+    with answered(unix_links) as (caller, _):
+        threads = [
+            threading.Thread(target=ask, args=(caller, 100 * n)) for n in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(10)
+
+    assert len(found) == 80
+    assert all(asked == heard for asked, heard in found.items())
+
+
+def test_name_of_the_question_cannot_be_overwritten(unix_links: Links) -> None:
+    with answered(unix_links) as (caller, _):
+        reply, _ = caller.call("echo", 5.0, {"op": "crash"})
+
+    assert reply == {"heard": {}}
+
+
+def test_argument_error_keeps_its_class(unix_links: Links) -> None:
+    def refuse(question: dict[str, Any], _: bytearray) -> Answer:
+        raise InvalidArgumentError("give a number")
+
+    with answered(unix_links) as (caller, table):
+        table.handlers["echo"] = refuse
+
+        with pytest.raises(InvalidArgumentError, match="give a number"):
+            caller.call("echo", 5.0)
