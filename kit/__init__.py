@@ -7,14 +7,15 @@
         run.topology = "ring"       # taken up between two steps
         run.wait()
 
-Importing this package starts nothing and prints nothing.
+Importing this package starts nothing and prints nothing. `Cluster` is imported when it
+is first asked for: a task's process does without ipyparallel.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from kit import errors as errors
-from kit.cluster import Cluster as Cluster
-from kit.cluster import current as current_cluster
 from kit.device import DeviceSpec as DeviceSpec
 from kit.server.server import Server as Server
 from kit.settings import Settings as Settings
@@ -29,6 +30,10 @@ from kit.train.optimizers import GradientDescent as GradientDescent
 from kit.train.optimizers import Momentum as Momentum
 from kit.train.optimizers import RMSProp as RMSProp
 from kit.train.run import Run as Run
+
+if TYPE_CHECKING:
+    from kit.cluster import Cluster as Cluster
+    from kit.cluster import current as current_cluster
 
 __all__ = [
     "Adagrad",
@@ -49,3 +54,11 @@ __all__ = [
     "settings",
     "train",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("Cluster", "current_cluster"):
+        from kit import cluster
+
+        return cluster.current if name == "current_cluster" else cluster.Cluster
+    raise AttributeError(f"module 'kit' has no attribute {name!r}")

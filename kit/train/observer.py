@@ -147,7 +147,17 @@ class Observer:
         """Return the flat parameters of the last committed step."""
         if self._flat is not None:
             return self._flat
-        return self._fetch(self._trusted)
+        return self._newest(self._trusted)
+
+    def _newest(self, worker: int) -> bytearray:
+        """Return a worker's parameters, or what the servers have where they lead."""
+        flat, job = self._fetch(worker), self._job
+        if not job.synchronous:  # a worker has only what it pulled last
+            for server, shard in zip(job.ps, job.group.shards, strict=True):
+                held = self._fetch(server)
+                for part in shard:
+                    flat[part.lo : part.hi] = held[part.lo : part.hi]
+        return flat
 
     def _fetch(self, member: int) -> bytearray:
         caller = self._dial(self._job.tasks[member], "")
@@ -237,7 +247,7 @@ class Observer:
         workers = [w for w in self._job.workers if self._watched[w].state != "lost"]
         for worker in sorted(workers, key=self._rank):
             try:
-                self._flat = self._fetch(worker)
+                self._flat = self._newest(worker)
             except KitError:
                 continue
             return

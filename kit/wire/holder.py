@@ -13,7 +13,8 @@ def port_holder(port: int) -> str:
     try:
         for connection in psutil.net_connections("tcp"):
             listens = connection.status == psutil.CONN_LISTEN
-            if listens and connection.laddr.port == port and connection.pid:
+            heard = getattr(connection.laddr, "port", None)  # () where it has none
+            if listens and heard == port and connection.pid:
                 name = psutil.Process(connection.pid).name()
                 return f" by process {connection.pid} ({name})"
     except psutil.Error:

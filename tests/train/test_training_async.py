@@ -134,3 +134,26 @@ def test_generator_steps_train_asynchronously_too() -> None:
 
     assert run.step == 20
     assert all(np.isfinite(value).all() for value in run.params.values())
+
+
+@pytest.mark.parametrize("n_ps", [1, 2])
+def test_the_parameters_hold_every_workers_updates(n_ps: int) -> None:
+    def always_one(params: Any, batch: Any) -> Any:
+        return 0.0, {name: np.ones_like(value) for name, value in params.items()}
+
+    rate = 2.0**-10  # exact, so the order of the updates does not matter
+    with quick_cluster(n_ps, 3) as cluster:
+        run = kit.train(
+            always_one,
+            initial(),
+            DATA,
+            optimizer=kit.GradientDescent(rate),
+            sync=False,
+            steps=64,
+            batch=BATCH,
+            cluster=cluster,
+        ).wait(30)
+
+    for name, value in run.params.items():
+        moved = np.float64(initial()[name]) - np.float64(value)
+        np.testing.assert_allclose(moved, 64 * rate, rtol=1e-5)
