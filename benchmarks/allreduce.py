@@ -18,7 +18,7 @@ from benchmarks.results import Table, arguments, median, ratio, report
 _RANK = "benchmarks.allreduce_rank"
 _SIZES = [1 << shift for shift in range(12, 27, 2)]
 _QUICK_SIZES = [1 << 12, 1 << 18, 1 << 20, 1 << 24]
-_LEAST, _BUDGET_BYTES = 4, 1 << 26  # repeats a round: at least; together so many bytes
+_LEAST, _BUDGET_BYTES = 3, 1 << 25  # repeats a round: at least; together so many bytes
 _MOST = 200
 OURS = ("ring", "ps")
 
@@ -113,7 +113,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int)
     options = parser.parse_args()
     sizes = options.sizes or (_QUICK_SIZES if options.quick else _SIZES)
-    rounds = options.rounds or (5 if options.quick else 15)
+    rounds = options.rounds or (3 if options.quick else 15)
     peers = find_peers(options.python)
     found = {n: compare(n, sizes, rounds, peers) for n in options.members}
     rows = [_row(n, size, took) for n in found for size, took in found[n].items()]

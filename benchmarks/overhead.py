@@ -66,10 +66,10 @@ def _rows(found: dict[str, dict[str, list[float]]]) -> list[tuple[str, ...]]:
 
 def main() -> None:
     parser = arguments(__doc__ or "")
-    parser.add_argument("--steps", type=int, default=400, help="of each training")
+    parser.add_argument("--steps", type=int, default=300, help="of each training")
     parser.add_argument("--rounds", type=int)
     options = parser.parse_args()
-    rounds = options.rounds or (5 if options.quick else 21)
+    rounds = options.rounds or (3 if options.quick else 21)
     found = compare({"small": mlp.SIZES["small"]}, options.steps, rounds)
     table = Table(
         "Cost of recording, median steps a second",

@@ -102,7 +102,7 @@ def main() -> None:
     if options.one:
         print(json.dumps(measure_here(options.one, sizes[0])))
         return
-    found = compare(sizes, options.rounds or (2 if options.quick else 5))
+    found = compare(sizes, options.rounds or (1 if options.quick else 5))
     table = Table(
         "Start of a cluster, median seconds and MiB",
         ("From the call to the answer of all engines; MiB of all processes (PSS).",),

@@ -23,7 +23,7 @@ OURS = {
     "ps-async": Training("ps", synchronous=False),
 }
 SYSTEMS = ("no exchange", *OURS, "ddp")
-_STEPS = {"small": 400, "large": 24}
+_STEPS = {"small": 300, "large": 12}
 
 
 def compare(
@@ -87,7 +87,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="steps of each training")
     parser.add_argument("--rounds", type=int)
     options = parser.parse_args()
-    rounds = options.rounds or (3 if options.quick else 9)
+    rounds = options.rounds or (2 if options.quick else 9)
     peer = find_peers(options.python).get("gloo")
     found = {
         name: compare(mlp.SIZES[name], options.steps or _STEPS[name], rounds, peer)
