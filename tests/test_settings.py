@@ -173,11 +173,11 @@ def test_variables_of_others_are_left_alone() -> None:
 
 def test_the_environment_is_read_once_at_the_first_use() -> None:
     program = (
-        "import os, kit.settings as s\n"
+        "import os\nfrom kit.settings import current\n"
         "os.environ['KIT_TRACE_ROWS'] = '7'\n"
-        "first = s.current().trace_rows\n"
+        "first = current().trace_rows\n"
         "os.environ['KIT_TRACE_ROWS'] = '8'\n"
-        "print(first, s.current().trace_rows)\n"
+        "print(first, current().trace_rows)\n"
     )
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 

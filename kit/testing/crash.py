@@ -14,8 +14,8 @@ Points of a training, in the order in which a step reaches them:
 
 from __future__ import annotations
 
-import os
 import signal
+import threading
 from dataclasses import dataclass
 
 from kit.errors import InvalidArgumentError
@@ -74,4 +74,5 @@ def reach(plan: Crash | None, point: str, task: Task, step: int) -> None:
     if plan is None or (plan.point, plan.task) != (point, task):
         return
     if step == plan.step or (plan.or_later and step > plan.step):
-        os.kill(os.getpid(), getattr(signal, plan.signal))
+        # To this very thread: a signal to the process may take effect a little later.
+        signal.pthread_kill(threading.get_ident(), getattr(signal, plan.signal))

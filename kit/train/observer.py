@@ -154,6 +154,8 @@ class Observer:
         flat, job = self._fetch(worker), self._job
         if not job.synchronous:  # a worker has only what it pulled last
             for server, shard in zip(job.ps, job.group.shards, strict=True):
+                if self._watched[server].state == "lost":
+                    continue  # what the worker pulled is the newest that is left
                 held = self._fetch(server)
                 for part in shard:
                     flat[part.lo : part.hi] = held[part.lo : part.hi]

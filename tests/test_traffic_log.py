@@ -1,0 +1,72 @@
+"""A `Log` keeps the newest rows, in their order, whoever adds them."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit.traffic import SPAN, STEP, Log, StepRow
+
+
+def row(number: int) -> tuple[int, ...]:
+    return (number % 7, 1 + number % 5, number, -number, number**3)
+
+
+@given(
+    limit=st.integers(1, 200),
+    adds=st.lists(st.integers(0, 150), max_size=6),
+    most=st.none() | st.integers(0, 100),
+    data=st.data(),
+)
+def test_log_gives_what_a_bounded_list_would(
+    limit: int, adds: list[int], most: int | None, data: st.DataObject
+) -> None:
+    log, kept = Log(SPAN, limit), deque[tuple[int, ...]](maxlen=limit)
+    total = 0
+    for count in adds:
+        added = [row(number) for number in range(total, total + count)]
+        log.extend(added[: count // 2])
+        for one in added[count // 2 :]:
+            log.add(one)
+        kept.extend(added)
+        total += count
+        cursor = data.draw(st.integers(0, total))
+        news, after = log.since(cursor, most)
+        begin = max(0, cursor - (total - len(kept)))
+        expected = list(kept)[begin:][:most]
+        assert news.tolist() == expected
+        assert after == max(cursor, total - len(kept)) + len(expected)
+        assert log.added == total
+
+
+def test_rows_of_two_threads_all_arrive_whole() -> None:
+    log = Log(SPAN, 10_000)
+
+    def add(task: int) -> None:
+        for number in range(3_000):
+            log.add((task, 1, number, number, number))
+
+    threads = [threading.Thread(target=add, args=(task,)) for task in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    rows, _ = log.since(0)
+    for task in range(2):
+        mine = rows[rows["task"] == task]
+        assert mine["step"].tolist() == list(range(3_000))
+        assert (mine["end"] == mine["start"]).all()
+
+
+def test_rows_keep_fractions_and_what_was_read_does_not_change() -> None:
+    log = Log(STEP, 1)
+    log.add(StepRow(1, 2, 3, 0.125, 4, 5, 6, 7, 8, 9))
+    before, _ = log.since(0)
+
+    log.add(StepRow(1, 3, 3, float("nan"), 4, 5, 6, 7, 8, 9))
+
+    assert before.tolist() == [(1, 2, 3, 0.125, 4, 5, 6, 7, 8, 9)]
