@@ -15,7 +15,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float32]
 SIZES = {"small": (784, 256, 128, 10), "large": (784, 2048, 2048, 10)}
 BATCH = 64  # examples a worker and step
-RATE = 0.05
+RATE = 0.01
 _EXAMPLES = 4096
 
 
