@@ -173,7 +173,7 @@ SCHEDULES = st.lists(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=settings().max_examples // 2)  # up to eleven threads each
 @given(
     specs=models(),
     n=st.integers(1, 8),
@@ -196,7 +196,7 @@ def test_any_switching_gives_the_bits_of_the_numpy_replay(
         assert_same_bits(got, want)
 
 
-@settings(max_examples=15)
+@settings(max_examples=settings().max_examples // 4)
 @given(specs=models(), n=st.integers(1, 5), n_ps=st.integers(1, 2), schedule=SCHEDULES)
 def test_frames_over_a_stream_give_the_same_bits(
     specs: list[Spec], n: int, n_ps: int, schedule: list[str]

@@ -21,6 +21,8 @@ from tests.train.toy import (
     same_bits,
 )
 
+pytestmark = pytest.mark.slow
+
 FIRST = {"ps": Kind.PUSH, "ring": Kind.REDUCE, "ring-whole": Kind.REDUCE}
 
 

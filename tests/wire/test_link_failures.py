@@ -187,6 +187,7 @@ def test_another_kind_of_frame_is_no_message(raw: tuple[Stream, Link]) -> None:
         link.recv_message(deadline_s=5)
 
 
+@pytest.mark.slow
 def test_an_interrupt_in_the_middle_ends_the_link() -> None:
     near, far = memory_pair()
     ticks = iter([0.0, 0.0, 0.0])
