@@ -37,7 +37,7 @@ from widgets.theme import (
 )
 
 _ROW_PX = 44  # of a task in the timeline
-_LETTERS = 76  # that fit under a figure of half a page
+_LETTERS = 56  # more than fit side by side into half a page
 _STRIP_PX = 34  # of a link
 
 

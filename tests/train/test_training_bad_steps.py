@@ -19,6 +19,8 @@ from kit.errors import GradientMismatch, KitError, NotFinite, StepFailed
 from kit.testing.cluster import LocalCluster
 from tests.train.toy import BATCH, DATA, Params, fit, initial, replayed, same_bits
 
+pytestmark = pytest.mark.slow
+
 Step = Callable[[Params, Any], Any]
 
 

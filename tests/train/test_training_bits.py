@@ -25,6 +25,8 @@ from tests.train.toy import (
     same_bits,
 )
 
+pytestmark = pytest.mark.slow
+
 OPTIMIZERS: list[Optimizer] = [
     kit.GradientDescent(0.1),
     kit.Momentum(0.05, use_nesterov=True),
