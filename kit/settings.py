@@ -65,7 +65,7 @@ class Settings:
         trace_rows: how many of the newest rows of each table of a trace are kept.
         runtime_dir: folder for the sockets; empty for the system's own choice.
         crash: crash points to arm, for tests of faults, see `kit.testing`; empty: none.
-        history: file that the history of events is appended to; empty for none.
+        history: folder in which each task writes its history of events; empty: none.
 
     >>> Settings(step_deadline_s=5).step_deadline_s
     5.0

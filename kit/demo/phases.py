@@ -14,6 +14,7 @@ from tqdm import tqdm
 from kit.cluster import Cluster
 from kit.demo.digits import DigitsMlp
 from kit.demo.text import TextModel
+from kit.train.elementwise import Optimizer
 from kit.train.launch import train
 from kit.train.optimizers import Adagrad, Adam
 from kit.train.run import Run
@@ -65,17 +66,7 @@ def digits(
     cluster: Cluster, model: DigitsMlp, phases: Sequence[Phase], seed: int, label: str
 ) -> Training:
     """Train the digits through the phases, switching while it runs."""
-    run = train(
-        model.step,
-        model.params,
-        model.train,
-        optimizer=Adam(0.003),
-        topology=phases[0].topology,
-        steps=phases[-1].end,
-        batch=32 * _workers(cluster),
-        seed=seed,
-        cluster=cluster,
-    )
+    run = _begin(cluster, model, phases, seed, Adam(0.003))
     return Training(label, follow(run, phases, label), model.accuracy)
 
 
@@ -83,19 +74,30 @@ def text(
     cluster: Cluster, model: TextModel, phases: Sequence[Phase], seed: int, link: str
 ) -> Training:
     """Train the text model on links of a given speed."""
-    run = train(
+    run = _begin(cluster, model, phases, seed, Adagrad(0.01), link)
+    return Training("text", follow(run, phases, "text"))
+
+
+def _begin(
+    cluster: Cluster,
+    model: DigitsMlp | TextModel,
+    phases: Sequence[Phase],
+    seed: int,
+    optimizer: Optimizer,
+    link: str = "",
+) -> Run:
+    return train(
         model.step,
         model.params,
         model.train,
-        optimizer=Adagrad(0.01),
+        optimizer=optimizer,
         topology=phases[0].topology,
         steps=phases[-1].end,
-        batch=32 * _workers(cluster),
+        batch=32 * sum(task.job != "ps" for task in cluster.tasks),
         seed=seed,
         link=link,
         cluster=cluster,
     )
-    return Training("text", follow(run, phases, "text"))
 
 
 def follow(run: Run, phases: Sequence[Phase], label: str) -> Run:
@@ -130,7 +132,3 @@ def _fill(bar: tqdm[Any], run: Run, phase: Phase) -> None:
         time.sleep(0.05)
     reached = phase.end if run.step >= phase.end else run.step
     bar.update(max(0, reached - phase.first - bar.n))
-
-
-def _workers(cluster: Cluster) -> int:
-    return sum(task.job != "ps" for task in cluster.tasks)

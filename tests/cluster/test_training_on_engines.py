@@ -15,6 +15,7 @@ import pytest
 
 import kit
 from kit.errors import ClusterBusy, PeerLost
+from kit.testing.task_process import until
 from kit.train.run import Run
 from tests.exchange import replay
 
@@ -142,8 +143,7 @@ def test_a_killed_engine_ends_the_run_with_its_name_within_five_seconds(
 ) -> None:
     with kit.Cluster(ps=1, worker=2) as cluster:
         run = begin(cluster, steps=10_000_000, topology="ps")
-        while run.step < 5:
-            time.sleep(0.05)
+        until(lambda: run.step >= 5, 20)
         pid = cluster.call(victim, os.getpid)
 
         os.kill(pid, signal.SIGKILL)
