@@ -224,8 +224,7 @@ def current() -> Cluster:
     found = [c for c in lifecycle.running() if isinstance(c, Cluster)]
     if not found:
         raise FailedPreconditionError(
-            "no cluster is running; start one with kit.Cluster(ps=1, worker=3).start() "
-            "or, in a notebook, with %%cluster --ps 1 --worker 3."
+            "no cluster is running; start one: kit.Cluster(ps=1, worker=3).start()."
         )
     return found[-1]
 
