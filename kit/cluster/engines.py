@@ -203,10 +203,6 @@ class Engines:
         while len(self._client.ids) < len(self._names):
             await asyncio.sleep(_POLL_S)
 
-    def registered(self) -> list[int]:
-        """Return the numbers of the engines that the controller knows."""
-        return [] if self._client is None else list(self._client.ids)
-
     def submit(self, index: int, payload: bytes) -> Future[bytes]:
         """Run a packed call (`kit.cluster.remote`) on engine `index`."""
         result: Future[bytes] = self._client[index].apply_async(Perform(), payload)

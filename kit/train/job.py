@@ -6,8 +6,6 @@ A `Job` is plain data; every member derives the same layout, shards and plans fr
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -108,11 +106,6 @@ class Job:
     def start(self) -> Epoch:
         """Epoch 0: what shall hold from the first step on."""
         return Epoch(0, self.topology, self.synchronous, self.link)
-
-    def digest(self) -> str:
-        """Return a short hash of all that members must agree on."""
-        text = json.dumps(self.to_plain(), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def to_plain(self) -> dict[str, Any]:
         """Return the job as data that JSON can carry."""
