@@ -15,6 +15,7 @@ An error crosses a process as plain data (`to_plain`, `from_plain`), never as a 
 
 from __future__ import annotations
 
+import copyreg
 from typing import Any, ClassVar
 
 
@@ -57,6 +58,10 @@ class KitError(Exception):
         if self.remote_traceback:
             return f"{self.message}\n\n{self.remote_traceback}"
         return self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Past __init__, which may take other arguments in a subclass than in its base.
+        return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
 
 
 class CancelledError(KitError):
@@ -223,6 +228,32 @@ class CheckpointFailed(DataLossError):
 
 class NotEnoughMemory(ResourceExhaustedError):
     """The cluster would not fit into the memory of this machine."""
+
+
+# The classes above that stand directly below the base, one for each code.
+_BY_CODE = {kind.code: kind for kind in KitError.__subclasses__()}
+
+
+def exception_type_from_error_code(error_code: int) -> type[KitError]:
+    """Return the class of a canonical code; `KeyError` if no class has it.
+
+    >>> exception_type_from_error_code(14).__name__
+    'UnavailableError'
+    """
+    if error_code not in _BY_CODE:
+        raise KeyError(f"no error has the code {error_code!r}; codes are 1 to 16.")
+    return _BY_CODE[error_code]
+
+
+def error_code_from_exception_type(cls: type[KitError]) -> int:
+    """Return the canonical code of a class of this tree, else raise `TypeError`.
+
+    >>> error_code_from_exception_type(PeerLost)
+    14
+    """
+    if not (isinstance(cls, type) and issubclass(cls, KitError)):
+        raise TypeError(f"{cls!r} is no class of errors with a code, see kit.errors.")
+    return cls.code
 
 
 def _tree(root: type[KitError]) -> dict[str, type[KitError]]:

@@ -12,7 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit import errors
-from kit.errors import KitError, from_plain, to_plain
+from kit.errors import (
+    KitError,
+    error_code_from_exception_type,
+    exception_type_from_error_code,
+    from_plain,
+    to_plain,
+)
 
 # The canonical status codes of the original runtime.
 CODES = {
@@ -133,6 +139,49 @@ def test_an_error_survives_pickle_and_copy(
     twins = [pickle.loads(pickle.dumps(error)), copy.copy(error)]
 
     assert all(state(twin) == state(error) for twin in twins)
+
+
+class OfOneTask(errors.PeerLost):
+    """Takes other arguments than its base, as a class of a user may."""
+
+    def __init__(self, name: str, *, why: str) -> None:
+        super().__init__(f"{name} is gone: {why}", task=name)
+        self.why = why
+
+
+def test_an_error_with_arguments_of_its_own_survives_pickle_and_copy() -> None:
+    error = OfOneTask("ps:0", why="killed")
+    error.add_note("while it was tried")
+
+    twins = [pickle.loads(pickle.dumps(error)), copy.copy(error)]
+
+    assert all(state(twin) == state(error) for twin in twins)
+    assert [str(twin) for twin in twins] == ["ps:0 is gone: killed"] * 2
+
+
+@pytest.mark.parametrize(("name", "code"), CODES.items())
+def test_code_and_class_are_found_by_each_other(name: str, code: int) -> None:
+    kind = exception_type_from_error_code(code)
+
+    assert kind is getattr(errors, name)
+    assert error_code_from_exception_type(kind) == code
+
+
+@pytest.mark.parametrize("code", [0, 17, -1, "3", None])
+def test_a_code_without_a_class_is_a_key_error(code: Any) -> None:
+    with pytest.raises(KeyError, match=f"no error has the code {code!r}"):
+        exception_type_from_error_code(code)
+
+
+@pytest.mark.parametrize(("name", "parent"), PARENTS.items())
+def test_a_plain_name_has_the_code_of_its_parent(name: str, parent: str) -> None:
+    assert error_code_from_exception_type(getattr(errors, name)) == CODES[parent]
+
+
+@pytest.mark.parametrize("thing", [KeyError, Exception, 3, errors.PeerLost("gone")])
+def test_what_is_no_class_of_errors_has_no_code(thing: Any) -> None:
+    with pytest.raises(TypeError, match="no class of errors with a code"):
+        error_code_from_exception_type(thing)
 
 
 @every_kind
