@@ -1,0 +1,212 @@
+"""The error classes, their codes, and which of them meets what goes wrong in a run."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tests.tf1.servers import cluster
+
+CLASSES = (
+    *("CancelledError", "UnknownError", "InvalidArgumentError"),
+    *("DeadlineExceededError", "NotFoundError", "AlreadyExistsError"),
+    *("PermissionDeniedError", "ResourceExhaustedError", "FailedPreconditionError"),
+    *("AbortedError", "OutOfRangeError", "UnimplementedError", "InternalError"),
+    *("UnavailableError", "DataLossError", "UnauthenticatedError"),
+)
+CODES = (
+    *("CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND"),
+    *("ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED"),
+    *("FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL"),
+    *("UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED"),
+)
+
+
+def described(name: str) -> Callable[[Any], Any]:
+    """Return a case that makes an error of a class and reads it back."""
+
+    def case(tf: Any) -> Any:
+        error = getattr(tf.errors, name)(None, None, "what happened")
+        return {
+            "error_code": error.error_code,
+            "message": error.message,
+            "op": error.op,
+            "node_def": error.node_def,
+            "is_op_error": isinstance(error, tf.errors.OpError),
+            "str": str(error),
+        }
+
+    return case
+
+
+CASES = {f"the_members_of_{name}": described(name) for name in CLASSES}
+
+
+def raised(name: str) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        raise getattr(tf.errors, name)(None, None, "what happened")
+
+    return case
+
+
+CASES.update({f"a_raised_{name}": raised(name) for name in CLASSES})
+
+
+def case_codes_have_these_numbers(tf: Any) -> Any:
+    return {name: getattr(tf.errors, name) for name in ("OK", *CODES)}
+
+
+def case_codes_and_classes_are_one_to_one(tf: Any) -> Any:
+    to_class = tf.errors.exception_type_from_error_code
+    to_code = tf.errors.error_code_from_exception_type
+    classes = [to_class(code) for code in range(1, 17)]
+    return [one.__name__ for one in classes], [to_code(one) for one in classes]
+
+
+def case_an_unknown_code_is_refused(tf: Any) -> Any:
+    return tf.errors.exception_type_from_error_code(99)
+
+
+def case_an_error_survives_a_pickle(tf: Any) -> Any:
+    error = tf.errors.NotFoundError(None, None, "what happened")
+    again = pickle.loads(pickle.dumps(error))
+    return type(again).__name__, again.message, again.error_code
+
+
+def case_the_base_takes_a_code(tf: Any) -> Any:
+    error = tf.errors.OpError(None, None, "what happened", 7)
+    return error.error_code, error.message, error.op
+
+
+def run(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        fetch, feeds = make(tf)
+        with tf.Session() as session:
+            return session.run(fetch, feeds)
+
+    return case
+
+
+def fed(tf: Any, make: Callable[..., Any], *values: Any) -> Any:
+    """Return an operation on placeholders of no known shape, and the feeds."""
+    arrays = [np.asarray(value) for value in values]
+    holders = [tf.placeholder(tf.as_dtype(one.dtype.name)) for one in arrays]
+    return make(*holders), dict(zip(holders, arrays))  # noqa: B905
+
+
+FAILURES: dict[str, Callable[[Any], Any]] = {
+    "an_int_divided_by_zero": lambda tf: fed(tf, lambda a, b: a // b, 1, 0),
+    "an_int_divided_by_a_constant_zero": lambda tf: (
+        tf.constant([1]) // tf.constant([0]),
+        None,
+    ),
+    "a_remainder_by_zero": lambda tf: fed(tf, lambda a, b: a % b, 1, 0),
+    "shapes_that_clash_when_fed": lambda tf: fed(
+        tf, lambda a, b: a + b, [1.0, 2.0], [1.0, 2.0, 3.0]
+    ),
+    "matrices_that_clash_when_fed": lambda tf: fed(
+        tf, tf.matmul, np.ones((2, 3)), np.ones((2, 3))
+    ),
+    "a_reshape_that_does_not_fit": lambda tf: fed(
+        tf, lambda a: tf.reshape(a, [2, 2]), [1.0, 2.0, 3.0]
+    ),
+    "parts_that_do_not_fit": lambda tf: fed(
+        tf, lambda a, b: tf.concat([a, b], 0), [[1.0]], [[1.0, 2.0]]
+    ),
+    "an_index_beyond_the_end": lambda tf: fed(
+        tf, lambda a, i: tf.gather(a, i), [1.0, 2.0], np.int32(5)
+    ),
+    "a_slice_beyond_the_end": lambda tf: fed(
+        tf, lambda a: tf.slice(a, [1], [5]), [1.0, 2.0]
+    ),
+    "a_variable_without_value": lambda tf: (tf.Variable(1.0) + 1.0, None),
+    "an_axis_that_does_not_exist": lambda tf: fed(
+        tf, lambda a, i: tf.reduce_sum(a, i), [1.0], np.int32(3)
+    ),
+    "shapes_that_clash_when_built": lambda tf: (
+        tf.constant([1.0, 2.0]) + tf.constant([1.0, 2.0, 3.0]),
+        None,
+    ),
+    "a_reshape_that_does_not_fit_when_built": lambda tf: (
+        tf.reshape(tf.constant([1.0, 2.0, 3.0]), [2, 2]),
+        None,
+    ),
+    "dtypes_that_differ_when_built": lambda tf: (
+        tf.add(tf.constant(1.0), tf.constant(1)),
+        None,
+    ),
+}
+CASES.update({f"{name}_is_an_error": run(make) for name, make in FAILURES.items()})
+
+
+def case_an_error_names_its_operation(tf: Any) -> Any:
+    a, b = tf.placeholder(tf.int32), tf.placeholder(tf.int32)
+    quotient = tf.floordiv(a, b, name="quotient")
+    with tf.Session() as session:
+        try:
+            session.run(quotient, {a: 1, b: 0})
+        except tf.errors.InvalidArgumentError as error:
+            return error.op is quotient.op, error.op.name, error.error_code
+    return "no error"
+
+
+def case_an_error_of_a_missing_feed_names_the_placeholder(tf: Any) -> Any:
+    holder = tf.placeholder(tf.float32, [2], name="holder")
+    with tf.Session() as session:
+        try:
+            session.run(holder + 1.0)
+        except tf.errors.InvalidArgumentError as error:
+            return error.op.name, "holder" in error.message
+    return "no error"
+
+
+def case_an_error_of_an_unready_variable_names_it(tf: Any) -> Any:
+    variable = tf.Variable(1.0, name="weight")
+    with tf.Session() as session:
+        try:
+            session.run(variable + 1.0)
+        except tf.errors.FailedPreconditionError as error:
+            return "weight" in error.message
+    return "no error"
+
+
+def on_another_task(tf: Any, make: Callable[[Any, Any], Any]) -> Any:
+    servers = cluster(tf, ps=1, worker=1)
+    with tf.device("/job:ps/task:0"):
+        a, b = tf.placeholder(tf.int32, []), tf.placeholder(tf.int32, [])
+        fetch = make(a, b)
+    with tf.device("/job:worker/task:0"):
+        fetch = fetch + 1
+    with tf.Session(servers["worker"][0].target) as session:
+        return session.run(fetch, {a: 1, b: 0})
+
+
+def case_an_error_on_another_task_keeps_its_class(tf: Any) -> Any:
+    return on_another_task(tf, lambda a, b: a // b)
+
+
+def case_an_error_on_another_task_names_the_task(tf: Any) -> Any:
+    try:
+        on_another_task(tf, lambda a, b: a // b)
+    except tf.errors.InvalidArgumentError as error:
+        return "/job:ps/replica:0/task:0" in error.message
+    return "no error"
+
+
+def case_an_error_on_another_task_has_its_operation(tf: Any) -> Any:
+    try:
+        on_another_task(tf, lambda a, b: tf.floordiv(a, b, name="quotient"))
+    except tf.errors.InvalidArgumentError as error:
+        return error.op.name
+    return "no error"
+
+
+def case_an_unready_variable_on_another_task(tf: Any) -> Any:
+    servers = cluster(tf, ps=1, worker=1)
+    with tf.device("/job:ps/task:0"):
+        variable = tf.Variable(1.0)
+    with tf.Session(servers["worker"][0].target) as session:
+        return session.run(variable + 1.0)

@@ -1,0 +1,171 @@
+"""Graph: names of operations, scopes, and finding things by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def named(name: Any) -> Callable[[Any], Any]:
+    return lambda tf: tf.constant(1, name=name).name
+
+
+NAMES = {
+    "a_word": "a",
+    "a_path": "a/b",
+    "digits_first": "1a",
+    "a_dot_first": ".a",
+    "dots_dashes_and_slashes": "a.b-c\\d/e_f",
+    "an_underscore_first": "_a",
+    "a_dash_first": "-a",
+    "a_slash_first": "/a",
+    "a_slash_last": "a/",
+    "a_space": "a b",
+    "a_colon": "a:0",
+    "an_empty_word": "",
+    "none": None,
+    "an_umlaut": "ä",
+    "a_star": "a*",
+    "a_greater_sign": "a>b",
+}
+CASES = {f"an_operation_called_{key}": named(name) for key, name in NAMES.items()}
+
+
+def scoped(name: Any) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        with tf.name_scope(name) as scope:
+            return scope, tf.constant(1, name="c").name
+
+    return case
+
+
+CASES.update({f"a_scope_called_{key}": scoped(name) for key, name in NAMES.items()})
+
+
+def case_default_names_come_from_the_kind(tf: Any) -> Any:
+    one = tf.constant(1.0)
+    made = [
+        *(one, tf.placeholder(tf.float32), one + 1.0, tf.identity(one), tf.no_op()),
+        *(tf.Variable(1.0), tf.matmul([[1.0]], [[1.0]]), tf.group(one), one * one),
+    ]
+    return [thing.name for thing in made]
+
+
+def case_a_name_that_is_taken_gets_a_number(tf: Any) -> Any:
+    return [tf.constant(1, name="a").name for _ in range(3)]
+
+
+def case_names_that_differ_in_case_only_clash(tf: Any) -> Any:
+    return [tf.constant(1, name=name).name for name in ("a", "A", "a", "B", "b")]
+
+
+def case_a_number_that_is_taken_is_left_out(tf: Any) -> Any:
+    return [tf.constant(1, name=name).name for name in ("a", "a_1", "a", "a_1")]
+
+
+def case_scopes_are_joined_by_a_slash(tf: Any) -> Any:
+    with tf.name_scope("x") as x:
+        one = tf.constant(1, name="c")
+        with tf.name_scope("y") as y:
+            two = tf.constant(1, name="c")
+    return x, y, one.name, two.name
+
+
+def case_a_scope_that_is_taken_gets_a_number(tf: Any) -> Any:
+    found = []
+    for _ in range(3):
+        with tf.name_scope("x") as scope:
+            found.append((scope, tf.constant(1, name="c").name))
+    return found
+
+
+def case_a_scope_and_an_operation_share_their_names(tf: Any) -> Any:
+    one = tf.constant(1, name="x")
+    with tf.name_scope("x") as scope:
+        return one.name, scope, tf.constant(1, name="x").name
+
+
+def case_a_scope_is_entered_again_by_its_path(tf: Any) -> Any:
+    with tf.name_scope("x") as scope:
+        tf.constant(1, name="c")
+    with tf.name_scope(scope) as again:
+        return again, tf.constant(1, name="c").name, tf.constant(1, name="d").name
+
+
+def case_none_leads_out_of_all_scopes(tf: Any) -> Any:
+    with tf.name_scope("x"), tf.name_scope(None) as scope:
+        return scope, tf.constant(1, name="c").name
+
+
+def case_a_scope_has_a_default_name(tf: Any) -> Any:
+    with tf.name_scope(None, "default") as scope:
+        return scope, tf.constant(1, name="c").name
+
+
+def case_the_scope_of_the_graph_is_the_same(tf: Any) -> Any:
+    graph = tf.get_default_graph()
+    with graph.name_scope("x") as scope:
+        return scope, tf.constant(1).name
+
+
+def case_a_scope_in_another_graph_starts_anew(tf: Any) -> Any:
+    with tf.name_scope("x"), tf.Graph().as_default():
+        return tf.constant(1, name="c").name
+
+
+def case_a_scope_is_left_after_an_error(tf: Any) -> Any:
+    try:
+        with tf.name_scope("x"):
+            raise KeyError("mine")
+    except KeyError:
+        return tf.constant(1, name="c").name
+
+
+def case_unique_name_reserves(tf: Any) -> Any:
+    graph = tf.get_default_graph()
+    first = graph.unique_name("a", mark_as_used=False)
+    return first, graph.unique_name("a"), graph.unique_name("a"), tf.no_op("a").name
+
+
+def case_each_graph_counts_for_itself(tf: Any) -> Any:
+    one = tf.constant(1, name="a").name
+    with tf.Graph().as_default():
+        return one, tf.constant(1, name="a").name
+
+
+LOOKUPS: dict[str, Callable[[Any, Any], Any]] = {
+    "a_tensor": lambda graph, a: graph.get_tensor_by_name("x/a:0") is a,
+    "an_operation": lambda graph, a: graph.get_operation_by_name("x/a") is a.op,
+    "an_element_that_is_a_tensor": lambda graph, a: (
+        graph.as_graph_element("x/a:0") is a
+    ),
+    "an_element_that_is_an_operation": lambda graph, a: (
+        graph.as_graph_element("x/a") is a.op
+    ),
+    "an_element_that_is_itself": lambda graph, a: graph.as_graph_element(a) is a,
+    "an_unknown_tensor": lambda graph, a: graph.get_tensor_by_name("moon:0"),
+    "an_unknown_operation": lambda graph, a: graph.get_operation_by_name("moon"),
+    "a_tensor_by_the_name_of_an_operation": lambda graph, a: graph.get_tensor_by_name(
+        "x/a"
+    ),
+    "an_operation_by_the_name_of_a_tensor": lambda graph, a: (
+        graph.get_operation_by_name("x/a:0")
+    ),
+    "an_output_that_does_not_exist": lambda graph, a: graph.get_tensor_by_name("x/a:1"),
+    "a_name_in_another_case": lambda graph, a: graph.get_tensor_by_name("x/A:0"),
+    "an_int_as_a_tensor": lambda graph, a: graph.get_tensor_by_name(3),
+    "an_int_as_an_operation": lambda graph, a: graph.get_operation_by_name(3),
+    "an_int_as_an_element": lambda graph, a: graph.as_graph_element(3),
+}
+
+
+def looked_up(look: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        with tf.name_scope("x"):
+            a = tf.constant(1, name="a")
+        return look(tf.get_default_graph(), a)
+
+    return case
+
+
+CASES.update({f"look_up_{name}": looked_up(look) for name, look in LOOKUPS.items()})

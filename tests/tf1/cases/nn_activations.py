@@ -1,0 +1,120 @@
+"""Activations: values at both ends, dtypes, names, errors, gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tests.tf1.look import run, static, told
+
+NAMES = (
+    "relu elu leaky_relu sigmoid tanh softplus softmax log_softmax l2_loss".split()
+)
+VALUES = [-3.0, -0.5, 0.0, 0.5, 3.0]
+
+INPUTS: dict[str, Callable[[Any], Any]] = {
+    "a_list": lambda tf: VALUES,
+    "a_float64_matrix": lambda tf: tf.constant([VALUES, VALUES[::-1]], tf.float64),
+    "large_numbers": lambda tf: [-1000.0, 1000.0, 999.0],
+    "integers": lambda tf: tf.constant([1, 2]),
+    "strings": lambda tf: tf.constant(["a"]),
+    "none": lambda tf: None,
+}
+
+
+def applied(name: str, kind: str) -> Callable[[Any], Any]:
+    return lambda tf: told(tf, getattr(tf.nn, name)(INPUTS[kind](tf)))
+
+
+def named(name: str) -> Callable[[Any], Any]:
+    return lambda tf: static(getattr(tf.nn, name)([[1.0, 2.0]], name="chosen"))
+
+
+def slope(name: str) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        values = tf.constant(VALUES)
+        weights = tf.constant([1.0, 2.0, 3.0, 4.0, 5.0])
+        result = getattr(tf.nn, name)(values)
+        return run(tf, tf.gradients(result * weights, values))
+
+    return case
+
+
+def of_a_fed_batch(name: str) -> Callable[[Any], Any]:
+    return lambda tf: static(
+        getattr(tf.nn, name)(tf.placeholder(tf.float32, [None, 3]))
+    )
+
+
+def dropped(tf: Any, **options: Any) -> Any:
+    values = run(tf, tf.nn.dropout(tf.ones([2000]), seed=1, **options))
+    return [sorted({round(float(one), 4) for one in values}), abs(values.mean() - 1) < 0.1]
+
+
+def dropped_by_rows(tf: Any) -> Any:
+    kept = tf.nn.dropout(tf.ones([50, 4]), rate=0.5, noise_shape=[50, 1], seed=2)
+    values = run(tf, kept)
+    return [bool((values == values[:, :1]).all()), len(np.unique(values))]
+
+
+def dropped_anew(tf: Any) -> Any:
+    kept = tf.nn.dropout(tf.ones([200]), rate=0.5)
+    with tf.Session() as session:
+        return bool(np.array_equal(session.run(kept), session.run(kept)))
+
+
+def fed_rate(tf: Any) -> Any:
+    rate = tf.placeholder(tf.float32, [])
+    kept = tf.nn.dropout(tf.ones([8]), rate=rate)
+    return [static(kept), run(tf, kept, {rate: 0.0})]
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    f"{name}_of_{kind}": applied(name, kind) for name in NAMES for kind in INPUTS
+}
+CASES.update({f"{name}_takes_a_name": named(name) for name in NAMES})
+CASES.update({f"{name}_has_a_gradient": slope(name) for name in NAMES})
+CASES.update({f"{name}_of_a_fed_batch": of_a_fed_batch(name) for name in NAMES})
+CASES.update(
+    {
+        "leaky_relu_takes_a_slope": lambda tf: told(
+            tf, tf.nn.leaky_relu([-2.0, 2.0], alpha=0.5)
+        ),
+        "softmax_of_rows_adds_up_to_one": lambda tf: run(
+            tf, tf.reduce_sum(tf.nn.softmax([[1.0, 2.0], [3.0, 9.0]]), 1)
+        ),
+        "softmax_takes_an_axis": lambda tf: told(
+            tf, tf.nn.softmax([[1.0, 2.0], [3.0, 9.0]], axis=0)
+        ),
+        "softmax_of_a_scalar_is_refused": lambda tf: run(tf, tf.nn.softmax(1.0)),
+        "softmax_of_a_bad_axis_is_refused": lambda tf: run(
+            tf, tf.nn.softmax([[1.0]], axis=2)
+        ),
+        "log_softmax_takes_an_axis": lambda tf: told(
+            tf, tf.nn.log_softmax([[1.0, 2.0], [3.0, 9.0]], axis=0)
+        ),
+        "l2_loss_is_half_the_sum_of_squares": lambda tf: told(
+            tf, tf.nn.l2_loss([[1.0, 2.0], [3.0, 0.0]])
+        ),
+        "dropout_keeps_by_probability": lambda tf: dropped(tf, keep_prob=0.8),
+        "dropout_drops_by_rate": lambda tf: dropped(tf, rate=0.2),
+        "dropout_of_nothing_is_the_input": lambda tf: told(
+            tf, tf.nn.dropout([1.0, 2.0], rate=0.0)
+        ),
+        "dropout_keeps_everything": lambda tf: run(
+            tf, tf.nn.dropout([1.0, 2.0], keep_prob=1.0)
+        ),
+        "dropout_takes_a_rate_that_is_fed": fed_rate,
+        "dropout_of_whole_rows": dropped_by_rows,
+        "dropout_differs_from_run_to_run": dropped_anew,
+        "dropout_without_a_rate_is_refused": lambda tf: tf.nn.dropout([1.0]),
+        "dropout_refuses_a_rate_above_one": lambda tf: tf.nn.dropout([1.0], rate=1.5),
+        "dropout_refuses_a_negative_rate": lambda tf: tf.nn.dropout([1.0], rate=-0.1),
+        "dropout_refuses_to_keep_nothing": lambda tf: tf.nn.dropout([1.0], keep_prob=0.0),
+        "dropout_refuses_integers": lambda tf: tf.nn.dropout(
+            tf.constant([1, 2]), rate=0.5
+        ),
+    }
+)

@@ -1,0 +1,161 @@
+"""Biases, convolutions, pools and embeddings: values, gradients, shapes, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tests.tf1.look import run, static, told
+
+IMAGE = np.arange(32.0, dtype=np.float32).reshape(1, 4, 4, 2) / 8.0
+FILTERS = np.arange(24.0, dtype=np.float32).reshape(2, 2, 2, 3) / 12.0 - 1.0
+ONES = [1, 1, 1, 1]
+TABLE = [[0.0, 1.0], [10.0, 11.0], [20.0, 21.0], [30.0, 31.0], [40.0, 41.0]]
+
+
+def convolved(tf: Any, image: Any = IMAGE, filters: Any = FILTERS, **more: Any) -> Any:
+    options = {"strides": ONES, "padding": "VALID", **more}
+    return tf.nn.conv2d(image, filters, **options)
+
+
+def pooled(tf: Any, image: Any = IMAGE, **more: Any) -> Any:
+    options = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "VALID"}
+    return tf.nn.max_pool(image, **{**options, **more})
+
+
+def slopes_of_convolution(padding: str, stride: int) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        image, filters = tf.constant(IMAGE), tf.constant(FILTERS)
+        strides = [1, stride, stride, 1]
+        result = convolved(tf, image, filters, strides=strides, padding=padding)
+        return run(tf, tf.gradients(tf.square(result), [image, filters]))
+
+    return case
+
+
+def slope_of_pool(tf: Any) -> Any:
+    image = tf.constant(IMAGE[:, ::-1])
+    result = pooled(tf, image, ksize=[1, 3, 3, 1], strides=ONES)
+    return run(tf, tf.gradients(tf.square(result), image))
+
+
+def slopes_of_bias(tf: Any) -> Any:
+    values, bias = tf.constant([[1.0, 2.0], [3.0, 4.0]]), tf.constant([10.0, 20.0])
+    return run(tf, tf.gradients(tf.square(tf.nn.bias_add(values, bias)), [values, bias]))
+
+
+def slope_of_embedding(tf: Any) -> Any:
+    table = tf.constant(TABLE)
+    rows = tf.nn.embedding_lookup(table, [1, 3, 1])
+    (gradient,) = tf.gradients(rows * [[1.0, 2.0]], table)
+    kinds = type(gradient).__name__
+    return [kinds, run(tf, gradient.indices), run(tf, gradient.values)]
+
+
+def over_shards(strategy: str) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        sizes = {"mod": [[0, 2, 4], [1, 3]], "div": [[0, 1, 2], [3, 4]]}[strategy]
+        shards = [tf.constant([TABLE[row] for row in rows]) for rows in sizes]
+        found = tf.nn.embedding_lookup(
+            shards, [4, 0, 3, 1], partition_strategy=strategy
+        )
+        return [found.get_shape().as_list(), run(tf, found)]
+
+    return case
+
+
+def fed_out_of_range(tf: Any) -> Any:
+    ids = tf.placeholder(tf.int32, [1])
+    return run(tf, tf.nn.embedding_lookup(TABLE, ids), {ids: [5]})
+
+
+def of_a_fed_batch(tf: Any) -> Any:
+    image = tf.placeholder(tf.float32, [None, 28, 28, 1])
+    same = tf.nn.conv2d(image, tf.zeros([5, 5, 1, 32]), ONES, "SAME")
+    half = tf.nn.max_pool(same, [1, 2, 2, 1], [1, 2, 2, 1], "SAME")
+    return [static(same), static(half), static(tf.nn.bias_add(half, tf.zeros([32])))]
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    "bias_add_adds_to_the_last_axis": lambda tf: told(
+        tf, tf.nn.bias_add([[1.0, 2.0], [3.0, 4.0]], [10.0, 20.0])
+    ),
+    "bias_add_of_an_image": lambda tf: told(tf, tf.nn.bias_add(IMAGE, [100.0, 200.0])),
+    "bias_add_takes_a_name": lambda tf: static(
+        tf.nn.bias_add([[1.0]], [1.0], name="biased")
+    ),
+    "bias_add_has_a_gradient": slopes_of_bias,
+    "bias_add_refuses_another_size": lambda tf: tf.nn.bias_add([[1.0, 2.0]], [1.0]),
+    "bias_add_refuses_a_matrix": lambda tf: tf.nn.bias_add([[1.0, 2.0]], [[1.0, 2.0]]),
+    "bias_add_refuses_a_vector_of_values": lambda tf: tf.nn.bias_add([1.0], [1.0]),
+    "conv2d_without_padding": lambda tf: told(tf, convolved(tf)),
+    "conv2d_that_keeps_the_size": lambda tf: told(tf, convolved(tf, padding="SAME")),
+    "conv2d_with_strides": lambda tf: told(
+        tf, convolved(tf, strides=[1, 2, 2, 1], padding="SAME")
+    ),
+    "conv2d_with_a_stride_that_leaves_a_rest": lambda tf: told(
+        tf, convolved(tf, strides=[1, 3, 3, 1])
+    ),
+    "conv2d_by_a_window_of_odd_size_keeps_the_size": lambda tf: told(
+        tf, convolved(tf, filters=np.ones([3, 3, 2, 1], np.float32), padding="SAME")
+    ),
+    "conv2d_takes_a_name": lambda tf: static(convolved(tf, name="layer")),
+    "conv2d_without_padding_has_a_gradient": slopes_of_convolution("VALID", 1),
+    "conv2d_that_keeps_the_size_has_a_gradient": slopes_of_convolution("SAME", 1),
+    "conv2d_with_strides_has_a_gradient": slopes_of_convolution("SAME", 2),
+    "conv2d_refuses_other_channels": lambda tf: convolved(
+        tf, filters=np.ones([2, 2, 3, 1], np.float32)
+    ),
+    "conv2d_refuses_a_matrix": lambda tf: convolved(
+        tf, image=tf.constant([[1.0]])
+    ),
+    "conv2d_refuses_an_unknown_padding": lambda tf: convolved(tf, padding="ROUND"),
+    "conv2d_refuses_integers": lambda tf: convolved(
+        tf, image=IMAGE.astype(np.int64), filters=FILTERS.astype(np.int64)
+    ),
+    "conv2d_refuses_two_strides": lambda tf: convolved(tf, strides=[1, 2, 2]),
+    "conv2d_refuses_a_window_that_is_too_large": lambda tf: convolved(
+        tf, filters=np.ones([5, 5, 2, 1], np.float32)
+    ),
+    "max_pool_of_windows": lambda tf: told(tf, pooled(tf)),
+    "max_pool_that_keeps_the_size": lambda tf: told(
+        tf, pooled(tf, strides=ONES, padding="SAME")
+    ),
+    "max_pool_with_windows_that_overlap": lambda tf: told(
+        tf, pooled(tf, ksize=[1, 3, 3, 1], strides=ONES)
+    ),
+    "max_pool_of_negative_numbers_pads_with_nothing": lambda tf: told(
+        tf, pooled(tf, image=-1.0 - IMAGE, ksize=[1, 3, 3, 1], padding="SAME")
+    ),
+    "max_pool_takes_a_name": lambda tf: static(pooled(tf, name="pool")),
+    "max_pool_has_a_gradient": slope_of_pool,
+    "max_pool_refuses_a_matrix": lambda tf: pooled(tf, image=[[1.0]]),
+    "max_pool_refuses_an_unknown_padding": lambda tf: pooled(tf, padding="ROUND"),
+    "max_pool_refuses_a_window_that_is_too_large": lambda tf: pooled(
+        tf, ksize=[1, 5, 5, 1]
+    ),
+    "layers_of_a_fed_batch": of_a_fed_batch,
+    "embedding_lookup_takes_rows": lambda tf: told(
+        tf, tf.nn.embedding_lookup(TABLE, [3, 0, 3])
+    ),
+    "embedding_lookup_takes_one_row": lambda tf: told(
+        tf, tf.nn.embedding_lookup(tf.constant(TABLE), 2)
+    ),
+    "embedding_lookup_with_a_matrix_of_ids": lambda tf: told(
+        tf, tf.nn.embedding_lookup(TABLE, [[0, 1], [2, 2]], name="rows")
+    ),
+    "embedding_lookup_over_shards_by_remainder": over_shards("mod"),
+    "embedding_lookup_over_shards_by_ranges": over_shards("div"),
+    "embedding_lookup_has_a_sparse_gradient": slope_of_embedding,
+    "embedding_lookup_out_of_range": fed_out_of_range,
+    "embedding_lookup_refuses_no_table": lambda tf: tf.nn.embedding_lookup([], [0]),
+    "embedding_lookup_refuses_none": lambda tf: tf.nn.embedding_lookup(None, [0]),
+    "embedding_lookup_refuses_an_unknown_strategy": lambda tf: tf.nn.embedding_lookup(
+        [tf.constant(TABLE), tf.constant(TABLE)], [0], partition_strategy="by chance"
+    ),
+    "embedding_lookup_refuses_fractions": lambda tf: tf.nn.embedding_lookup(
+        TABLE, [0.5]
+    ),
+}

@@ -1,0 +1,135 @@
+"""Cross entropies: values, gradients, shapes, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tests.tf1.look import run, static, told
+
+LOGITS = [[2.0, 1.0, -1.0], [0.0, 0.0, 3.0]]
+LABELS = [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
+
+
+def dense(tf: Any, labels: Any = LABELS, logits: Any = LOGITS, **more: Any) -> Any:
+    return tf.nn.softmax_cross_entropy_with_logits_v2(
+        labels=labels, logits=logits, **more
+    )
+
+
+def sparse(tf: Any, labels: Any = (0, 2), logits: Any = LOGITS, **more: Any) -> Any:
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(
+        labels=labels, logits=logits, **more
+    )
+
+
+def sigmoid(tf: Any, labels: Any = LABELS, logits: Any = LOGITS, **more: Any) -> Any:
+    return tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits, **more)
+
+
+def slopes(loss: Callable[..., Any], labels: Any) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        logits = tf.constant(LOGITS)
+        return run(tf, tf.gradients(loss(tf, labels=labels, logits=logits), logits))
+
+    return case
+
+
+def slope_of_labels(loss: Callable[..., Any]) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        labels = tf.constant(LABELS)
+        return run(tf, tf.gradients(loss(tf, labels=labels), labels))
+
+    return case
+
+
+def fed_label(tf: Any) -> Any:
+    label = tf.placeholder(tf.int32, [1])
+    return run(tf, sparse(tf, labels=label, logits=[[1.0, 2.0]]), {label: [5]})
+
+
+def of_a_fed_batch(loss: Callable[..., Any], labels: list[Any]) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        dtype = tf.float32 if len(labels) > 1 else tf.int64
+        given = tf.placeholder(dtype, labels)
+        logits = tf.placeholder(tf.float32, [None, 3])
+        return static(loss(tf, labels=given, logits=logits))
+
+    return case
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    "softmax_cross_entropy_of_rows": lambda tf: told(tf, dense(tf)),
+    "softmax_cross_entropy_of_large_logits": lambda tf: told(
+        tf, dense(tf, logits=[[1000.0, 0.0, 0.0], [0.0, -1000.0, 0.0]])
+    ),
+    "softmax_cross_entropy_of_float64": lambda tf: told(
+        tf, dense(tf, logits=tf.constant(LOGITS, tf.float64))
+    ),
+    "softmax_cross_entropy_takes_a_name": lambda tf: static(dense(tf, name="loss")),
+    "softmax_cross_entropy_along_an_axis": lambda tf: told(
+        tf, dense(tf, labels=np.transpose(LABELS), logits=np.transpose(LOGITS), axis=0)
+    ),
+    "softmax_cross_entropy_of_one_more_axis": lambda tf: told(
+        tf, dense(tf, labels=[LABELS], logits=[LOGITS])
+    ),
+    "softmax_cross_entropy_has_a_gradient": slopes(dense, LABELS),
+    "softmax_cross_entropy_has_a_gradient_for_labels": slope_of_labels(dense),
+    "softmax_cross_entropy_of_a_fed_batch": of_a_fed_batch(dense, [None, 3]),
+    "softmax_cross_entropy_refuses_other_sizes": lambda tf: run(
+        tf, dense(tf, labels=[[1.0, 0.0]])
+    ),
+    "softmax_cross_entropy_refuses_positions": lambda tf: (
+        tf.nn.softmax_cross_entropy_with_logits_v2()
+    ),
+    "softmax_cross_entropy_refuses_integers": lambda tf: dense(
+        tf, logits=tf.constant([[1, 2, 3]]), labels=tf.constant([[1, 0, 0]])
+    ),
+    "sparse_softmax_cross_entropy_of_rows": lambda tf: told(tf, sparse(tf)),
+    "sparse_softmax_cross_entropy_of_int64_labels": lambda tf: told(
+        tf, sparse(tf, labels=tf.constant([1, 0], tf.int64))
+    ),
+    "sparse_softmax_cross_entropy_of_one_row": lambda tf: told(
+        tf, sparse(tf, labels=1, logits=[1.0, 2.0])
+    ),
+    "sparse_softmax_cross_entropy_of_one_more_axis": lambda tf: told(
+        tf, sparse(tf, labels=[[0, 2]], logits=[LOGITS])
+    ),
+    "sparse_softmax_cross_entropy_takes_a_name": lambda tf: static(
+        sparse(tf, name="loss")
+    ),
+    "sparse_softmax_cross_entropy_has_a_gradient": slopes(sparse, [0, 2]),
+    "sparse_softmax_cross_entropy_of_a_fed_batch": of_a_fed_batch(sparse, [None]),
+    "sparse_softmax_cross_entropy_refuses_a_matrix_of_labels": lambda tf: sparse(
+        tf, labels=[[0, 1], [1, 0]]
+    ),
+    "sparse_softmax_cross_entropy_refuses_another_count": lambda tf: sparse(
+        tf, labels=[0, 1, 2]
+    ),
+    "sparse_softmax_cross_entropy_refuses_float_labels": lambda tf: sparse(
+        tf, labels=[0.0, 1.0]
+    ),
+    "sparse_softmax_cross_entropy_refuses_scalars": lambda tf: sparse(
+        tf, labels=0, logits=1.0
+    ),
+    "sparse_softmax_cross_entropy_of_a_label_out_of_range": fed_label,
+    "sparse_softmax_cross_entropy_refuses_positions": lambda tf: (
+        tf.nn.sparse_softmax_cross_entropy_with_logits(LOGITS, [0, 2])
+    ),
+    "sigmoid_cross_entropy_of_each": lambda tf: told(tf, sigmoid(tf)),
+    "sigmoid_cross_entropy_of_large_logits": lambda tf: told(
+        tf, sigmoid(tf, labels=[0.0, 1.0], logits=[1000.0, -1000.0])
+    ),
+    "sigmoid_cross_entropy_takes_a_name": lambda tf: static(sigmoid(tf, name="loss")),
+    "sigmoid_cross_entropy_has_a_gradient": slopes(sigmoid, LABELS),
+    "sigmoid_cross_entropy_has_a_gradient_for_labels": slope_of_labels(sigmoid),
+    "sigmoid_cross_entropy_of_a_fed_batch": of_a_fed_batch(sigmoid, [None, 3]),
+    "sigmoid_cross_entropy_refuses_other_shapes": lambda tf: sigmoid(
+        tf, labels=[1.0, 0.0]
+    ),
+    "sigmoid_cross_entropy_refuses_two_dtypes": lambda tf: sigmoid(
+        tf, labels=tf.constant(LABELS, tf.float64), logits=tf.constant(LOGITS)
+    ),
+}

@@ -1,0 +1,145 @@
+"""Functions of one or two numbers, element by element: values, dtypes, names, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tests.tf1.look import run, static, told
+
+# Functions of one number, with an input that each is defined for.
+UNARY: dict[str, list[float]] = {
+    "abs": [-1.5, 0.0, 2.0],
+    "sign": [-1.5, 0.0, 2.0],
+    "square": [-1.5, 0.0, 2.0],
+    "sqrt": [0.0, 0.25, 9.0],
+    "rsqrt": [0.25, 1.0, 9.0],
+    "exp": [-1.0, 0.0, 2.0],
+    "log": [0.5, 1.0, 10.0],
+    "log1p": [-0.5, 0.0, 10.0],
+    "sin": [-1.0, 0.0, 2.0],
+    "cos": [-1.0, 0.0, 2.0],
+    "tanh": [-1.0, 0.0, 2.0],
+    "sigmoid": [-20.0, 0.0, 3.0],
+    "reciprocal": [-2.0, 0.5, 4.0],
+    "negative": [-2.0, 0.0, 4.0],
+    "identity": [-2.0, 0.0, 4.0],
+    "stop_gradient": [-2.0, 0.0, 4.0],
+    "zeros_like": [1.0, 2.0, 3.0],
+    "ones_like": [1.0, 2.0, 3.0],
+}
+
+INPUTS: dict[str, Callable[[Any, list[float]], Any]] = {
+    "a_list": lambda tf, values: values,
+    "a_float64_matrix": lambda tf, values: tf.constant([values], tf.float64),
+    "a_scalar": lambda tf, values: values[-1],
+    "integers": lambda tf, values: tf.constant([1, 4]),
+    "bools": lambda tf, values: tf.constant([True, False]),
+    "strings": lambda tf, values: tf.constant(["a"]),
+    "none": lambda tf, values: None,
+}
+
+PAIRS: dict[str, tuple[Any, Any]] = {
+    "add": ([1.0, 5.0], [4.0, 2.0]),
+    "subtract": ([1.0, 5.0], [4.0, 2.0]),
+    "multiply": ([1.0, 5.0], [4.0, 2.0]),
+    "divide": ([1.0, 5.0], [4.0, 2.0]),
+    "maximum": ([1.0, 5.0], [4.0, 2.0]),
+    "minimum": ([1.0, 5.0], [4.0, 2.0]),
+    "squared_difference": ([1.0, 5.0], [4.0, 2.0]),
+    "equal": ([1.0, 5.0], [4.0, 5.0]),
+    "logical_and": ([True, True], [True, False]),
+    "logical_or": ([True, False], [False, False]),
+}
+
+# How the two values of PAIRS are handed over.
+MEETINGS: dict[str, Callable[[Any, Any, Any], tuple[Any, Any]]] = {
+    "lists": lambda tf, left, right: (left, right),
+    "a_tensor_and_a_number": lambda tf, left, right: (tf.constant(left), right[0]),
+    "a_row_and_a_column": lambda tf, left, right: (
+        tf.constant([left]),
+        tf.constant([[right[0]], [right[1]]]),
+    ),
+    "integers": lambda tf, left, right: (tf.constant([7, -7]), tf.constant([2, 2])),
+    "shapes_that_clash": lambda tf, left, right: (left, [right[0]] * 3),
+    "two_dtypes": lambda tf, left, right: (
+        tf.constant(left),
+        tf.constant([1, 2], tf.int64),
+    ),
+    "a_size_that_is_fed": lambda tf, left, right: (
+        tf.placeholder_with_default(left, [None]),
+        tf.constant([[right[0]], [right[1]]]),
+    ),
+}
+
+
+def of_one(name: str, kind: str) -> Callable[[Any], Any]:
+    return lambda tf: told(tf, getattr(tf, name)(INPUTS[kind](tf, UNARY[name])))
+
+
+def of_two(name: str, kind: str) -> Callable[[Any], Any]:
+    return lambda tf: told(tf, getattr(tf, name)(*MEETINGS[kind](tf, *PAIRS[name])))
+
+
+def named(name: str) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        arguments = PAIRS[name] if name in PAIRS else (UNARY[name],)
+        return static(getattr(tf, name)(*arguments, name="chosen"))
+
+    return case
+
+
+def summed_twice(tf: Any) -> Any:
+    one = tf.constant([1.0, 2.0])
+    return told(tf, tf.add_n([one, one, tf.constant([10.0, 20.0])]))
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    f"{name}_of_{kind}": of_one(name, kind) for name in UNARY for kind in INPUTS
+}
+CASES.update(
+    {f"{name}_of_{kind}": of_two(name, kind) for name in PAIRS for kind in MEETINGS}
+)
+CASES.update({f"{name}_takes_a_name": named(name) for name in [*UNARY, *PAIRS]})
+CASES.update(
+    {
+        "logical_not_of_bools": lambda tf: told(tf, tf.logical_not([True, False])),
+        "logical_not_refuses_numbers": lambda tf: tf.logical_not([1]),
+        "add_n_sums": summed_twice,
+        "add_n_of_one_is_that_tensor": lambda tf: told(tf, tf.add_n([[1.0, 2.0]])),
+        "add_n_of_nothing_is_refused": lambda tf: tf.add_n([]),
+        "add_n_refuses_other_shapes": lambda tf: tf.add_n([[1.0], [1.0, 2.0]]),
+        "add_n_refuses_other_dtypes": lambda tf: tf.add_n(
+            [tf.constant([1.0]), tf.constant([1])]
+        ),
+        "add_n_refuses_what_is_no_list": lambda tf: run(tf, tf.add_n(3.0)),
+        "equal_of_strings": lambda tf: told(tf, tf.equal(["a", "b"], ["a", "c"])),
+        "equal_of_a_number_and_none": lambda tf: tf.equal([1.0], None),
+        "divide_of_numbers": lambda tf: run(tf, tf.divide(7, tf.constant(2))),
+        "squared_difference_of_rows": lambda tf: told(
+            tf, tf.squared_difference([[1.0, 2.0]], [[3.0], [5.0]])
+        ),
+        "log_of_zero_is_minus_infinity": lambda tf: told(tf, tf.log([0.0])),
+        "sqrt_of_a_negative_is_nan": lambda tf: bool(
+            np.isnan(run(tf, tf.sqrt(-1.0)))
+        ),
+        "maximum_with_nan": lambda tf: bool(
+            np.isnan(run(tf, tf.maximum(float("nan"), 1.0)))
+        ),
+        "exp_of_a_big_number_is_infinite": lambda tf: told(tf, tf.exp([1000.0])),
+        "sigmoid_of_float64_keeps_precision": lambda tf: told(
+            tf, tf.sigmoid(tf.constant([-40.0, 40.0], tf.float64))
+        ),
+        "zeros_like_with_another_dtype": lambda tf: told(
+            tf, tf.zeros_like([1.5, 2.5], dtype=tf.int32)
+        ),
+        "ones_like_with_another_dtype": lambda tf: told(
+            tf, tf.ones_like([[1.5, 2.5]], dtype=tf.bool)
+        ),
+        "zeros_like_of_a_fed_size": lambda tf: static(
+            tf.zeros_like(tf.placeholder(tf.float32, [None, 2]))
+        ),
+    }
+)

@@ -1,0 +1,179 @@
+"""Tensors from values: constants, ranges, fills, placeholders, conversion, dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tests.tf1.look import run, static, told
+
+DTYPES = "float16 float32 float64 int8 uint8 int16 int32 int64 bool string complex64"
+
+# Values whose dtype the original finds out.
+VALUES: dict[str, Any] = {
+    "a_float": 1.5,
+    "an_int": 3,
+    "a_bool": True,
+    "a_string": "word",
+    "bytes": b"word",
+    "a_list_of_floats": [1.0, 2.5],
+    "a_list_of_ints": [[1, 2], [3, 4]],
+    "ints_and_floats": [1, 2.5],
+    "a_float64_array": np.array([1.0, 2.0]),
+    "an_int64_array": np.array([1, 2], np.int64),
+    "an_int8_array": np.array([1, 2], np.int8),
+    "a_bool_array": np.array([True]),
+    "an_empty_list": [],
+    "an_empty_array": np.zeros([0, 2], np.float32),
+    "a_numpy_scalar": np.float64(2.0),
+    "none": None,
+    "a_ragged_list": [[1, 2], [3]],
+    "numbers_and_words": [1, "word"],
+    "an_object": object(),
+    "a_big_int": 2**31,
+    "a_huge_int": 2**63,
+    "a_set": {1.0},
+}
+
+
+def constant_of(value: Any) -> Callable[[Any], Any]:
+    return lambda tf: told(tf, tf.constant(value))
+
+
+def dtype_facts(name: str) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        dtype = tf.as_dtype(name)
+        numbers = [dtype.is_floating, dtype.is_integer, dtype.is_bool, dtype.size]
+        same = [dtype == getattr(tf, name), dtype is tf.as_dtype(getattr(tf, name))]
+        return [dtype.name, repr(dtype), dtype.as_datatype_enum, numbers, same]
+
+    return case
+
+
+def named_once_and_again(tf: Any) -> Any:
+    names = [tf.constant(1.0).name, tf.constant(1.0, name="Const").name]
+    return [*names, tf.constant(1.0, name="const").name, tf.zeros([2]).name]
+
+
+def graph_of(tf: Any) -> Any:
+    one = tf.constant(1.0, name="one")
+    graph = tf.get_default_graph()
+    found = graph.get_tensor_by_name("one:0")
+    return [one.graph is graph, found is one, graph.get_operation_by_name("one").type]
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    f"constant_of_{kind}": constant_of(value) for kind, value in VALUES.items()
+}
+CASES.update({f"as_dtype_of_{name}": dtype_facts(name) for name in DTYPES.split()})
+CASES.update(
+    {
+        "as_dtype_of_a_numpy_type": lambda tf: tf.as_dtype(np.float64).name,
+        "as_dtype_of_a_python_type": lambda tf: tf.as_dtype(float).name,
+        "as_dtype_of_a_word": lambda tf: tf.as_dtype("word"),
+        "as_dtype_of_none": lambda tf: tf.as_dtype(None),
+        "dtype_as_numpy": lambda tf: tf.float32.as_numpy_dtype is np.float32,
+        "dtype_equals_its_numpy_type": lambda tf: [
+            tf.float32 == np.float32,
+            tf.float32 == "float32",
+            tf.float32 != tf.float64,
+        ],
+        "constant_with_dtype": lambda tf: told(tf, tf.constant([1, 2], tf.float64)),
+        "constant_with_shape": lambda tf: told(tf, tf.constant(7.0, shape=[2, 2])),
+        "constant_with_a_shape_that_reorders": lambda tf: told(
+            tf, tf.constant([1, 2, 3, 4], shape=[2, 2])
+        ),
+        "constant_with_dtype_as_text": lambda tf: told(tf, tf.constant(1, "float64")),
+        "constant_refuses_too_many_values": lambda tf: tf.constant([1, 2, 3], shape=[2]),
+        "constant_refuses_a_fraction_as_int": lambda tf: tf.constant(1.5, tf.int32),
+        "constant_refuses_a_word_as_float": lambda tf: tf.constant("a", tf.float32),
+        "constant_refuses_a_tensor": lambda tf: tf.constant(tf.constant(1.0)),
+        "constant_names_are_unique": named_once_and_again,
+        "constant_is_found_in_its_graph": graph_of,
+        "constant_takes_a_string_of_other_letters": lambda tf: run(
+            tf, tf.constant(["gr\u00fc\u00df", "b"])
+        ),
+        "zeros_of_a_shape": lambda tf: told(tf, tf.zeros([2, 3])),
+        "zeros_of_integers": lambda tf: told(tf, tf.zeros([2], tf.int32, name="none")),
+        "zeros_of_a_scalar": lambda tf: told(tf, tf.zeros([])),
+        "zeros_of_strings": lambda tf: told(tf, tf.zeros([1], tf.string)),
+        "zeros_of_a_shape_in_a_tensor": lambda tf: told(
+            tf, tf.zeros(tf.constant([2, 1]))
+        ),
+        "ones_of_a_shape": lambda tf: told(tf, tf.ones([2, 1])),
+        "ones_of_bools": lambda tf: told(tf, tf.ones([2], tf.bool)),
+        "ones_of_a_number": lambda tf: run(tf, tf.ones(3)),
+        "fill_repeats_a_value": lambda tf: told(tf, tf.fill([2, 2], 9.0)),
+        "fill_with_an_int": lambda tf: told(tf, tf.fill([3], 9, name="nines")),
+        "fill_refuses_a_vector": lambda tf: tf.fill([2], [1.0, 2.0]),
+        "fill_refuses_a_negative_size": lambda tf: run(tf, tf.fill([-1], 1.0)),
+        "eye_is_the_unit_matrix": lambda tf: told(tf, tf.eye(2)),
+        "eye_with_columns": lambda tf: told(tf, tf.eye(2, 3, dtype=tf.int32)),
+        "range_to_a_limit": lambda tf: told(tf, tf.range(4)),
+        "range_between": lambda tf: told(tf, tf.range(2, 8, 3)),
+        "range_of_floats": lambda tf: told(tf, tf.range(0.0, 1.0, 0.25)),
+        "range_backwards": lambda tf: told(tf, tf.range(3, 0, -1)),
+        "range_that_is_empty": lambda tf: told(tf, tf.range(3, 3)),
+        "range_refuses_a_step_of_zero": lambda tf: run(tf, tf.range(0, 3, 0)),
+        "range_refuses_the_wrong_direction": lambda tf: run(tf, tf.range(3, 0, 1)),
+        "range_takes_a_dtype": lambda tf: told(tf, tf.range(3, dtype=tf.float32)),
+        "range_of_a_fed_limit": lambda tf: static(tf.range(tf.placeholder(tf.int32, []))),
+        "linspace_meets_both_ends": lambda tf: told(tf, tf.linspace(0.0, 1.0, 5)),
+        "linspace_of_one": lambda tf: told(tf, tf.linspace(2.0, 5.0, 1)),
+        "linspace_of_integers": lambda tf: run(tf, tf.linspace(0, 4, 5)),
+        "linspace_of_no_numbers": lambda tf: run(tf, tf.linspace(0.0, 1.0, 0)),
+        "cast_to_int_cuts": lambda tf: told(tf, tf.cast([1.7, -1.7], tf.int32)),
+        "cast_to_bool": lambda tf: told(tf, tf.cast([0.0, 2.0], tf.bool)),
+        "cast_to_the_same_dtype_is_the_same_tensor": lambda tf: told(
+            tf, tf.cast(tf.constant([1.0]), tf.float32)
+        ),
+        "cast_to_a_dtype_by_name": lambda tf: told(tf, tf.cast([1, 2], "float64")),
+        "cast_of_a_string_is_refused": lambda tf: run(tf, tf.cast(["1"], tf.float32)),
+        "cast_takes_a_name": lambda tf: static(tf.cast([1], tf.int64, name="longer")),
+        "to_float_of_integers": lambda tf: told(tf, tf.to_float([1, 2])),
+        "to_float_of_floats_is_the_same_tensor": lambda tf: told(tf, tf.to_float([1.0])),
+        "convert_to_tensor_of_a_list": lambda tf: told(tf, tf.convert_to_tensor([1, 2])),
+        "convert_to_tensor_with_dtype": lambda tf: told(
+            tf, tf.convert_to_tensor([1, 2], dtype=tf.float32, name="made")
+        ),
+        "convert_to_tensor_with_preferred_dtype": lambda tf: told(
+            tf, tf.convert_to_tensor([1], preferred_dtype=tf.float64)
+        ),
+        "convert_to_tensor_of_a_tensor_is_the_same": lambda tf: [
+            tf.convert_to_tensor(one) is one for one in [tf.constant(1.0)]
+        ],
+        "convert_to_tensor_refuses_another_dtype": lambda tf: tf.convert_to_tensor(
+            tf.constant(1.0), dtype=tf.int32
+        ),
+        "convert_to_tensor_of_a_list_of_tensors": lambda tf: told(
+            tf, tf.convert_to_tensor([tf.constant(1.0), 2.0])
+        ),
+        "convert_to_tensor_refuses_none": lambda tf: tf.convert_to_tensor(None),
+        "placeholder_of_a_shape": lambda tf: static(
+            tf.placeholder(tf.float32, [None, 2])
+        ),
+        "placeholder_of_unknown_rank": lambda tf: static(
+            tf.placeholder(tf.int32, name="fed")
+        ),
+        "placeholder_takes_a_dtype_by_name": lambda tf: static(
+            tf.placeholder("float64", shape=())
+        ),
+        "placeholder_takes_a_numpy_type": lambda tf: static(
+            tf.placeholder(np.int64, shape=(2,))
+        ),
+        "placeholder_that_is_not_fed_fails_when_run": lambda tf: run(
+            tf, tf.placeholder(tf.float32, [])
+        ),
+        "placeholder_of_no_dtype": lambda tf: tf.placeholder(None),
+        "placeholder_of_a_bad_shape": lambda tf: tf.placeholder(tf.float32, ["a"]),
+        "no_op_has_a_name": lambda tf: [tf.no_op().name, tf.no_op("rest").type],
+        "no_op_gives_none": lambda tf: run(tf, tf.no_op()),
+        "group_gives_none": lambda tf: run(tf, tf.group(tf.no_op(), tf.constant(1.0))),
+        "group_has_a_name": lambda tf: tf.group(tf.no_op(), name="all").name,
+        "group_of_nothing": lambda tf: run(tf, tf.group()),
+        "group_takes_a_list": lambda tf: run(tf, tf.group([tf.no_op(), tf.no_op()])),
+        "group_refuses_numbers": lambda tf: tf.group(1.0),
+    }
+)

@@ -1,0 +1,152 @@
+"""Reductions, matrix products, clipping and norms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tests.tf1.look import run, static, told
+
+NAMES = ["reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"]
+MATRIX = [[1.0, 2.0, 3.0], [6.0, 5.0, -4.0]]
+
+# How a reduction is called; the argument after the tensor is the axis.
+CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+    "everything": ((MATRIX,), {}),
+    "columns": ((MATRIX, 0), {}),
+    "rows_by_negative_axis": ((MATRIX,), {"axis": -1}),
+    "both_axes": ((MATRIX,), {"axis": [0, 1]}),
+    "no_axis": ((MATRIX,), {"axis": []}),
+    "rows_that_keep_their_axis": ((MATRIX,), {"axis": 1, "keepdims": True}),
+    "everything_that_keeps_its_axes": ((MATRIX,), {"keepdims": True}),
+    "integers": (([1, 2, 4],), {}),
+    "a_scalar": ((3.0,), {}),
+    "nothing": ((np.zeros([0], np.float32),), {}),
+    "an_axis_that_is_not_there": ((MATRIX, 2), {}),
+    "strings": ((["a"],), {}),
+    "a_named_operation": ((MATRIX, 0), {"name": "chosen"}),
+}
+
+
+def reduced(name: str, call: str) -> Callable[[Any], Any]:
+    arguments, options = CALLS[call]
+    return lambda tf: told(tf, getattr(tf, name)(*arguments, **options))
+
+
+def of_a_fed_batch(name: str) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        batch = tf.placeholder(tf.float32, [None, 3])
+        over_rows = getattr(tf, name)(batch, axis=1)
+        kept = getattr(tf, name)(batch, axis=0, keepdims=True)
+        unknown = getattr(tf, name)(tf.placeholder(tf.float32), axis=0)
+        return [static(over_rows), static(kept), static(unknown)]
+
+    return case
+
+
+def clipped_together(tf: Any, norm: float) -> Any:
+    scaled, size = tf.clip_by_global_norm([[3.0, 0.0], None, [4.0]], norm)
+    return [run(tf, [scaled[0], scaled[2], size]), scaled[1]]
+
+
+def clipped_by_given_norm(tf: Any) -> Any:
+    scaled, size = tf.clip_by_global_norm([[3.0], [4.0]], 1.0, use_norm=tf.constant(10.0))
+    return run(tf, [scaled, size])
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    f"{name}_of_{call}": reduced(name, call) for name in NAMES for call in CALLS
+}
+CASES.update({f"{name}_of_a_fed_batch": of_a_fed_batch(name) for name in NAMES})
+CASES.update(
+    {
+        "reduce_mean_of_integers_rounds_down": lambda tf: told(
+            tf, tf.reduce_mean([-3, 0, 1])
+        ),
+        "reduce_sum_of_float64": lambda tf: told(
+            tf, tf.reduce_sum(tf.constant([0.1, 0.2], tf.float64))
+        ),
+        "reduce_sum_refuses_bool": lambda tf: tf.reduce_sum([True]),
+        "reduce_sum_takes_the_axis_as_a_tensor": lambda tf: told(
+            tf, tf.reduce_sum(MATRIX, axis=tf.constant(1))
+        ),
+        "argmax_of_a_vector": lambda tf: told(tf, tf.argmax([1.0, 5.0, 5.0])),
+        "argmax_of_rows": lambda tf: told(tf, tf.argmax(MATRIX, axis=1)),
+        "argmax_of_columns": lambda tf: told(tf, tf.argmax(MATRIX, 0)),
+        "argmax_as_int32": lambda tf: told(
+            tf, tf.argmax(MATRIX, 1, output_type=tf.int32)
+        ),
+        "argmax_of_a_bad_axis": lambda tf: run(tf, tf.argmax(MATRIX, 2)),
+        "argmax_of_a_fed_batch": lambda tf: static(
+            tf.argmax(tf.placeholder(tf.float32, [None, 3]), 1)
+        ),
+        "argmin_of_a_vector": lambda tf: told(tf, tf.argmin([4, 1, 1])),
+        "argmin_of_rows": lambda tf: told(tf, tf.argmin(MATRIX, axis=-1)),
+        "argmin_as_int32": lambda tf: told(
+            tf, tf.argmin(MATRIX, 0, name="least", output_type=tf.int32)
+        ),
+        "argmin_of_strings_is_refused": lambda tf: tf.argmin(["a"]),
+        "matmul_of_matrices": lambda tf: told(
+            tf, tf.matmul([[1.0, 2.0], [3.0, 4.0]], [[5.0], [6.0]])
+        ),
+        "matmul_of_integers": lambda tf: told(tf, tf.matmul([[1, 2]], [[3], [4]])),
+        "matmul_transposes_the_left_side": lambda tf: told(
+            tf, tf.matmul([[1.0], [2.0]], [[3.0], [4.0]], transpose_a=True)
+        ),
+        "matmul_transposes_the_right_side": lambda tf: told(
+            tf, tf.matmul([[1.0, 2.0]], [[3.0, 4.0], [5.0, 6.0]], transpose_b=True)
+        ),
+        "matmul_of_batches": lambda tf: told(
+            tf, tf.matmul(np.ones([2, 1, 3], np.float32), np.ones([2, 3, 2], np.float32))
+        ),
+        "matmul_of_a_fed_batch": lambda tf: static(
+            tf.matmul(tf.placeholder(tf.float32, [None, 3]), tf.ones([3, 2]))
+        ),
+        "matmul_takes_a_name": lambda tf: static(
+            tf.matmul([[1.0]], [[1.0]], name="product")
+        ),
+        "matmul_refuses_sizes_that_clash": lambda tf: tf.matmul([[1.0, 2.0]], [[1.0]]),
+        "matmul_refuses_vectors": lambda tf: tf.matmul([1.0], [1.0]),
+        "matmul_refuses_two_dtypes": lambda tf: tf.matmul(
+            tf.constant([[1.0]]), tf.constant([[1]])
+        ),
+        "matmul_refuses_bool": lambda tf: tf.matmul([[True]], [[True]]),
+        "clip_by_value_keeps_within": lambda tf: told(
+            tf, tf.clip_by_value([-2.0, 0.5, 3.0], -1.0, 1.0)
+        ),
+        "clip_by_value_of_integers": lambda tf: told(
+            tf, tf.clip_by_value([-2, 0, 3], -1, 1)
+        ),
+        "clip_by_value_takes_tensors": lambda tf: told(
+            tf, tf.clip_by_value([[1.0, 2.0]], [1.5, 0.0], [2.0, 1.0])
+        ),
+        "clip_by_norm_shortens": lambda tf: told(tf, tf.clip_by_norm([3.0, 4.0], 1.0)),
+        "clip_by_norm_leaves_what_is_short": lambda tf: told(
+            tf, tf.clip_by_norm([0.3, 0.4], 1.0)
+        ),
+        "clip_by_norm_of_rows": lambda tf: told(
+            tf, tf.clip_by_norm([[3.0, 4.0], [0.3, 0.4]], 1.0, axes=[1])
+        ),
+        "clip_by_norm_of_zero": lambda tf: told(tf, tf.clip_by_norm([0.0, 0.0], 1.0)),
+        "clip_by_global_norm_shortens_all": lambda tf: clipped_together(tf, 1.0),
+        "clip_by_global_norm_leaves_what_is_short": lambda tf: clipped_together(tf, 9.0),
+        "clip_by_global_norm_with_a_given_norm": clipped_by_given_norm,
+        "clip_by_global_norm_of_an_infinite_gradient": lambda tf: bool(
+            np.isnan(run(tf, tf.clip_by_global_norm([[float("inf")]], 1.0)[0][0])[0])
+        ),
+        "clip_by_global_norm_refuses_a_tensor": lambda tf: tf.clip_by_global_norm(
+            tf.constant([1.0]), 1.0
+        ),
+        "clip_by_global_norm_names_its_results": lambda tf: [
+            tensor.name
+            for tensor in tf.clip_by_global_norm([tf.ones([1]), tf.ones([1])], 1.0)[0]
+        ],
+        "global_norm_of_several": lambda tf: told(tf, tf.global_norm([[3.0], [4.0]])),
+        "global_norm_passes_over_none": lambda tf: told(
+            tf, tf.global_norm([[3.0], None, [[4.0]]])
+        ),
+        "global_norm_refuses_a_tensor": lambda tf: tf.global_norm(tf.constant([1.0])),
+    }
+)

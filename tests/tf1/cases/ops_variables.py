@@ -1,0 +1,222 @@
+"""Variables as the operations on them show them: assign, scatter, initializers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tests.tf1.look import run, started, static
+
+# One change of a variable that starts as [1, 2, 3]; the value after it is told too.
+CHANGES: dict[str, Callable[[Any, Any], Any]] = {
+    "assign": lambda tf, v: tf.assign(v, [7.0, 8.0, 9.0]),
+    "assign_add": lambda tf, v: tf.assign_add(v, [1.0, 1.0, 1.0]),
+    "assign_sub": lambda tf, v: tf.assign_sub(v, [1.0, 0.5, 0.0]),
+    "assign_by_method": lambda tf, v: v.assign([7.0, 8.0, 9.0]),
+    "assign_add_by_method": lambda tf, v: v.assign_add([1.0, 1.0, 1.0]),
+    "assign_sub_by_method": lambda tf, v: v.assign_sub([1.0, 0.5, 0.0]),
+    "assign_of_a_number": lambda tf, v: tf.assign(v, 1.0),
+    "assign_add_of_a_number": lambda tf, v: tf.assign_add(v, 1.0),
+    "assign_of_another_shape": lambda tf, v: tf.assign(v, [1.0]),
+    "assign_of_another_shape_unchecked": lambda tf, v: tf.assign(
+        v, [1.0], validate_shape=False
+    ),
+    "assign_of_another_dtype": lambda tf, v: tf.assign(v, tf.constant([1, 2, 3])),
+    "assign_of_ints": lambda tf, v: tf.assign(v, [4, 5, 6]),
+    "assign_of_words": lambda tf, v: tf.assign(v, ["a", "b", "c"]),
+    "assign_of_none": lambda tf, v: tf.assign(v, None),
+    "scatter_add": lambda tf, v: tf.scatter_add(v, [0, 2, 0], [1.0, 10.0, 100.0]),
+    "scatter_add_at_one_place": lambda tf, v: tf.scatter_add(v, 1, 5.0),
+    "scatter_update": lambda tf, v: tf.scatter_update(v, [2, 0], [30.0, 10.0]),
+    "scatter_add_out_of_range": lambda tf, v: tf.scatter_add(v, [3], [1.0]),
+    "scatter_update_out_of_range": lambda tf, v: tf.scatter_update(v, [-1], [1.0]),
+    "scatter_add_of_other_sizes": lambda tf, v: tf.scatter_add(v, [0, 1], [1.0] * 3),
+    "scatter_add_at_fractions": lambda tf, v: tf.scatter_add(v, [0.0], [1.0]),
+    "scatter_update_of_another_dtype": lambda tf, v: tf.scatter_update(
+        v, [0], tf.constant([1])
+    ),
+    "scatter_update_of_nothing": lambda tf, v: tf.scatter_update(
+        v, np.zeros([0], np.int32), np.zeros([0], np.float32)
+    ),
+}
+
+# Uses that need a value; each is tried on a variable that has none.
+USES: dict[str, Callable[[Any, Any], Any]] = {
+    "read": lambda tf, v: v,
+    "read_by_method": lambda tf, v: v.read_value(),
+    "arithmetic": lambda tf, v: v + 1.0,
+    "assign": lambda tf, v: v.assign([4.0, 5.0, 6.0]),
+    "assign_add": lambda tf, v: tf.assign_add(v, [1.0, 1.0, 1.0]),
+    "assign_sub": lambda tf, v: tf.assign_sub(v, [1.0, 1.0, 1.0]),
+    "scatter_add": lambda tf, v: tf.scatter_add(v, [0], [1.0]),
+    "is_variable_initialized": lambda tf, v: tf.is_variable_initialized(v),
+    "report_uninitialized_variables": lambda tf, v: (
+        tf.report_uninitialized_variables()
+    ),
+}
+
+INITIALIZERS: dict[str, Callable[[Any], Any]] = {
+    "zeros": lambda tf: tf.zeros_initializer(),
+    "ones": lambda tf: tf.ones_initializer(),
+    "a_constant": lambda tf: tf.constant_initializer(2.5),
+    "constants": lambda tf: tf.constant_initializer([1.0, 2.0, 3.0, 4.0]),
+    "too_few_constants": lambda tf: tf.constant_initializer([1.0, 2.0]),
+    "too_many_constants": lambda tf: tf.constant_initializer([1.0] * 9),
+    "no_initializer_but_a_function": lambda tf: (
+        lambda shape, dtype=None, partition_info=None: tf.ones(shape) * 3.0
+    ),
+}
+
+
+def changed(change: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        variable = tf.Variable([1.0, 2.0, 3.0], name="v")
+        result = change(tf, variable)
+        with tf.Session() as session:
+            session.run(variable.initializer)
+            return [static(result), session.run(result), session.run(variable)]
+
+    return case
+
+
+def used_too_early(use: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+    return lambda tf: run(tf, use(tf, tf.Variable([1.0, 2.0, 3.0], name="v")))
+
+
+def initialised(make: Callable[[Any], Any], dtype: str) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        options = {"initializer": make(tf), "dtype": getattr(tf, dtype)}
+        variable = tf.get_variable("v", [2, 2], **options)
+        return [static(variable), started(tf, variable)]
+
+    return case
+
+
+def reported(tf: Any) -> Any:
+    one = tf.Variable(1.0, name="one")
+    tf.Variable(1.0, name="two")
+    tf.Variable(1.0, name="near", collections=[tf.GraphKeys.LOCAL_VARIABLES])
+    report = tf.report_uninitialized_variables()
+    with tf.Session() as session:
+        seen = [session.run(report)]
+        for step in (
+            one.initializer,
+            tf.variables_initializer([one]),
+            tf.global_variables_initializer(),
+            tf.local_variables_initializer(),
+        ):
+            session.run(step)
+            seen.append(session.run(report))
+    return seen
+
+
+def collected(tf: Any) -> Any:
+    tf.Variable(1.0, name="a")
+    tf.Variable(1.0, name="b", trainable=False)
+    tf.Variable(1, name="c")
+    tf.get_variable("d", [], trainable=False)
+    tf.get_variable("e", [], collections=[tf.GraphKeys.LOCAL_VARIABLES])
+    lists = [tf.global_variables(), tf.trainable_variables(), tf.local_variables()]
+    return [[one.name for one in variables] for variables in lists]
+
+
+def initialised_in_parallel(tf: Any) -> Any:
+    one = tf.Variable([1.0, 2.0], name="one")
+    other = tf.Variable(one.initialized_value() * 2.0, name="other")
+    return started(tf, [one, other])
+
+
+def loaded(tf: Any) -> Any:
+    variable = tf.Variable([1.0, 2.0])
+    with tf.Session() as session:
+        variable.load([5.0, 6.0], session)
+        return [session.run(variable), variable.eval(session)]
+
+
+def fed(tf: Any) -> Any:
+    variable = tf.Variable([1.0, 2.0])
+    double = variable * 2.0
+    with tf.Session() as session:
+        session.run(variable.initializer)
+        return session.run(double, {variable: [5.0, 6.0]}), session.run(double)
+
+
+def counted(tf: Any) -> Any:
+    count = tf.Variable(0, name="count")
+    step = tf.assign_add(count, 1, use_locking=True, name="next")
+    with tf.Session() as session:
+        session.run(count.initializer)
+        return [session.run(step) for _ in range(3)] + [step.name]
+
+
+def described(tf: Any) -> Any:
+    variable = tf.Variable([[1.0, 2.0]], name="weights")
+    parts = [variable.initializer, variable.initial_value, variable.value()]
+    return [
+        static(variable),
+        variable.op.name,
+        [part.name for part in parts],
+        variable.shape.as_list(),
+        variable.trainable,
+    ]
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    f"{name}_changes_a_variable": changed(change) for name, change in CHANGES.items()
+}
+CASES.update(
+    {f"{name}_before_initialisation": used_too_early(use) for name, use in USES.items()}
+)
+CASES.update(
+    {
+        f"initializer_of_{name}_as_{dtype}": initialised(make, dtype)
+        for name, make in INITIALIZERS.items()
+        for dtype in ("float32", "float64")
+    }
+)
+CASES.update(
+    {
+        "report_uninitialized_variables_names_them": reported,
+        "report_uninitialized_variables_without_variables": lambda tf: run(
+            tf, tf.report_uninitialized_variables()
+        ),
+        "variables_are_in_their_collections": collected,
+        "initialized_value_makes_an_order": initialised_in_parallel,
+        "load_puts_a_value": loaded,
+        "feeding_a_variable_leaves_its_value": fed,
+        "assign_add_counts": counted,
+        "variable_tells_its_parts": described,
+        "variable_of_no_value": lambda tf: tf.Variable(),
+        "variable_of_none": lambda tf: tf.Variable(None),
+        "variable_of_a_function": lambda tf: started(
+            tf, tf.Variable(lambda: tf.ones([2]), dtype=tf.float32)
+        ),
+        "variable_with_dtype": lambda tf: started(tf, tf.Variable([1, 2], dtype="int64")),
+        "variable_of_an_unknown_shape": lambda tf: tf.Variable(
+            tf.placeholder(tf.float32)
+        ),
+        "variable_names_are_unique": lambda tf: [
+            tf.Variable(1.0).name,
+            tf.Variable(1.0).name,
+            tf.Variable(1.0, name="v").name,
+            tf.Variable(1.0, name="v").name,
+        ],
+        "variable_in_arithmetic": lambda tf: started(
+            tf, [tf.Variable([1.0, 2.0]) * 2.0, 1.0 - tf.Variable(3.0)]
+        ),
+        "variables_initializer_of_nothing": lambda tf: run(
+            tf, tf.variables_initializer([])
+        ),
+        "initializers_have_names": lambda tf: [
+            (tf.Variable(1.0), tf.global_variables_initializer())[1].name,
+            tf.local_variables_initializer().name,
+            tf.variables_initializer(tf.global_variables(), name="start").name,
+        ],
+        "assign_refuses_a_tensor": lambda tf: tf.assign(tf.constant(1.0), 2.0),
+        "scatter_add_refuses_a_tensor": lambda tf: tf.scatter_add(
+            tf.constant([1.0]), [0], [2.0]
+        ),
+    }
+)

@@ -1,0 +1,191 @@
+"""Slots, their names and devices, and what `minimize` is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.tf1.cases.optimizer_steps import OPTIMIZERS
+
+NAMED: dict[str, Callable[[Any], Any]] = {
+    name: OPTIMIZERS[name]
+    for name in "gradient_descent momentum adagrad adam rmsprop rmsprop_centered".split()
+}
+
+
+def slot_names(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        optimizer = make(tf)
+        before = optimizer.get_slot_names()
+        variable = tf.Variable([1.0, 2.0], name="v")
+        optimizer.minimize(tf.reduce_sum(variable * 2.0))
+        names = optimizer.get_slot_names()
+        slots = [optimizer.get_slot(variable, name) for name in names]
+        return [
+            before,
+            [[name, slot.name] for name, slot in sorted(pair(names, slots))],
+            [one.name for one in optimizer.variables()],
+            [one.name for one in tf.trainable_variables()],
+            sorted(one.name for one in tf.global_variables()),
+        ]
+
+    return case
+
+
+def pair(names: list[str], slots: list[Any]) -> list[tuple[str, Any]]:
+    return [(name, slots[index]) for index, name in enumerate(names)]
+
+
+def initial_slots(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        optimizer = make(tf)
+        variable = tf.Variable([[1.0, 2.0]], name="v")
+        optimizer.minimize(tf.reduce_sum(variable * 2.0))
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            return {one.name: session.run(one) for one in optimizer.variables()}
+
+    return case
+
+
+def devices(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        optimizer = make(tf)
+        with tf.device("/job:ps/task:1"):
+            late = tf.Variable([1.0], name="z")
+        with tf.device("/job:ps/task:0"):
+            early = tf.Variable([1.0], name="a")
+        with tf.device("/job:worker/task:2"):
+            optimizer.minimize(tf.reduce_sum(late * early))
+        return {one.name: one.device for one in optimizer.variables()}
+
+    return case
+
+
+def unknown_slot(tf: Any) -> Any:
+    optimizer = tf.train.MomentumOptimizer(0.1, 0.9)
+    variable, other = tf.Variable([1.0]), tf.Variable([2.0])
+    optimizer.minimize(tf.reduce_sum(variable), var_list=[variable])
+    found = [
+        optimizer.get_slot(variable, "momentum"),
+        optimizer.get_slot(variable, "nothing"),
+        optimizer.get_slot(other, "momentum"),
+    ]
+    return [one is None for one in found]
+
+
+def computed(tf: Any) -> Any:
+    one, other = tf.Variable([1.0], name="one"), tf.Variable([2.0], name="other")
+    optimizer = tf.train.GradientDescentOptimizer(0.1)
+    pairs = optimizer.compute_gradients(tf.reduce_sum(one * 3.0))
+    kinds = [type(pairs).__name__, [type(one).__name__ for one in pairs]]
+    facts = [[gradient is None, variable.name] for gradient, variable in pairs]
+    train = optimizer.apply_gradients(pairs)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        result = session.run(train)
+        return [kinds, facts, result, session.run([one, other])]
+
+
+def clipped(tf: Any) -> Any:
+    variable = tf.Variable([3.0, 4.0])
+    optimizer = tf.train.GradientDescentOptimizer(1.0)
+    pairs = optimizer.compute_gradients(tf.reduce_sum(variable * [3.0, 4.0]))
+    gradients, norm = tf.clip_by_global_norm([pair[0] for pair in pairs], 1.0)
+    train = optimizer.apply_gradients([(gradients[0], variable)])
+    with tf.Session() as session:
+        session.run(variable.initializer)
+        before = session.run(norm)
+        session.run(train)
+        return [before, session.run(variable)]
+
+
+def step_is_counted(tf: Any) -> Any:
+    step = tf.train.create_global_step()
+    variable = tf.Variable([1.0])
+    optimizer = tf.train.GradientDescentOptimizer(0.5)
+    train = optimizer.minimize(tf.reduce_sum(variable), global_step=step)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        fetched = [session.run([train, variable, step])[0] for _ in range(3)]
+        return [fetched, session.run([variable, step]), train.name]
+
+
+def names_of_train_ops(tf: Any) -> Any:
+    variable = tf.Variable([1.0])
+    step = tf.train.create_global_step()
+    loss = tf.reduce_sum(variable * 2.0)
+    train = tf.train
+    made = [
+        train.GradientDescentOptimizer(0.1).minimize(loss),
+        train.GradientDescentOptimizer(0.1).minimize(loss),
+        train.AdamOptimizer().minimize(loss),
+        train.AdagradOptimizer(0.1).minimize(loss, global_step=step),
+        train.MomentumOptimizer(0.1, 0.9, name="Own").minimize(loss),
+        train.RMSPropOptimizer(0.1).minimize(loss, name="go"),
+    ]
+    return [[one.name, one.type] for one in made]
+
+
+def train_op_is_collected(tf: Any) -> Any:
+    variable = tf.Variable([1.0])
+    train = tf.train.AdagradOptimizer(0.1).minimize(tf.reduce_sum(variable))
+    return [one is train for one in tf.get_collection(tf.GraphKeys.TRAIN_OP)]
+
+
+def only_some(tf: Any) -> Any:
+    one, other = tf.Variable([1.0]), tf.Variable([2.0])
+    optimizer = tf.train.GradientDescentOptimizer(1.0)
+    train = optimizer.minimize(tf.reduce_sum(one * other), var_list=[other])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(train)
+        return session.run([one, other])
+
+
+def weighted_loss(tf: Any) -> Any:
+    variable = tf.Variable([1.0, 2.0])
+    optimizer = tf.train.GradientDescentOptimizer(1.0)
+    train = optimizer.minimize(variable * 3.0, grad_loss=tf.constant([1.0, 10.0]))
+    with tf.Session() as session:
+        session.run(variable.initializer)
+        session.run(train)
+        return session.run(variable)
+
+
+def gates(tf: Any) -> Any:
+    results = []
+    for gate in ("GATE_NONE", "GATE_OP", "GATE_GRAPH"):
+        variable = tf.Variable([1.0, 2.0])
+        optimizer = tf.train.GradientDescentOptimizer(1.0)
+        train = optimizer.minimize(
+            tf.reduce_sum(tf.square(variable)), gate_gradients=getattr(optimizer, gate)
+        )
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            session.run(train)
+            results.append([getattr(optimizer, gate), session.run(variable)])
+    return results
+
+
+def facts(tf: Any) -> Any:
+    optimizer = tf.train.AdamOptimizer(name="Own")
+    kinds = [isinstance(optimizer, tf.train.Optimizer), optimizer.get_name()]
+    return [*kinds, len(optimizer.variables())]
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    **{f"{name}_names_its_slots": slot_names(NAMED[name]) for name in NAMED},
+    **{f"{name}_starts_its_slots": initial_slots(NAMED[name]) for name in NAMED},
+    **{f"{name}_puts_slots_beside_variables": devices(NAMED[name]) for name in NAMED},
+    "unknown_slot_is_none": unknown_slot,
+    "compute_gradients_gives_pairs": computed,
+    "gradients_may_be_clipped_before_they_are_applied": clipped,
+    "minimize_counts_the_global_step": step_is_counted,
+    "train_ops_have_names": names_of_train_ops,
+    "train_op_is_in_its_collection": train_op_is_collected,
+    "minimize_touches_only_its_variables": only_some,
+    "minimize_takes_weights_of_the_loss": weighted_loss,
+    "minimize_takes_every_gate": gates,
+    "optimizer_tells_its_name": facts,
+}

@@ -1,0 +1,153 @@
+"""Several steps of every optimizer, with dense and with sparse gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+START = np.array([[1.0, -2.0], [0.5, 3.0], [-1.5, 0.25]], np.float32)
+STEPS = 4
+
+OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
+    "gradient_descent": lambda tf: tf.train.GradientDescentOptimizer(0.1),
+    "momentum": lambda tf: tf.train.MomentumOptimizer(0.1, 0.9),
+    "nesterov": lambda tf: tf.train.MomentumOptimizer(0.1, 0.9, use_nesterov=True),
+    "adagrad": lambda tf: tf.train.AdagradOptimizer(0.1),
+    "adagrad_from_one": lambda tf: tf.train.AdagradOptimizer(
+        0.1, initial_accumulator_value=1.0
+    ),
+    "adam": lambda tf: tf.train.AdamOptimizer(),
+    "adam_with_other_constants": lambda tf: tf.train.AdamOptimizer(
+        0.1, beta1=0.5, beta2=0.75, epsilon=0.1
+    ),
+    "rmsprop": lambda tf: tf.train.RMSPropOptimizer(0.1),
+    "rmsprop_with_momentum": lambda tf: tf.train.RMSPropOptimizer(
+        0.1, decay=0.8, momentum=0.5, epsilon=0.01
+    ),
+    "rmsprop_centered": lambda tf: tf.train.RMSPropOptimizer(
+        0.1, decay=0.8, momentum=0.5, centered=True
+    ),
+}
+
+
+def slots(optimizer: Any, variable: Any) -> list[Any]:
+    names = sorted(optimizer.get_slot_names())
+    return [optimizer.get_slot(variable, name) for name in names]
+
+
+def trajectory(tf: Any, optimizer: Any, variable: Any, train: Any, feed: Any) -> Any:
+    """Run the steps; tell the variable after each, and all slots at the end."""
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        seen = []
+        for step in range(STEPS):
+            session.run(train, feed(step))
+            seen.append(session.run(variable))
+        return [seen, session.run(slots(optimizer, variable))]
+
+
+def dense(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        optimizer, variable = make(tf), tf.Variable(START)
+        x = tf.placeholder(tf.float32, [2])
+        train = optimizer.minimize(tf.reduce_sum(tf.square(variable) * x))
+        return trajectory(
+            tf, optimizer, variable, train, lambda step: {x: [1.0 + step, 0.5]}
+        )
+
+    return case
+
+
+def sparse(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        optimizer, variable = make(tf), tf.Variable(START)
+        rows = tf.placeholder(tf.int32, [3])
+        taken = tf.gather(variable, rows)
+        train = optimizer.minimize(tf.reduce_sum(tf.square(taken) * [[1.0, 2.0]]))
+        which = [[0, 2, 0], [2, 2, 2], [0, 0, 2], [2, 0, 0]]
+        return trajectory(
+            tf, optimizer, variable, train, lambda step: {rows: which[step]}
+        )
+
+    return case
+
+
+def float64(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        optimizer = make(tf)
+        variable = tf.Variable(START.astype(np.float64))
+        train = optimizer.minimize(tf.reduce_sum(tf.square(variable)))
+        return trajectory(tf, optimizer, variable, train, lambda step: None)
+
+    return case
+
+
+def two_variables(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        weights = tf.get_variable("w", initializer=tf.constant([[1.0], [2.0]]))
+        bias = tf.get_variable("b", initializer=tf.constant([0.5]))
+        x = tf.constant([[1.0, 2.0], [3.0, 4.0], [5.0, -6.0]])
+        error = tf.matmul(x, weights) + bias - [[1.0], [0.0], [2.0]]
+        train = make(tf).minimize(tf.reduce_mean(tf.square(error)))
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            for _ in range(STEPS):
+                session.run(train)
+            return session.run([weights, bias])
+
+    return case
+
+
+def rate_that_changes(tf: Any) -> Any:
+    rate = tf.placeholder(tf.float32, [])
+    variable = tf.Variable([10.0])
+    train = tf.train.GradientDescentOptimizer(rate).minimize(tf.reduce_sum(variable))
+    with tf.Session() as session:
+        session.run(variable.initializer)
+        seen = []
+        for step in range(3):
+            session.run(train, {rate: 1.0 / (1 + step)})
+            seen.append(session.run(variable))
+        return seen
+
+
+def rate_from_a_schedule(tf: Any) -> Any:
+    step = tf.train.get_or_create_global_step()
+    rate = tf.train.exponential_decay(1.0, step, 1, 0.5)
+    variable = tf.Variable([10.0])
+    optimizer = tf.train.GradientDescentOptimizer(rate)
+    train = optimizer.minimize(tf.reduce_sum(variable), global_step=step)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        seen = []
+        for _ in range(3):
+            session.run(train)
+            seen.append(session.run([variable, step]))
+        return seen
+
+
+def ten_steps_of_locking(tf: Any) -> Any:
+    variable = tf.Variable([0.0])
+    optimizer = tf.train.GradientDescentOptimizer(1.0, use_locking=True)
+    train = optimizer.minimize(tf.reduce_sum(variable))
+    with tf.Session() as session:
+        session.run(variable.initializer)
+        for _ in range(10):
+            session.run(train)
+        return session.run(variable)
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    **{f"{name}_with_dense_gradients": dense(OPTIMIZERS[name]) for name in OPTIMIZERS},
+    **{f"{name}_with_sparse_gradients": sparse(OPTIMIZERS[name]) for name in OPTIMIZERS},
+    **{f"{name}_in_float64": float64(OPTIMIZERS[name]) for name in OPTIMIZERS},
+    **{
+        f"{name}_trains_two_variables": two_variables(OPTIMIZERS[name])
+        for name in OPTIMIZERS
+    },
+    "learning_rate_may_be_fed": rate_that_changes,
+    "learning_rate_may_follow_a_schedule": rate_from_a_schedule,
+    "updates_may_lock": ten_steps_of_locking,
+}

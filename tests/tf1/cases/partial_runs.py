@@ -1,0 +1,199 @@
+"""Session: runs in parts, and runs prepared as functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:  # Python 3.7 cannot evaluate this
+    Use = Callable[[Any, "Parts"], Any]
+
+
+class Parts(NamedTuple):
+    a: Any
+    b: Any
+    total: Any
+    product: Any
+
+
+def parts(tf: Any) -> Parts:
+    """Return two placeholders, their sum, and that times another of them."""
+    a = tf.placeholder(tf.float32, [], name="a")
+    b = tf.placeholder(tf.float32, [], name="b")
+    total = tf.add(a, 1.0, name="total")
+    return Parts(a, b, total, tf.multiply(total, b, name="product"))
+
+
+def use(steps: Use) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        made = parts(tf)
+        with tf.Session() as session:
+            return steps(session, made)
+
+    return case
+
+
+def declared(session: Any, p: Parts) -> Any:
+    return session.partial_run_setup([p.total, p.product], [p.a, p.b])
+
+
+def two_parts(session: Any, p: Parts) -> Any:
+    handle = declared(session, p)
+    first = session.partial_run(handle, p.total, {p.a: 2.0})
+    return first, session.partial_run(handle, p.product, {p.b: 10.0 * first})
+
+
+def feeds_first(session: Any, p: Parts) -> Any:
+    handle = declared(session, p)
+    nothing = session.partial_run(handle, [], {p.a: 2.0})
+    return nothing, session.partial_run(handle, [p.total, p.product], {p.b: 10.0})
+
+
+def all_at_once(session: Any, p: Parts) -> Any:
+    handle = declared(session, p)
+    return session.partial_run(
+        handle, {"x": p.product, "y": (p.total,)}, {p.a: 1, p.b: 2}
+    )
+
+
+def by_name(session: Any, p: Parts) -> Any:
+    handle = session.partial_run_setup(["total:0", "product:0"], ["a:0", "b:0"])
+    first = session.partial_run(handle, "total:0", {"a:0": 2.0})
+    return first, session.partial_run(handle, "product:0", {"b:0": 10.0})
+
+
+def two_handles(session: Any, p: Parts) -> Any:
+    one, two = declared(session, p), declared(session, p)
+    found = [
+        session.partial_run(one, p.total, {p.a: 1.0}),
+        session.partial_run(two, p.total, {p.a: 2.0}),
+        session.partial_run(one, p.product, {p.b: 1.0}),
+        session.partial_run(two, p.product, {p.b: 1.0}),
+    ]
+    return one == two, type(one).__name__, found
+
+
+def feed_not_declared(session: Any, p: Parts) -> Any:
+    handle = session.partial_run_setup([p.total], [p.a])
+    return session.partial_run(handle, p.total, {p.a: 1.0, p.b: 2.0})
+
+
+def fetch_not_declared(session: Any, p: Parts) -> Any:
+    handle = session.partial_run_setup([p.total], [p.a])
+    return session.partial_run(handle, p.a.op.outputs[0] + 0.0, {p.a: 1.0})
+
+
+def fetch_that_was_not_named(session: Any, p: Parts) -> Any:
+    handle = session.partial_run_setup([p.total], [p.a, p.b])
+    return session.partial_run(handle, p.product, {p.a: 1.0, p.b: 2.0})
+
+
+def feed_twice(session: Any, p: Parts) -> Any:
+    handle = declared(session, p)
+    session.partial_run(handle, p.total, {p.a: 1.0})
+    return session.partial_run(handle, p.product, {p.a: 1.0, p.b: 1.0})
+
+
+def fetch_twice(session: Any, p: Parts) -> Any:
+    handle = declared(session, p)
+    session.partial_run(handle, p.total, {p.a: 1.0})
+    return session.partial_run(handle, p.total, {p.b: 1.0})
+
+
+def fetch_too_early(session: Any, p: Parts) -> Any:
+    return session.partial_run(declared(session, p), p.product, {p.a: 1.0})
+
+
+def unknown_handle(session: Any, p: Parts) -> Any:
+    return session.partial_run("moon", p.total, {p.a: 1.0})
+
+
+def finished_handle(session: Any, p: Parts) -> Any:
+    handle = declared(session, p)
+    session.partial_run(handle, [p.total, p.product], {p.a: 1.0, p.b: 1.0})
+    return session.partial_run(handle, p.total, {p.a: 1.0})
+
+
+STEPS: dict[str, Use] = {
+    "a_run_in_two_parts_keeps_what_it_computed": two_parts,
+    "feeds_may_be_given_before_anything_is_fetched": feeds_first,
+    "all_parts_may_come_at_once": all_at_once,
+    "parts_may_be_named": by_name,
+    "two_runs_in_parts_do_not_meet": two_handles,
+    "a_feed_that_was_not_declared_is_refused": feed_not_declared,
+    "a_fetch_that_was_made_later_is_refused": fetch_not_declared,
+    "a_fetch_that_was_not_declared_is_refused": fetch_that_was_not_named,
+    "a_feed_given_twice_is_refused": feed_twice,
+    "a_fetch_taken_twice_is_refused": fetch_twice,
+    "a_fetch_without_its_feeds_is_refused": fetch_too_early,
+    "an_unknown_handle_is_refused": unknown_handle,
+    "a_finished_handle_is_refused": finished_handle,
+    "an_operation_in_a_part_is_refused": lambda session, p: session.partial_run(
+        declared(session, p), p.total.op, {p.a: 1.0}
+    ),
+    "none_in_the_setup_is_refused": lambda session, p: session.partial_run_setup(
+        None, [p.a]
+    ),
+    "a_setup_without_feeds_gives_a_handle": lambda session, p: (
+        type(session.partial_run_setup([p.total])).__name__
+    ),
+}
+CASES = {name: use(steps) for name, steps in STEPS.items()}
+
+
+def fetched_twice(session: Any, p: Parts) -> Any:
+    function = session.make_callable(p.product, [p.a, p.b])
+    return function(2.0, 10.0), function(0, 1)
+
+
+CALLABLES: dict[str, Use] = {
+    "a_callable_takes_its_feeds_in_order": fetched_twice,
+    "a_callable_keeps_the_structure": lambda session, p: session.make_callable(
+        {"x": [p.total, (p.product,)]}, [p.a, p.b]
+    )(1.0, 2.0),
+    "a_callable_of_an_operation_gives_none": lambda session, p: session.make_callable(
+        p.total.op, [p.a]
+    )(1.0),
+    "a_callable_of_operations_gives_nones": lambda session, p: session.make_callable(
+        [p.total.op, p.total], [p.a]
+    )(1.0),
+    "a_callable_of_names": lambda session, p: session.make_callable("total:0", ["a:0"])(
+        1.0
+    ),
+    "a_callable_with_too_few_values_is_refused": lambda session, p: (
+        session.make_callable(p.product, [p.a, p.b])(1.0)
+    ),
+    "a_callable_with_one_feed_bare_is_refused": lambda session, p: (
+        session.make_callable(p.total, p.a)
+    ),
+    "a_callable_with_a_dict_of_feeds_is_refused": lambda session, p: (
+        session.make_callable(p.total, {p.a: 1.0})
+    ),
+    "a_callable_of_none_is_refused": lambda session, p: session.make_callable(None),
+    "a_callable_without_a_needed_feed_is_refused": lambda session, p: (
+        session.make_callable(p.total)()
+    ),
+}
+CASES.update({name: use(make) for name, make in CALLABLES.items()})
+
+
+def case_a_callable_sees_new_values_of_a_variable(tf: Any) -> Any:
+    count = tf.Variable(0)
+    with tf.Session() as session:
+        more = session.make_callable(count.assign_add(1))
+        session.run(count.initializer)
+        return more(), more(), session.run(count)
+
+
+def case_a_callable_on_a_server(tf: Any) -> Any:
+    server = tf.train.Server.create_local_server()
+    made = parts(tf)
+    with tf.Session(server.target) as session:
+        return session.make_callable([made.product], [made.a, made.b])(1.0, 4.0)
+
+
+def case_a_run_in_parts_on_a_server(tf: Any) -> Any:
+    server = tf.train.Server.create_local_server()
+    made = parts(tf)
+    with tf.Session(server.target) as session:
+        return two_parts(session, made)

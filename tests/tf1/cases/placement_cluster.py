@@ -1,0 +1,154 @@
+"""Placement in a cluster of servers of one process, read from where each node ran."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.tf1.servers import cluster
+
+REFUSED: dict[str, str] = {
+    "an_unknown_job": "/job:moon",
+    "an_unknown_task": "/job:worker/task:7",
+    "an_unknown_replica": "/job:worker/replica:1",
+    "a_gpu": "/job:worker/task:0/gpu:0",
+    "a_second_cpu": "/job:worker/task:0/cpu:1",
+    "an_unknown_type": "/job:ps/device:XPU:0",
+}
+
+
+def ran_at(tf: Any, session: Any, fetches: Any, feeds: Any) -> dict[str, str]:
+    """Run and tell for each fetched tensor, by the name of its op, where it ran."""
+    metadata = tf.RunMetadata()
+    options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+    session.run(fetches, feeds, options=options, run_metadata=metadata)
+    names = {one.op.name for one in fetches}
+    return {
+        node.node_name: device.device
+        for device in metadata.step_stats.dev_stats
+        for node in device.node_stats
+        if node.node_name in names and device.device.startswith("/job")
+    }
+
+
+def placed(target: tuple[str, int], **requests: str) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        servers = cluster(tf, ps=1, worker=2)
+        x = tf.placeholder(tf.float32, [])
+        fetches = []
+        for name, request in requests.items():
+            with tf.device(request):  # two equal operations would become one
+                fetches.append(tf.multiply(x, len(fetches) + 2.0, name=name))
+        job, task = target
+        with tf.Session(servers[job][task].target) as session:
+            found = ran_at(tf, session, fetches, {x: 1.0})
+        return sorted(found.items())
+
+    return case
+
+
+def tried(request: str, soft: bool) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        servers = cluster(tf, ps=1, worker=1)
+        x = tf.placeholder(tf.float32, [])
+        with tf.device(request):
+            y = tf.multiply(x, 2.0, name="y")
+        config = tf.ConfigProto(allow_soft_placement=soft)
+        with tf.Session(servers["ps"][0].target, config=config) as session:
+            return sorted(ran_at(tf, session, [y], {x: 1.0}).items())
+
+    return case
+
+
+def filtered(*filters: str) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        servers = cluster(tf, ps=1, worker=2)
+        x = tf.placeholder(tf.float32, [])
+        with tf.device("/job:worker/task:1"):
+            y = tf.multiply(x, 2.0, name="y")
+        config = tf.ConfigProto(device_filters=list(filters))
+        with tf.Session(servers["worker"][0].target, config=config) as session:
+            return session.run(y, {x: 1.0})
+
+    return case
+
+
+def devices_left(*filters: str) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        servers = cluster(tf, ps=1, worker=2)
+        config = tf.ConfigProto(device_filters=list(filters))
+        with tf.Session(servers["worker"][0].target, config=config) as session:
+            names = [device.name for device in session.list_devices()]
+        return sorted(name for name in names if "XLA" not in name)
+
+    return case
+
+
+def update_stays_with_its_variable(tf: Any) -> Any:
+    servers = cluster(tf, ps=1, worker=1)
+    with tf.device("/job:ps"):
+        variable = tf.Variable([1.0, 2.0], name="v")
+    x = tf.placeholder(tf.float32, [2])
+    with tf.device("/job:worker/task:0"):
+        amount = tf.multiply(x, 2.0, name="amount")
+        step = tf.assign_add(variable, amount, name="step")
+    with tf.Session(servers["worker"][0].target) as session:
+        session.run(variable.initializer)
+        found = ran_at(tf, session, [amount, step], {x: [1.0, 1.0]})
+        return [sorted(found.items()), session.run(variable)]
+
+
+def several_devices_of_a_server(tf: Any) -> Any:
+    server = tf.train.Server(
+        {"worker": ["localhost:0"]}, config=tf.ConfigProto(device_count={"CPU": 2})
+    )
+    x = tf.placeholder(tf.float32, [])
+    fetches = []
+    for name, request in {"first": "/cpu:0", "second": "/cpu:1"}.items():
+        with tf.device(request):
+            fetches.append(tf.multiply(x, len(fetches) + 2.0, name=name))
+    with tf.Session(server.target) as session:
+        return sorted(ran_at(tf, session, fetches, {x: 1.0}).items())
+
+
+def nowhere_then_placed(tf: Any) -> Any:
+    servers = cluster(tf, ps=1, worker=1)
+    with tf.device("/job:moon"):
+        tf.constant(1.0)
+    with tf.device("/job:ps"):
+        value = tf.constant(2.0)
+    with tf.Session(servers["ps"][0].target) as session:
+        return session.run(value)
+
+
+EACH = {
+    "on_ps": "/job:ps/task:0",
+    "on_first": "/job:worker/task:0",
+    "on_second": "/job:worker/replica:0/task:1/device:CPU:0",
+    "on_only_ps": "/job:ps",
+    "on_ps_cpu": "/job:ps/cpu:0",
+    "on_task_1": "/task:1",
+}
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    "explicit_requests_from_the_first_worker": placed(("worker", 0), **EACH),
+    "explicit_requests_from_the_ps": placed(("ps", 0), **EACH),
+    "no_request_from_the_second_worker": placed(("worker", 1), free="", cpu="/cpu:0"),
+    "no_request_from_the_ps": placed(("ps", 0), free="", cpu="/cpu:*"),
+    "a_job_alone_from_the_second_worker": placed(("worker", 1), one="/job:worker"),
+    "a_job_alone_from_the_ps": placed(("ps", 0), one="/job:worker"),
+    "a_task_alone_from_the_ps": placed(("ps", 0), one="/task:0"),
+    "a_task_alone_from_the_first_worker": placed(("worker", 0), one="/task:0"),
+    **{f"strict_request_of_{name}": tried(REFUSED[name], False) for name in REFUSED},
+    **{f"soft_request_of_{name}": tried(REFUSED[name], True) for name in REFUSED},
+    "task_that_is_filtered_out_is_refused": filtered("/job:ps", "/job:worker/task:0"),
+    "task_that_is_filtered_in_is_used": filtered("/job:worker"),
+    "filters_leave_these_devices": devices_left("/job:ps"),
+    "no_filters_leave_all_devices": devices_left(),
+    "filters_of_an_unknown_job_leave_the_target": devices_left("/job:moon"),
+    "update_runs_with_its_variable_and_operand_where_asked": (
+        update_stays_with_its_variable
+    ),
+    "several_devices_of_a_server_run_what_is_put_on_them": several_devices_of_a_server,
+    "one_operation_nowhere_breaks_every_run": nowhere_then_placed,
+}

@@ -1,0 +1,131 @@
+"""Placement in a local session: what devices there are, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+OWN = "/job:localhost/replica:0/task:0/device:CPU:0"
+
+REQUESTS: dict[str, str] = {
+    "nothing": "",
+    "cpu": "/cpu:0",
+    "any_cpu": "/device:CPU:*",
+    "its_own_name": OWN,
+    "job_localhost": "/job:localhost",
+    "task_0": "/task:0",
+    "another_job": "/job:ps",
+    "another_task": "/task:1",
+    "another_replica": "/replica:1",
+    "a_gpu_that_is_not_there": "/gpu:0",
+    "a_second_cpu_that_is_not_there": "/cpu:1",
+    "a_type_that_is_not_there": "/device:XPU:0",
+    "another_job_and_cpu": "/job:ps/cpu:0",
+}
+
+
+def placed(request: str, soft: bool) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        x = tf.placeholder(tf.float32, [])
+        with tf.device(request):
+            y = tf.multiply(x, 2.0, name="y")
+        config = tf.ConfigProto(allow_soft_placement=soft)
+        with tf.Session(config=config) as session:
+            return session.run(y, {x: 3.0})
+
+    return case
+
+
+def elsewhere_in_the_graph(tf: Any) -> Any:
+    with tf.device("/job:nowhere"):
+        tf.constant(1.0)
+    with tf.Session() as session:
+        return session.run(tf.constant(2.0))
+
+
+def elsewhere_in_an_interactive_graph(tf: Any) -> Any:
+    with tf.device("/job:nowhere"):
+        tf.constant(1.0)
+    session = tf.InteractiveSession()
+    try:
+        return session.run(tf.constant(2.0))
+    finally:
+        session.close()
+
+
+def added_later(tf: Any) -> Any:
+    value = tf.constant(2.0)
+    with tf.Session() as session:
+        first = session.run(value)
+        with tf.device("/job:nowhere"):
+            tf.constant(1.0)
+        try:
+            session.run(value)
+        except tf.errors.InvalidArgumentError as error:
+            return [first, type(error).__name__]
+    return [first, "no error"]
+
+
+def nonsense(tf: Any) -> Any:
+    with tf.device(lambda op: "/zzz:0"):
+        value = tf.constant(1.0)
+    with tf.Session() as session:
+        return session.run(value)
+
+
+def on_several(tf: Any) -> Any:
+    x = tf.placeholder(tf.float32, [])
+    names = []
+    for index in range(3):
+        with tf.device(f"/cpu:{index}"):
+            names.append(tf.multiply(x, index + 1.0, name=f"y{index}"))
+    metadata = tf.RunMetadata()
+    options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+    with tf.Session(config=tf.ConfigProto(device_count={"CPU": 3})) as session:
+        values = session.run(names, {x: 2.0}, options, metadata)
+    found = {
+        node.node_name: device.device
+        for device in metadata.step_stats.dev_stats
+        for node in device.node_stats
+        if device.device.startswith("/job") and node.node_name in ("y0", "y1", "y2")
+    }
+    return [values, sorted(found.items())]
+
+
+def variable_on_no_gpu(soft: bool) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        with tf.device("/gpu:0"):
+            variable = tf.Variable([1.0, 2.0])
+        config = tf.ConfigProto(allow_soft_placement=soft)
+        with tf.Session(config=config) as session:
+            session.run(variable.initializer)
+            return [variable.device, session.run(variable + 1.0)]
+
+    return case
+
+
+def error_tells_the_operation(tf: Any) -> Any:
+    with tf.device("/job:nowhere/task:3"):
+        value = tf.constant(1.0, name="lost")
+    with tf.Session() as session:
+        try:
+            session.run(value)
+        except tf.errors.InvalidArgumentError as error:
+            text = error.message
+    return ["lost" in text, "/job:nowhere/task:3" in text, OWN in text]
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    **{f"strict_{name}": placed(one, soft=False) for name, one in REQUESTS.items()},
+    **{f"soft_{name}": placed(one, soft=True) for name, one in REQUESTS.items()},
+    "one_operation_nowhere_breaks_every_run": elsewhere_in_the_graph,
+    "interactive_session_runs_beside_an_operation_nowhere": (
+        elsewhere_in_an_interactive_graph
+    ),
+    "operation_nowhere_added_later_breaks_the_next_run": added_later,
+    "nonsense_from_a_function_fails_when_run": nonsense,
+    "several_cpus_run_what_is_put_on_them": on_several,
+    "strict_variable_on_no_gpu": variable_on_no_gpu(soft=False),
+    "soft_variable_on_no_gpu": variable_on_no_gpu(soft=True),
+    "error_tells_operation_request_and_devices": error_tells_the_operation,
+}

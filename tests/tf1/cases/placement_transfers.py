@@ -1,0 +1,144 @@
+"""What goes from task to task: values of every dtype, once for each destination."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tests.tf1.servers import cluster
+
+VALUES: dict[str, Any] = {
+    "float16": np.array([0.5, -2.0], np.float16),
+    "float32": np.array([[0.1, 0.2], [0.3, 0.4]], np.float32),
+    "float64": np.array([0.1, 1e300]),
+    "int8": np.array([-128, 127], np.int8),
+    "uint8": np.array([0, 255], np.uint8),
+    "int32": np.array([-5, 2**31 - 1], np.int32),
+    "int64": np.array(2**62, np.int64),
+    "bool": np.array([True, False]),
+    "strings": np.array([b"ab", b"\x00\xff", b""], object),
+    "nothing": np.zeros([0, 3], np.float32),
+    "a_scalar": np.array(1.5, np.float32),
+}
+
+
+def there_and_back(value: Any) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        servers = cluster(tf, ps=1, worker=1)
+        dtype = tf.string if value.dtype == object else value.dtype
+        x = tf.placeholder(dtype, value.shape)
+        with tf.device("/job:ps"):
+            there = tf.stack([x, x])
+        with tf.device("/job:worker"):
+            back = there[1]
+        with tf.Session(servers["worker"][0].target) as session:
+            return session.run(back, {x: value})
+
+    return case
+
+
+def moved(consumers: int, tasks: int) -> Callable[[Any], Any]:
+    """Count what the workers receive of one tensor on the ps."""
+
+    def case(tf: Any) -> Any:
+        servers = cluster(tf, ps=1, worker=2)
+        with tf.device("/job:ps"):
+            variable = tf.Variable([1.0, 2.0], name="v")
+            source = tf.multiply(variable, 3.0, name="source")
+        results = []
+        for index in range(consumers):
+            with tf.device(f"/job:worker/task:{index % tasks}"):
+                results.append(tf.add(source, float(index)).op)
+        metadata = tf.RunMetadata()
+        options = tf.RunOptions(output_partition_graphs=True)
+        with tf.Session(servers["worker"][0].target) as session:
+            session.run(variable.initializer)
+            session.run(results, options=options, run_metadata=metadata)
+        nodes = [node for graph in metadata.partition_graphs for node in graph.node]
+        kinds = [node.op for node in nodes]
+        return [kinds.count("_Send"), kinds.count("_Recv"), len(metadata.partition_graphs)]
+
+    return case
+
+
+def ordered_across_tasks(tf: Any) -> Any:
+    servers = cluster(tf, ps=1, worker=1)
+    with tf.device("/job:ps"):
+        variable = tf.Variable(1.0, name="v")
+        change = tf.assign(variable, 5.0)
+    with tf.device("/job:worker"), tf.control_dependencies([change]):
+        after = tf.identity(variable.read_value()) * 2.0
+    with tf.Session(servers["worker"][0].target) as session:
+        session.run(variable.initializer)
+        return session.run(after)
+
+
+def first_error(tf: Any) -> Any:
+    servers = cluster(tf, ps=1, worker=1)
+    x = tf.placeholder(tf.int32, [])
+    with tf.device("/job:ps"):
+        broken = tf.floordiv(1, x, name="broken")
+    with tf.device("/job:worker"):
+        waiting = broken + 1
+    with tf.Session(servers["worker"][0].target) as session:
+        try:
+            session.run(waiting, {x: 0})
+        except tf.errors.OpError as error:
+            return [type(error).__name__, error.op.name, "/job:ps" in error.message]
+    return "no error"
+
+
+def after_an_error(tf: Any) -> Any:
+    servers = cluster(tf, ps=1, worker=1)
+    x = tf.placeholder(tf.int32, [])
+    with tf.device("/job:ps"):
+        quotient = tf.floordiv(6, x)
+    with tf.device("/job:worker"):
+        result = quotient + 1
+    seen: list[Any] = []
+    with tf.Session(servers["worker"][0].target) as session:
+        for divisor in (3, 0, 2):
+            try:
+                seen.append(session.run(result, {x: divisor}))
+            except tf.errors.OpError as error:
+                seen.append(type(error).__name__)
+    return seen
+
+
+def round_and_round(tf: Any) -> Any:
+    servers = cluster(tf, ps=1, worker=2)
+    value = tf.placeholder(tf.float32, [2])
+    total = value
+    for request in ("/job:ps", "/job:worker/task:0", "/job:worker/task:1") * 2:
+        with tf.device(request):
+            total = total * 2.0 + 1.0
+    with tf.Session(servers["ps"][0].target) as session:
+        return session.run(total, {value: [0.0, 1.0]})
+
+
+def through_every_target(tf: Any) -> Any:
+    servers = cluster(tf, ps=1, worker=2)
+    with tf.device("/job:ps"):
+        variable = tf.Variable([1.0, 2.0], name="v")
+    seen = []
+    for server in [*servers["ps"], *servers["worker"]]:
+        with tf.Session(server.target) as session:
+            if not seen:
+                session.run(variable.initializer)
+            seen.append(session.run(tf.assign_add(variable, [1.0, 1.0])))
+    return seen
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    **{f"{name}_go_there_and_back": there_and_back(VALUES[name]) for name in VALUES},
+    "one_consumer_gets_it_once": moved(1, 1),
+    "three_consumers_on_a_task_get_it_once": moved(3, 1),
+    "two_tasks_get_it_twice": moved(4, 2),
+    "control_dependency_reaches_across_tasks": ordered_across_tasks,
+    "first_error_is_reported_with_its_task": first_error,
+    "session_goes_on_after_an_error": after_an_error,
+    "value_goes_round_all_tasks": round_and_round,
+    "every_target_reaches_every_task": through_every_target,
+}

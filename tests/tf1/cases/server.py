@@ -1,0 +1,159 @@
+"""Server: how its task is found out, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.tf1.servers import addresses
+
+
+def built(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a case that builds a server; one that was built has a target."""
+    return lambda tf: make(tf).target.startswith("grpc://")
+
+
+def definition(tf: Any, **fields: Any) -> Any:
+    cluster = tf.train.ClusterSpec({"w": ["localhost:0"]}).as_cluster_def()
+    return tf.train.ServerDef(cluster=cluster, **fields)
+
+
+ONE = {"w": ["localhost:0"]}
+TWO = {"w": ["localhost:0", "localhost:0"]}
+JOBS = {"ps": ["localhost:0"], "w": ["localhost:0"]}
+
+BUILT: dict[str, Callable[[Any], Any]] = {
+    "none": lambda tf: tf.train.Server(None),
+    "text": lambda tf: tf.train.Server("localhost:0"),
+    "a_list": lambda tf: tf.train.Server(["localhost:0"]),
+    "tasks_that_are_text": lambda tf: tf.train.Server({"w": "localhost:0"}),
+    "an_empty_cluster": lambda tf: tf.train.Server({}),
+    "several_jobs_and_no_name": lambda tf: tf.train.Server(JOBS),
+    "several_tasks_and_no_index": lambda tf: tf.train.Server(TWO),
+    "several_tasks_of_the_named_job": lambda tf: tf.train.Server(TWO, job_name="w"),
+    "an_unknown_job_without_an_index": lambda tf: tf.train.Server(ONE, job_name="x"),
+    "an_unknown_job_with_an_index": lambda tf: tf.train.Server(ONE, "x", 0),
+    "an_index_too_large": lambda tf: tf.train.Server(ONE, "w", 5),
+    "a_negative_index": lambda tf: tf.train.Server(ONE, "w", -1),
+    "an_index_that_is_text": lambda tf: tf.train.Server(ONE, "w", "0"),
+    "a_host_without_port": lambda tf: tf.train.Server({"w": ["localhost"]}),
+    "an_empty_address": lambda tf: tf.train.Server({"w": [""]}),
+    "a_port_that_is_a_word": lambda tf: tf.train.Server({"w": ["localhost:abc"]}),
+    "a_port_alone": lambda tf: tf.train.Server({"w": ["0"]}),
+    "a_colon_and_a_port": lambda tf: tf.train.Server({"w": [":0"]}),
+    "an_unknown_protocol": lambda tf: tf.train.Server(ONE, protocol="smoke"),
+    "an_empty_protocol": lambda tf: tf.train.Server(ONE, protocol=""),
+    "a_config_that_is_a_dict": lambda tf: tf.train.Server(ONE, config={}),
+    "a_config_that_is_text": lambda tf: tf.train.Server(ONE, config="x"),
+    "a_dict": lambda tf: tf.train.Server(ONE),
+    "a_cluster_def": lambda tf: tf.train.Server(
+        tf.train.ClusterSpec(ONE).as_cluster_def()
+    ),
+    "a_spec": lambda tf: tf.train.Server(tf.train.ClusterSpec(ONE)),
+    "a_server_def": lambda tf: tf.train.Server(
+        definition(tf, job_name="w", protocol="grpc")
+    ),
+    "a_server_def_without_protocol": lambda tf: tf.train.Server(
+        definition(tf, job_name="w")
+    ),
+    "a_server_def_without_protocol_and_a_protocol": lambda tf: tf.train.Server(
+        definition(tf, job_name="w"), protocol="grpc"
+    ),
+}
+
+CASES = {f"a_server_from_{name}": built(make) for name, make in BUILT.items()}
+
+
+def case_a_missing_port_is_named_in_the_error(tf: Any) -> Any:
+    try:
+        tf.train.Server({"w": ["localhost"]})
+    except tf.errors.InvalidArgumentError as error:
+        return "port" in error.message
+    return "no error"
+
+
+def case_a_port_in_use_is_refused(tf: Any) -> Any:
+    (address,) = addresses(1)
+    first = tf.train.Server({"w": [address]})
+    second = tf.train.Server({"w": [address]})
+    return first.target, second.target
+
+
+def case_a_port_beyond_the_last_wraps(tf: Any) -> Any:
+    (address,) = addresses(1)
+    port = int(address.split(":")[1])
+    server = tf.train.Server({"w": [f"localhost:{port + 65536}"]})
+    with tf.Session(server.target) as session:
+        return session.run(tf.constant(3))
+
+
+def told(server: Any) -> Any:
+    found = server.server_def
+    return found.job_name, found.task_index, found.protocol
+
+
+def case_the_only_task_is_found(tf: Any) -> Any:
+    return told(tf.train.Server(ONE))
+
+
+def case_the_only_defined_task_of_a_sparse_job_is_found(tf: Any) -> Any:
+    return told(tf.train.Server({"w": {3: "localhost:0"}}))
+
+
+def case_the_only_task_of_the_named_job_is_found(tf: Any) -> Any:
+    return told(tf.train.Server({"ps": TWO["w"], "w": ONE["w"]}, job_name="w"))
+
+
+def case_arguments_override_a_server_def(tf: Any) -> Any:
+    cluster = tf.train.ClusterSpec(TWO).as_cluster_def()
+    given = tf.train.ServerDef(cluster=cluster, job_name="ps", task_index=0)
+    server = tf.train.Server(given, job_name="w", task_index=1, protocol="grpc")
+    return told(server), (given.job_name, given.task_index, given.protocol)
+
+
+def case_the_config_is_merged_into_that_of_the_server_def(tf: Any) -> Any:
+    given = definition(tf, job_name="w", protocol="grpc")
+    given.default_session_config.allow_soft_placement = True
+    config = tf.ConfigProto(log_device_placement=False, operation_timeout_in_ms=7000)
+    server = tf.train.Server(given, config=config)
+    merged = server.server_def.default_session_config
+    return (
+        merged.allow_soft_placement,
+        merged.operation_timeout_in_ms,
+        given.default_session_config.operation_timeout_in_ms,
+    )
+
+
+def case_the_server_def_holds_the_cluster(tf: Any) -> Any:
+    (one, two) = addresses(2)
+    spec = {"ps": [one], "w": [two]}
+    server = tf.train.Server(spec, "w", 0)
+    return tf.train.ClusterSpec(server.server_def.cluster).as_dict() == spec
+
+
+def case_the_target_has_the_port_of_the_task(tf: Any) -> Any:
+    spec = {"w": addresses(2)}
+    servers = [tf.train.Server(spec, "w", task) for task in (0, 1)]
+    return [one.target == f"grpc://{spec['w'][i]}" for i, one in enumerate(servers)]
+
+
+def case_the_host_of_the_target(tf: Any) -> Any:
+    (address,) = addresses(1)
+    port = address.split(":")[1]
+    server = tf.train.Server({"w": [f"127.0.0.1:{port}"]})
+    return server.target.replace(port, "<port>")
+
+
+def case_port_zero_becomes_a_port(tf: Any) -> Any:
+    server = tf.train.Server(ONE)
+    host, port = server.target[len("grpc://") :].split(":")
+    return host, int(port) > 0
+
+
+def case_two_servers_on_port_zero_have_two_ports(tf: Any) -> Any:
+    one, two = tf.train.Server(ONE), tf.train.Server(ONE)
+    return one.target != two.target
+
+
+def case_the_target_is_text(tf: Any) -> Any:
+    return type(tf.train.Server(ONE).target).__name__

@@ -1,0 +1,274 @@
+"""Variables in one session: initial values, assignments, errors."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+def static(variable: Any) -> Any:
+    return variable.name, variable.dtype.base_dtype.name, variable.shape.as_list()
+
+
+MADE: dict[str, Callable[[Any], Any]] = {
+    "a_float": lambda tf: tf.Variable(1.5),
+    "an_int": lambda tf: tf.Variable(3),
+    "a_bool": lambda tf: tf.Variable(True),
+    "text": lambda tf: tf.Variable("text"),
+    "a_list": lambda tf: tf.Variable([1.0, 2.0]),
+    "an_array": lambda tf: tf.Variable(np.ones((2, 3))),
+    "a_float_with_a_dtype": lambda tf: tf.Variable(3, dtype=tf.float64),
+    "a_tensor": lambda tf: tf.Variable(tf.zeros([2, 2], tf.int64)),
+    "a_function": lambda tf: tf.Variable(lambda: tf.ones([3]), dtype=tf.float32),
+    "a_name": lambda tf: tf.Variable(1.0, name="weight"),
+    "a_name_in_a_scope": lambda tf: tf.Variable(1.0, name="scope/weight"),
+    "an_empty_list": lambda tf: tf.Variable([], dtype=tf.float32),
+    "nothing": lambda tf: tf.Variable(),
+    "none": lambda tf: tf.Variable(None),
+    "an_unknown_shape": lambda tf: tf.Variable(tf.placeholder(tf.float32)),
+    "a_half_known_shape": lambda tf: tf.Variable(tf.placeholder(tf.float32, [None])),
+    "an_unknown_shape_unchecked": lambda tf: (
+        tf.Variable(
+            tf.placeholder(tf.float32, name="p"), validate_shape=False
+        ).initial_value.name
+    ),
+    "a_ragged_list": lambda tf: tf.Variable([[1.0], [2.0, 3.0]]),
+    "an_object": lambda tf: tf.Variable(object()),
+    "a_dtype_that_does_not_fit": lambda tf: tf.Variable("text", dtype=tf.float32),
+    "a_fraction_as_an_int": lambda tf: tf.Variable(1.5, dtype=tf.int32),
+    "collections_that_are_text": lambda tf: tf.Variable(1.0, collections="mine"),
+}
+
+
+def made(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        variable = make(tf)
+        if isinstance(variable, str):
+            return variable
+        with tf.Session() as session:
+            session.run(variable.initializer)
+            return static(variable), session.run(variable)
+
+    return case
+
+
+CASES = {f"a_variable_from_{name}": made(make) for name, make in MADE.items()}
+
+
+def used(change: Callable[[Any, Any], Any], is_ready: bool) -> Callable[[Any], Any]:
+    """Return a case that runs a change of the variable [1, 2], and reads it."""
+
+    def case(tf: Any) -> Any:
+        variable = tf.Variable([1.0, 2.0], name="v")
+        fetch = change(tf, variable)
+        with tf.Session() as session:
+            if is_ready:
+                session.run(variable.initializer)
+            return session.run(fetch), session.run(variable)
+
+    return case
+
+
+CHANGES: dict[str, Callable[[Any, Any], Any]] = {
+    "assign": lambda tf, v: v.assign([5.0, 6.0]),
+    "assign_add": lambda tf, v: v.assign_add([10.0, 20.0]),
+    "assign_sub": lambda tf, v: v.assign_sub([10.0, 20.0]),
+    "tf_assign": lambda tf, v: tf.assign(v, [5.0, 6.0]),
+    "tf_assign_add": lambda tf, v: tf.assign_add(v, [10.0, 20.0]),
+    "tf_assign_sub": lambda tf, v: tf.assign_sub(v, [10.0, 20.0]),
+    "assign_from_itself": lambda tf, v: v.assign(v * 2.0 + 1.0),
+    "scatter_add": lambda tf, v: tf.scatter_add(v, [1, 1], [10.0, 20.0]),
+    "scatter_sub": lambda tf, v: tf.scatter_sub(v, [0], [10.0]),
+    "scatter_update": lambda tf, v: tf.scatter_update(v, [1], [7.0]),
+    "scatter_beyond_the_end": lambda tf, v: tf.scatter_add(v, [5], [1.0]),
+    "scatter_before_the_start": lambda tf, v: tf.scatter_update(v, [-1], [1.0]),
+    "read": lambda tf, v: v.read_value(),
+    "the_value": lambda tf, v: v.value(),
+    "arithmetic": lambda tf, v: v * 2.0 - 1.0,
+    "an_element": lambda tf, v: v[1],
+    "identity": lambda tf, v: tf.identity(v),
+    "is_initialized": lambda tf, v: tf.is_variable_initialized(v),
+    "the_initial_value": lambda tf, v: v.initial_value,
+    "the_initialized_value": lambda tf, v: v.initialized_value() + 1.0,
+    "assign_of_another_shape": lambda tf, v: v.assign([1.0, 2.0, 3.0]),
+    "assign_of_a_scalar": lambda tf, v: v.assign(1.0),
+    "assign_of_another_dtype": lambda tf, v: v.assign(tf.constant([1, 2])),
+    "assign_of_text": lambda tf, v: v.assign("text"),
+    "assign_add_of_another_shape": lambda tf, v: v.assign_add([1.0, 2.0, 3.0]),
+    "assign_add_of_another_dtype": lambda tf, v: v.assign_add(tf.constant([1, 2])),
+    "assign_to_a_constant": lambda tf, v: tf.assign(tf.constant([1.0]), [2.0]),
+    "assign_of_another_shape_unchecked": lambda tf, v: tf.assign(
+        v, [1.0, 2.0, 3.0], validate_shape=False
+    ),
+}
+CASES.update(
+    {f"{name}_of_two_numbers": used(change, True) for name, change in CHANGES.items()}
+)
+
+
+def fetched_alone(change: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        fetch = change(tf, tf.Variable([1.0, 2.0], name="v"))
+        with tf.Session() as session:
+            return session.run(fetch)
+
+    return case
+
+
+EMPTY = (
+    *("assign", "assign_add", "assign_sub", "scatter_add", "scatter_update", "read"),
+    *("arithmetic", "an_element", "is_initialized", "the_initialized_value"),
+    *("the_initial_value", "assign_from_itself"),
+)
+CASES.update(
+    {f"{name}_without_a_value": fetched_alone(CHANGES[name]) for name in EMPTY}
+)
+
+
+def case_load_sets_the_value(tf: Any) -> Any:
+    variable = tf.Variable([1.0, 2.0])
+    with tf.Session() as session:
+        session.run(variable.initializer)
+        variable.load([7.0, 8.0], session)
+        return session.run(variable), variable.eval()
+
+
+def case_an_initial_value_may_depend_on_another_variable(tf: Any) -> Any:
+    one = tf.Variable(3.0)
+    two = tf.Variable(one.initialized_value() * 2.0)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        return session.run([one, two])
+
+
+def case_reports_name_what_has_no_value(tf: Any) -> Any:
+    one = tf.Variable(1.0, name="one")
+    tf.Variable(1.0, name="two")
+    report = tf.report_uninitialized_variables()
+    some = tf.report_uninitialized_variables([one])
+    with tf.Session() as session:
+        first = sorted(session.run(report).tolist())
+        session.run(one.initializer)
+        second = session.run(report)
+        session.run(tf.global_variables_initializer())
+        return first, second, session.run(report).shape, session.run(some).shape
+
+
+def case_initializers_are_operations(tf: Any) -> Any:
+    one = tf.Variable(1.0, name="one")
+    found = [
+        one.initializer.name,
+        tf.global_variables_initializer().name,
+        tf.variables_initializer([one], name="some").name,
+        tf.local_variables_initializer().name,
+    ]
+    with tf.Session() as session:
+        return found, session.run(tf.global_variables_initializer())
+
+
+def case_an_initializer_of_nothing_runs(tf: Any) -> Any:
+    with tf.Session() as session:
+        return session.run(tf.variables_initializer([]))
+
+
+def case_some_variables_are_initialised(tf: Any) -> Any:
+    one, two = tf.Variable(1.0), tf.Variable(2.0)
+    with tf.Session() as session:
+        session.run(tf.variables_initializer([one]))
+        checks = [tf.is_variable_initialized(v) for v in (one, two)]
+        return session.run(checks)
+
+
+def case_initialising_again_resets(tf: Any) -> Any:
+    variable = tf.Variable(1.0)
+    with tf.Session() as session:
+        session.run(variable.initializer)
+        session.run(variable.assign_add(5.0))
+        session.run(variable.initializer)
+        return session.run(variable)
+
+
+def case_the_names_around_a_variable(tf: Any) -> Any:
+    v = tf.Variable(1.0, name="v")
+    return (
+        (v.name, v.op.name, v.op.type, v.initializer.name),
+        (v.initial_value.name, v.graph is tf.get_default_graph()),
+        (v.shape.as_list(), v.get_shape().as_list(), v.device),
+    )
+
+
+def case_variables_of_one_name_get_numbers(tf: Any) -> Any:
+    return [tf.Variable(1.0, name="v").name for _ in range(3)]
+
+
+def case_a_variable_cannot_be_iterated(tf: Any) -> Any:
+    return [one for one in tf.Variable([1.0])]
+
+
+def case_variables_are_compared_by_identity(tf: Any) -> Any:
+    a, b = tf.Variable(1), tf.Variable(1)
+    return a is not b and len({a, b, a})
+
+
+def case_get_variable_twice_is_refused(tf: Any) -> Any:
+    tf.get_variable("v", [2])
+    return tf.get_variable("v", [2])
+
+
+def case_get_variable_again_with_reuse(tf: Any) -> Any:
+    with tf.variable_scope("s"):
+        one = tf.get_variable("v", [2], initializer=tf.zeros_initializer())
+    with tf.variable_scope("s", reuse=True):
+        two = tf.get_variable("v", [2])
+    return one is two, one.name
+
+
+def case_get_variable_of_another_shape_is_refused(tf: Any) -> Any:
+    with tf.variable_scope("s"):
+        tf.get_variable("v", [2])
+    with tf.variable_scope("s", reuse=True):
+        return tf.get_variable("v", [3])
+
+
+def case_get_variable_of_another_dtype_is_refused(tf: Any) -> Any:
+    with tf.variable_scope("s"):
+        tf.get_variable("v", [2])
+    with tf.variable_scope("s", reuse=True):
+        return tf.get_variable("v", [2], tf.int32)
+
+
+def case_get_variable_with_reuse_of_what_is_not_there_is_refused(tf: Any) -> Any:
+    with tf.variable_scope("s", reuse=True):
+        return tf.get_variable("v", [2])
+
+
+def case_get_variable_without_a_shape_is_refused(tf: Any) -> Any:
+    return tf.get_variable("v")
+
+
+def case_get_variable_from_a_constant(tf: Any) -> Any:
+    v = tf.get_variable("v", initializer=tf.constant([1.0, 2.0]))
+    with tf.Session() as session:
+        session.run(v.initializer)
+        return static(v), session.run(v)
+
+
+def case_use_locking_counts_the_steps_of_all_threads(tf: Any) -> Any:
+    count = tf.Variable(0)
+    more = count.assign_add(1, use_locking=True)
+    with tf.Session() as session:
+        session.run(count.initializer)
+
+        def work() -> None:
+            for _ in range(25):
+                session.run(more.op)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return session.run(count)
