@@ -46,6 +46,8 @@ class Settings:
             prove who they are.
         call_deadline_s: how long a control call to another task may take.
         step_deadline_s: how long one step of a training may take before it fails.
+        run_deadline_s: how long a run of a session may wait for other tasks, and for
+            tasks that are not up yet.
         start_deadline_s: how long a cluster may take to come up.
         stop_deadline_s: how long tasks may take to stop before they are killed.
         heartbeat_s: how often tasks tell each other that they are alive.
@@ -75,6 +77,7 @@ class Settings:
     handshake_deadline_s: float = 5.0
     call_deadline_s: float = 10.0
     step_deadline_s: float = 30.0
+    run_deadline_s: float = 30.0
     start_deadline_s: float = 60.0
     stop_deadline_s: float = 10.0
     heartbeat_s: float = 0.5

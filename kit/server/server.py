@@ -16,10 +16,12 @@ from typing import Any
 from kit.cluster_def import ClusterDef, as_text
 from kit.errors import FailedPreconditionError
 from kit.server.directory import MAX_BODY, Directory, default_runtime_dir, socket_beside
+from kit.server.graphs import Graphs
 from kit.server.handlers import Handlers
 from kit.server.identity import shared_credentials
 from kit.server.spmd import Rendezvous
 from kit.server.trainings import Trainings
+from kit.session import targets
 from kit.settings import Settings, current
 from kit.spec import ClusterSpec
 from kit.task import Task
@@ -73,6 +75,7 @@ class Server:
         self.trainings = Trainings(self.task, lambda: self.directory)
         self._rendezvous = Rendezvous(self.task, self.trainings, lambda: self.directory)
         self._handlers = Handlers(self.trainings).table()
+        self.graphs = Graphs(self.task, lambda: self.directory, lambda: self.tasks)
         self._addresses: dict[Task, str] | None = None
         self._closing = ExitStack()
         self._stopped = threading.Event()
@@ -99,6 +102,7 @@ class Server:
             checksum=self.settings.checksum,
         )
         self._closing.callback(acceptor.close)
+        targets.enter(self.target, self.graphs.master)
 
     @property
     def target(self) -> str:
@@ -146,6 +150,7 @@ class Server:
             return
         self.trainings.close(_STOP_S)
         self._closing.close()
+        self.graphs.close(_STOP_S)
         with self._guard:
             links = list(self._links)
         for link in links:
@@ -180,6 +185,9 @@ class Server:
     def _take(self, link: Link) -> None:
         if link.role is Role.DATA:
             self.trainings.take_data_link(link)
+            return
+        if link.role is Role.SESSION:
+            self.graphs.take(link)
             return
         with self._guard:
             self._links.add(link)

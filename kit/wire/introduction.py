@@ -24,6 +24,7 @@ class Role(IntEnum):
     CONTROL = 1  # requests and answers
     DATA = 2  # gradients and parameters
     OBSERVER = 3  # a notebook that looks on
+    SESSION = 4  # graphs: questions of clients and masters, tensors of their runs
 
 
 class Refusal(IntEnum):

@@ -1,0 +1,178 @@
+"""Gradients as ops: reverse accumulation over the graph.
+
+Pure. The result is more graph, which runs where its forward ops run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from kit.graph.convert import make, tensor
+from kit.graph.op import Op, Tensor
+from kit.graph.slices import IndexedSlices
+from kit.graph.static import text
+
+_FLOATS = "fc"
+
+
+def gradients(
+    ys: Any,
+    xs: Any,
+    grad_ys: Any = None,
+    *,
+    colocate: bool = True,
+    stop_gradients: Any = None,
+    unconnected: str = "none",
+    name: str = "gradients",
+) -> list[Any]:
+    """Return the gradient of the sum of `ys` by each of `xs`, a list.
+
+    `grad_ys` weights the elements of each y. Where no path leads from an x to a y the
+    gradient is None, or zeros with `unconnected="zero"`. The gradient of gathered rows
+    is an `IndexedSlices`. With `colocate` each new op is placed where its forward op
+    is, else in the current scopes. Raises `LookupError` for an op on the way without a
+    gradient, `ValueError` for a y or x of another graph.
+    """
+    if unconnected not in ("none", "zero"):
+        raise ValueError(f"unconnected is {unconnected!r}; give 'none' or 'zero'.")
+    targets = [_target(x) for x in _listed(xs)]
+    sources = [tensor(y) for y in _listed(ys)]
+    weights = _listed(grad_ys) if grad_ys is not None else [None] * len(sources)
+    if len(weights) != len(sources):
+        raise ValueError(
+            f"grad_ys has {len(weights)} entries for {len(sources)} ys; give one each."
+        )
+    stops = {_target(one) for one in _listed(stop_gradients or [])}
+    graph = sources[0].graph
+    with graph.name_scope(name):
+        flow = _Flow(targets, sources, stops, colocate)
+        for y, weight in zip(sources, weights, strict=True):
+            flow.add(y, _seed(y, weight))
+        flow.run()
+        return [_result(flow, x, unconnected) for x in targets]
+
+
+class _Flow:
+    """The gradients found so far, by tensor."""
+
+    def __init__(
+        self,
+        targets: Sequence[Tensor],
+        sources: Sequence[Tensor],
+        stops: set[Tensor],
+        colocate: bool,
+    ) -> None:
+        self._found: dict[Tensor, list[Any]] = {}
+        self._colocate, self._stops = colocate, stops
+        self._wanted = set(targets)
+        self._ops = _between(self._wanted, sources)
+        self._summed: dict[Tensor, Any] = {}
+
+    def add(self, to: Tensor, gradient: Any) -> None:
+        self._found.setdefault(to, []).append(gradient)
+
+    def run(self) -> None:
+        # An op's number is greater than those of all its inputs.
+        for op in sorted(self._ops, key=lambda op: op.number, reverse=True):
+            gradients = [self.total(one) for one in op.outputs]
+            if all(one is None for one in gradients) or op.op_def.gradient is None:
+                continue
+            with self._at(op):
+                by_input = op.op_def.gradient(op, gradients)
+            for to, gradient in zip(op.inputs, by_input, strict=True):
+                # A gradient by an input that leads to no target is never looked at.
+                if gradient is not None and to not in self._stops:
+                    self.add(to, gradient)
+
+    def total(self, of: Tensor) -> Any:
+        """Return the sum of all gradients that flowed to a tensor, None if none did."""
+        if of not in self._summed:
+            found = self._found.get(of)
+            if not found:
+                return None
+            with self._at(of.op):
+                self._summed[of] = add_up(found)
+        return self._summed[of]
+
+    def _at(self, op: Op) -> AbstractContextManager[None]:
+        return op.graph.colocate_with(op) if self._colocate else nullcontext()
+
+
+def add_up(gradients: Sequence[Any]) -> Any:
+    """Return the sum of gradients; rows stay rows if all are."""
+    if len(gradients) == 1:
+        return gradients[0]
+    if all(isinstance(one, IndexedSlices) for one in gradients):
+        return IndexedSlices(
+            make("ConcatV2", *[one.values for one in gradients], axis=0),
+            make("ConcatV2", *[one.indices for one in gradients], axis=0),
+            gradients[0].dense_shape,
+        )
+    return make("AddN", *[dense(one) for one in gradients])
+
+
+def dense(gradient: Any) -> Tensor:
+    """Return a gradient as one tensor; rows are added into zeros."""
+    if isinstance(gradient, Tensor):
+        return gradient
+    if gradient.dense_shape is None:
+        raise ValueError(
+            f"{gradient!r} does not know the shape of the whole; it cannot be made "
+            f"dense."
+        )
+    made: Tensor = make(
+        "ScatterNd", gradient.indices, gradient.values, gradient.dense_shape
+    )
+    return made
+
+
+def _between(targets: set[Tensor], sources: Sequence[Tensor]) -> set[Op]:
+    """Return the ops on the paths from the targets to the sources."""
+    behind: set[Op] = set()
+    stack = [one.op for one in sources]
+    while stack:
+        op = stack.pop()
+        if op not in behind:
+            behind.add(op)
+            stack.extend(one.op for one in op.inputs)
+    reaching: set[Op] = set()
+    for op in sorted(behind, key=lambda op: op.number):
+        if any(one in targets or one.op in reaching for one in op.inputs):
+            reaching.add(op)
+    return reaching
+
+
+def _seed(y: Tensor, weight: Any) -> Tensor:
+    if y.static.dtype.kind not in _FLOATS:
+        raise TypeError(
+            f"{y!r} has no gradient: only floating point values have; cast it first."
+        )
+    if weight is None:
+        made: Tensor = make("OnesLike", y, name="grad_ys_0")
+        return made
+    given = tensor(weight, y.static.dtype)
+    if given.static.shape is not None and y.static.shape is not None:
+        if len(given.static.shape) != len(y.static.shape):
+            raise ValueError(
+                f"grad_ys has the shape {text(given.static.shape)} for {y!r}; it must "
+                f"be that of y."
+            )
+    return given
+
+
+def _result(flow: _Flow, x: Tensor, unconnected: str) -> Any:
+    total = flow.total(x)
+    if total is None and unconnected == "zero":
+        return make("ZerosLike", x)
+    return total
+
+
+def _listed(given: Any) -> list[Any]:
+    return list(given) if isinstance(given, list | tuple) else [given]
+
+
+def _target(x: Any) -> Tensor:
+    ref = getattr(x, "ref", None)
+    return ref if isinstance(ref, Tensor) else tensor(x)

@@ -1,0 +1,263 @@
+"""A graph: all ops by name, and the scopes in which new ones are made.
+
+Pure. Scopes hold for the thread or coroutine that entered them: a graph may be built by
+one at a time, and run by many.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from kit.device_scope import ScopeStack, resolve
+from kit.graph.default import entered
+from kit.graph.names import Names, check_name
+from kit.graph.op import Op, Tensor
+from kit.graph.table import lookup
+
+
+class Graph:
+    """Ops, in the order in which they were made.
+
+        graph = kit.Graph()
+        with graph.as_default(), graph.device("/job:ps/task:0"):
+            w = kit.Variable(np.zeros(3, np.float32), name="w")
+
+    `seed` is the graph's part of every random op's seed, None if unset. `notes` keeps
+    what a layer above wants to know of this graph, by a key of its own.
+    """
+
+    op_class: type[Op] = Op
+    tensor_class: type[Tensor] = Tensor
+
+    def __init__(self) -> None:
+        self.seed: int | None = None
+        self.variables: list[Any] = []
+        self.notes: dict[str, Any] = {}
+        self._ops: dict[str, Op] = {}
+        self._names = Names()
+        self._finalized = False
+        self._devices = ScopeStack()
+        self._scope: ContextVar[str] = ContextVar("scope", default="")
+        self._control: ContextVar[tuple[Op, ...]] = ContextVar("control", default=())
+        self._anchors: ContextVar[tuple[Op, ...]] = ContextVar("anchors", default=())
+        self._container: ContextVar[str] = ContextVar("container", default="")
+
+    def __repr__(self) -> str:
+        return f"<graph of {len(self._ops)} ops>"
+
+    @property
+    def ops(self) -> list[Op]:
+        """All ops, in the order in which they were made."""
+        return list(self._ops.values())
+
+    @property
+    def version(self) -> int:
+        """The number of ops: it grows with each."""
+        return len(self._ops)
+
+    def create(
+        self,
+        op_type: str,
+        *inputs: Tensor,
+        name: str | None = None,
+        device: str | None = None,
+        **attrs: Any,
+    ) -> Op:
+        """Add an op and return it.
+
+        Shapes and dtypes of the outputs are inferred now: raises `ValueError` or
+        `TypeError` where the inputs do not fit each other, with this line's own
+        traceback. Raises `RuntimeError` in a finalized graph. A `name` that ends in `/`
+        is taken as it is. `device` overrides all scopes.
+        """
+        self._check_open()
+        op_def = lookup(op_type)
+        for one in inputs:
+            self._check_mine(one)
+        name = name or op_type
+        full = name[:-1] if name.endswith("/") else self.unique_name(name)
+        control = self._control_for(inputs)
+        op = self.op_class(self, full, op_def, inputs, attrs, control, _place())
+        op.container = self._container.get()
+        op.number = len(self._ops)
+        self._put(op, device)
+        self._ops[full] = op
+        return op
+
+    def op(self, name: str) -> Op:
+        """Return an op by name; raises `KeyError`."""
+        return self._ops[name]
+
+    def tensor(self, name: str) -> Tensor:
+        """Return a tensor by its name, such as `add:0`.
+
+        Raises `ValueError` for a text that is no such name, `KeyError` when the graph
+        has no such op or output.
+        """
+        op_name, colon, index = name.rpartition(":")
+        if not colon or not index.isdigit():
+            raise ValueError(
+                f"{name!r} does not name a tensor; write the op's name, a colon and "
+                f"the number of the output: 'add:0'."
+            )
+        outputs = self._ops[op_name].outputs
+        if int(index) >= len(outputs):
+            raise KeyError(
+                f"{name!r}: op {op_name!r} has {len(outputs)} outputs, counted from 0."
+            )
+        tensor: Tensor = outputs[int(index)]
+        return tensor
+
+    def unique_name(self, name: str, *, taken: bool = True) -> str:
+        """Return a name that no op has, below the current name scope.
+
+        Names that differ in case only count as equal. With `taken` False the name is
+        only looked up and not used up.
+        """
+        scope = self._scope.get()
+        check_name(name, scope)
+        return self._names.unused(f"{scope}/{name}" if scope else name, take=taken)
+
+    @property
+    def scope(self) -> str:
+        """The current name scope, without a slash at its end."""
+        return self._scope.get()
+
+    @contextmanager
+    def name_scope(self, name: str | None) -> Iterator[str]:
+        """Put names of new ops below `name`; yields the scope with a slash at its end.
+
+        A name that ends in a slash is entered again as it is; None or '' is the root.
+        """
+        if not name:
+            full = ""
+        elif name.endswith("/"):
+            full = name[:-1]
+        else:
+            full = self.unique_name(name)
+        token = self._scope.set(full)
+        try:
+            yield f"{full}/" if full else ""
+        finally:
+            self._scope.reset(token)
+
+    def device(self, scope: Any) -> AbstractContextManager[None]:
+        """Place new ops: by a name, a `DeviceSpec`, a function of the op, or None.
+
+        Scopes inside others complete each other; None hides all that are outside.
+        """
+        return self._devices.push(scope)
+
+    @contextmanager
+    def control_dependencies(self, ops: Sequence[Any] | None) -> Iterator[None]:
+        """Let new ops run after `ops` (ops or tensors); None forgets outer ones."""
+        if ops is None:
+            wanted: tuple[Op, ...] = ()
+        else:
+            wanted = (*self._control.get(), *(self.as_op(one) for one in ops))
+        token = self._control.set(tuple(dict.fromkeys(wanted)))
+        try:
+            yield
+        finally:
+            self._control.reset(token)
+
+    @contextmanager
+    def colocate_with(
+        self, anchor: Any, ignore_existing: bool = False
+    ) -> Iterator[None]:
+        """Put new ops where `anchor` is, whatever the device scopes say.
+
+        None with `ignore_existing` forgets devices and anchors; without it raises
+        `ValueError`.
+        """
+        if anchor is None and not ignore_existing:
+            raise ValueError(
+                "colocate_with(None) makes sense only with ignore_existing=True, which "
+                "leaves all scopes."
+            )
+        outer = () if ignore_existing else self._anchors.get()
+        anchors = outer if anchor is None else (*outer, self.as_op(anchor))
+        token = self._anchors.set(anchors)
+        try:
+            if anchor is None:
+                with self._devices.replaced(()):
+                    yield
+            else:
+                yield
+        finally:
+            self._anchors.reset(token)
+
+    @contextmanager
+    def in_container(self, name: str) -> Iterator[None]:
+        """Keep the state of new stateful ops in a container of this name."""
+        token = self._container.set(name)
+        try:
+            yield
+        finally:
+            self._container.reset(token)
+
+    def as_default(self) -> AbstractContextManager[Graph]:
+        """Make this the graph that new ops enter."""
+        return entered(self)
+
+    def finalize(self) -> None:
+        """Refuse all further ops; running goes on."""
+        self._finalized = True
+
+    @property
+    def is_finalized(self) -> bool:
+        """Whether it refuses further ops."""
+        return self._finalized
+
+    def as_op(self, x: Any) -> Op:
+        """Return the op of this graph that an op, a tensor or a variable stands for."""
+        op = x if isinstance(x, Op) else getattr(x, "op", None)
+        if not isinstance(op, Op):
+            raise TypeError(f"{x!r} is neither an op nor a tensor.")
+        if op.graph is not self:
+            raise ValueError(f"{op.name!r} belongs to another graph.")
+        return op
+
+    def _check_mine(self, tensor: Tensor) -> None:
+        if tensor.graph is not self:
+            raise ValueError(
+                f"{tensor.name!r} belongs to another graph; all tensors of an op must "
+                f"be of one graph."
+            )
+
+    def _check_open(self) -> None:
+        if self._finalized:
+            raise RuntimeError(
+                "the graph is finalized and cannot be changed; make the op before "
+                "finalize()."
+            )
+
+    def _control_for(self, inputs: Sequence[Tensor]) -> list[Op]:
+        direct = {one.op for one in inputs}
+        return [op for op in self._control.get() if op not in direct]
+
+    def _put(self, op: Op, device: str | None) -> None:
+        anchors = self._anchors.get()
+        if device is not None:
+            op.device = device
+        elif anchors:
+            op.device = anchors[-1].device
+        else:
+            resolve(op, self._devices.entries())
+        own = {name for one in anchors for name in (one.colocation or (one.name,))}
+        op.colocation = tuple(sorted(own))
+
+
+def _place() -> str:
+    """Return file and line outside of this package that made the op."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None:
+        module = frame.f_globals.get("__name__", "")
+        if not module.startswith("kit.") and module != "kit":
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""

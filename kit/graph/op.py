@@ -1,0 +1,118 @@
+"""Ops and tensors: a lazy value, and what computes it.
+
+Pure. An `Op` is made by `Graph.create` alone. A `Tensor` is one output of an op; it has
+no value until a session runs it. Arithmetic and numpy functions on tensors are in
+`kit.graph.speak`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kit.graph.speak import Speaker
+from kit.graph.static import Shape, Static, text
+from kit.graph.table import OpDef
+
+if TYPE_CHECKING:
+    from kit.graph.graph import Graph
+
+
+class Op:
+    """One node of a graph. Equal to itself only.
+
+    Attributes:
+        graph, name, type: where it is, its unique name, its entry in the table.
+        inputs, outputs: tensors.
+        control_inputs: ops that run before it.
+        attrs: plain data and arrays.
+        device: where it shall run, as far as it is said: `/job:ps/task:0`, or ''.
+        colocation: names of ops with which it shares a device.
+        container: where its shared state lives.
+        place: file and line that made it, for messages.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        name: str,
+        op_def: OpDef,
+        inputs: Sequence[Tensor],
+        attrs: Mapping[str, Any],
+        control_inputs: Sequence[Op],
+        place: str,
+    ) -> None:
+        self.graph, self.name, self.op_def = graph, name, op_def
+        self.inputs, self.attrs = tuple(inputs), dict(attrs)
+        self.control_inputs = tuple(control_inputs)
+        self.device, self.container, self.place = "", "", place
+        self.colocation: tuple[str, ...] = ()
+        self.number = -1  # set when it enters the graph
+        statics = op_def.infer([one.static for one in inputs], self.attrs)
+        make = graph.tensor_class
+        self.outputs: tuple[Any, ...] = tuple(
+            make(self, i, static) for i, static in enumerate(statics)
+        )
+
+    @property
+    def type(self) -> str:
+        """The name of its entry in the table: `MatMul`."""
+        return self.op_def.name
+
+    def __repr__(self) -> str:
+        at = f" on {self.device}" if self.device else ""
+        return f"<op {self.name!r} {self.type}{at}>"
+
+
+class Tensor(Speaker):
+    """One output of an op: a value that a session computes when it is asked for.
+
+    `shape` is a tuple with None for unknown sizes, or None when even the number of axes
+    is unknown; `dtype` a numpy dtype. Works as an operand of numpy's functions and
+    operators, which then add ops to the graph. Two tensors are equal only if they are
+    one, so that they can be keys; compare values with `np.equal`.
+    """
+
+    def __init__(self, op: Op, index: int, static: Static) -> None:
+        self.op, self.index, self.static = op, index, static
+
+    @property
+    def graph(self) -> Graph:
+        """The graph it belongs to."""
+        return self.op.graph
+
+    @property
+    def name(self) -> str:
+        """The op's name and the number of the output: `add:0`."""
+        return f"{self.op.name}:{self.index}"
+
+    @property
+    def shape(self) -> Any:
+        """A tuple, with None for what is not known; None if the rank is unknown."""
+        return self.static.shape
+
+    @property
+    def dtype(self) -> Any:
+        """A numpy dtype; texts are `object`."""
+        return self.static.dtype
+
+    @property
+    def device(self) -> str:
+        """Where its op shall run, as far as it is said."""
+        return self.op.device
+
+    def set_shape(self, shape: Shape) -> None:
+        """Tell what is known of the shape besides what the graph has found out."""
+        from kit.graph.static import as_shape, merge
+
+        merged = merge(self.static.shape, as_shape(shape), f"{self.name!r}")
+        self.static = self.static._replace(shape=merged)
+
+    def _as_tensor(self) -> Tensor:
+        return self
+
+    def __repr__(self) -> str:
+        at = f" on {self.device}" if self.device else ""
+        return (
+            f"<tensor {self.name!r} {self.static.dtype}{text(self.static.shape)}{at}>"
+        )

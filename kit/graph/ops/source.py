@@ -1,0 +1,113 @@
+"""Ops without inputs, and those that pass a value on: constants, placeholders, identity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from kit.errors import InvalidArgumentError
+from kit.graph.convert import make, make_op, tensor
+from kit.graph.default import default_graph
+from kit.graph.dtypes import Array, dtype_of, to_array
+from kit.graph.op import Op, Tensor
+from kit.graph.static import Shape, Static, as_shape, known
+from kit.graph.table import Attrs, OpDef, register
+
+# Known values of larger constants do not help shape rules and would be held twice.
+_SMALL = 64
+
+
+def constant(
+    value: Any, dtype: Any = None, shape: Any = None, name: str = "Const"
+) -> Tensor:
+    """Return a tensor with a fixed value, which travels with the graph.
+
+    A single value fills `shape`. Raises as `kit.graph.dtypes.to_array` does.
+    """
+    array = to_array(value, None if dtype is None else dtype_of(dtype))
+    if shape is not None:
+        wanted = known(as_shape(shape))
+        if array.size != 1 and array.size != int(np.prod(wanted)):
+            raise ValueError(
+                f"{array.size} values do not fill the shape {list(wanted)}; give one "
+                f"value or as many as it has elements."
+            )
+        filled = np.full(wanted, array.reshape(()), array.dtype)
+        array = filled if array.size == 1 else array.reshape(wanted)
+    made: Tensor = default_graph().create("Const", name=name, value=array).outputs[0]
+    return made
+
+
+def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
+    """Return a tensor whose value is fed to each run; None in `shape` is any size."""
+    graph = default_graph()
+    attrs = {"dtype": dtype_of(dtype), "shape": as_shape(shape)}
+    made: Tensor = graph.create("Placeholder", name=name, **attrs).outputs[0]
+    return made
+
+
+def identity(x: Any, name: str | None = None) -> Tensor:
+    """Return the value of `x` as a new op, which can have a place of its own."""
+    made: Tensor = make("Identity", tensor(x), name=name)
+    return made
+
+
+def stop_gradient(x: Any, name: str | None = None) -> Tensor:
+    """Return the value of `x`; no gradient flows back through it."""
+    made: Tensor = make("StopGradient", tensor(x), name=name)
+    return made
+
+
+def no_op(name: str | None = None) -> Op:
+    """Return an op that does nothing, to hang control dependencies on."""
+    return make_op("NoOp", name=name)
+
+
+def group(*ops: Any, name: str = "group_deps") -> Op:
+    """Return an op that is done when all of `ops` (ops or tensors) are."""
+    graph = next((one.graph for one in ops), default_graph())
+    with graph.control_dependencies([graph.as_op(one) for one in ops]):
+        return graph.create("NoOp", name=name)
+
+
+def _constant(xp: ModuleType, *, value: Array) -> Any:
+    return value if xp is np or value.dtype == object else xp.asarray(value)
+
+
+def _infer_constant(_: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    value: Array = attrs["value"]
+    shown = value if value.size <= _SMALL else None
+    return [Static(value.shape, value.dtype, shown)]
+
+
+def _infer_placeholder(_: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    shape: Shape = attrs["shape"]
+    return [Static(shape, attrs["dtype"])]
+
+
+def _not_fed(call: Any, *, dtype: Any, shape: Shape) -> Any:
+    raise InvalidArgumentError(
+        f"the placeholder {call.node!r} was not fed; give its value in feed_dict."
+    )
+
+
+def _same(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
+    return [inputs[0]]
+
+
+def _pass_on(_: ModuleType, x: Any) -> Any:
+    return x
+
+
+def _pass_gradient(_: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    return [gradients[0]]
+
+
+register(OpDef("Const", _infer_constant, _constant))
+register(OpDef("Placeholder", _infer_placeholder, _not_fed, stateful=True))
+register(OpDef("Identity", _same, _pass_on, _pass_gradient))
+register(OpDef("StopGradient", _same, _pass_on))
+register(OpDef("NoOp", lambda inputs, attrs: [], lambda xp: (), n_outputs=0))

@@ -1,0 +1,125 @@
+"""Variables: state that lives on a task and outlives sessions, and what changes it.
+
+A `VariableV2` gives the variable itself; only ops that say so (`refs`) take it as such,
+all others get its value. A value is never changed in place: whoever has read it keeps
+what was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from kit.graph.convert import make, tensor
+from kit.graph.dtypes import Array, DType, name_of
+from kit.graph.op import Tensor
+from kit.graph.static import Shape, Static, merge
+from kit.graph.table import Attrs, OpDef, register
+
+
+class Ref(Protocol):
+    """A variable on its task, as ops get it at run time."""
+
+    is_initialized: bool
+
+    def read(self) -> Any:
+        """Return the value; raises `FailedPreconditionError` before the first one."""
+
+    def assign(self, value: Any, *, keep_shape: bool = True) -> Any:
+        """Set the value and return it; raises `InvalidArgumentError` for its shape."""
+
+    def update(self, change: Callable[[Any], Any]) -> Any:
+        """Set the value to `change(value)`, nobody else in between; return it."""
+
+
+def assign(
+    ref: Tensor, value: Any, *, validate: bool = True, name: str | None = None
+) -> Tensor:
+    """Return an op that sets a variable; its result is the new value."""
+    with ref.graph.colocate_with(ref.op):
+        made: Tensor = make(
+            "Assign", ref, _value(ref, value), name=name, validate_shape=validate
+        )
+    return made
+
+
+def assign_add(ref: Tensor, value: Any, *, name: str | None = None) -> Tensor:
+    """Return an op that adds to a variable in one indivisible step."""
+    return _change("AssignAdd", ref, value, name)
+
+
+def assign_sub(ref: Tensor, value: Any, *, name: str | None = None) -> Tensor:
+    """Return an op that subtracts from a variable in one indivisible step."""
+    return _change("AssignSub", ref, value, name)
+
+
+def is_initialized(ref: Tensor, *, name: str | None = None) -> Tensor:
+    """Return whether a variable has a value yet."""
+    with ref.graph.colocate_with(ref.op):
+        made: Tensor = make("IsVariableInitialized", ref, name=name)
+    return made
+
+
+def _change(op_type: str, ref: Tensor, value: Any, name: str | None) -> Tensor:
+    with ref.graph.colocate_with(ref.op):
+        made: Tensor = make(op_type, ref, _value(ref, value), name=name)
+    return made
+
+
+def _value(ref: Tensor, value: Any) -> Tensor:
+    return tensor(value, ref.static.dtype, name="value")
+
+
+def _infer_variable(_: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    shape: Shape = attrs["shape"]
+    return [Static(shape, attrs["dtype"])]
+
+
+def _variable(call: Any, *, shape: Shape, dtype: DType, shared_name: str = "") -> Ref:
+    ref: Ref = call.variable(shape, dtype, shared_name)
+    return ref
+
+
+def _infer_assign(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    ref, value = inputs
+    if ref.dtype != value.dtype:
+        raise TypeError(
+            f"a variable of {name_of(ref.dtype)} cannot take {name_of(value.dtype)}; "
+            f"cast the value."
+        )
+    if not attrs.get("validate_shape", True):
+        return [Static(value.shape, ref.dtype)]
+    return [Static(merge(ref.shape, value.shape, "variable and value"), ref.dtype)]
+
+
+def _assign(_: Any, ref: Ref, value: Any, *, validate_shape: bool) -> Any:
+    return ref.assign(value, keep_shape=validate_shape)
+
+
+def _add(_: Any, ref: Ref, value: Any) -> Any:
+    return ref.update(lambda old: old + value)
+
+
+def _sub(_: Any, ref: Ref, value: Any) -> Any:
+    return ref.update(lambda old: old - value)
+
+
+def _is_initialized(_: Any, ref: Ref) -> Array:
+    return np.asarray(ref.is_initialized)
+
+
+def _infer_is_initialized(_: Sequence[Static], __: Attrs) -> Sequence[Static]:
+    return [Static((), np.dtype(bool))]
+
+
+_STATE: dict[str, Any] = {"stateful": True, "refs": (0,)}
+
+register(OpDef("VariableV2", _infer_variable, _variable, stateful=True, gives_ref=True))
+register(OpDef("Assign", _infer_assign, _assign, **_STATE))
+register(OpDef("AssignAdd", _infer_assign, _add, **_STATE))
+register(OpDef("AssignSub", _infer_assign, _sub, **_STATE))
+register(
+    OpDef("IsVariableInitialized", _infer_is_initialized, _is_initialized, **_STATE)
+)

@@ -1,0 +1,123 @@
+"""The one table of ops: what each kind of op needs, makes and means.
+
+Pure. An entry (`OpDef`) has the shape rule, which runs when a line is written, the
+computation on `xp` (numpy or cupy), which runs on a task, and the gradient, which adds
+ops to the graph. The entries themselves stand in `kit.graph.ops`; `lookup` finds them.
+
+    forward(xp, *arrays, **attrs)      of an ordinary op: an array, or a tuple of them
+    forward(call, *values, **attrs)    of a stateful op: `call` is a `Call`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from kit.graph.static import Static
+
+if TYPE_CHECKING:
+    from kit.graph.op import Op, Tensor
+
+Attrs: TypeAlias = Mapping[str, Any]
+Infer: TypeAlias = Callable[[Sequence[Static], Attrs], Sequence[Static]]
+Forward: TypeAlias = Callable[..., Any]
+# From the gradients of the op's outputs (None: nothing depends on it) to those of its
+# inputs (None: no gradient flows there; an IndexedSlices where it is sparse).
+Gradient: TypeAlias = Callable[["Op", Sequence["Tensor | None"]], Sequence[Any]]
+
+
+class Call(Protocol):
+    """What a stateful op is given at run time, besides its inputs."""
+
+    xp: ModuleType
+    """numpy, or cupy on a GPU."""
+    node: str
+    """The op's name, for messages."""
+    container: str
+    """Where shared state of this op lives; '' is the default container."""
+
+    def state(self, kind: str, make: Callable[[], Any]) -> Any:
+        """Return this op's state on this task, made by `make` at the first use.
+
+        It is found by container and `shared_name` (or the op's name), is shared by all
+        sessions of the server, and lives until the server ends or the container is
+        reset.
+        """
+
+    def variable(self, shape: Any, dtype: Any, shared_name: str) -> Any:
+        """Return the variable that this op stands for (`kit.graph.ops.state.Ref`)."""
+
+    def own(self, make: Callable[[], Any]) -> Any:
+        """Return this op's state within this session, made at the first use."""
+
+    def wait(self, ready: Callable[[], bool], changed: Any, what: str) -> None:
+        """Wait on the condition `changed` (held) until `ready()`.
+
+        Raises `CancelledError` or `DeadlineExceededError` when the step ends before.
+        """
+
+    def function(self, token: str) -> Callable[..., Any]:
+        """Return the Python function that a client registered under a token."""
+
+
+@dataclass(frozen=True)
+class OpDef:
+    """One kind of op.
+
+    Attributes:
+        name: the op's type, as in the original: `MatMul`.
+        infer: shapes and dtypes of the outputs from those of the inputs. Raises
+            `ValueError` for shapes and `TypeError` for dtypes that do not fit.
+        forward: the computation; see the head of this file.
+        gradient: None: gradients stop here in silence (argmax, comparisons). The value
+            `MISSING`: an error when a gradient is asked for.
+        stateful: is given a `Call`, runs at most once a step, is never folded.
+        refs: numbers of the inputs that take a variable itself, not its value.
+        blocking: may wait for another client, so it runs after all that need not.
+        gives_ref: the output is the variable itself.
+        n_outputs: how many outputs there are, or how the attributes tell.
+    """
+
+    name: str
+    infer: Infer
+    forward: Forward
+    gradient: Gradient | None = None
+    stateful: bool = False
+    refs: tuple[int, ...] = ()
+    blocking: bool = False
+    gives_ref: bool = False
+    n_outputs: int | Callable[[Attrs], int] = 1
+
+
+def missing(op: Op, gradients: Sequence[Tensor | None]) -> Sequence[Any]:
+    """Stand for a gradient that should exist and does not: `LookupError`."""
+    raise LookupError(
+        f"op {op.name!r} of type {op.type} has no gradient; put kit.stop_gradient "
+        f"around its result if none is wanted."
+    )
+
+
+_TABLE: dict[str, OpDef] = {}
+
+
+def register(op_def: OpDef) -> OpDef:
+    """Add an entry to the table; raises `ValueError` when there is one by its name."""
+    if op_def.name in _TABLE:
+        raise ValueError(f"the table has an op {op_def.name!r} already.")
+    _TABLE[op_def.name] = op_def
+    return op_def
+
+
+def lookup(name: str) -> OpDef:
+    """Return the entry of a type; raises `LookupError` for an unknown one."""
+    try:
+        return _TABLE[name]
+    except KeyError:
+        raise LookupError(f"there is no op of type {name!r}.") from None
+
+
+def entries() -> Mapping[str, OpDef]:
+    """Return the whole table by name."""
+    return _TABLE

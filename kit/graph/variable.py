@@ -1,0 +1,141 @@
+"""A variable: state on one task, and the ops that initialise, read and change it.
+
+Pure. It lives where it is placed, is found there by container and name, and is shared
+by all sessions and clients of the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kit.graph.convert import tensor
+from kit.graph.default import default_graph
+from kit.graph.dtypes import dtype_of
+from kit.graph.graph import Graph
+from kit.graph.op import Op, Tensor
+from kit.graph.ops import state
+from kit.graph.ops.source import identity
+from kit.graph.speak import Speaker
+from kit.graph.static import is_known, text
+
+
+class Variable(Speaker):
+    """State that ops read and change; in an expression it is its value.
+
+        with kit.device("/job:ps/task:0"):
+            w = kit.Variable(np.zeros((784, 10), np.float32), name="w")
+
+    It has no value until `w.initializer` ran. `initial_value` is anything that can be a
+    tensor, or a function that returns it. Raises `ValueError` without an initial value
+    or with one whose shape is not known.
+    """
+
+    def __init__(
+        self,
+        initial_value: Any = None,
+        trainable: bool = True,
+        *,
+        name: str | None = None,
+        dtype: Any = None,
+        validate_shape: bool = True,
+    ) -> None:
+        if initial_value is None:
+            raise ValueError("a variable needs an initial value; give an array.")
+        self.trainable = trainable
+        self._graph = graph = default_graph()
+        wanted = None if dtype is None else dtype_of(dtype)
+        with (
+            graph.control_dependencies(None),
+            graph.name_scope(name or "Variable") as scope,
+        ):
+            initial = _initial(initial_value, wanted)
+            shape = initial.static.shape
+            if validate_shape and not is_known(shape):
+                raise ValueError(
+                    f"the initial value {initial!r} has a shape that is not known when "
+                    f"the line is written; give its shape, or validate_shape=False."
+                )
+            attrs = {"shape": shape if validate_shape else None}
+            op = graph.create(
+                "VariableV2", name=scope, dtype=initial.static.dtype, **attrs
+            )
+            self.op: Op = op
+            self.ref: Tensor = op.outputs[0]
+            self.initial_value = initial
+            self.initializer: Op = state.assign(
+                self.ref, initial, validate=validate_shape, name="Assign"
+            ).op
+            with graph.colocate_with(op):
+                self._snapshot = identity(self.ref, name="read")
+        graph.variables.append(self)
+
+    def _as_tensor(self) -> Tensor:
+        return self._snapshot
+
+    @property
+    def graph(self) -> Graph:
+        """The graph it belongs to."""
+        return self._graph
+
+    @property
+    def name(self) -> str:
+        """The name of its tensor: `w:0`."""
+        return self.ref.name
+
+    @property
+    def shape(self) -> Any:
+        """Its shape, a tuple."""
+        return self.ref.shape
+
+    @property
+    def dtype(self) -> Any:
+        """Its dtype."""
+        return self.ref.dtype
+
+    @property
+    def device(self) -> str:
+        """Where it shall live, as far as it is said."""
+        return self.op.device
+
+    def value(self) -> Tensor:
+        """Return the value as read where the variable lives."""
+        return self._snapshot
+
+    def read_value(self) -> Tensor:
+        """Return the value as read by a new op in the current scopes."""
+        return identity(self.ref, name="Read")
+
+    def assign(self, value: Any, *, name: str | None = None) -> Tensor:
+        """Return a tensor whose evaluation sets the variable: the new value."""
+        return state.assign(self.ref, value, name=name)
+
+    def assign_add(self, value: Any, *, name: str | None = None) -> Tensor:
+        """Return a tensor whose evaluation adds to the variable: the new value."""
+        return state.assign_add(self.ref, value, name=name)
+
+    def assign_sub(self, value: Any, *, name: str | None = None) -> Tensor:
+        """Return a tensor whose evaluation subtracts from it: the new value."""
+        return state.assign_sub(self.ref, value, name=name)
+
+    def is_initialized(self) -> Tensor:
+        """Return a tensor: whether it has a value."""
+        return state.is_initialized(self.ref)
+
+    def __repr__(self) -> str:
+        at = f" on {self.device}" if self.device else ""
+        kind = f"{self.ref.static.dtype}{text(self.ref.static.shape)}"
+        return f"<variable {self.name!r} {kind}{at}>"
+
+
+def _initial(given: Any | Callable[[], Any], dtype: Any) -> Tensor:
+    value = given() if callable(given) and not isinstance(given, Speaker) else given
+    return tensor(value, dtype, name="initial_value")
+
+
+def initialize_all(variables: list[Variable] | None = None, name: str = "init") -> Op:
+    """Return an op that initialises variables, all of the default graph if not given."""
+    from kit.graph.ops.source import group
+
+    chosen = default_graph().variables if variables is None else variables
+    return group(*[one.initializer for one in chosen], name=name)

@@ -1,0 +1,74 @@
+"""A server's part in running graphs: its master and worker service, and their links."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+from kit.server.directory import Directory
+
+from kit.session.home import Home
+from kit.session.master import Master
+from kit.session.members import Members
+from kit.session.peers import Peers
+from kit.session.service import Service
+from kit.session.worker import Worker
+from kit.task import Task
+from kit.wire.introduction import Role
+from kit.wire.link import Link
+
+
+class Graphs:
+    """Both services of one task, and the threads that answer on their links."""
+
+    def __init__(
+        self,
+        me: Task,
+        directory: Callable[[], Directory],
+        tasks: Callable[[], Sequence[Task]],
+    ) -> None:
+        """`directory` and `tasks` are asked when they are needed."""
+
+        def dial(task: Task) -> Link:
+            return directory().dial(task, me, Role.SESSION)
+
+        self.home = Home(me)
+        self.worker = Worker(self.home, Peers(dial))
+        self.master = Master(self.worker, Members(self.worker, tasks))
+        self._service = Service(self.master, self.worker)
+        self._links: set[Link] = set()
+        self._threads: set[threading.Thread] = set()
+        self._lock = threading.Lock()
+
+    def take(self, link: Link) -> None:
+        """Answer on a link in a thread of its own until the other end closes it."""
+        name = f"kit-session-{link.peer.short}"
+        thread = threading.Thread(
+            target=self._serve, args=(link,), name=name, daemon=True
+        )
+        with self._lock:
+            self._links.add(link)
+            self._threads.add(thread)
+        thread.start()
+
+    def _serve(self, link: Link) -> None:
+        try:
+            self._service.serve(link)
+        finally:
+            with self._lock:
+                self._links.discard(link)
+                self._threads.discard(threading.current_thread())
+
+    def close(self, deadline_s: float) -> None:
+        """End all sessions and runs, and wait for the threads."""
+        self.master.close()
+        self.worker.close()
+        self.worker.peers.close()
+        with self._lock:
+            links, threads = list(self._links), list(self._threads)
+        for link in links:
+            link.close()
+        for thread in threads:
+            thread.join(deadline_s)
+
+

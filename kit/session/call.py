@@ -1,0 +1,59 @@
+"""What a stateful op gets at run time: its task's state, its session's, its step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from kit.graph.dtypes import DType
+from kit.graph.node import Node
+from kit.graph.static import Shape
+from kit.session.devices import Device
+from kit.session.home import Home
+from kit.session.state import Cell
+from kit.session.step import Step
+
+
+class StepCall:
+    """The `Call` of one node in one step."""
+
+    __slots__ = ("_device", "_home", "_node", "step", "xp")
+
+    def __init__(
+        self, step: Step, home: Home, node: Node, xp: ModuleType, device: Device
+    ) -> None:
+        self.step, self.xp = step, xp
+        self._home, self._node, self._device = home, node, device
+
+    @property
+    def node(self) -> str:
+        """The op's name."""
+        return self._node.name
+
+    @property
+    def container(self) -> str:
+        """Where its shared state lives."""
+        return self._node.container
+
+    def state(self, kind: str, make: Callable[[], Any]) -> Any:
+        """Return this op's state on this task; see `kit.graph.table.Call`."""
+        name = self._node.attrs.get("shared_name") or self._node.name
+        return self._home.store.find(self._node.container, f"{kind} {name}", make)
+
+    def own(self, make: Callable[[], Any]) -> Any:
+        """Return this op's state within this session."""
+        return self._home.of_session(self.step.session, self._node.name, make)
+
+    def variable(self, shape: Shape, dtype: DType, shared_name: str) -> Cell:
+        """Return the variable that this op stands for."""
+        name = shared_name or self._node.name
+        return self._home.store.cell(self._node.container, name, shape, dtype)
+
+    def wait(self, ready: Callable[[], bool], changed: Any, what: str) -> None:
+        """Wait until `ready()`, the step's end, or its deadline."""
+        self.step.wait(ready, changed, what)
+
+    def function(self, token: str) -> Callable[..., Any]:
+        """Return a Python function that a client registered."""
+        return self._home.function(token)

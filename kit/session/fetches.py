@@ -1,0 +1,126 @@
+"""What a run is asked for: tensors and ops in any nesting, and the results in the same.
+
+Pure. A structure is taken apart once into a flat list, and the results are put back into
+its shape: lists stay lists, tuples tuples, named tuples and dicts what they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields as dataclass_fields
+from dataclasses import is_dataclass
+from typing import Any, NamedTuple
+
+from kit.graph.dtypes import Array
+from kit.graph.graph import Graph
+from kit.graph.op import Op, Tensor
+from kit.graph.slices import IndexedSlices
+
+
+class IndexedSlicesValue(NamedTuple):
+    """The value of an `IndexedSlices`."""
+
+    values: Array
+    indices: Array
+    dense_shape: Array | None
+
+
+class Fetches:
+    """A structure of fetches, flattened.
+
+    `elements` are tensors and ops, each once. Raises `TypeError` for what cannot be
+    fetched and `ValueError` for what is not in the graph.
+    """
+
+    def __init__(self, graph: Graph, structure: Any) -> None:
+        self._graph = graph
+        self._numbers: dict[Tensor | Op, int] = {}
+        self._rebuild = self._flatten(structure)
+        self.elements: list[Tensor | Op] = list(self._numbers)
+
+    def rebuild(self, values: list[Any]) -> Any:
+        """Return the structure with a value for each of `elements`."""
+        return self._rebuild(values)
+
+    def _flatten(self, one: Any) -> Callable[[list[Any]], Any]:
+        if one is None:
+            raise TypeError(
+                "a fetch is None; give a tensor, an op, a variable, a name, or lists "
+                "and dicts of them."
+            )
+        if isinstance(one, list | tuple):
+            return self._sequence(one)
+        if isinstance(one, Mapping):
+            return self._mapping(one)
+        if isinstance(one, IndexedSlices):
+            return self._rows(one)
+        if hasattr(type(one), "__attrs_attrs__"):
+            return self._record(one, [a.name for a in type(one).__attrs_attrs__])
+        if is_dataclass(one) and not isinstance(one, type):
+            return self._record(one, [field.name for field in dataclass_fields(one)])
+        number = self._number(element_of(self._graph, one))
+        return lambda values: values[number]
+
+    def _number(self, element: Tensor | Op) -> int:
+        return self._numbers.setdefault(element, len(self._numbers))
+
+    def _sequence(
+        self, given: list[Any] | tuple[Any, ...]
+    ) -> Callable[[list[Any]], Any]:
+        parts = [self._flatten(one) for one in given]
+        if isinstance(given, list):
+            return lambda values: [part(values) for part in parts]
+        if hasattr(given, "_fields"):
+            kind: Any = type(given)
+            return lambda values: kind(*[part(values) for part in parts])
+        return lambda values: tuple(part(values) for part in parts)
+
+    def _mapping(self, given: Mapping[Any, Any]) -> Callable[[list[Any]], Any]:
+        parts = {key: self._flatten(one) for key, one in given.items()}
+        kind: Any = type(given)
+        if hasattr(kind, "__missing__") and hasattr(given, "default_factory"):
+            factory = given.default_factory
+            return lambda values: kind(
+                factory, {k: p(values) for k, p in parts.items()}
+            )
+        return lambda values: kind((key, part(values)) for key, part in parts.items())
+
+    def _rows(self, rows: IndexedSlices) -> Callable[[list[Any]], Any]:
+        parts = [self._flatten(rows.values), self._flatten(rows.indices)]
+        if rows.dense_shape is not None:
+            parts.append(self._flatten(rows.dense_shape))
+        rest = [None] * (3 - len(parts))
+        return lambda values: IndexedSlicesValue(*[p(values) for p in parts], *rest)
+
+    def _record(self, one: Any, names: list[str]) -> Callable[[list[Any]], Any]:
+        parts = {name: self._flatten(getattr(one, name)) for name in names}
+        kind = type(one)
+        return lambda values: kind(**{k: part(values) for k, part in parts.items()})
+
+
+def element_of(graph: Graph, one: Any) -> Tensor | Op:
+    """Return the tensor or op that a fetch means: itself, a variable's, or by name."""
+    if isinstance(one, str | bytes):
+        return _by_name(graph, one.decode() if isinstance(one, bytes) else one)
+    found = getattr(one, "ref", one)
+    if not isinstance(found, Tensor | Op):
+        raise TypeError(
+            f"{one!r} of type {type(one).__name__} cannot be fetched; give a tensor, an "
+            f"op, a variable, a name such as 'add:0', or lists and dicts of them."
+        )
+    if found.graph is not graph:
+        raise ValueError(
+            f"{one!r} is of another graph than the session; make the session with "
+            f"graph=..., or build it in the session's graph."
+        )
+    return found
+
+
+def _by_name(graph: Graph, name: str) -> Tensor | Op:
+    try:
+        return graph.tensor(name) if ":" in name else graph.op(name)
+    except (KeyError, ValueError) as exc:
+        raise ValueError(
+            f"the graph has nothing called {name!r}: {exc}. A tensor is written 'add:0', "
+            f"an op 'add'."
+        ) from exc

@@ -1,0 +1,105 @@
+"""State of a task that outlives runs and sessions: variables and whatever ops keep.
+
+Found by container and name, and shared by all sessions of the server. A variable's value
+is replaced, never changed in place, so that a reader keeps what it has read.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kit.errors import FailedPreconditionError, InternalError, InvalidArgumentError
+from kit.graph.dtypes import DType, name_of
+from kit.graph.static import Shape, agrees, text
+
+
+class Cell:
+    """One variable on its task. Its methods may be called by many threads at once."""
+
+    def __init__(self, name: str, shape: Shape, dtype: DType) -> None:
+        """Begin without a value; `shape` None admits any."""
+        self.name, self.shape, self.dtype = name, shape, dtype
+        self._value: Any = None
+        self._lock = threading.Lock()
+
+    @property
+    def is_initialized(self) -> bool:
+        """Whether it has a value."""
+        return self._value is not None
+
+    def read(self) -> Any:
+        """Return the value; raises `FailedPreconditionError` while there is none."""
+        value = self._value
+        if value is None:
+            raise FailedPreconditionError(
+                f"the variable {self.name!r} is uninitialized: run its initializer "
+                f"first, on a session of the same cluster (or restore a checkpoint)."
+            )
+        return value
+
+    def assign(self, value: Any, *, keep_shape: bool = True) -> Any:
+        """Set the value and return it.
+
+        Raises `InvalidArgumentError` for a shape that is not the variable's.
+        """
+        if keep_shape and not agrees(self.shape, value.shape):
+            raise InvalidArgumentError(
+                f"the variable {self.name!r} has the shape {text(self.shape)} and cannot "
+                f"take a value of {text(value.shape)}; it was first made with that "
+                f"shape, maybe by another client."
+            )
+        with self._lock:
+            self._value = value
+        return value
+
+    def update(self, change: Callable[[Any], Any]) -> Any:
+        """Set the value to `change(value)` in one indivisible step, and return it."""
+        with self._lock:
+            old = self.read()
+            new = change(old)
+            if new.shape != old.shape:
+                raise InvalidArgumentError(
+                    f"the variable {self.name!r} has the value shape {text(old.shape)} "
+                    f"and cannot be updated to {text(new.shape)}."
+                )
+            self._value = new
+        return new
+
+
+class Store:
+    """All state of one task, by container and name."""
+
+    def __init__(self) -> None:
+        self._containers: dict[str, dict[str, Any]] = {}
+        self._lock = threading.Lock()
+
+    def find(self, container: str, name: str, make: Callable[[], Any]) -> Any:
+        """Return what is kept under a name, made by `make` if nothing is."""
+        with self._lock:
+            kept = self._containers.setdefault(container, {})
+            if name not in kept:
+                kept[name] = make()
+            return kept[name]
+
+    def cell(self, container: str, name: str, shape: Shape, dtype: DType) -> Cell:
+        """Return a variable; raises `InternalError` if it has another dtype."""
+        found = self.find(container, name, lambda: Cell(name, shape, dtype))
+        if not isinstance(found, Cell):
+            raise InvalidArgumentError(f"{name!r} is a {type(found).__name__} here.")
+        if found.dtype != dtype:
+            raise InternalError(
+                f"the variable {name!r} exists with the dtype {name_of(found.dtype)}, "
+                f"not {name_of(dtype)}; give yours another name."
+            )
+        return found
+
+    def clear(self, containers: Iterable[str]) -> None:
+        """Forget all state of some containers."""
+        with self._lock:
+            dropped = [self._containers.pop(one, {}) for one in containers]
+        for kept in dropped:
+            for one in kept.values():
+                if hasattr(one, "close"):
+                    one.close()
