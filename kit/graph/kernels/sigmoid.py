@@ -25,7 +25,8 @@ def sigmoid(xp: ModuleType, x: Array) -> Array:
     wide = widened(xp, x)
     y = _falling(xp, wide)
     below = y + 1
-    xp.copyto(y, 1, where=wide >= 0)
+    # Below 0 the numerator is exp(x), from 0 on it is 1, and exp(-|x|) is at most that.
+    xp.maximum(y, wide >= 0, out=y)
     y /= below
     return y.astype(x.dtype, copy=False)
 

@@ -1,0 +1,221 @@
+"""An array module that behaves like a device, for tests without one.
+
+    from kit.testing.strict_arrays import strict as xp
+
+    x = xp.asarray(numpy_array)      # the way in
+    xp.exp(x) + 1                    # numbers are welcome
+    x + numpy_array                  # TypeError, as with cupy
+    numpy.asarray(x)                 # TypeError
+    x.get(), xp.asnumpy(x)           # the way out
+
+It computes with numpy, so results are exactly numpy's. As on a device, a reduction is
+an array without axes and not a number, and names that cupy does not have are missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from types import ModuleType
+from typing import Any, Final, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+Host = npt.NDArray[Any]
+
+_FIELDS: Final = frozenset(
+    {"shape", "ndim", "size", "dtype", "nbytes", "itemsize", "strides", "flags"}
+    | {"T", "real", "imag"}
+)
+_METHODS: Final = frozenset(
+    {"sum", "prod", "mean", "std", "var", "max", "min", "any", "all", "argmax"}
+    | {"argmin", "argsort", "sort", "cumsum", "cumprod", "clip", "round", "dot", "take"}
+    | {"astype", "view", "copy", "fill", "nonzero", "repeat", "conj", "diagonal"}
+    | {"reshape", "ravel", "flatten", "squeeze", "swapaxes", "transpose", "trace"}
+)
+# Names of numpy that a device's module lacks.
+_ABSENT: Final = frozenset(
+    {"errstate", "seterr", "geterr", "nditer", "ndenumerate", "frompyfunc", "memmap"}
+    | {"matrix", "recarray", "chararray", "char", "strings", "rec", "ma", "object_"}
+    | {"str_", "bytes_", "datetime64", "timedelta64", "ctypeslib", "fromregex"}
+)
+_WAY_OUT: Final = "call .get() where the value shall leave the device."
+
+
+class StrictArray(NDArrayOperatorsMixin):
+    """An array on the pretended device. `strict.asarray` makes one."""
+
+    __slots__ = ("_data",)
+
+    def __init__(self, data: Host) -> None:
+        self._data = data
+
+    def get(self, out: Host | None = None) -> Host:
+        """Return a copy on the host, or fill `out` with it."""
+        if out is None:
+            return self._data.copy()
+        np.copyto(out, self._data)
+        return out
+
+    def tolist(self) -> Any:
+        """Return the values as Python numbers, in nested lists."""
+        return self._data.tolist()
+
+    def item(self, *where: int) -> Any:
+        """Return one value as a Python number."""
+        return self._data.item(*where)
+
+    @property
+    def device(self) -> str:
+        """Name the pretended device."""
+        return "strict:0"
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _FIELDS:
+            return _leave(getattr(self._data, name))
+        if name in _METHODS:
+            return _Guarded(getattr(self._data, name))
+        raise AttributeError(f"{name!r} is not offered by a strict array")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+        raise TypeError(
+            f"an array on a device does not become a numpy array by itself; {_WAY_OUT}"
+        )
+
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: Any, **named: Any
+    ) -> Any:
+        out = named.get("out", ())
+        if not all(isinstance(x, _OPERANDS) for x in (*inputs, *out) if x is not None):
+            return NotImplemented
+        return _Guarded(getattr(ufunc, method))(*inputs, **named)
+
+    def __array_function__(
+        self, func: Callable[..., Any], types: Any, args: Any, named: Mapping[str, Any]
+    ) -> Any:
+        return _Guarded(func)(*args, **named)
+
+    def __getitem__(self, where: Any) -> Any:
+        return _leave(self._data[_enter(where)])
+
+    def __setitem__(self, where: Any, value: Any) -> None:
+        self._data[_enter(where)] = _enter(value)
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def __bool__(self) -> bool:
+        return bool(self._data)
+
+    def __int__(self) -> int:
+        return int(self._data)
+
+    def __float__(self) -> float:
+        return float(self._data)
+
+    def __repr__(self) -> str:
+        return f"strict.{self._data!r}"
+
+
+# numpy arrays are among them so that their refusal says why.
+_OPERANDS: Final = (StrictArray, np.ndarray, np.generic, int, float, complex)
+
+
+class _Guarded:
+    """A function, ufunc or generator of numpy that takes and gives strict arrays."""
+
+    # Any: whatever numpy has.
+    def __init__(self, target: Any) -> None:
+        self._target = target
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        result = self._target(*_enter(args), **_enter(named))
+        out = named.get("out")
+        out = out[0] if isinstance(out, tuple) and len(out) == 1 else out
+        return _leave(result) if out is None else out
+
+    def __getattr__(self, name: str) -> Any:
+        return _guarded(self._target, name)
+
+
+class StrictModule(ModuleType):
+    """The pretended device's array module: numpy's names, for strict arrays only."""
+
+    def __init__(self, name: str, behind: ModuleType) -> None:
+        super().__init__(name, f"{behind.__name__}, for strict arrays only.")
+        self._behind = behind
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _ABSENT:
+            raise AttributeError(f"{self.__name__} has no {name}, as cupy has none")
+        return _guarded(self._behind, name)
+
+
+class _Strict(StrictModule):
+    """The outermost module, with the two ways between host and device."""
+
+    ndarray = StrictArray
+
+    # Any: whatever numpy makes an array of.
+    def asarray(self, x: Any, dtype: Any = None) -> StrictArray:
+        """Return the values as a strict array; `x` itself if it is one already."""
+        if isinstance(x, StrictArray) and dtype in (None, x.dtype):
+            return x
+        return self.array(x, dtype)
+
+    def array(self, x: Any, dtype: Any = None) -> StrictArray:
+        """Return a copy of the values as a strict array."""
+        host = x if isinstance(x, np.ndarray) else _enter(x)
+        return StrictArray(np.array(host, dtype=dtype))
+
+    def asnumpy(self, x: StrictArray) -> Host:
+        """Return a copy on the host."""
+        return x.get()
+
+
+def _guarded(behind: Any, name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    found = getattr(behind, name)
+    if isinstance(found, ModuleType):
+        return StrictModule(f"strict.{name}", found)
+    if isinstance(found, type) or not callable(found):
+        return found
+    return _Guarded(found)
+
+
+def _enter(value: Any) -> Any:
+    """Return what numpy shall see; refuse arrays that are not on the device."""
+    if isinstance(value, StrictArray):
+        return value._data
+    if isinstance(value, np.ndarray):
+        raise TypeError(
+            f"a numpy array of shape {list(value.shape)} meets arrays on a device; "
+            f"bring it there with asarray first, or {_WAY_OUT}"
+        )
+    if isinstance(value, list | tuple):
+        parts = [_enter(part) for part in value]
+        return parts if isinstance(value, list) else tuple(parts)
+    if isinstance(value, dict):
+        return {key: _enter(part) for key, part in value.items()}
+    return value
+
+
+def _leave(result: Any) -> Any:
+    """Return what the caller shall see: every array and numpy scalar as strict."""
+    if isinstance(result, np.ndarray | np.generic):
+        return StrictArray(np.asarray(result))
+    if isinstance(result, np.random.Generator):
+        return _Guarded(result)
+    if isinstance(result, tuple) and hasattr(result, "_fields"):
+        return type(result)(*map(_leave, result))
+    if isinstance(result, list | tuple):
+        return type(result)(map(_leave, result))
+    return result
+
+
+strict: Final = _Strict("strict", np)

@@ -1,0 +1,184 @@
+"""Convolution is what the definition says, and its gradients are its derivatives."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from kit.errors import InvalidArgumentError
+from kit.graph.kernels.conv import (
+    conv2d,
+    conv2d_filter_gradient,
+    conv2d_input_gradient,
+    conv2d_shape,
+)
+from tests.graph.kernels.sliding import Slide, naive_conv, slides
+from tests.graph.kernels.slopes import host, slopes
+
+OUT = 3
+
+# Images, filters and a gradient of small integers, and what tensorflow-cpu 2.21.0 and
+# tensorflow 1.15.5 made of them: the result, the images' and the filters' gradient.
+X = (np.arange(48) % 7 - 3).reshape(2, 4, 3, 2)
+W = (np.arange(24) % 5 - 2).reshape(3, 2, 2, 2)
+# fmt: off
+RECORDED = {
+    ("SAME", (2, 1)): (
+        [18, 19, 7, -9, -3, 0, -17, 16, 11, 12, 2, -2, 5, -9, -20, 19, 16, 16, 4, -4, 4,
+         -8, -7, 1],
+        [2, 0, -3, 0, 3, 0, -1, 2, -1, -3, 1, 3, 3, -1, -2, -1, 2, 1, -1, 2, -1, -3, 1,
+         3, 2, 0, -3, 0, 3, 0, -1, 2, -1, -3, 1, 3, 3, -1, -2, -1, 2, 1, -1, 2, -1, -3,
+         1, 3],
+        [1, 1, 1, 1, 1, 1, 1, -3, 1, 1, 1, 1, 1, -2, 1, 1, -3, 4, -3, 4, 4, -1, 4, -3],
+    ),
+    ("VALID", (1, 2)): (
+        [18, 19, -22, -2, 5, -9, 7, -9],
+        [2, 0, -2, 1, 0, 0, -2, 1, 4, -3, 0, 0, 0, -2, 1, 4, 0, 0, -1, -1, -1, -1, 0, 0,
+         -1, 1, -2, 0, 0, 0, 4, -1, -1, -1, 0, 0, -1, 4, -1, -1, 0, 0, 1, -1, 2, 0, 0,
+         0],
+        [7, -3, -1, 4, -2, 4, -3, 4, 1, -3, 7, -3, -1, 4, -2, 4, 2, -3, 1, -3, 7, -3,
+         -1, 4],
+    ),
+}
+# fmt: on
+
+
+def operands(slide: Slide) -> tuple[Any, Any, Any]:
+    x = slide.normal(*slide.shape)
+    w = slide.normal(*slide.window, slide.channels, OUT)
+    return x, w, slide.normal(slide.images, *slide.counts, OUT)
+
+
+@given(slide=slides())
+def test_convolution_is_the_sum_over_each_window(xp: ModuleType, slide: Slide) -> None:
+    x, w, _ = operands(slide)
+    four = slide.four(slide.stride)
+
+    y = conv2d(xp, xp.asarray(x), xp.asarray(w), four, slide.padding)
+
+    np.testing.assert_allclose(host(y), naive_conv(slide, x, w), atol=1e-12)
+    assert conv2d_shape(x.shape, w.shape, four, slide.padding) == y.shape
+
+
+# <dy, conv(x, w)> is linear in x and in w, so its gradients are what it is made of.
+@given(slide=slides())
+def test_gradients_are_the_adjoints_of_the_convolution(
+    xp: ModuleType, slide: Slide
+) -> None:
+    x, w, dy = operands(slide)
+    rest: Any = (xp.asarray(dy), slide.four(slide.stride), slide.padding)
+
+    dx = host(conv2d_input_gradient(xp, x.shape, xp.asarray(w), *rest))
+    dw = host(conv2d_filter_gradient(xp, xp.asarray(x), w.shape, *rest))
+
+    v, u = slide.normal(1, *x.shape)[0], slide.normal(1, *w.shape)[0]
+    along_x, along_w = naive_conv(slide, v, w) * dy, naive_conv(slide, x, u) * dy
+    np.testing.assert_allclose((dx * v).sum(), along_x.sum(), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose((dw * u).sum(), along_w.sum(), rtol=1e-9, atol=1e-9)
+
+
+def test_gradients_agree_with_finite_differences(xp: ModuleType) -> None:
+    slide = Slide(2, (5, 4), 2, (3, 2), (2, 1), "SAME", seed=3)
+    x, w, dy = operands(slide)
+    rest: Any = (xp.asarray(dy), slide.four(slide.stride), slide.padding)
+
+    dx = host(conv2d_input_gradient(xp, x.shape, xp.asarray(w), *rest))
+    dw = host(conv2d_filter_gradient(xp, xp.asarray(x), w.shape, *rest))
+
+    def loss(x: Any, w: Any) -> float:
+        y = conv2d(np, x, w, slide.four(slide.stride), slide.padding)
+        return float((y * dy).sum())
+
+    np.testing.assert_allclose(dx, slopes(lambda x: loss(x, w), x), atol=1e-8)
+    np.testing.assert_allclose(dw, slopes(lambda w: loss(x, w), w), atol=1e-8)
+
+
+@pytest.mark.parametrize(("padding", "stride"), RECORDED)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_outcomes_of_the_original_come_out(
+    xp: ModuleType, padding: str, stride: tuple[int, int], dtype: str
+) -> None:
+    x, w = (xp.asarray(array.astype(dtype)) for array in (X, W))
+    strides = [1, *stride, 1]
+    shape: Any = conv2d_shape(X.shape, W.shape, strides, padding)
+    n = int(np.prod(shape))
+    dy = xp.asarray((np.arange(n) % 3 - 1).reshape(shape).astype(dtype))
+
+    made = [
+        conv2d(xp, x, w, strides, padding),
+        conv2d_input_gradient(xp, X.shape, w, dy, strides, padding),
+        conv2d_filter_gradient(xp, x, W.shape, dy, strides, padding),
+    ]
+
+    assert [host(array).ravel().tolist() for array in made] == [
+        *RECORDED[padding, stride]
+    ]
+    assert {array.dtype.name for array in made} == {dtype}
+
+
+def test_many_halves_are_not_added_up_in_half_precision(xp: ModuleType) -> None:
+    w = np.full((50, 50, 1, 1), 0.1, np.float16)
+    dy = xp.ones((1, 50, 50, 1), dtype="float16")
+
+    dx = conv2d_input_gradient(
+        xp, (1, 50, 50, 1), xp.asarray(w), dy, [1, 1, 1, 1], "SAME"
+    )
+
+    # The middle of the image is seen by all places of the filter, one after the other.
+    assert host(dx)[0, 25, 25, 0] == pytest.approx(
+        2500 * float(w[0, 0, 0, 0]), rel=5e-4
+    )
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "expected"),
+    [
+        (None, None, (None, None, None, None)),
+        (None, (3, 3, 2, 5), (None, None, None, 5)),
+        ((None, None, 7, 2), (3, 3, 2, 5), (None, None, 3, 5)),
+        ((4, 9, 9, None), (None, 3, 2, None), (4, None, 4, None)),
+    ],
+)
+def test_what_is_unknown_makes_only_its_own_sizes_unknown(
+    x: Any, w: Any, expected: tuple[int | None, ...]
+) -> None:
+    assert conv2d_shape(x, w, [1, 2, 2, 1], "VALID") == expected
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "strides", "padding", "word"),
+    [
+        ((1, 4, 4, 1), (5, 5, 1, 1), [1, 1, 1, 1], "VALID", "fit"),
+        ((1, 4, 4, 1), (5, 5, 1, 1), [1, 2, 2, 1], "VALID", "fit"),
+        ((1, 4, 4, 3), (3, 3, 2, 1), [1, 1, 1, 1], "SAME", "channels"),
+        ((1, 4, 4, 1), (3, 3, 1, 1), [1, 1, 1, 1], "FULL", "padding"),
+        ((1, 4, 4, 1), (3, 3, 1, 1), [1, 0, 1, 1], "SAME", "strides"),
+        ((1, 4, 4, 1), (3, 3, 1, 1), [2, 1, 1, 1], "SAME", "strides"),
+        ((1, 4, 4, 1), (3, 3, 1, 1), [1, 1], "SAME", "strides"),
+        ((4, 4, 1), (3, 3, 1, 1), [1, 1, 1, 1], "SAME", "four"),
+        ((1, 4, 4, 1), (3, 3, 1), [1, 1, 1, 1], "SAME", "filters"),
+        ((1, 4, 4, 1), (0, 3, 1, 1), [1, 1, 1, 1], "SAME", "filters"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_by_the_shape_and_by_the_kernel(
+    x: Any, w: Any, strides: list[int], padding: str, word: str
+) -> None:
+    with pytest.raises(ValueError, match=word):
+        conv2d_shape(x, w, strides, padding)
+    with pytest.raises(InvalidArgumentError, match=word):
+        conv2d(np, np.zeros(x), np.zeros(w), strides, padding)
+
+
+def test_gradient_of_another_shape_is_refused(xp: ModuleType) -> None:
+    x, w, dy = (xp.zeros(s) for s in ((1, 4, 4, 1), (3, 3, 1, 1), (1, 4, 4, 1)))
+
+    with pytest.raises(
+        InvalidArgumentError, match=r"dy .*\[1, 4, 4, 1\].*\[1, 2, 2, 1\]"
+    ):
+        conv2d_input_gradient(xp, x.shape, w, dy, [1, 1, 1, 1], "VALID")
+    with pytest.raises(InvalidArgumentError, match="dy"):
+        conv2d_filter_gradient(xp, x, w.shape, dy, [1, 1, 1, 1], "VALID")
