@@ -40,12 +40,12 @@ def of_texts(scopes: list[Any]) -> Callable[[Any], Any]:
     return lambda tf: nested(tf, scopes)
 
 
-def of_specs(scopes: list[Any]) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        make = tf.DeviceSpec.from_string
-        return nested(tf, [one if one is None else make(one) for one in scopes])
-
-    return case
+def of_specs(tf: Any) -> Any:
+    make = tf.DeviceSpec.from_string
+    return {
+        name: nested(tf, [one if one is None else make(one) for one in scopes])
+        for name, scopes in NESTED.items()
+    }
 
 
 def with_functions(*scopes: Any) -> Callable[[Any], Any]:
@@ -168,7 +168,7 @@ def entered_again(tf: Any) -> Any:
 
 CASES: dict[str, Callable[[Any], Any]] = {
     **{f"scopes_{name}": of_texts(scopes) for name, scopes in NESTED.items()},
-    **{f"specs_{name}": of_specs(scopes) for name, scopes in NESTED.items()},
+    "specs_merge_as_their_texts_do": of_specs,
     "function_inside_replaces_and_is_completed": with_functions(
         "/job:ps/task:1", giving("/job:fn/gpu:0")
     ),

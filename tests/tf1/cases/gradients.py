@@ -181,7 +181,7 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "gradients_may_follow_the_forward_operation": lambda tf: devices(tf, colocate=True),
     "gradients_may_be_gated": gated,
     "gradients_of_parts_on_several_devices_are_summed": across_devices,
-    "gradients_refuse_a_number_as_x": lambda tf: is_none(
+    "gradient_by_a_number_is_none": lambda tf: is_none(
         tf.gradients(tf.constant(1.0), 2.0)
     ),
 }

@@ -9,9 +9,10 @@ import numpy as np
 
 from tests.tf1.look import run, static, told
 
-NAMES = (
-    "relu elu leaky_relu sigmoid tanh softplus softmax log_softmax l2_loss".split()
-)
+NAMES = [
+    *("relu", "elu", "leaky_relu", "sigmoid", "tanh"),
+    *("softplus", "softmax", "log_softmax", "l2_loss"),
+]
 VALUES = [-3.0, -0.5, 0.0, 0.5, 3.0]
 
 INPUTS: dict[str, Callable[[Any], Any]] = {
@@ -28,8 +29,8 @@ def applied(name: str, kind: str) -> Callable[[Any], Any]:
     return lambda tf: told(tf, getattr(tf.nn, name)(INPUTS[kind](tf)))
 
 
-def named(name: str) -> Callable[[Any], Any]:
-    return lambda tf: static(getattr(tf.nn, name)([[1.0, 2.0]], name="chosen"))
+def named(tf: Any) -> Any:
+    return [getattr(tf.nn, name)([[1.0, 2.0]], name="chosen").name for name in NAMES]
 
 
 def slope(name: str) -> Callable[[Any], Any]:
@@ -42,15 +43,17 @@ def slope(name: str) -> Callable[[Any], Any]:
     return case
 
 
-def of_a_fed_batch(name: str) -> Callable[[Any], Any]:
-    return lambda tf: static(
-        getattr(tf.nn, name)(tf.placeholder(tf.float32, [None, 3]))
-    )
+def of_a_fed_batch(tf: Any) -> Any:
+    batch = tf.placeholder(tf.float32, [None, 3])
+    return [static(getattr(tf.nn, name)(batch)) for name in NAMES]
 
 
 def dropped(tf: Any, **options: Any) -> Any:
     values = run(tf, tf.nn.dropout(tf.ones([2000]), seed=1, **options))
-    return [sorted({round(float(one), 4) for one in values}), abs(values.mean() - 1) < 0.1]
+    return [
+        sorted({round(float(one), 4) for one in values}),
+        abs(values.mean() - 1) < 0.1,
+    ]
 
 
 def dropped_by_rows(tf: Any) -> Any:
@@ -74,11 +77,11 @@ def fed_rate(tf: Any) -> Any:
 CASES: dict[str, Callable[[Any], Any]] = {
     f"{name}_of_{kind}": applied(name, kind) for name in NAMES for kind in INPUTS
 }
-CASES.update({f"{name}_takes_a_name": named(name) for name in NAMES})
 CASES.update({f"{name}_has_a_gradient": slope(name) for name in NAMES})
-CASES.update({f"{name}_of_a_fed_batch": of_a_fed_batch(name) for name in NAMES})
 CASES.update(
     {
+        "activations_take_a_name": named,
+        "activations_of_a_fed_batch": of_a_fed_batch,
         "leaky_relu_takes_a_slope": lambda tf: told(
             tf, tf.nn.leaky_relu([-2.0, 2.0], alpha=0.5)
         ),
@@ -112,7 +115,9 @@ CASES.update(
         "dropout_without_a_rate_is_refused": lambda tf: tf.nn.dropout([1.0]),
         "dropout_refuses_a_rate_above_one": lambda tf: tf.nn.dropout([1.0], rate=1.5),
         "dropout_refuses_a_negative_rate": lambda tf: tf.nn.dropout([1.0], rate=-0.1),
-        "dropout_refuses_to_keep_nothing": lambda tf: tf.nn.dropout([1.0], keep_prob=0.0),
+        "dropout_refuses_to_keep_nothing": lambda tf: tf.nn.dropout(
+            [1.0], keep_prob=0.0
+        ),
         "dropout_refuses_integers": lambda tf: tf.nn.dropout(
             tf.constant([1, 2]), rate=0.5
         ),

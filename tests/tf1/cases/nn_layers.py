@@ -43,7 +43,9 @@ def slope_of_pool(tf: Any) -> Any:
 
 def slopes_of_bias(tf: Any) -> Any:
     values, bias = tf.constant([[1.0, 2.0], [3.0, 4.0]]), tf.constant([10.0, 20.0])
-    return run(tf, tf.gradients(tf.square(tf.nn.bias_add(values, bias)), [values, bias]))
+    return run(
+        tf, tf.gradients(tf.square(tf.nn.bias_add(values, bias)), [values, bias])
+    )
 
 
 def slope_of_embedding(tf: Any) -> Any:
@@ -108,9 +110,7 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "conv2d_refuses_other_channels": lambda tf: convolved(
         tf, filters=np.ones([2, 2, 3, 1], np.float32)
     ),
-    "conv2d_refuses_a_matrix": lambda tf: convolved(
-        tf, image=tf.constant([[1.0]])
-    ),
+    "conv2d_refuses_a_matrix": lambda tf: convolved(tf, image=tf.constant([[1.0]])),
     "conv2d_refuses_an_unknown_padding": lambda tf: convolved(tf, padding="ROUND"),
     "conv2d_refuses_integers": lambda tf: convolved(
         tf, image=IMAGE.astype(np.int64), filters=FILTERS.astype(np.int64)

@@ -86,7 +86,9 @@ CASES.update(
             tf, tf.constant([1, 2, 3, 4], shape=[2, 2])
         ),
         "constant_with_dtype_as_text": lambda tf: told(tf, tf.constant(1, "float64")),
-        "constant_refuses_too_many_values": lambda tf: tf.constant([1, 2, 3], shape=[2]),
+        "constant_refuses_too_many_values": lambda tf: tf.constant(
+            [1, 2, 3], shape=[2]
+        ),
         "constant_refuses_a_fraction_as_int": lambda tf: tf.constant(1.5, tf.int32),
         "constant_refuses_a_word_as_float": lambda tf: tf.constant("a", tf.float32),
         "constant_refuses_a_tensor": lambda tf: tf.constant(tf.constant(1.0)),
@@ -119,7 +121,9 @@ CASES.update(
         "range_refuses_a_step_of_zero": lambda tf: run(tf, tf.range(0, 3, 0)),
         "range_refuses_the_wrong_direction": lambda tf: run(tf, tf.range(3, 0, 1)),
         "range_takes_a_dtype": lambda tf: told(tf, tf.range(3, dtype=tf.float32)),
-        "range_of_a_fed_limit": lambda tf: static(tf.range(tf.placeholder(tf.int32, []))),
+        "range_of_a_fed_limit": lambda tf: static(
+            tf.range(tf.placeholder(tf.int32, []))
+        ),
         "linspace_meets_both_ends": lambda tf: told(tf, tf.linspace(0.0, 1.0, 5)),
         "linspace_of_one": lambda tf: told(tf, tf.linspace(2.0, 5.0, 1)),
         "linspace_of_integers": lambda tf: run(tf, tf.linspace(0, 4, 5)),
@@ -133,8 +137,12 @@ CASES.update(
         "cast_of_a_string_is_refused": lambda tf: run(tf, tf.cast(["1"], tf.float32)),
         "cast_takes_a_name": lambda tf: static(tf.cast([1], tf.int64, name="longer")),
         "to_float_of_integers": lambda tf: told(tf, tf.to_float([1, 2])),
-        "to_float_of_floats_is_the_same_tensor": lambda tf: told(tf, tf.to_float([1.0])),
-        "convert_to_tensor_of_a_list": lambda tf: told(tf, tf.convert_to_tensor([1, 2])),
+        "to_float_of_floats_is_the_same_tensor": lambda tf: told(
+            tf, tf.to_float([1.0])
+        ),
+        "convert_to_tensor_of_a_list": lambda tf: told(
+            tf, tf.convert_to_tensor([1, 2])
+        ),
         "convert_to_tensor_with_dtype": lambda tf: told(
             tf, tf.convert_to_tensor([1, 2], dtype=tf.float32, name="made")
         ),

@@ -78,9 +78,7 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "gather_of_constants_out_of_range": lambda tf: run(tf, tf.gather([1.0], [3])),
     "gather_fed_out_of_range_fails_when_run": fed_out_of_range,
     "gather_refuses_float_indices": lambda tf: tf.gather([1.0, 2.0], [0.0]),
-    "slice_takes_a_box": lambda tf: told(
-        tf, tf.slice(cube(tf), [0, 1, 2], [1, 2, 2])
-    ),
+    "slice_takes_a_box": lambda tf: told(tf, tf.slice(cube(tf), [0, 1, 2], [1, 2, 2])),
     "slice_takes_the_rest_by_minus_one": lambda tf: told(
         tf, tf.slice(cube(tf), [1, 0, 2], [-1, 1, -1])
     ),

@@ -49,6 +49,11 @@ SIDES: dict[str, Callable[[Any], tuple[Any, Any]]] = {
 }
 
 
+# The operators of one kind are alike here, so only the first of each tries all sides.
+FIRST = ("plus", "true_division", "floor_division", "power", "less")
+FEW = ("two_float_tensors", "two_int_tensors", "number_and_tensor", "array_and_tensor")
+
+
 def applied(function: Callable[[Any, Any], Any], side: str) -> Callable[[Any], Any]:
     return lambda tf: told(tf, function(*SIDES[side](tf)))
 
@@ -71,7 +76,7 @@ def compared(tf: Any) -> Any:
 CASES: dict[str, Callable[[Any], Any]] = {
     f"{name}_of_{side}": applied(function, side)
     for name, function in BINARY.items()
-    for side in SIDES
+    for side in (SIDES if name in FIRST else FEW)
 }
 CASES.update(
     {
@@ -147,7 +152,8 @@ CASES.update(
             tf, tf.constant([5, -5, 5, -5]) % tf.constant([3, 3, -3, -3])
         ),
         "float_remainder_has_the_sign_of_the_divisor": lambda tf: told(
-            tf, tf.constant([5.5, -5.5, 5.5, -5.5]) % tf.constant([3.0, 3.0, -3.0, -3.0])
+            tf,
+            tf.constant([5.5, -5.5, 5.5, -5.5]) % tf.constant([3.0, 3.0, -3.0, -3.0]),
         ),
         "operators_number_their_names": lambda tf: [
             (tf.constant(1.0) + tf.constant(2.0)).name,
@@ -156,7 +162,7 @@ CASES.update(
             (tf.constant(1.0) + 2.0).name,
         ],
         "operator_on_variable_names_its_op": lambda tf: (
-            tf.Variable([1.0], name="v") * 2.0
-        ).name,
+            (tf.Variable([1.0], name="v") * 2.0).name
+        ),
     }
 )

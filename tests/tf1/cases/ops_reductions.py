@@ -52,7 +52,9 @@ def clipped_together(tf: Any, norm: float) -> Any:
 
 
 def clipped_by_given_norm(tf: Any) -> Any:
-    scaled, size = tf.clip_by_global_norm([[3.0], [4.0]], 1.0, use_norm=tf.constant(10.0))
+    scaled, size = tf.clip_by_global_norm(
+        [[3.0], [4.0]], 1.0, use_norm=tf.constant(10.0)
+    )
     return run(tf, [scaled, size])
 
 
@@ -99,7 +101,8 @@ CASES.update(
             tf, tf.matmul([[1.0, 2.0]], [[3.0, 4.0], [5.0, 6.0]], transpose_b=True)
         ),
         "matmul_of_batches": lambda tf: told(
-            tf, tf.matmul(np.ones([2, 1, 3], np.float32), np.ones([2, 3, 2], np.float32))
+            tf,
+            tf.matmul(np.ones([2, 1, 3], np.float32), np.ones([2, 3, 2], np.float32)),
         ),
         "matmul_of_a_fed_batch": lambda tf: static(
             tf.matmul(tf.placeholder(tf.float32, [None, 3]), tf.ones([3, 2]))
@@ -131,7 +134,9 @@ CASES.update(
         ),
         "clip_by_norm_of_zero": lambda tf: told(tf, tf.clip_by_norm([0.0, 0.0], 1.0)),
         "clip_by_global_norm_shortens_all": lambda tf: clipped_together(tf, 1.0),
-        "clip_by_global_norm_leaves_what_is_short": lambda tf: clipped_together(tf, 9.0),
+        "clip_by_global_norm_leaves_what_is_short": lambda tf: clipped_together(
+            tf, 9.0
+        ),
         "clip_by_global_norm_with_a_given_norm": clipped_by_given_norm,
         "clip_by_global_norm_of_an_infinite_gradient": lambda tf: bool(
             np.isnan(run(tf, tf.clip_by_global_norm([[float("inf")]], 1.0)[0][0])[0])

@@ -207,8 +207,7 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "get_variable_reused_with_another_shape": reused_with_another([3], "float32"),
     "get_variable_reused_with_another_dtype": reused_with_another([2], "float64"),
     "get_variable_that_is_not_there_to_reuse": lambda tf: [
-        tf.get_variable("w", [1])
-        for _ in [tf.get_variable_scope().reuse_variables()]
+        tf.get_variable("w", [1]) for _ in [tf.get_variable_scope().reuse_variables()]
     ],
     "get_variable_inherits_reuse": inherited_reuse,
     "get_variable_without_a_shape": lambda tf: tf.get_variable("w"),
@@ -219,16 +218,14 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "get_variable_from_a_tensor": from_a_tensor,
     "get_variable_starts_uniform": initial_values,
     "get_variable_of_integers_starts_at_zero": integers_start_at_zero,
-    "get_variable_of_strings_needs_an_initializer": lambda tf: tf.get_variable(
-        "w", [1], dtype=tf.string
+    "get_variable_of_strings_starts_empty": lambda tf: started(
+        tf, tf.get_variable("w", [1], dtype=tf.string)
     ),
     "variable_scope_opened_again_has_new_names": scope_opened_again,
     "variable_scope_is_handed_on": scope_handed_on,
     "variable_scope_without_a_name_counts": default_name,
     "variable_scope_gives_an_initializer": default_initializer,
-    "variable_scope_of_none_is_refused": lambda tf: tf.variable_scope(
-        None
-    ).__enter__(),
+    "variable_scope_of_none_is_refused": lambda tf: tf.variable_scope(None).__enter__(),
     "variable_scope_of_a_number_is_refused": lambda tf: tf.variable_scope(
         3
     ).__enter__(),

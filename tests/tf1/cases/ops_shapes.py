@@ -45,7 +45,7 @@ CASES: dict[str, Callable[[Any], Any]] = {
     ),
     "reshape_by_a_tensor": reshaped_by_a_tensor,
     "reshape_refuses_another_count": lambda tf: tf.reshape(MATRIX, [4, 2]),
-    "reshape_refuses_two_unknown_sizes": lambda tf: tf.reshape(MATRIX, [-1, -1]),
+    "reshape_of_two_unknown_sizes": lambda tf: run(tf, tf.reshape(MATRIX, [-1, -1])),
     "reshape_refuses_a_count_that_does_not_divide": lambda tf: tf.reshape(
         MATRIX, [-1, 4]
     ),

@@ -52,9 +52,7 @@ USES: dict[str, Callable[[Any, Any], Any]] = {
     "assign_sub": lambda tf, v: tf.assign_sub(v, [1.0, 1.0, 1.0]),
     "scatter_add": lambda tf, v: tf.scatter_add(v, [0], [1.0]),
     "is_variable_initialized": lambda tf, v: tf.is_variable_initialized(v),
-    "report_uninitialized_variables": lambda tf, v: (
-        tf.report_uninitialized_variables()
-    ),
+    "report_uninitialized_variables": lambda tf, v: tf.report_uninitialized_variables(),
 }
 
 INITIALIZERS: dict[str, Callable[[Any], Any]] = {
@@ -193,7 +191,9 @@ CASES.update(
         "variable_of_a_function": lambda tf: started(
             tf, tf.Variable(lambda: tf.ones([2]), dtype=tf.float32)
         ),
-        "variable_with_dtype": lambda tf: started(tf, tf.Variable([1, 2], dtype="int64")),
+        "variable_with_dtype": lambda tf: started(
+            tf, tf.Variable([1, 2], dtype="int64")
+        ),
         "variable_of_an_unknown_shape": lambda tf: tf.Variable(
             tf.placeholder(tf.float32)
         ),

@@ -136,9 +136,7 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "apply_gradients_of_nothing": applied(lambda tf, v: []),
     "apply_gradients_of_none_alone": applied(lambda tf, v: [(None, v)]),
     "apply_gradients_of_a_list": applied(lambda tf, v: [([1.0, 2.0], v)]),
-    "apply_gradients_of_an_array": applied(
-        lambda tf, v: [(np.ones(2, np.float32), v)]
-    ),
+    "apply_gradients_of_an_array": applied(lambda tf, v: [(np.ones(2, np.float32), v)]),
     "apply_gradients_of_a_word": applied(lambda tf, v: [("word", v)]),
     "apply_gradients_of_another_dtype": applied(
         lambda tf, v: [(tf.constant([1, 2]), v)]

@@ -141,7 +141,9 @@ def ten_steps_of_locking(tf: Any) -> Any:
 
 CASES: dict[str, Callable[[Any], Any]] = {
     **{f"{name}_with_dense_gradients": dense(OPTIMIZERS[name]) for name in OPTIMIZERS},
-    **{f"{name}_with_sparse_gradients": sparse(OPTIMIZERS[name]) for name in OPTIMIZERS},
+    **{
+        f"{name}_with_sparse_gradients": sparse(OPTIMIZERS[name]) for name in OPTIMIZERS
+    },
     **{f"{name}_in_float64": float64(OPTIMIZERS[name]) for name in OPTIMIZERS},
     **{
         f"{name}_trains_two_variables": two_variables(OPTIMIZERS[name])

@@ -35,7 +35,7 @@ def placed(target: tuple[str, int], **requests: str) -> Callable[[Any], Any]:
     def case(tf: Any) -> Any:
         servers = cluster(tf, ps=1, worker=2)
         x = tf.placeholder(tf.float32, [])
-        fetches = []
+        fetches: list[Any] = []
         for name, request in requests.items():
             with tf.device(request):  # two equal operations would become one
                 fetches.append(tf.multiply(x, len(fetches) + 2.0, name=name))
@@ -103,7 +103,7 @@ def several_devices_of_a_server(tf: Any) -> Any:
         {"worker": ["localhost:0"]}, config=tf.ConfigProto(device_count={"CPU": 2})
     )
     x = tf.placeholder(tf.float32, [])
-    fetches = []
+    fetches: list[Any] = []
     for name, request in {"first": "/cpu:0", "second": "/cpu:1"}.items():
         with tf.device(request):
             fetches.append(tf.multiply(x, len(fetches) + 2.0, name=name))

@@ -58,7 +58,11 @@ def moved(consumers: int, tasks: int) -> Callable[[Any], Any]:
             session.run(results, options=options, run_metadata=metadata)
         nodes = [node for graph in metadata.partition_graphs for node in graph.node]
         kinds = [node.op for node in nodes]
-        return [kinds.count("_Send"), kinds.count("_Recv"), len(metadata.partition_graphs)]
+        return [
+            kinds.count("_Send"),
+            kinds.count("_Recv"),
+            len(metadata.partition_graphs),
+        ]
 
     return case
 
@@ -122,7 +126,7 @@ def through_every_target(tf: Any) -> Any:
     servers = cluster(tf, ps=1, worker=2)
     with tf.device("/job:ps"):
         variable = tf.Variable([1.0, 2.0], name="v")
-    seen = []
+    seen: list[Any] = []
     for server in [*servers["ps"], *servers["worker"]]:
         with tf.Session(server.target) as session:
             if not seen:

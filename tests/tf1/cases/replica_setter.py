@@ -1,0 +1,186 @@
+"""`replica_device_setter`: which device each operation gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+CLUSTER = {"ps": ["a:1", "b:1"], "worker": ["c:1", "d:1", "e:1"]}
+
+# What stands in a scope inside the setter's.
+INNER: dict[str, Any] = {
+    "cpu": "/cpu:0",
+    "another_job": "/job:moon",
+    "job_ps": "/job:ps",
+    "job_ps_and_task": "/job:ps/task:1",
+    "task": "/task:1",
+    "none": None,
+    "job_worker_and_task": "/job:worker/task:2",
+    "gpu": "/gpu:1",
+    "nothing": "",
+    "replica": "/replica:1",
+}
+
+
+def devices(tf: Any, setter: Any, inner: Any = "") -> list[str]:
+    """Tell the devices of v, and of w and c that stand in an inner scope, and of x."""
+    with tf.device(setter):
+        v = tf.Variable(1.0, name="v")
+        with tf.device(inner):
+            w = tf.Variable(1.0, name="w")
+            c = tf.constant(1.0, name="c")
+        x = tf.Variable(1.0, name="x")
+    return [str(one.device) for one in (v, w, c, x)]
+
+
+def set_by(inner: Any = "", **options: Any) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        setter = tf.train.replica_device_setter(**options)
+        return [setter is None, devices(tf, setter, inner)]
+
+    return case
+
+
+def by_spec(tf: Any) -> Any:
+    spec = tf.train.ClusterSpec(CLUSTER)
+    return devices(tf, tf.train.replica_device_setter(cluster=spec))
+
+
+def by_def(tf: Any) -> Any:
+    spec = tf.train.ClusterSpec(CLUSTER).as_cluster_def()
+    return devices(tf, tf.train.replica_device_setter(cluster=spec))
+
+
+def with_a_scope_outside(outer: str) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        with tf.device(outer):
+            return devices(tf, tf.train.replica_device_setter(cluster=CLUSTER))
+
+    return case
+
+
+def of_many_variables(tf: Any) -> Any:
+    setter = tf.train.replica_device_setter(ps_tasks=3)
+    with tf.device(setter):
+        made = [tf.Variable(1.0) for _ in range(4)]
+        made.append(tf.get_variable("w", [2]))
+        keys = [tf.GraphKeys.LOCAL_VARIABLES]
+        made.append(tf.Variable(1.0, collections=keys))
+    return [one.device for one in made]
+
+
+def of_a_variables_parts(tf: Any) -> Any:
+    with tf.device(tf.train.replica_device_setter(ps_tasks=2)):
+        tf.Variable(1.0)
+        variable = tf.Variable(2.0, name="w")
+    with tf.device("/job:worker/task:1"):
+        read = variable.read_value()
+    parts = [variable.initializer, variable.initial_value, variable.value(), read]
+    return [variable.device, *[part.device for part in parts]]
+
+
+def of_arithmetic(tf: Any) -> Any:
+    options = {"worker_device": "/job:worker/task:2", "cluster": CLUSTER}
+    with tf.device(tf.train.replica_device_setter(**options)):
+        weights = tf.Variable([[1.0], [2.0]], name="w")
+        x = tf.placeholder(tf.float32, [None, 2])
+        y = tf.matmul(x, weights)
+        (gradient,) = tf.gradients(y, weights.value())
+        total = tf.reduce_sum(gradient)
+    return [one.device for one in (weights, x, y, gradient, total)]
+
+
+def of_slots(tf: Any) -> Any:
+    with tf.device(tf.train.replica_device_setter(cluster=CLUSTER)):
+        z, a = tf.Variable([1.0], name="z"), tf.Variable([1.0], name="a")
+        optimizer = tf.train.AdamOptimizer()
+        optimizer.minimize(tf.reduce_sum(z * a))
+        after = tf.Variable(1.0, name="after")
+    found = {one.name: one.device for one in optimizer.variables()}
+    return [sorted(found.items()), z.device, a.device, after.device]
+
+
+def setter_counts_for_itself(tf: Any) -> Any:
+    setter = tf.train.replica_device_setter(ps_tasks=2)
+    seen = []
+    for _ in range(2):
+        with tf.Graph().as_default(), tf.device(setter):
+            seen.append([tf.Variable(1.0).device for _ in range(3)])
+    return seen
+
+
+def entered_twice(tf: Any) -> Any:
+    setter = tf.train.replica_device_setter(ps_tasks=2)
+    seen = []
+    for _ in range(3):
+        with tf.device(setter):
+            seen.append(tf.Variable(1.0).device)
+    return seen
+
+
+def on_an_operation(tf: Any) -> Any:
+    setter = tf.train.replica_device_setter(ps_tasks=2)
+    op = tf.constant(1.0).op
+    return [callable(setter), setter(op), setter(tf.Variable(1.0).op)]
+
+
+def of_queues(tf: Any) -> Any:
+    with tf.device(tf.train.replica_device_setter(cluster=CLUSTER)):
+        return tf.FIFOQueue(3, tf.float32).queue_ref.device
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    **{f"inner_{name}": set_by(INNER[name], cluster=CLUSTER) for name in INNER},
+    **{
+        f"unmerged_inner_{name}": set_by(
+            INNER[name], cluster=CLUSTER, merge_devices=False
+        )
+        for name in INNER
+    },
+    "cluster_as_a_spec": by_spec,
+    "cluster_as_a_def": by_def,
+    "cluster_overrides_the_number": set_by(ps_tasks=5, cluster=CLUSTER),
+    "cluster_without_the_ps_job": set_by(cluster={"worker": ["a:1"]}),
+    "cluster_with_an_empty_ps_job": set_by(cluster={"ps": [], "worker": ["a:1"]}),
+    "cluster_with_another_ps_job": set_by(
+        ps_device="/job:params", cluster={"params": ["a:1", "b:1", "c:1"]}
+    ),
+    "cluster_with_a_sparse_ps_job": set_by(cluster={"ps": {0: "a:1", 5: "b:1"}}),
+    "cluster_and_no_ps_device": set_by(ps_device="", cluster=CLUSTER),
+    "no_tasks": set_by(ps_tasks=0),
+    "nothing_at_all": set_by(),
+    "one_task": set_by(ps_tasks=1),
+    "three_tasks": set_by(ps_tasks=3),
+    "ps_device_without_a_job": set_by(ps_tasks=2, ps_device="/cpu:0"),
+    "ps_device_with_a_task": set_by(ps_tasks=2, ps_device="/job:ps/task:1"),
+    "ps_device_with_a_cpu": set_by(ps_tasks=2, ps_device="/job:ps/cpu:0"),
+    "ps_device_that_is_empty": set_by(ps_tasks=2, ps_device=""),
+    "worker_device_with_a_task": set_by(ps_tasks=2, worker_device="/job:worker/task:7"),
+    "worker_device_with_a_gpu": set_by(
+        ps_tasks=2, worker_device="/job:worker/task:0/gpu:1"
+    ),
+    "worker_device_with_a_task_and_another_inside": set_by(
+        "/task:1", ps_tasks=2, worker_device="/job:worker/task:7"
+    ),
+    "worker_device_that_is_empty": set_by(ps_tasks=2, worker_device=""),
+    "worker_device_that_is_none": set_by(ps_tasks=2, worker_device=None),
+    "ps_ops_of_ones_own": set_by(ps_tasks=2, ps_ops=["Const"]),
+    "no_ps_ops": set_by(ps_tasks=2, ps_ops=[]),
+    "gpu_outside": with_a_scope_outside("/gpu:3"),
+    "job_outside": with_a_scope_outside("/job:moon/task:9"),
+    "many_variables_go_round": of_many_variables,
+    "parts_of_a_variable_follow_it": of_a_variables_parts,
+    "arithmetic_goes_to_the_worker": of_arithmetic,
+    "slots_follow_their_variables": of_slots,
+    "setter_counts_over_graphs": setter_counts_for_itself,
+    "setter_counts_over_scopes": entered_twice,
+    "setter_is_a_function_of_operations": on_an_operation,
+    "queues_go_to_the_worker": of_queues,
+    "cluster_that_is_a_number": set_by(cluster=3),
+    "cluster_that_is_a_word": set_by(cluster="ps"),
+    "cluster_that_is_a_list": set_by(cluster=["a:1"]),
+    "strategy_that_is_no_function": set_by(ps_tasks=2, ps_strategy=3),
+    "ps_device_that_is_nonsense": set_by(ps_tasks=2, ps_device="/zzz:0"),
+    "strategy_of_ones_own": set_by(ps_tasks=4, ps_strategy=lambda op: 3),
+    "strategy_beyond_the_tasks": set_by(ps_tasks=2, ps_strategy=lambda op: 7),
+}

@@ -1,0 +1,186 @@
+"""Learning rates that follow the step, and averages that follow variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.tf1.look import static
+
+
+def over_steps(steps: list[int], build: Callable[[Any, Any], Any]) -> Any:
+    """Tell the rate at each step; the step is a variable of int64."""
+
+    def case(tf: Any) -> Any:
+        step = tf.Variable(0, dtype=tf.int64, trainable=False)
+        rate = build(tf, step)
+        with tf.Session() as session:
+            seen = []
+            for number in steps:
+                step.load(number, session)
+                seen.append(session.run(rate))
+        return [rate.dtype.name, rate.shape.as_list(), seen]
+
+    return case
+
+
+def decayed(**options: Any) -> Any:
+    return over_steps(
+        [0, 1, 5, 10, 25],
+        lambda tf, step: tf.train.exponential_decay(0.5, step, 10, 0.9, **options),
+    )
+
+
+def pieces(boundaries: list[Any], values: list[Any]) -> Any:
+    return over_steps(
+        [0, 2, 3, 10, 11, 99],
+        lambda tf, step: tf.train.piecewise_constant(step, boundaries, values),
+    )
+
+
+def averaged(first: float, then: list[float], **options: Any) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        variable = tf.Variable(first, name="v")
+        average = tf.train.ExponentialMovingAverage(**options)
+        update = average.apply([variable])
+        shadow = average.average(variable)
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            seen = [session.run(shadow)]
+            for value in then:
+                variable.load(value, session)
+                session.run(update)
+                seen.append(session.run(shadow))
+        return [shadow.name, seen]
+
+    return case
+
+
+def averaged_with_updates_counted(tf: Any) -> Any:
+    step = tf.Variable(0, trainable=False, name="step")
+    variable = tf.Variable(0.0, name="v")
+    average = tf.train.ExponentialMovingAverage(0.99, num_updates=step)
+    update = average.apply([variable])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        seen = []
+        for number in (0, 1, 10, 10000):
+            step.load(number, session)
+            variable.load(float(number), session)
+            session.run(update)
+            seen.append(session.run(average.average(variable)))
+        return seen
+
+
+def names_of_averages(tf: Any) -> Any:
+    with tf.variable_scope("layer"):
+        one = tf.get_variable("w", [2])
+    other = tf.Variable(1.0, name="v", trainable=False)
+    average = tf.train.ExponentialMovingAverage(0.9)
+    update = average.apply([one, other])
+    shadows = [average.average(one), average.average(other)]
+    collected = tf.get_collection(tf.GraphKeys.MOVING_AVERAGE_VARIABLES)
+    return [
+        [shadow.name for shadow in shadows],
+        [average.average_name(one), average.average_name(other), average.name],
+        [one.name for one in tf.trainable_variables()],
+        [one.name for one in collected],
+        update.type,
+    ]
+
+
+def all_trainable(tf: Any) -> Any:
+    one, other = tf.Variable(1.0), tf.Variable(1.0, trainable=False)
+    average = tf.train.ExponentialMovingAverage(0.9)
+    average.apply()
+    return [average.average(one) is None, average.average(other) is None]
+
+
+def to_restore(tf: Any) -> Any:
+    one, other = tf.Variable(1.0, name="a"), tf.Variable(1.0, name="b", trainable=False)
+    average = tf.train.ExponentialMovingAverage(0.9)
+    average.apply([one])
+    names = average.variables_to_restore()
+    return sorted(
+        (name, variable is one or variable is other) for name, variable in names.items()
+    )
+
+
+def applied_twice(tf: Any) -> Any:
+    variable = tf.Variable(1.0)
+    average = tf.train.ExponentialMovingAverage(0.9)
+    names = [average.apply([variable]).name for _ in range(2)]
+    return [names, len(tf.global_variables())]
+
+
+def of_a_tensor(tf: Any, zero_debias: bool) -> Any:
+    variable = tf.Variable(10.0, name="v")
+    double = tf.multiply(variable, 2.0, name="double")
+    average = tf.train.ExponentialMovingAverage(0.9, zero_debias=zero_debias)
+    update = average.apply([double])
+    shadow = average.average(double)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        seen = []
+        for value in (10.0, 20.0, 0.0):
+            variable.load(value, session)
+            session.run(update)
+            seen.append(session.run(shadow))
+    return [shadow.name, seen]
+
+
+def of_integers(tf: Any) -> Any:
+    return tf.train.ExponentialMovingAverage(0.9).apply([tf.Variable(1)])
+
+
+def beside_its_variable(tf: Any) -> Any:
+    with tf.device("/job:ps/task:1"):
+        variable = tf.Variable(1.0)
+    with tf.device("/job:worker"):
+        average = tf.train.ExponentialMovingAverage(0.9)
+        average.apply([variable])
+    return average.average(variable).device
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    "exponential_decay_is_smooth": decayed(),
+    "exponential_decay_in_stairs": decayed(staircase=True),
+    "exponential_decay_takes_a_name": lambda tf: static(
+        tf.train.exponential_decay(0.1, tf.constant(0), 10, 0.9, name="rate")
+    ),
+    "exponential_decay_without_a_name": lambda tf: static(
+        tf.train.exponential_decay(0.1, tf.constant(0), 10, 0.9)
+    ),
+    "exponential_decay_without_a_step": lambda tf: tf.train.exponential_decay(
+        0.1, None, 10, 0.9
+    ),
+    "exponential_decay_of_a_number_of_steps": lambda tf: static(
+        tf.train.exponential_decay(tf.constant(0.1, tf.float64), 5, 10, 0.9)
+    ),
+    "piecewise_constant_of_three": pieces([2, 10], [1.0, 0.5, 0.1]),
+    "piecewise_constant_of_one_boundary": pieces([3], [1.0, 0.5]),
+    "piecewise_constant_of_integers": pieces([2, 10], [3, 2, 1]),
+    "piecewise_constant_of_boundaries_in_fractions": pieces(
+        [2.5, 10.5], [1.0, 0.5, 0.1]
+    ),
+    "piecewise_constant_of_too_few_values": pieces([2, 10], [1.0, 0.5]),
+    "piecewise_constant_of_values_of_two_dtypes": pieces([2], [1.0, 1]),
+    "moving_average_follows_slowly": averaged(10.0, [20.0, 20.0, 0.0], decay=0.9),
+    "moving_average_without_memory": averaged(10.0, [20.0, 5.0], decay=0.0),
+    "moving_average_of_a_variable_has_no_bias_to_take_away": averaged(
+        10.0, [20.0, 20.0, 0.0], decay=0.9, zero_debias=True
+    ),
+    "moving_average_of_a_tensor_starts_at_zero": lambda tf: of_a_tensor(tf, False),
+    "moving_average_of_a_tensor_without_bias": lambda tf: of_a_tensor(tf, True),
+    "moving_average_with_a_number_of_updates": averaged(
+        10.0, [20.0, 20.0], decay=0.9, num_updates=2
+    ),
+    "moving_average_with_updates_counted": averaged_with_updates_counted,
+    "moving_average_takes_a_name": averaged(1.0, [2.0], decay=0.5, name="Slow"),
+    "moving_average_names_its_shadows": names_of_averages,
+    "moving_average_of_all_trainable_variables": all_trainable,
+    "moving_average_tells_what_to_restore": to_restore,
+    "moving_average_may_be_applied_twice": applied_twice,
+    "moving_average_of_integers_is_refused": of_integers,
+    "moving_average_lies_beside_its_variable": beside_its_variable,
+}
