@@ -15,7 +15,7 @@ import numpy as np
 
 from kit.exchange.connect import Joining, Quarters
 from kit.exchange.endpoint import Endpoint
-from kit.exchange.layout import Spec, lay_out
+from kit.exchange.layout import Layout, Spec, lay_out
 from kit.exchange.memory import Array, physical
 from kit.exchange.placement import place
 from kit.exchange.plan import GRAD, NOW, Group
@@ -23,7 +23,7 @@ from kit.exchange.port import Stamp
 from kit.exchange.program import Program
 from kit.exchange.topology import by_name
 from kit.traffic import Meter
-from kit.wire.sockets import make_stream
+from kit.wire.tls import make_stream
 
 _DEADLINE_S = 60.0
 _SPINS = 100
@@ -32,6 +32,36 @@ _SPINS = 100
 def mean_of(n: int, now: Array, total: Array, out: Array) -> None:
     """Write the mean where a training would write new parameters."""
     np.multiply(total, total.dtype.type(1 / n), out=out)
+
+
+class Links:
+    """A member's arena, its endpoint, and a port to each other member."""
+
+    def __init__(
+        self, stack: ExitStack, rank: int, layout: Layout, fds: Sequence[int]
+    ) -> None:
+        """Join the others; `fds` are our ends of the socket pairs, by rank."""
+        n_ranks = len(fds)
+        self.quarters = quarters = Quarters(f"bench-{rank}", layout, n_ranks)
+        stack.callback(quarters.arena.close)
+        cores = len(os.sched_getaffinity(0))
+        self.endpoint = endpoint = Endpoint(
+            [f"/job:bench/task:{number}" for number in range(n_ranks)],
+            rank,
+            Stamp(),
+            deadline_s=_DEADLINE_S,
+            spins=_SPINS if n_ranks <= cores else 0,
+            asleep=quarters.control.asleep,
+        )
+        stack.callback(endpoint.close)
+        streams = {
+            peer: make_stream(socket.socket(fileno=os.dup(fd)), "unix", f"rank {peer}")
+            for peer, fd in enumerate(fds)
+            if fd >= 0
+        }
+        deadline = time.monotonic() + _DEADLINE_S
+        for arena in Joining(endpoint, quarters, cluster=1).join(streams, deadline):
+            stack.callback(arena.close)
 
 
 class BareMember:
@@ -47,43 +77,23 @@ class BareMember:
         layout = lay_out([Spec("x", (n_bytes // 4,), "float32")], n_workers)
         servers, workers = range(n_ps), range(n_ps, n_ranks)
         group = Group(tuple(servers), tuple(workers), place(layout, n_ps))
-        quarters = Quarters(f"bench-{rank}", layout, n_ranks)
-        self._stack.callback(quarters.arena.close)
-        cores = len(os.sched_getaffinity(0))
-        self._endpoint = endpoint = Endpoint(
-            [f"/job:bench/task:{number}" for number in range(n_ranks)],
-            rank,
-            Stamp(),
-            deadline_s=_DEADLINE_S,
-            spins=_SPINS if n_ranks <= cores else 0,
-            asleep=quarters.control.asleep,
-        )
-        self._stack.callback(endpoint.close)
-        streams = {
-            peer: make_stream(socket.socket(fileno=os.dup(fd)), "unix", f"rank {peer}")
-            for peer, fd in enumerate(fds)
-            if fd >= 0
-        }
-        deadline = time.monotonic() + _DEADLINE_S
-        for arena in Joining(endpoint, quarters, cluster=1).join(streams, deadline):
-            self._stack.callback(arena.close)
+        links = Links(self._stack, rank, layout, fds)
+        self._endpoint, memory = links.endpoint, links.quarters.memory
         plan = by_name(topology).plan(layout, group, rank)
         assert plan is not None
         self.meter = Meter(rank)
         self._program = Program(
             plan,
-            endpoint,
-            quarters.memory,
+            self._endpoint,
+            memory,
             self.meter,
             update=lambda now, total, slots, out, step: mean_of(
                 n_workers, now, total, out
             ),
         )
-        self._memory = quarters.memory
-        self.array = quarters.memory.leaf(GRAD, layout.leaves[0])
+        self.array = memory.leaf(GRAD, layout.leaves[0])
         self._results = [
-            quarters.memory.leaf(physical(NOW, parity), layout.leaves[0])
-            for parity in (0, 1)
+            memory.leaf(physical(NOW, parity), layout.leaves[0]) for parity in (0, 1)
         ]
 
     @property

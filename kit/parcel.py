@@ -1,9 +1,12 @@
 """A message that carries plain data and arrays: what a session's tasks send each other.
 
     u8 version | u8 zero | u16 number of arrays | u32 length of the text
-    for each array:  u8 type | u8 rank | u16 zero | u32 zero | u64 bytes | u64 x rank
+    for each array:  u8 type | u8 rank | u16 place | u32 zero | u64 bytes | u64 x rank
     text: JSON in UTF-8, nothing for an empty dict
     for each array:  zeros up to a multiple of 64 | its bytes, row by row
+
+A place of 1 says that the bytes are lent (`kit/wire/loan.py`): the ticket, 32 bytes, is
+here instead of them.
 
 Pure: arrays in, bytes out, and back. All numbers are little-endian. No pickle: an array
 of objects holds `bytes`, which travel as all their lengths (u32) and then themselves.
@@ -13,7 +16,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from struct import Struct
 from struct import error as StructError
@@ -27,6 +30,8 @@ from kit.wire.frame import Buffer
 from kit.wire.message import pack_text, unpack_text
 
 Array = npt.NDArray[Any]
+Lend = Callable[[int], tuple[memoryview, bytes] | None]
+Borrow = Callable[[bytes], memoryview]
 
 VERSION: Final = 1
 ALIGNMENT: Final = 64
@@ -50,18 +55,25 @@ _CODES: Final = {dtype: code for code, dtype in _DTYPES.items()}
 _LENGTH: Final = np.dtype("<u4")
 _LONGEST: Final = 2**32 - 1
 
+LEAST_LENT: Final = 2**18  # below this, lending gains less than it costs
+_HERE, _LENT, _TICKET_SIZE = 0, 1, 32
+
 # Joining so many bytes to the head takes as long as preparing a buffer of their own.
 _SMALL: Final = 8192
 # An empty array may have any sizes, up to what numpy can still multiply.
 _MOST_ITEMS: Final = sys.maxsize // 16
 
 
-def pack(meta: Mapping[str, Any], arrays: Sequence[Array]) -> tuple[Buffer, ...]:
+def pack(
+    meta: Mapping[str, Any], arrays: Sequence[Array], lend: Lend | None = None
+) -> tuple[Buffer, ...]:
     r"""Return the parts of the body, to be written one after the other.
 
     An array above 8 KiB is not copied, so it must not change until its part is written;
     only one that is not contiguous or of another byte order is. An array of objects
-    must hold `bytes`. Takes about 2 us for a scalar.
+    must hold `bytes`. With `lend`, a link's `Lender.lend`, arrays from 256 KiB on are
+    copied to memory that the peer maps, as far as there is room; such a parcel must be
+    sent, over this link. Takes about 2 us for a scalar.
 
     Raises `InvalidArgumentError` for what cannot travel: another dtype, more than 32
     axes or 65535 arrays, or a `meta` that is not plain data.
@@ -75,28 +87,32 @@ def pack(meta: Mapping[str, Any], arrays: Sequence[Array]) -> tuple[Buffer, ...]
             f"{len(arrays)} arrays do not fit one parcel; send {MOST_ARRAYS} at most."
         )
     text = pack_text(meta) if meta else b""
+    coded = [
+        (code, array, array.shape)
+        if (code := _CODES.get(array.dtype)) and array.ndim <= MOST_AXES
+        else _converted(array)
+        for array in arrays
+    ]
     pieces: list[Buffer] = [_HEAD.pack(VERSION, 0, len(arrays), len(text))]
     contents: list[Array] = []
-    for array in arrays:
-        code, shape = _CODES.get(array.dtype), array.shape
-        rank = len(shape)
-        if rank > MOST_AXES:
-            raise InvalidArgumentError(
-                f"an array of {rank} axes cannot travel; reshape it to {MOST_AXES}."
-            )
-        if code is None:
-            code, array = _converted(array)
+    for code, array, shape in coded:
+        place, rank, n_bytes = _HERE, len(shape), array.nbytes
+        if n_bytes >= LEAST_LENT and lend is not None and (loan := lend(n_bytes)):
+            place, array = _LENT, _lent(array, *loan)
         contents.append(array)
-        pieces.append(_ARRAYS[rank].pack(code, rank, 0, 0, array.nbytes, *shape))
+        pieces.append(_ARRAYS[rank].pack(code, rank, place, 0, n_bytes, *shape))
     pieces.append(text)
     return _joined(pieces, contents)
 
 
-def unpack(body: bytearray) -> tuple[dict[str, Any], list[Array]]:
+def unpack(
+    body: bytearray, borrow: Borrow | None = None
+) -> tuple[dict[str, Any], list[Array]]:
     """Return the plain data and the arrays of a parcel.
 
-    The arrays are writable views of `body`, aligned as far as `body` is; those of
-    objects are new, and take up to a dozen times the memory of `body` when they hold
+    The arrays are writable views of `body`, aligned as far as `body` is, or of lent
+    memory, which `borrow`, the `Borrower.borrow` of the link it came over, finds. Those
+    of objects are new, and take up to a dozen times the memory of `body` when they hold
     many short strings. Takes about 2 us for a scalar.
 
     Raises `ProtocolError` for anything that `pack` does not make.
@@ -109,11 +125,11 @@ def unpack(body: bytearray) -> tuple[dict[str, Any], list[Array]]:
         at = _HEAD.size
         heads = []
         for _ in range(count):
-            code, rank, zero_2, zero_4, n_bytes = _ARRAY.unpack_from(body, at)
+            code, rank, place, zero_4, n_bytes = _ARRAY.unpack_from(body, at)
             at += _ARRAY.size
-            if rank > MOST_AXES or zero_2 or zero_4:
-                raise _refusal(f"an array has rank {rank}, {zero_2}, {zero_4}")
-            heads.append((code, n_bytes, _SHAPES[rank].unpack_from(body, at)))
+            if rank > MOST_AXES or place > _LENT or zero_4:
+                raise _refusal(f"an array has rank {rank}, place {place}, {zero_4}")
+            heads.append((code, place, n_bytes, _SHAPES[rank].unpack_from(body, at)))
             at += 8 * rank
     except StructError as exc:
         raise _refusal(f"it ends within its head ({exc})") from exc
@@ -125,15 +141,19 @@ def unpack(body: bytearray) -> tuple[dict[str, Any], list[Array]]:
     meta = unpack_text(body[at : at + text_size]) if text_size else {}
     at += text_size
     arrays = []
-    for code, n_bytes, shape in heads:
+    for code, place, n_bytes, shape in heads:
         padding = -at % ALIGNMENT
         begin = at + padding
-        at = begin + n_bytes
+        at = begin + (_TICKET_SIZE if place else n_bytes)
         if at > len(body) or body[begin - padding : begin] != _PADDING[padding]:
             raise _refusal(
                 f"an array's bytes {begin} to {at} do not lie behind zeros within it"
             )
-        arrays.append(_array(body, begin, code, n_bytes, shape))
+        if place:
+            lent = _borrowed(bytes(body[begin:at]), n_bytes, borrow)
+            arrays.append(_array(lent, 0, code, n_bytes, shape))
+        else:
+            arrays.append(_array(body, begin, code, n_bytes, shape))
     if at != len(body):
         raise _refusal(f"it ends at byte {at} of {len(body)}")
     return meta, arrays
@@ -162,17 +182,36 @@ def _view(array: Array) -> memoryview:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
-def _converted(array: Array) -> tuple[int, Array]:
-    """Return code and content of an array that does not travel as it lies in memory."""
+def _lent(array: Array, room: memoryview, ticket: bytes) -> Array:
+    """Copy an array to where the peer finds it; returns the ticket."""
+    np.copyto(np.ndarray(array.shape, array.dtype, room), array)
+    return np.frombuffer(ticket, np.uint8)
+
+
+def _borrowed(ticket: bytes, n_bytes: int, borrow: Borrow | None) -> memoryview:
+    if borrow is None:
+        raise _refusal("its bytes are lent, and this link lends none")
+    view = borrow(ticket)
+    if view.nbytes != n_bytes:
+        raise _refusal(f"{view.nbytes} bytes are lent for an array of {n_bytes}")
+    return view
+
+
+def _converted(array: Array) -> tuple[int, Array, tuple[int, ...]]:
+    """Return code, content and shape of what does not travel as it lies in memory."""
+    if array.ndim > MOST_AXES:
+        raise InvalidArgumentError(
+            f"an array of {array.ndim} axes cannot travel; reshape it to {MOST_AXES}."
+        )
     if array.dtype == object:
-        return _STRINGS, _packed_strings(array.ravel().tolist())
+        return _STRINGS, _packed_strings(array.ravel().tolist()), array.shape
     code = _CODES.get(array.dtype.newbyteorder("<"))
     if code is None:
         raise InvalidArgumentError(
             f"an array of {array.dtype} cannot travel; convert it to bool, a number of "
             f"8 to 64 bits (complex to 128), or to an object array of bytes."
         )
-    return code, array.astype(_DTYPES[code])
+    return code, array.astype(_DTYPES[code]), array.shape
 
 
 def _packed_strings(strings: list[Any]) -> Array:
@@ -188,7 +227,7 @@ def _packed_strings(strings: list[Any]) -> Array:
 
 
 def _array(
-    body: bytearray, begin: int, code: int, n_bytes: int, shape: tuple[int, ...]
+    body: Buffer, begin: int, code: int, n_bytes: int, shape: tuple[int, ...]
 ) -> Array:
     """Return one array of which the bytes are known to lie within `body`."""
     n_items = math.prod(shape)
@@ -208,7 +247,7 @@ def _array(
 
 
 def _unpacked_strings(
-    body: bytearray, begin: int, code: int, n_bytes: int, shape: tuple[int, ...]
+    body: Buffer, begin: int, code: int, n_bytes: int, shape: tuple[int, ...]
 ) -> Array:
     n_items = math.prod(shape)
     first = n_items * _LENGTH.itemsize

@@ -1,9 +1,9 @@
 """The wire: bytes between two tasks, with proof of who is at the other end.
 
 From the bottom: `frame`, `message`, `introduction`, `handshake` and `address` are pure;
-`stream` waits with deadlines; `sockets`, `listener`, `dialer` and `descriptors` are the
-transports, `arena` the shared memory; `link`, `opening` and `acceptor` are what the
-rest of the package uses. Arrays are unknown here.
+`stream` waits with deadlines; `sockets`, `tls`, `listener`, `dialer` and `descriptors`
+are the transports, `arena` the shared memory; `intake` reads frames; `link`, `opening`
+and `acceptor` are what the rest of the package uses. Arrays are unknown here.
 """
 
 from kit.wire.acceptor import Acceptor as Acceptor

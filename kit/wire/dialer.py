@@ -21,17 +21,9 @@ from kit.errors import (
 from kit.wire.address import Address, UnixAddress, check_exposure
 from kit.wire.credentials import Credentials
 from kit.wire.listener import is_encrypted
-from kit.wire.sockets import (
-    UNIX,
-    Socket,
-    establish,
-    make_stream,
-    open_socket,
-    peer_uid,
-    resolve,
-    tls_context,
-)
+from kit.wire.sockets import UNIX, Socket, open_socket, peer_uid, resolve
 from kit.wire.stream import Clock, Stream
+from kit.wire.tls import establish, make_stream, tls_context
 
 # A full backlog of a unix socket wakes nobody when it empties: look again after this.
 _LOOK_AGAIN_MS = 5

@@ -24,20 +24,27 @@ from kit.errors import (
 from kit.task import Task
 from kit.wire.frame import (
     CHECKSUM,
-    SIZE,
     Bounds,
     Buffer,
     Header,
     Kind,
-    pack,
-    unpack,
-    verify,
+    pack_fields,
 )
+from kit.wire.intake import Intake
 from kit.wire.introduction import Role
 from kit.wire.message import pack_message, unpack_message
-from kit.wire.stream import Clock, Stream, read_exact, read_some, write_all
+from kit.wire.stream import Clock, Stream, write_all, write_joined
 
 MAX_BODY: Final = 16 * 2**20
+
+_CONTROL, _PING = int(Kind.CONTROL), int(Kind.PING)  # quicker to be had than members
+
+# A unix socket damages nothing, and TLS checks better than we could; a checksum there
+# finds only our own mistakes, and of a large frame it takes longer than sending it.
+_CHECKED: Final = 4096
+
+# Copying so much costs less than handing the kernel a list of buffers.
+_SMALL: Final = 8192
 
 # A thread that shutdown has woken leaves at once; this is for a machine that swaps.
 _LEAVE_S: Final = 1.0
@@ -67,11 +74,14 @@ class Link:
         self.heard_at = clock()
         self._stream, self._bounds, self._clock = stream, bounds, clock
         self._flags = CHECKSUM if checksum else 0
-        self._sent = self._received = 0
+        # What follows on a data link is for the data path, which asks for the stream.
+        is_data = role is Role.DATA
+        is_safe = stream.kind in ("unix", "tls")
+        self._most_checked = _CHECKED if is_safe else bounds.max_length
+        self._intake = Intake(stream, bounds, clock, ahead=not is_data)
+        self._sent = 0
         self._sending, self._receiving = threading.Lock(), threading.Lock()
         self._state = threading.Lock()
-        self._while_sending = _Failing(self, "sending")
-        self._while_receiving = _Failing(self, "receiving")
         self._failure: KitError | None = None
         self._is_closed = False
 
@@ -86,11 +96,17 @@ class Link:
 
     @property
     def stream(self) -> Stream:
-        """The stream below, for the data path, which brings its own frames."""
+        """The stream below, for the data path, which brings its own frames.
+
+        Of a data link only: other links read ahead, so bytes would be missing.
+        """
         return self._stream
 
     def fileno(self) -> int:
-        """Return the descriptor to poll for frames, -1 once closed."""
+        """Return the descriptor, -1 once closed.
+
+        A link reads ahead: poll only after `recv` has found nothing.
+        """
         return self._stream.fileno()
 
     def send(
@@ -110,17 +126,26 @@ class Link:
         link as well (`DeadlineExceededError`): half a frame cannot be taken back.
         """
         deadline = self._clock() + deadline_s
-        length = sum([memoryview(part).nbytes for part in payload])
-        self._check_outgoing(length)
+        length = 0
+        for part in payload:
+            length += len(part) if type(part) is bytes else memoryview(part).nbytes
+        if length > self._bounds.max_length:
+            raise self._too_large(length)
         self._take(self._sending, deadline, "sending")
         try:
-            header = Header(
-                *(kind, flags | self._flags, self._bounds.cluster, epoch),
-                *(self.local.index, step, self._sent, tensor, chunk, length),
-            )
-            head = pack(header, *payload)
-            with self._while_sending:
-                write_all(self._stream, (head, *payload), deadline, self._clock)
+            cluster, sender = self._bounds.cluster, self.local.index
+            if length <= self._most_checked:
+                flags |= self._flags
+            fields = (kind, flags, cluster, epoch, sender, step)
+            head = pack_fields((*fields, self._sent, tensor, chunk, length, 0), payload)
+            try:
+                write = write_joined if length <= _SMALL else write_all
+                write(self._stream, (head, *payload), deadline, self._clock)
+            except KitError as exc:
+                raise self._fail(self._named(exc, "sending")) from exc
+            except BaseException:
+                self._interrupted("sending")
+                raise
             self._sent += 1
         finally:
             self._sending.release()
@@ -133,18 +158,7 @@ class Link:
         frame, `ProtocolError` for a frame that cannot be right; both end the link.
         No memory is taken for a payload before its length has been checked.
         """
-        deadline = self._clock() + deadline_s
-        self._take(self._receiving, deadline, "receiving")
-        try:
-            head = memoryview(bytearray(SIZE))
-            n_bytes = self._begin(head, deadline)
-            with self._while_receiving:
-                header, body = self._finish(head, n_bytes, deadline)
-            self._received += 1
-            self.heard_at = self._clock()
-            return header, body
-        finally:
-            self._receiving.release()
+        return self._recv(self._clock() + deadline_s)
 
     def send_message(
         self, message: Mapping[str, Any], blob: Buffer = b"", *, deadline_s: float
@@ -158,17 +172,18 @@ class Link:
         Signs of life are passed over. Any other frame but CONTROL is a `ProtocolError`.
         """
         deadline = self._clock() + deadline_s
-        while True:
-            header, body = self.recv(deadline_s=deadline - self._clock())
-            if header.kind != Kind.PING:
-                break
-        with self._while_receiving:
-            if header.kind != Kind.CONTROL:
+        header, body = self._recv(deadline)
+        while header.kind == _PING:
+            header, body = self._recv(deadline)
+        try:
+            if header.kind != _CONTROL:
                 raise ProtocolError(
                     f"a frame of kind {Kind(header.kind).name} came where a message "
                     f"was due."
                 )
             return unpack_message(body)
+        except KitError as exc:
+            raise self._fail(self._named(exc, "receiving")) from exc
 
     def close(self) -> None:
         """End the link and wake every thread that waits on it. May be called twice."""
@@ -189,10 +204,27 @@ class Link:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def _begin(self, head: memoryview, deadline: float) -> int:
+    def _recv(self, deadline: float) -> tuple[Header, bytearray]:
+        self._take(self._receiving, deadline, "receiving")
+        try:
+            if not self._intake.has_begun:
+                self._begin(deadline)
+            try:
+                frame = self._intake.take(deadline)
+            except KitError as exc:
+                raise self._fail(self._named(exc, "receiving")) from exc
+            except BaseException:
+                self._interrupted("receiving")
+                raise
+            self.heard_at = self._clock()
+            return frame
+        finally:
+            self._receiving.release()
+
+    def _begin(self, deadline: float) -> None:
         """Wait for the first bytes of a frame; a deadline here harms nothing."""
         try:
-            n_bytes = read_some(self._stream, head, deadline, self._clock)
+            is_here = self._intake.begin(deadline)
         except DeadlineExceededError as exc:
             raise DeadlineExceededError(
                 f"{self.peer.short} sent nothing in time. Ask again, or see in its log "
@@ -201,35 +233,18 @@ class Link:
             ) from exc
         except KitError as exc:
             raise self._fail(self._named(exc, "receiving")) from exc
-        if n_bytes == 0:
+        if not is_here:
             raise self._fail(
                 LinkLost(
                     f"{self.peer.short} closed its link to {self.local.short} after "
-                    f"{self._received} frames; see in its log why.",
+                    f"{self._intake.received} frames; see in its log why.",
                     task=str(self.peer),
                 )
             )
-        return n_bytes
-
-    def _finish(
-        self, head: memoryview, n_bytes: int, deadline: float
-    ) -> tuple[Header, bytearray]:
-        """Read the rest of a frame of which the first bytes are in `head`."""
-        read_exact(self._stream, head[n_bytes:], deadline, self._clock)
-        header = unpack(head, bounds=self._bounds)
-        if header.sequence != self._received:
-            raise ProtocolError(
-                f"frame {header.sequence} came where {self._received} was due: one is "
-                f"missing or sent again."
-            )
-        body = bytearray(header.length)
-        read_exact(self._stream, memoryview(body), deadline, self._clock)
-        verify(head, header, body)
-        return header, body
 
     def _take(self, lock: threading.Lock, deadline: float, doing: str) -> None:
         """Take one direction of the link, if the link is still good."""
-        if not lock.acquire(blocking=False) and not lock.acquire(
+        if not lock.acquire(False) and not lock.acquire(
             timeout=max(0.0, deadline - self._clock())
         ):
             raise DeadlineExceededError(
@@ -254,6 +269,10 @@ class Link:
         self._stream.shutdown()
         return error if first is error else self._lost(first)
 
+    def _interrupted(self, doing: str) -> None:
+        """End the link: an interrupt may have left half a frame behind."""
+        self._fail(LinkLost(f"{doing} was interrupted ({self.peer.short})."))
+
     def _lost(self, first: KitError) -> LinkLost:
         return LinkLost(
             f"the link to {self.peer.short} is lost since this: {first.message}",
@@ -267,33 +286,12 @@ class Link:
             step=exc.step,
         )
 
-    def _check_outgoing(self, length: int) -> None:
-        if length > self._bounds.max_length:
-            raise InvalidArgumentError(
-                f"a frame to {self.peer.short} may carry {self._bounds.max_length} "
-                f"bytes, not {length}; send it in several.",
-                task=str(self.peer),
-            )
-
-
-class _Failing:
-    """Let any error inside end the link, named after the peer.
-
-    A class, since a generator's context manager would cost a tenth of a round trip.
-    """
-
-    def __init__(self, link: Link, doing: str) -> None:
-        self._link, self._doing = link, doing
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _: object, exc: BaseException | None, __: object) -> None:
-        if isinstance(exc, KitError):
-            raise self._link._fail(self._link._named(exc, self._doing)) from exc
-        if exc is not None:  # an interrupt may have left half a frame behind
-            peer = self._link.peer.short
-            self._link._fail(LinkLost(f"{self._doing} was interrupted ({peer})."))
+    def _too_large(self, length: int) -> InvalidArgumentError:
+        return InvalidArgumentError(
+            f"a frame to {self.peer.short} may carry {self._bounds.max_length} "
+            f"bytes, not {length}; send it in several.",
+            task=str(self.peer),
+        )
 
 
 def _leave(lock: threading.Lock) -> bool:

@@ -22,17 +22,9 @@ from kit.wire.address import Address, TcpAddress, UnixAddress, check_exposure
 from kit.wire.credentials import Credentials
 from kit.wire.holder import port_holder
 from kit.wire.private import make_private_folder
-from kit.wire.sockets import (
-    UNIX,
-    Socket,
-    TlsContext,
-    make_stream,
-    open_socket,
-    peer_uid,
-    resolve,
-    tls_context,
-)
+from kit.wire.sockets import UNIX, Socket, open_socket, peer_uid, resolve
 from kit.wire.stream import Stream
+from kit.wire.tls import TlsContext, make_stream, tls_context
 
 _RESOLVE_S = 5.0
 

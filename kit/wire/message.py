@@ -3,7 +3,7 @@
     u32 length of the JSON text | JSON text, UTF-8 | blob: all the rest
 
 Pure. Plain data only: a message never makes the receiver run code, and its numbers,
-texts and lists mean what JSON says. Arrays travel in the blob.
+texts and lists mean what JSON says. Arrays travel in the blob, or in a parcel.
 """
 
 from __future__ import annotations
@@ -30,13 +30,7 @@ def pack_message(message: Mapping[str, Any], blob: Buffer = b"") -> tuple[Buffer
     >>> b"".join(pack_message({"do": "stop"}, b"xyz"))
     b'\r\x00\x00\x00{"do":"stop"}xyz'
     """
-    try:
-        text = _ENCODER.encode(message).encode()
-    except (TypeError, ValueError, RecursionError) as exc:
-        raise InvalidArgumentError(
-            f"a message must be plain data (dict, list, str, int, float, bool, None), "
-            f"but {exc}; send arrays in the blob."
-        ) from exc
+    text = pack_text(message)
     return len(text).to_bytes(_PREFIX, "little") + text, blob
 
 
@@ -54,17 +48,54 @@ def unpack_message(body: bytearray) -> tuple[dict[str, Any], bytearray]:
             f"a message of {len(body)} bytes says that its text ends at byte {end}; "
             f"drop this connection."
         )
+    message = unpack_text(body[_PREFIX:end])
+    del body[:end]  # moves a pointer, not the bytes
+    return message, body
+
+
+def pack_text(message: Mapping[str, Any]) -> bytes:
+    """Return plain data as the bytes of one JSON object.
+
+    Raises `InvalidArgumentError` when `message` is not plain data.
+
+    >>> pack_text({"do": "stop", "at": [7, None]})
+    b'{"do":"stop","at":[7,null]}'
+    """
     try:
-        message = _DECODER.decode(body[_PREFIX:end].decode())
+        return _ENCODER.encode(message).encode()
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise InvalidArgumentError(
+            f"a message must be plain data (dict, list, str, int, float, bool, None), "
+            f"but {exc}; send arrays in the blob."
+        ) from exc
+
+
+def unpack_text(text: bytes | bytearray) -> dict[str, Any]:
+    """Return the JSON object that `text` is.
+
+    Raises `ProtocolError` for anything else.
+
+    >>> unpack_text(b'{"do":"stop"}')
+    {'do': 'stop'}
+    """
+    try:
+        characters = text.decode().strip(" \t\n\r")
+        # decode() would look for white space with a regular expression, which costs as
+        # much as reading a small message.
+        message, end = _DECODER.raw_decode(characters)
     except (ValueError, RecursionError) as exc:  # JSON and UTF-8 errors are ValueErrors
         raise ProtocolError(
-            f"a message's {end - _PREFIX} bytes of text are not JSON in UTF-8 ({exc}); "
+            f"a message's {len(text)} bytes of text are not JSON in UTF-8 ({exc}); "
             f"drop this connection."
         ) from exc
+    if end != len(characters):
+        raise ProtocolError(
+            f"a message's JSON ends at character {end} of {len(characters)}; drop this "
+            f"connection."
+        )
     if not isinstance(message, dict):
         raise ProtocolError(
             f"a message must be a JSON object, this one is a "
             f"{type(message).__name__}; drop this connection."
         )
-    del body[:end]  # moves a pointer, not the bytes
-    return message, body
+    return message

@@ -30,8 +30,8 @@ from kit.wire.handshake import (
 )
 from kit.wire.introduction import Hello
 from kit.wire.link import MAX_BODY, Link
-from kit.wire.sockets import establish
 from kit.wire.stream import Clock, Stream, read_some, write_all
+from kit.wire.tls import establish
 
 # How long a refusal may take to leave; the peer may be a stranger who never reads.
 _REFUSAL_S: Final = 0.5

@@ -12,6 +12,7 @@ from typing import Any
 
 from kit.errors import (
     DeadlineExceededError,
+    InvalidArgumentError,
     KitError,
     LinkLost,
     UnimplementedError,
@@ -20,6 +21,7 @@ from kit.errors import (
 )
 from kit.wire.frame import Buffer
 from kit.wire.link import Link
+from kit.wire.message import pack_message
 
 Answer = tuple[dict[str, Any], Buffer]
 Handler = Callable[[dict[str, Any], bytearray], Answer]
@@ -46,15 +48,18 @@ class Caller:
         """Ask and wait for the answer.
 
         Raises the error that the other side answered with, `LinkLost`, or
-        `DeadlineExceededError`; after the last two the link is of no more use, because
-        a late answer would be taken for that of the next question.
+        `DeadlineExceededError`; after the last two, and after an interrupt, the link is
+        of no more use, because a late answer would be taken for that of the next
+        question.
         """
         with self._turn:
+            message = pack_message({**(values or {}), "op": op}, blob)
             try:
-                message = {**(values or {}), "op": op}
-                self.link.send_message(message, blob, deadline_s=deadline_s)
+                self.link.send(*message, deadline_s=deadline_s)
                 reply, body = self.link.recv_message(deadline_s=deadline_s)
-            except DeadlineExceededError:
+            except InvalidArgumentError:
+                raise  # nothing was asked, or the link has ended by itself
+            except BaseException:
                 self.link.close()
                 raise
         if "error" in reply and reply.get("failed"):

@@ -17,7 +17,7 @@ from kit.wire.dialer import dial
 from kit.wire.handshake import ClientHandshake
 from kit.wire.listener import listen
 from kit.wire.opening import link_bounds, perform, welcome
-from kit.wire.sockets import establish
+from kit.wire.tls import establish
 
 Streams = tuple[Stream, Stream]
 KINDS = ("memory", "sliced", "unix", "tcp", "tls")

@@ -119,6 +119,32 @@ def test_late_answer_ends_the_link_and_is_given_to_nobody(unix_links: Links) -> 
             caller.call("echo", 5.0)
 
 
+def test_answer_to_an_interrupted_question_is_given_to_nobody(
+    unix_links: Links, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An interrupt of the notebook must not shift all later answers by one."""
+
+    def interrupt(*, deadline_s: float) -> tuple[dict[str, Any], bytearray]:
+        raise KeyboardInterrupt
+
+    with answered(unix_links) as (caller, _):
+        with monkeypatch.context() as patch:
+            patch.setattr(caller.link, "recv_message", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                caller.call("echo", 5.0, {"n": 1})
+
+        with pytest.raises(LinkLost):
+            caller.call("echo", 5.0)
+
+
+def test_question_that_is_too_large_harms_no_later_one(unix_links: Links) -> None:
+    with answered(unix_links) as (caller, _):
+        with pytest.raises(InvalidArgumentError, match="send it in several"):
+            caller.call("echo", 5.0, blob=bytes(16 * 2**20))
+
+        assert caller.call("echo", 5.0)[0] == {"heard": {}}
+
+
 def test_closed_link_is_an_error_for_the_asking_side(unix_links: Links) -> None:
     unix_links[1].close()
 

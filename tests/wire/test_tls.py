@@ -19,8 +19,8 @@ from kit.errors import (
 )
 from kit.wire import Credentials, Listener, Stream, dial, listen
 from kit.wire.address import Address, TcpAddress
-from kit.wire.sockets import establish, tls_context
 from kit.wire.stream import read_some, write_all
+from kit.wire.tls import establish, tls_context
 
 LOOPBACK = TcpAddress("127.0.0.1", 0)
 
