@@ -13,14 +13,14 @@ from contextlib import ExitStack, contextmanager
 
 from benchmarks.conductor import Crew, CrewFailed, crew
 from benchmarks.peers import PEERS, Peer, find_peers
-from benchmarks.results import Table, arguments, median, ratio, report
+from benchmarks.results import Table, arguments, median, ratio, report, size_text
 
 _RANK = "benchmarks.allreduce_rank"
 _SIZES = [1 << shift for shift in range(12, 27, 2)]
 _QUICK_SIZES = [1 << 12, 1 << 18, 1 << 20, 1 << 24]
 _LEAST, _BUDGET_BYTES = 3, 1 << 25  # repeats a round: at least; together so many bytes
 _MOST = 200
-OURS = ("ring", "ps")
+OURS = ("ring", "mesh", "ps")
 
 
 @contextmanager
@@ -97,13 +97,10 @@ def _row(n: int, size: int, took: dict[str, list[float]]) -> tuple[str, ...]:
     ratios = [
         ratio(of["ring"], of["copy"]),
         ratio(mpi, of["ring"]),
+        ratio(mpi, of["mesh"]),
         ratio(of.get("gloo", float("nan")), of["ring"]),
     ]
-    return (str(n), _size(size), *ours, *cells, *ratios)
-
-
-def _size(n_bytes: int) -> str:
-    return f"{n_bytes >> 20} MiB" if n_bytes >= 1 << 20 else f"{n_bytes >> 10} KiB"
+    return (str(n), size_text(size), *ours, *cells, *ratios)
 
 
 def main() -> None:
@@ -125,15 +122,15 @@ def _table(rows: list[tuple[str, ...]], peers: dict[str, Peer]) -> Table:
     return Table(
         "All-reduce on one host, median microseconds",
         (
-            "Arrays in memory that members share for ring and ps, whose time includes "
-            "taking the mean into a second array; private arrays, summed in place, for "
-            "the peers. ps has one process more. copy: every rank copies its array "
-            "once, all together.",
-            f"Peers found: {versions or 'none'}. The last three columns are ratios.",
+            "Arrays in memory that members share for ring, mesh and ps, whose time "
+            "includes taking the mean into a second array; private arrays, summed in "
+            "place, for the peers. ps has one process more. copy: every rank copies "
+            "its array once, all together.",
+            f"Peers found: {versions or 'none'}. The last four columns are ratios.",
         ),
         (
             *("members", "size", "copy", *OURS, *PEERS),
-            *("ring / copy", "best MPI / ring", "Gloo / ring"),
+            *("ring / copy", "best MPI / ring", "best MPI / mesh", "Gloo / ring"),
         ),
         tuple(rows),
     )

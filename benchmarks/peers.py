@@ -9,30 +9,37 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-PEERS = ("gloo", "mpich", "openmpi")
+PEERS = ("gloo", "mpich", "openmpi")  # those that reduce an array
+TRAINERS = ("gloo", "tensorflow")  # those that train
 _ASK_S = 60.0
+_MPI = (
+    "from mpi4py import MPI; name, v = MPI.get_vendor(); "
+    "print(name.replace(' ', '').lower(), '.'.join(map(str, v)))"
+)
 _QUESTIONS = {
-    "torch": "import torch, torch.distributed as d; assert d.is_gloo_available(); "
+    "gloo": "import torch, torch.distributed as d; assert d.is_gloo_available(); "
     "print('gloo', torch.__version__)",
-    "mpi4py": "from mpi4py import MPI; name, v = MPI.get_vendor(); "
-    "print(name.replace(' ', '').lower(), '.'.join(map(str, v)))",
+    "mpich": _MPI,
+    "openmpi": _MPI,
+    "tensorflow": "import sys; assert sys.version_info >= (3, 10); "
+    "import tensorflow as tf, numpy; print('tensorflow', tf.__version__)",
 }
 
 
 class Peer(NamedTuple):
     """A system that others made, and the interpreter that has it."""
 
-    name: str  # one of PEERS
+    name: str  # one of PEERS or TRAINERS
     version: str
     python: str
 
     def launcher(self, n_ranks: int) -> list[str] | None:
         """Return the command that starts all ranks at once; None: one by one."""
-        if self.name == "gloo":
+        if self.name in TRAINERS:
             return None
         beside = Path(self.python).parent / "mpiexec"
         found = str(beside) if beside.exists() else shutil.which("mpiexec") or "mpiexec"
@@ -41,13 +48,16 @@ class Peer(NamedTuple):
         return [found, "--allow-run-as-root", "--oversubscribe", "-n", str(n_ranks)]
 
 
-def find_peers(pythons: Iterable[str] = ()) -> dict[str, Peer]:
-    """Return the peers that were found, by name; each interpreter is asked once."""
+def find_peers(
+    pythons: Iterable[str] = (), names: Sequence[str] = PEERS
+) -> dict[str, Peer]:
+    """Return those of the names that were found; each interpreter is asked once."""
     found: dict[str, Peer] = {}
+    questions = dict.fromkeys(_QUESTIONS[name] for name in names)
     for python in (sys.executable, *pythons):
-        for question in _QUESTIONS.values():
+        for question in questions:
             words = _ask(python, question).split()
-            if len(words) == 2 and words[0] in PEERS:
+            if len(words) == 2 and words[0] in names:
                 found.setdefault(words[0], Peer(words[0], words[1], python))
     return found
 

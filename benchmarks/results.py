@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+FOLDER = Path(__file__).parent / "results"
+
 
 class Table(NamedTuple):
     """One table: a title, what one must know to read it, a head and rows of cells."""
@@ -87,6 +89,18 @@ def median(values: Sequence[float]) -> float:
     2.0
     """
     return statistics.median(values) if values else float("nan")
+
+
+def size_text(n_bytes: int) -> str:
+    """Return a size in whole binary units.
+
+    >>> size_text(4096), size_text(3 << 20), size_text(100)
+    ('4 KiB', '3 MiB', '100 B')
+    """
+    for shift, unit in ((20, "MiB"), (10, "KiB")):
+        if n_bytes >= 1 << shift:
+            return f"{n_bytes >> shift} {unit}"
+    return f"{n_bytes} B"
 
 
 def ratio(over: float, under: float) -> str:

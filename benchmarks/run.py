@@ -1,9 +1,10 @@
-"""Run all benchmarks and write what they found into one table: `make bench`.
+"""Run all benchmarks and write what they found onto one page: `make bench`.
 
     python -m benchmarks.run [--quick] [--python PATH]... [--results FOLDER]
 
-Each writes `results/NAME.json`; their tables together are `results/results.md`. One
-that fails is reported in its place, and does not keep the others from running.
+Each writes `results/NAME.json`; their tables together are `results/results.md`, and
+with their plots `results/index.html`. One that fails is reported in its place, and does
+not keep the others from running.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ import sys
 from pathlib import Path
 
 from benchmarks.conductor import ROOT
-from benchmarks.results import Table, arguments, machine
+from benchmarks.page import write
+from benchmarks.results import FOLDER, Table, arguments, machine
 
-BENCHMARKS = ("allreduce", "training", "overhead", "startup")
-_FOLDER = Path(__file__).parent / "results"
+BENCHMARKS = (
+    *("allreduce", "scaling", "many_parameters"),
+    *("training", "overhead", "startup"),
+)
 
 
 def run_one(name: str, folder: Path, passed_on: list[str]) -> str:
@@ -37,7 +41,7 @@ def run_one(name: str, folder: Path, passed_on: list[str]) -> str:
 
 def main() -> int:
     parser = arguments(__doc__ or "")
-    parser.add_argument("--results", type=Path, default=_FOLDER, metavar="FOLDER")
+    parser.add_argument("--results", type=Path, default=FOLDER, metavar="FOLDER")
     parser.add_argument("--only", nargs="+", choices=BENCHMARKS, default=BENCHMARKS)
     options, passed_on = parser.parse_known_args()  # the rest is for the benchmarks
     folder = options.results.resolve()
@@ -49,7 +53,7 @@ def main() -> int:
     facts = ", ".join(f"{key} {value}" for key, value in machine().items())
     text = "\n\n".join([f"# Benchmarks\n\nMachine: {facts}.", *tables]) + "\n"
     (folder / "results.md").write_text(text)
-    print(f"\nAll tables: {folder / 'results.md'}")
+    print(f"\nAll tables: {folder / 'results.md'}, with plots: {write(folder)}")
     return 1 if "\nfailed: " in text else 0
 
 

@@ -24,6 +24,9 @@ N_WORKERS = 2
 RANK = "benchmarks.training_rank"
 
 
+Times = dict[str, list[Any]]  # a worker's "ends" of steps, in nanoseconds, and "losses"
+
+
 class Training(NamedTuple):
     """How a training exchanges; the model and the steps are given beside it."""
 
@@ -72,19 +75,25 @@ def train(on: Crew, how: Training, model: tuple[int, ...], steps: int) -> Outcom
         settings=Settings(trace=how.trace),
     )
     on.order(do="begin", job=job.to_plain(), model=model)
-    times = on.order(do="finish")[1:]
-    losses = [one["losses"] for one in times]
-    if how.synchronous:
-        return Outcome(min(rate(one["ends"]) for one in times), losses)
-    return Outcome(rate(sorted(end for one in times for end in one["ends"])), losses)
+    return outcome(on.order(do="finish")[1:], how.synchronous)
+
+
+def outcome(workers: list[Times], synchronous: bool) -> Outcome:
+    """Return what the workers' times say; common steps are as fast as the slowest.
+
+    >>> one = {"ends": [0, 10**9], "losses": []}
+    >>> outcome([one, one], True).rate, outcome([one, one], False).rate
+    (1.0, 3.0)
+    """
+    losses = [one["losses"] for one in workers]
+    if synchronous:
+        return Outcome(min(rate(one["ends"]) for one in workers), losses)
+    return Outcome(rate(sorted(end for one in workers for end in one["ends"])), losses)
 
 
 def alone(on: Crew, model: tuple[int, ...], steps: int) -> Outcome:
     """Train on every worker by itself: the slower one says how fast that is."""
-    times: list[Any] = on.order(do="alone", model=model, steps=steps)[1:]
-    return Outcome(
-        min(rate(one["ends"]) for one in times), [one["losses"] for one in times]
-    )
+    return outcome(on.order(do="alone", model=model, steps=steps)[1:], True)
 
 
 def rate(ends: list[int]) -> float:

@@ -38,8 +38,8 @@ def test_every_system_finds_the_mean_of_what_the_ranks_bring(n: int) -> None:
     found = allreduce.compare(n, [4096, 1 << 20], rounds=1, peers={})
 
     assert {size: set(took) for size, took in found.items()} == {
-        4096: {"copy", "ring", "ps"},
-        1 << 20: {"copy", "ring", "ps"},
+        4096: {"copy", "ring", "mesh", "ps"},
+        1 << 20: {"copy", "ring", "mesh", "ps"},
     }
     assert all(t > 0 for took in found.values() for ts in took.values() for t in ts)
 
@@ -69,16 +69,14 @@ def test_an_exchange_lasts_from_the_last_arrival_to_the_last_finish() -> None:
 
 
 def test_a_missing_peer_is_called_missing() -> None:
-    took = {"copy": [1.0], "ring": [2.0], "ps": [3.0]}
+    took = {"copy": [1.0], "ring": [2.0], "mesh": [2.5], "ps": [3.0]}
 
     row = allreduce._row(2, 4096, took)
 
     assert row == (
-        *("2", "4 KiB", "1.0", "2.0", "3.0"),
+        *("2", "4 KiB", "1.0", "2.0", "2.5", "3.0"),
         *["missing"] * 3,
-        "2.00",
-        "-",
-        "-",
+        *("2.00", "-", "-", "-"),
     )
 
 
@@ -98,7 +96,7 @@ def test_mpi_is_started_by_the_launcher_beside_its_interpreter(tmp_path: Path) -
 
 @pytest.mark.slow
 def test_all_ways_to_train_learn_and_ring_and_ps_lose_the_same() -> None:
-    found = training.compare(TINY, steps=30, rounds=1, peer=None)
+    found = training.compare(TINY, steps=30, rounds=1, peers={})
 
     assert set(found) == {"no exchange", "ring", "ps", "ps-async"}
     assert all(rate > 0 for rates in found.values() for rate in rates)

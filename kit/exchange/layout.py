@@ -27,7 +27,7 @@ from kit.errors import InvalidArgumentError
 
 ITEMSIZE = {"float32": 4, "float64": 8}
 _ALIGNMENT = 64  # a cache line; also keeps every dtype group aligned
-_CHUNK_BYTES = 512 * 1024  # stays in a core's cache while one task reads what one wrote
+CHUNK_BYTES = 512 * 1024  # stays in a core's cache while one task reads what one wrote
 
 
 class Range(NamedTuple):
@@ -207,7 +207,7 @@ def _buckets(
     group: Range, dtype: str, n_workers: int, bucket_bytes: int
 ) -> list[Bucket]:
     itemsize = ITEMSIZE[dtype]
-    wanted = bucket_bytes or _CHUNK_BYTES * n_workers
+    wanted = bucket_bytes or CHUNK_BYTES * n_workers
     count = -(-group.size // max(wanted, itemsize))
     return [
         Bucket(dtype, part, cut(part, n_workers, itemsize))

@@ -3,8 +3,8 @@
 Pure. A topology is a plan for each member and the closed formula of its cost; nothing
 else knows it by name. To add one, write these four members and `register` it:
 
-    class Mesh:
-        name = "mesh"
+    class Tree:
+        name = "tree"
         needs_ps = False
         def plan(self, layout, group, member): ...
         def owners(self, layout, group): ...

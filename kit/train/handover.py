@@ -1,22 +1,37 @@
 """From a worker's gradients to the flat buffer: checked, copied, counted off.
 
+Small gradients that are neighbours in the buffer are copied and checked together.
+
 Nothing of a step has left the worker when a check fails, and no member can complete the
 step without this worker, so a bad gradient changes nothing anywhere.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kit.arrays import copy_into, is_finite
 from kit.errors import GradientMismatch, InvalidArgumentError, KitError, NotFinite
-from kit.exchange.layout import intersect
-from kit.exchange.memory import Memory
+from kit.exchange.layout import Range, intersect
+from kit.exchange.memory import Array, Memory
+from kit.exchange.plan import GRAD
+from kit.train.gather import Gather
 
 _INF = float("inf")
+_PIECE_BYTES = 256 * 1024  # what is copied is still in the cache when it is checked
+
+
+class Piece(NamedTuple):
+    """Gradients that are neighbours in the flat buffer; a large one is alone."""
+
+    names: tuple[str, ...]
+    places: slice  # where their values are among all in the order of params
+    flat: Array
+    gather: Gather | None
 
 
 class Handover:
@@ -30,25 +45,30 @@ class Handover:
         self._task = task
         self._places = memory.gradients()
         self._flat = {name: place.ravel() for name, place in self._places.items()}
+        self._names = list(self._places)
+        self._pieces = _pieces_of(memory)
         self._buckets = _buckets_of(memory)
         waits = [bucket for buckets in self._buckets.values() for bucket in buckets]
         self._waits = [waits.count(bucket) for bucket in range(1 + max(waits))]
         self._open = self._waits
-        self._missing: set[str] = set()
+        self._missing: set[str] | None = None  # None: all of them
         self._step = 0
         self._weight = 1.0
 
     def begin(self, step: int, weight: float = 1.0) -> None:
         """Expect the gradients of a step."""
         self._step, self._weight = step, weight
-        self._missing = set(self._places)
-        self._open = self._waits.copy()
+        self._missing = None
+        self._open = self._waits
 
     def take(self, name: str, gradient: Any) -> Iterator[int]:
         """Copy one gradient in; yields the buckets that are complete with it.
 
         Raises `GradientMismatch` or `NotFinite`, naming worker, step and parameter.
         """
+        if self._missing is None:
+            self._missing = set(self._names)
+            self._open = self._waits.copy()
         if name not in self._missing:
             raise self._named(GradientMismatch(self._why_not(name)))
         with np.errstate(all="ignore"):
@@ -58,22 +78,31 @@ class Handover:
 
     def take_all(self, gradients: Any) -> None:
         """Copy all gradients in: a mapping by name, or a sequence in params' order."""
-        if not isinstance(gradients, Mapping):
-            gradients = self._by_name(gradients)
-        if gradients.keys() != self._places.keys():
-            missing = [name for name in self._places if name not in gradients]
-            extra = [name for name in gradients if name not in self._places]
-            raise self._named(GradientMismatch(_difference(missing, extra)))
+        values = self._in_order(gradients)
         with np.errstate(all="ignore"):  # once: it costs as much as a small gradient
-            for name, gradient in gradients.items():
-                self._put(name, gradient)
-        self._missing.clear()
+            for piece in self._pieces:
+                self._put_together(piece, values[piece.places])
+        self._missing = set()
 
     def end(self) -> None:
         """Check that every parameter got its gradient."""
-        if self._missing:
-            names = [name for name in self._places if name in self._missing]
+        if self._missing is None or self._missing:
+            missing = self._missing
+            names = [n for n in self._names if missing is None or n in missing]
             raise self._named(GradientMismatch(_difference(names, [])))
+
+    def _put_together(self, piece: Piece, values: list[Any]) -> None:
+        """Copy, weigh and check neighbours at once; one by one if they are unusual."""
+        flat = piece.flat
+        if piece.gather is None or not piece.gather.copy(values):
+            for name, gradient in zip(piece.names, values, strict=True):
+                self._put(name, gradient)
+            return
+        if self._weight != 1.0:
+            np.multiply(flat, flat.dtype.type(self._weight), out=flat)
+        if not np.dot(flat, flat) < _INF:
+            for name in piece.names:
+                self._check_finite(name)
 
     def _put(self, name: str, gradient: Any) -> None:
         """Copy, weigh and check one gradient, all while it is in the cache."""
@@ -86,7 +115,12 @@ class Handover:
         if self._weight != 1.0:
             np.multiply(place, place.dtype.type(self._weight), out=place)
         # The quick look of `is_finite` first, without what a call of it costs.
-        if not np.dot(flat, flat) < _INF and not is_finite(flat):
+        if not np.dot(flat, flat) < _INF:
+            self._check_finite(name)
+
+    def _check_finite(self, name: str) -> None:
+        flat = self._flat[name]
+        if not is_finite(flat):
             raise self._named(NotFinite(_describe(name, flat)))
 
     def _completed(self, name: str) -> Iterator[int]:
@@ -97,15 +131,25 @@ class Handover:
                 done.append(bucket)
         return iter(done)
 
-    def _by_name(self, gradients: Any) -> dict[str, Any]:
-        if not isinstance(gradients, Sequence) or len(gradients) != len(self._places):
+    def _in_order(self, gradients: Any) -> list[Any]:
+        """Return the values in the order of params, as a list of our own."""
+        if isinstance(gradients, Mapping):
+            names = list(gradients)
+            if names == self._names:
+                return list(gradients.values())
+            if gradients.keys() == self._places.keys():
+                return [gradients[name] for name in self._names]
+            missing = [name for name in self._names if name not in gradients]
+            extra = [name for name in names if name not in self._places]
+            raise self._named(GradientMismatch(_difference(missing, extra)))
+        if not isinstance(gradients, Sequence) or len(gradients) != len(self._names):
             text = (
                 f"step returned {type(gradients).__name__} as gradients; it must be a "
-                f"dict by parameter name, or a list of {len(self._places)} arrays in "
+                f"dict by parameter name, or a list of {len(self._names)} arrays in "
                 f"the order of params."
             )
             raise self._named(GradientMismatch(text))
-        return dict(zip(self._places, gradients, strict=True))
+        return list(gradients)
 
     def _why_not(self, name: str) -> str:
         if name in self._places:
@@ -118,13 +162,42 @@ class Handover:
         return type(error)(where + error.message, task=self._task, step=self._step)
 
 
+def _pieces_of(memory: Memory) -> list[Piece]:
+    """Cut the params into stretches of one dtype that are small, or one parameter."""
+    leaves = memory.layout.leaves
+    pieces, first, size = [], 0, 0
+    for number, leaf in enumerate(leaves):
+        size += leaf.range.size
+        if number > first and (
+            leaf.spec.dtype != leaves[first].spec.dtype or size > _PIECE_BYTES
+        ):
+            pieces.append(_piece(memory, first, number))
+            first, size = number, leaf.range.size
+    return [*pieces, _piece(memory, first, len(leaves))]
+
+
+def _piece(memory: Memory, first: int, end: int) -> Piece:
+    """Return leaves first, ..., end-1: in the buffer they lie the other way round."""
+    leaves = memory.layout.leaves[first:end][::-1]
+    whole = Range(leaves[0].lo, leaves[-1].range.hi)
+    flat, gather = memory.typed(GRAD, whole), None
+    if len(leaves) > 1 and whole.size:
+        gather = Gather(flat, [leaf.spec.shape for leaf in leaves])
+    names = tuple(leaf.spec.name for leaf in leaves)
+    return Piece(names, slice(end - 1, first - 1 if first else None, -1), flat, gather)
+
+
 def _buckets_of(memory: Memory) -> dict[str, list[int]]:
     layout = memory.layout
+    starts = [bucket.range.lo for bucket in layout.buckets]  # in their order
     found = {
         leaf.spec.name: [
             number
-            for number, bucket in enumerate(layout.buckets)
-            if intersect(leaf.range, bucket.range)
+            for number in range(
+                max(0, bisect_right(starts, leaf.range.lo) - 1),
+                bisect_left(starts, leaf.range.hi),
+            )
+            if intersect(leaf.range, layout.buckets[number].range)
         ]
         for leaf in layout.leaves
     }

@@ -70,12 +70,13 @@ def replayed(steps: int, n_workers: int = 2, batch: int = 24) -> dict[str, Array
 
 def test_a_switched_training_equals_the_numpy_replay(cluster: kit.Cluster) -> None:
     run = begin(cluster, topology="ps")
-    run.switch("ring", at=21)
-    run.switch("ps", at=40)
+    run.switch("ring", at=15)
+    run.switch("mesh", at=30)
+    run.switch("ps", at=45)
 
     params = run.wait(60).params
 
-    assert [row.first_step for row in run.trace.epochs] == [0, 21, 40]
+    assert [row.first_step for row in run.trace.epochs] == [0, 15, 30, 45]
     assert all(entry.agrees for entry in run.traffic)
     want = replayed(60)
     assert all(params[name].tobytes() == want[name].tobytes() for name in want)

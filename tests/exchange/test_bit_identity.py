@@ -169,7 +169,7 @@ def assert_same_bits(got: dict[str, Array], want: dict[str, Array]) -> None:
 
 
 SCHEDULES = st.lists(
-    st.sampled_from(["ring", "ps", "ring-whole"]), min_size=1, max_size=6
+    st.sampled_from(["ring", "ps", "ring-whole", "mesh"]), min_size=1, max_size=6
 )
 
 
@@ -210,11 +210,28 @@ def test_frames_over_a_stream_give_the_same_bits(
 @pytest.mark.parametrize("in_place", [True, False])
 def test_a_larger_model_crosses_several_buckets(in_place: bool) -> None:
     specs = [Spec("w", (700, 300), "float32"), Spec("b", (300,), "float32")]
-    schedule = ["ps", "ring", "ring", "ps"]
-    want = oracle(specs, 3, 4, 100_000)
+    schedule = ["ps", "ring", "mesh", "mesh", "ps"]
+    want = oracle(specs, 3, 5, 100_000)
 
     for got in run(specs, 3, 2, schedule, bucket=100_000, in_place=in_place):
         assert_same_bits(got, want)
+
+
+@pytest.mark.parametrize("name", ["mesh", "ring"])
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_two_n_minus_one_messages_a_bucket_are_metered(name: str, n: int) -> None:
+    specs = [Spec("w", (60,), "float32")]  # 240 bytes: three buckets
+    layout = lay_out(specs, n, 80)
+    group = Group((), tuple(range(n)), ())
+    with local_group(layout, n) as members:
+        start = threading.Barrier(n)
+        run_together(members, lambda m: work(m, specs, layout, group, [name], start))
+        found = [member.meter.totals() for member in members]
+
+    for totals in found:
+        steps = totals[totals["kind"] != int(Kind.BROADCAST)]
+        assert steps["messages"].sum() == 3 * 2 * (n - 1)
+        assert steps["bytes"].sum() == 2 * 240 * (n - 1) / n
 
 
 def test_the_order_of_addition_matters_for_these_gradients() -> None:

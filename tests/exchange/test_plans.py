@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 import kit.exchange  # noqa: F401  # fills the table of topologies
 from kit.errors import InvalidArgumentError
 from kit.exchange import moves
-from kit.exchange.layout import Layout, Spec, lay_out
+from kit.exchange.layout import Layout, Range, Spec, lay_out
 from kit.exchange.placement import place
-from kit.exchange.plan import Group, Op, Receive, Send
+from kit.exchange.plan import GRAD, Add, Group, Op, Receive, Send
 from kit.exchange.topology import Topology, Traffic, by_name, names, per_member
 from tests.exchange.models import models
 
-TOPOLOGIES = st.sampled_from(["ring", "ps", "ring-whole"])
+TOPOLOGIES = st.sampled_from(["ring", "ps", "ring-whole", "mesh"])
 GROUPS = st.tuples(st.integers(1, 8), st.integers(1, 3))
 
 
@@ -137,6 +137,36 @@ def test_the_whole_ring_moves_n_minus_one_gradients_in_as_many_messages(n: int) 
         assert per_member(traffic, worker) == ((n - 1) * 40,) * 2
 
 
+@pytest.mark.parametrize("n", range(1, 9))
+def test_a_mesh_moves_what_a_ring_moves_in_as_many_messages(n: int) -> None:
+    layout, group = make([Spec("w", (840,), "float32")], n, 1, bucket=0)
+    size = 840 * 4
+
+    ops = ops_of(by_name("mesh"), layout, group)
+    traffic = by_name("mesh").traffic(layout, group)
+
+    for worker in group.workers:
+        assert per_member(traffic, worker) == (2 * (n - 1) * size // n,) * 2
+        for kind in (Send, Receive):
+            assert sum(isinstance(op, kind) for op in ops[worker]) == 2 * (n - 1)
+
+
+@given(models(), st.integers(1, 8))
+def test_no_message_of_a_mesh_waits_for_another_worker_s_sum(
+    specs: list[Spec], n: int
+) -> None:
+    """What is sent in the first part is the sender's own gradient, never a sum."""
+    layout, group = make(specs, n, 1)
+
+    for own in ops_of(by_name("mesh"), layout, group).values():
+        written: set[Range] = set()
+        for op in own:
+            if isinstance(op, Add):
+                written.add(op.range)
+            elif isinstance(op, Send) and op.region == GRAD and op.range.size:
+                assert op.range not in written
+
+
 @pytest.mark.parametrize("n_ps", [1, 2, 3])
 @pytest.mark.parametrize("n", [1, 3, 8])
 def test_a_parameter_server_takes_a_gradient_from_each_worker(
@@ -183,4 +213,4 @@ def test_a_switch_gives_each_new_owner_its_slots_once(
 def test_an_unknown_topology_is_refused_with_the_known_ones() -> None:
     with pytest.raises(InvalidArgumentError, match=r"ps, ring.*Did you mean 'ring'"):
         by_name("rnig")
-    assert {"ps", "ring", "ring-whole"} <= set(names())
+    assert {"mesh", "ps", "ring", "ring-whole"} <= set(names())

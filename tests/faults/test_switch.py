@@ -25,6 +25,7 @@ from tests.faults import model, scene
 
 pytestmark = pytest.mark.slow
 SWITCHES, STEPS = 200, 700
+TOPOLOGIES = ("ps", "ring", "ring-whole", "mesh")
 
 
 @pytest.mark.lasting("process", "descriptor")
@@ -64,9 +65,7 @@ def test_two_hundred_switches_change_no_bit_and_every_byte_is_accounted_for(
     places = sorted(dice.sample(range(1, STEPS), SWITCHES))
     names, now = [], "ps"
     for _ in places:
-        now = dice.choice(
-            [name for name in ("ps", "ring", "ring-whole") if name != now]
-        )
+        now = dice.choice([name for name in TOPOLOGIES if name != now])
         names.append(now)
     may_begin = threading.Event()
 

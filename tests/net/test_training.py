@@ -73,7 +73,7 @@ def test_training_with_a_switch_between_two_machines_gives_the_bits_of_the_repla
         assert cluster.wire.carried > 100
 
 
-@pytest.mark.parametrize("topology", ["ps", "ring", "ring-whole"])
+@pytest.mark.parametrize("topology", ["ps", "ring", "ring-whole", "mesh"])
 def test_kernel_counts_the_bytes_of_the_formula_and_little_more(
     tmp_path: Path, topology: str
 ) -> None:

@@ -19,7 +19,7 @@ NAN = {"w": np.array([1.0, np.nan])}
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"topology": "rign"}, ["'rign'", "ps, ring, ring-whole", "'ring'?"]),
+        ({"topology": "rign"}, ["'rign'", "mesh, ps, ring, ring-whole", "'ring'?"]),
         ({"topology": None}, ["None", "ps, ring"]),
         ({"topology": ["ps"]}, ["['ps']"]),
         ({"optimizer": "adma"}, ["'adma'", "'adam'?"]),

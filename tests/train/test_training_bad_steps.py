@@ -100,7 +100,7 @@ def test_gradients_may_be_a_list_in_the_order_of_params(cluster: LocalCluster) -
     assert same_bits(run.params, replayed(6, 2, kit.GradientDescent()))
 
 
-@pytest.mark.parametrize("topology", ["ps", "ring", "ring-whole"])
+@pytest.mark.parametrize("topology", ["ps", "ring", "ring-whole", "mesh"])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_gradient_that_is_not_finite_changes_nothing_anywhere(
     cluster: LocalCluster, topology: str, bad: float

@@ -34,8 +34,11 @@ OPTIMIZERS: list[Optimizer] = [
     kit.RMSProp(0.01, momentum=0.5, centered=True),
     kit.Adam(0.02),
 ]
-WAYS = [(1, "ps"), (2, "ps"), (3, "ps"), (0, "ring"), (0, "ring-whole"), (1, "ring")]
-TOPOLOGIES = ["ps", "ring", "ring-whole"]
+WAYS = [
+    *((1, "ps"), (2, "ps"), (3, "ps")),
+    *((0, "ring"), (0, "ring-whole"), (1, "ring"), (1, "mesh")),
+]
+TOPOLOGIES = ["ps", "ring", "ring-whole", "mesh"]
 
 
 def begin(cluster: LocalCluster, **changes: Any) -> kit.Run:

@@ -49,6 +49,7 @@ def shortest_step_s(trace: Trace, epoch: int | None = None) -> float:
     [
         (0, 2, "ring", 2 * 1 / 2),
         (0, 3, "ring", 2 * 2 / 3),
+        (0, 3, "mesh", 2 * 2 / 3),
         # The server takes n gradients in one after the other, and hands out n times.
         (1, 2, "ps", 2 * 2),
         (1, 3, "ps", 2 * 3),

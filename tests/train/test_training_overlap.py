@@ -23,7 +23,8 @@ from tests.train.toy import (
 
 pytestmark = pytest.mark.slow
 
-FIRST = {"ps": Kind.PUSH, "ring": Kind.REDUCE, "ring-whole": Kind.REDUCE}
+RING = dict.fromkeys(["ring", "ring-whole", "mesh"], Kind.REDUCE)
+FIRST = {"ps": Kind.PUSH, **RING}
 
 
 def one_by_one(params: Params, batch: Any) -> Generator[Any, None, float]:

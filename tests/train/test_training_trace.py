@@ -32,7 +32,7 @@ def begin(cluster: Any, **changes: Any) -> kit.Run:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("transport", sorted(TRANSPORTS))
-@pytest.mark.parametrize("topology", ["ps", "ring", "ring-whole"])
+@pytest.mark.parametrize("topology", ["ps", "ring", "ring-whole", "mesh"])
 @pytest.mark.parametrize("trace", [True, False])
 def test_meters_agree_with_the_formulas_to_the_byte(
     transport: str, topology: str, trace: bool

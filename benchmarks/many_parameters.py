@@ -1,0 +1,88 @@
+"""What it costs that the same bytes are cut into many parameters.
+
+    python -m benchmarks.many_parameters [--quick] [--json FILE]
+
+Two workers train with a gradient that is ready: what remains of a step is to check it,
+to copy it, to exchange and to update. All numbers of parameters are up at the same time
+and take turns; a ratio is that of medians to one parameter of the same bytes. `same`
+hands over the same arrays in each step, `other` never those of the step before.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from benchmarks.conductor import Crew, crew
+from benchmarks.results import Table, arguments, median, ratio, report
+from benchmarks.scaling import RANK, times
+
+Steps = dict[str, dict[int, list[float]]]  # what -> number of parameters -> us a step
+
+_BYTES = 4_000_000
+_COUNTS, _QUICK_COUNTS = (1, 10, 100, 1_000, 10_000), (1, 100, 10_000)
+_WORKERS = 2
+_SETS = {"same": 1, "other": 2}  # of arrays, handed over in turn
+_TOPOLOGIES = {"ring": 0, "mesh": 0, "ps": 1}  # and their servers
+_WARM_STEPS, _STEPS = 4, 20
+
+
+def compare(counts: tuple[int, ...], n_bytes: int, rounds: int) -> Steps:
+    """Return the microseconds of all steps."""
+    found: Steps = {}
+    for topology, n_ps in _TOPOLOGIES.items():
+        for word, sets in _SETS.items():
+            what = {"topology": topology, "n_bytes": n_bytes, "sets": sets}
+            with ExitStack() as stack:
+                crews: dict[int, Crew] = {}
+                for count in counts:
+                    on = crew("parameters", RANK, _WORKERS + n_ps, str(n_ps))
+                    crews[count] = stack.enter_context(on)
+                    crews[count].order(do="prepare", n_params=count, **what)
+                found[f"{topology}, {word}"] = _take_turns(crews, n_ps, rounds)
+    return found
+
+
+def _take_turns(
+    crews: dict[int, Crew], n_ps: int, rounds: int
+) -> dict[int, list[float]]:
+    took: dict[int, list[float]] = {count: [] for count in crews}
+    for on in crews.values():
+        on.order(do="measure", steps=_WARM_STEPS)
+    for _ in range(rounds):
+        for count, on in crews.items():
+            _, step = times(on.order(do="measure", steps=_STEPS)[n_ps:])
+            took[count] += step
+    return took
+
+
+def _row(what: str, took: dict[int, list[float]]) -> tuple[str, ...]:
+    of = {count: median(values) for count, values in took.items()}
+    one = of[min(of)]
+    cells = [f"{value:.0f}" for value in of.values()]
+    return (what, *cells, *(ratio(value, one) for value in list(of.values())[1:]))
+
+
+def main() -> None:
+    parser = arguments(__doc__ or "")
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--bytes", type=int, default=_BYTES)
+    options = parser.parse_args()
+    counts = _QUICK_COUNTS if options.quick else _COUNTS
+    found = compare(
+        counts, options.bytes, options.rounds or (5 if options.quick else 20)
+    )
+    table = Table(
+        f"Many parameters, {options.bytes} bytes together, median microseconds a step",
+        (
+            "Two workers (and a server for ps), a gradient that is ready, in the same "
+            "arrays each step or in others. The last columns are ratios to one "
+            "parameter.",
+        ),
+        ("exchange", *map(str, counts), *(f"{n} / 1" for n in counts[1:])),
+        tuple(_row(what, took) for what, took in found.items()),
+    )
+    report(table, {"microseconds": found}, options.json)
+
+
+if __name__ == "__main__":
+    main()

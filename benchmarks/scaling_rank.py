@@ -1,0 +1,186 @@
+"""One task of the scaling benchmark: `python -m benchmarks.scaling_rank`.
+
+Arguments: rank, number of ranks, number of parameter servers. The task goes through the
+very steps of a training (`kit.train.stage`): it reads its rows, calls a step function
+whose gradient is ready, checks and copies it, exchanges, updates, commits. Only who
+decides about epochs is missing: the conductor says when steps are done.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import sys
+from contextlib import ExitStack
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.bare_member import Links
+from benchmarks.rank import obey
+from kit.exchange.layout import Spec
+from kit.membership import Epoch
+from kit.settings import Settings
+from kit.task import Task
+from kit.testing.history import History
+from kit.traffic import Kind, Meter
+from kit.train.job import Job, Work
+from kit.train.optimizers import GradientDescent
+from kit.train.part import Part
+from kit.train.stage import Stage
+
+_EPOCH = 1
+_UNTIL_TOLD = 1 << 40
+_ONCE = (Kind.BROADCAST, Kind.MOVE)
+
+
+def specs(n_bytes: int, n_params: int) -> tuple[Spec, ...]:
+    """Return parameters of float32 that have so many bytes together.
+
+    >>> [spec.shape for spec in specs(28, 3)]
+    [(3,), (2,), (2,)]
+    """
+    items, rest = divmod(n_bytes // 4, n_params)
+    return tuple(
+        Spec(f"p{number}", (items + (number < rest),), "float32")
+        for number in range(n_params)
+    )
+
+
+def job(n_ranks: int, n_ps: int, topology: str, n_bytes: int, n_params: int) -> Job:
+    """Return the training that all ranks derive their part from."""
+    tasks = [Task("ps", number) for number in range(n_ps)]
+    tasks += [Task("worker", number) for number in range(n_ranks - n_ps)]
+    return Job(
+        run="0" * 32,
+        tasks=tuple(tasks),
+        specs=specs(n_bytes, n_params),
+        optimizer=GradientDescent(0.0),  # the parameters stay what they are
+        topology=topology,
+        steps=_UNTIL_TOLD,
+        batch=n_ranks - n_ps,
+        settings=Settings(),
+    )
+
+
+class Rehearsal:
+    """One task's part in a training, without the server around it."""
+
+    def __init__(self, rank: int, agreed: Job, fds: list[int], sets: int) -> None:
+        """Join the others and begin the first epoch: the parameters are handed out.
+
+        The gradients of a step are one of so many `sets` of arrays, in turn.
+        """
+        self._stack = ExitStack()
+        links = Links(self._stack, rank, agreed.layout, fds)
+        self.meter = Meter(rank)
+        history = History("", agreed.tasks[rank])
+        self._part = Part(
+            agreed,
+            rank,
+            _work(agreed, rank, sets) if rank in agreed.workers else None,
+            self.meter,
+            None,
+            links.endpoint,
+            links.quarters.memory,
+            history,
+        )
+        self._stage = Stage(self._part)
+        self._stack.callback(self._stage.close)
+        first = Epoch(_EPOCH, agreed.topology)
+        self._stage.prepare(first)
+        self._stage.adopt(first)
+
+    def run(self, steps: int) -> list[tuple[int, int, int]]:
+        """Do so many steps; returns when each began, had computed, and ended."""
+        _, cursor = self.meter.steps.since(0)
+        step = self._part.step
+        self._part.endpoint.stamp.halt = step + steps
+        self._stage.run(step)
+        rows, _ = self.meter.steps.since(cursor)
+        arrived = rows["start"] + rows["compute"]
+        columns = (rows["start"], arrived, rows["end"])
+        return list(zip(*(column.tolist() for column in columns), strict=True))
+
+    def account(self) -> dict[str, int]:
+        """Return the bytes and messages received in steps, and the memory taken."""
+        totals = self.meter.totals()
+        steps = totals[~np.isin(totals["kind"], [int(kind) for kind in _ONCE])]
+        return {
+            "bytes": int(steps["bytes"].sum()),
+            "messages": int(steps["messages"].sum()),
+            "memory": _proportional_bytes(),
+        }
+
+    def close(self) -> None:
+        """Give links and memory back."""
+        self._stack.close()
+
+
+def _work(agreed: Job, rank: int, sets: int) -> Work:
+    ready = [
+        {spec.name: np.ones(spec.shape, np.float32) for spec in agreed.specs}
+        for _ in range(sets)
+    ]
+    turns = cycle(ready)
+
+    def step(params: dict[str, Any], batch: tuple[Any, ...]) -> tuple[float, Any]:
+        return 0.0, next(turns)
+
+    data = np.zeros((1024, 1), np.float32)
+    return Work(step, data, ready[0] if rank == agreed.coordinator else None)
+
+
+def _proportional_bytes() -> int:
+    """Return this process's memory; what n processes share counts an n-th for each."""
+    text = Path("/proc/self/smaps_rollup").read_text("ascii")
+    found = re.search(r"^Pss:\s+(\d+) kB", text, re.MULTILINE)
+    return int(found[1]) * 1024 if found else 0
+
+
+class Rank:
+    """Prepares and measures one training after the other."""
+
+    def __init__(self, rank: int, n_ranks: int, n_ps: int) -> None:
+        self._rank, self._n_ranks, self._n_ps = rank, n_ranks, n_ps
+        self._fds = [int(fd) for fd in os.environ["BENCH_PEERS"].split(",")]
+        self._now: Rehearsal | None = None
+
+    def prepare(
+        self, topology: str, n_bytes: int, n_params: int, sets: int = 1
+    ) -> None:
+        """Begin a training; the one before ends."""
+        self.end()
+        agreed = job(self._n_ranks, self._n_ps, topology, n_bytes, n_params)
+        self._now = Rehearsal(self._rank, agreed, self._fds, sets)
+
+    def measure(self, steps: int) -> list[tuple[int, int, int]]:
+        """Do so many steps; see `Rehearsal.run`."""
+        assert self._now is not None
+        return self._now.run(steps)
+
+    def account(self) -> dict[str, int]:
+        """See `Rehearsal.account`."""
+        assert self._now is not None
+        return self._now.account()
+
+    def end(self) -> None:
+        """Give memory and links of the training back."""
+        if self._now is not None:
+            self._now.close()
+            self._now = None
+            gc.collect()  # a training's parts refer to each other
+
+
+def main() -> None:
+    rank, n_ranks, n_ps = (int(word) for word in sys.argv[1:4])
+    one = Rank(rank, n_ranks, n_ps)
+    names = ("prepare", "measure", "account", "end")
+    obey(rank, {name: getattr(one, name) for name in names})
+
+
+if __name__ == "__main__":
+    main()

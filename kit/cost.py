@@ -1,0 +1,267 @@
+"""What a step's exchange takes: a cost model of the topologies, and its fit.
+
+Pure arithmetic: no clock, no sockets; the times come from whoever measured them.
+
+Hockney's model of a message (latency, then bytes) with the computing beside it:
+
+    seconds = base + alpha * messages + beta * moved + gamma * worked + delta * spilled
+
+`base` is what a step takes that exchanges nothing; `alpha` the latency of a message in
+seconds; `beta` the seconds for a byte that one task takes from another (one over the
+bandwidth); `gamma` the seconds for a byte that is added or updated, and `delta` those
+on top of it for a byte that has left the cache meanwhile, which all do but those that a
+core's cache holds. With n workers, p parameter servers, and S bytes of parameters in b
+buckets:
+
+               messages                moved               worked
+    ring       2(n-1) b                2(n-1)/n S          S
+    mesh       2(n-1) b                2(n-1)/n S          S
+    ring-whole (n-1) b                 (n-1) S             n S
+    ps         n m/p + m, m=max(b,p)   n S/p + S           n S/p
+
+These are what happens one after the other on the way to the end of a step. Tasks that
+share `cores` processors take turns as well, so no quantity can be less than that of all
+tasks together divided by the number of cores.
+
+Each topology has its own rates, twice: while every task has a core, a wait is a look at
+memory, and what was read stays in the cache; where tasks share cores, a wait is a
+switch of processes, and the next one finds the cache full of other data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import chain, combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kit.errors import InvalidArgumentError
+from kit.exchange.layout import CHUNK_BYTES
+
+Floats = npt.NDArray[np.float64]
+CACHE_BYTES = 2 << 20  # a usual size of what a core has to itself
+
+
+class Case(NamedTuple):
+    """An exchange: who takes part, and how many bytes in how many buckets."""
+
+    topology: str
+    n_workers: int
+    n_bytes: int
+    n_ps: int = 0
+    n_buckets: int = 0  # 0: as many as a layout makes by itself
+
+    @property
+    def n_tasks(self) -> int:
+        """The number of processes that take part."""
+        return self.n_workers + (self.n_ps if self.topology == "ps" else 0)
+
+    @property
+    def buckets(self) -> int:
+        """The number of buckets.
+
+        >>> Case("ring", 2, 5 << 20).buckets
+        5
+        """
+        wanted = CHUNK_BYTES * self.n_workers
+        return self.n_buckets or max(1, -(-self.n_bytes // wanted))
+
+
+class Work(NamedTuple):
+    """What there is to do: messages to wait for, bytes to move, bytes to work on."""
+
+    messages: float
+    moved: float
+    worked: float
+
+
+class Load(NamedTuple):
+    """The same, and how many bytes of the work are found outside the cache."""
+
+    messages: float
+    moved: float
+    worked: float
+    spilled: float
+
+
+class Point(NamedTuple):
+    """A measurement: what was exchanged, and the seconds it took."""
+
+    case: Case
+    seconds: float
+
+
+class Rates(NamedTuple):
+    """Prices in seconds: of a step, a message, a byte moved, worked on, spilled."""
+
+    base: float
+    alpha: float
+    beta: float
+    gamma: float
+    delta: float = 0.0
+
+
+Loads = tuple[Work, Work]  # on the longest way, of all tasks together
+
+
+def _ring(case: Case) -> Loads:
+    n, size = case.n_workers, case.n_bytes
+    one = Work(2 * (n - 1) * case.buckets, 2 * (n - 1) / n * size, size)
+    return one, _times(one, n)
+
+
+def _ring_whole(case: Case) -> Loads:
+    n, size = case.n_workers, case.n_bytes
+    one = Work((n - 1) * case.buckets, (n - 1) * size, n * size)
+    return one, _times(one, n)
+
+
+def _ps(case: Case) -> Loads:
+    n, p, size = case.n_workers, case.n_ps, case.n_bytes
+    parts = max(case.buckets, p)
+    server = Work(n * parts / p, n * size / p, n * size / p)
+    worker = Work(parts, size, 0)
+    way = Work(*(one + other for one, other in zip(server, worker, strict=True)))
+    return way, Work(2 * n * parts, 2 * n * size, n * size)
+
+
+def _times(work: Work, n: int) -> Work:
+    return Work(*(n * part for part in work))
+
+
+_LOADS: dict[str, Callable[[Case], Loads]] = {
+    "ring": _ring,
+    "mesh": _ring,
+    "ring-whole": _ring_whole,
+    "ps": _ps,
+}
+
+
+def load(case: Case, cores: int, cache_bytes: int = CACHE_BYTES) -> Load:
+    """Return what a step costs in messages and bytes, where tasks share `cores`.
+
+    Raises `InvalidArgumentError` for a topology without a formula, and for numbers of
+    workers, servers or cores that cannot be.
+
+    >>> load(Case("ring", n_workers=4, n_bytes=4000), cores=4)
+    Load(messages=6, moved=6000.0, worked=4000, spilled=0.0)
+    >>> load(Case("ring", n_workers=4, n_bytes=4000), cores=2)
+    Load(messages=12.0, moved=12000.0, worked=8000.0, spilled=0.0)
+    """
+    if case.topology not in _LOADS:
+        raise InvalidArgumentError(
+            f"there is no formula for the cost of topology {case.topology!r}; there "
+            f"are those of {', '.join(sorted(_LOADS))}."
+        )
+    if min(case.n_workers, cores) < 1 or (case.topology == "ps" and case.n_ps < 1):
+        raise InvalidArgumentError(
+            f"{case} on {cores} cores cannot be: a step needs one worker and one core "
+            f"at least, and topology 'ps' a server."
+        )
+    way, whole = _LOADS[case.topology](case)
+    work = Work(*(max(a, b / cores) for a, b in zip(way, whole, strict=True)))
+    outside = max(0, case.n_bytes - cache_bytes) / max(1, case.n_bytes)
+    return Load(*work, work.worked * outside)
+
+
+Regime = tuple[str, bool]  # the topology, and whether tasks share cores
+
+
+@dataclass(frozen=True)
+class Model:
+    """Predicts the time of an exchange; made by `fit`, or of rates that are known."""
+
+    rates: dict[Regime, Rates]
+    cores: int
+    cache_bytes: int = CACHE_BYTES
+
+    def regime(self, case: Case) -> Regime:
+        """Return which rates hold for a case.
+
+        >>> Model({}, cores=2).regime(Case("mesh", n_workers=3, n_bytes=8))
+        ('mesh', True)
+        """
+        return case.topology, case.n_tasks > self.cores
+
+    def predict(self, case: Case) -> float:
+        """Return the seconds that the exchange of a step takes.
+
+        Raises `InvalidArgumentError` for what nothing was measured of.
+
+        >>> alone = {("ring", False): Rates(1e-5, 2e-5, 1e-10, 1e-10)}
+        >>> round(Model(alone, cores=2).predict(Case("ring", 2, 1_000_000)) * 1e6)
+        250
+        """
+        row = (1.0, *load(case, self.cores, self.cache_bytes))
+        rates = self.rates.get(self.regime(case))
+        if rates is None:
+            bound = "more than" if case.n_tasks > self.cores else "at most"
+            raise InvalidArgumentError(
+                f"the model knows no rates of topology {case.topology!r} with {bound} "
+                f"{self.cores} tasks; give `fit` points of that."
+            )
+        return float(np.dot(row, rates))
+
+    def error(self, points: Iterable[Point]) -> float:
+        """Return the median of |predicted - measured| / measured; NaN of no points."""
+        errors = [abs(self.predict(p.case) - p.seconds) / p.seconds for p in points]
+        return float(np.median(errors)) if errors else float("nan")
+
+
+def fit(points: Iterable[Point], cores: int, cache_bytes: int = CACHE_BYTES) -> Model:
+    """Return the model whose relative errors have the least squares.
+
+    Rates are never negative. Each topology is fitted by itself, with and without tasks
+    that share cores, so it takes points of several numbers of workers and sizes of all
+    of these; what the points cannot tell apart gets rates that explain them. Raises
+    `InvalidArgumentError` if there are no points, or for a time that is not positive.
+
+    >>> known = Model({("mesh", False): Rates(0.0, 3e-5, 2e-10, 1e-10)}, cores=8)
+    >>> cases = [Case("mesh", n, 4**k) for n in (1, 2, 4) for k in range(5, 13)]
+    >>> found = fit([Point(case, known.predict(case)) for case in cases], cores=8)
+    >>> round(found.rates["mesh", False].alpha * 1e6, 3)
+    30.0
+    """
+    model = Model({}, cores, cache_bytes)
+    by_regime: dict[Regime, list[Point]] = {}
+    for point in points:
+        if not point.seconds > 0:
+            raise InvalidArgumentError(
+                f"{point.case} is said to take {point.seconds} s; a time is above 0."
+            )
+        by_regime.setdefault(model.regime(point.case), []).append(point)
+    if not by_regime:
+        raise InvalidArgumentError("fit got no points; measure some exchanges first.")
+    rates = {regime: _rates(own, model) for regime, own in by_regime.items()}
+    return Model(rates, cores, cache_bytes)
+
+
+def _rates(points: list[Point], model: Model) -> Rates:
+    cores, cache = model.cores, model.cache_bytes
+    loads = np.array([(1.0, *load(point.case, cores, cache)) for point in points])
+    seconds = np.array([point.seconds for point in points])
+    return Rates(*_not_negative(loads / seconds[:, None]).tolist())
+
+
+def _not_negative(rows: Floats) -> Floats:
+    """Return x >= 0 with the least |rows @ x - 1|, by trying all sets of columns.
+
+    Where the best x has zeros, the rest is the plain solution for the other columns; so
+    with five columns 31 plain solutions decide, and no iteration has to end.
+    """
+    scale = np.linalg.norm(rows, axis=0)
+    scale[scale == 0] = 1.0
+    columns = range(rows.shape[1])
+    sets = chain.from_iterable(combinations(columns, k + 1) for k in columns)
+    best, least = np.zeros(len(columns)), float("inf")
+    for chosen in map(list, sets):
+        some = rows[:, chosen] / scale[chosen]
+        found: Any = np.linalg.lstsq(some, np.ones(len(rows)), rcond=None)[0]
+        off = float(np.linalg.norm(some @ found - 1))
+        if found.min() >= 0 and off < least:
+            best, least = np.zeros(len(columns)), off
+            best[chosen] = found / scale[chosen]
+    return best
