@@ -1,7 +1,7 @@
 """From Python values, arrays and variables to tensors of a graph.
 
 Pure. `tensor` takes anything; `operands` brings the operands of one operation to one
-dtype in numpy's way.
+dtype in numpy's way, and `resolved` to the one in which a ufunc computes.
 """
 
 from __future__ import annotations
@@ -11,32 +11,41 @@ from typing import Any
 
 import numpy as np
 
-from kit.graph.default import graph_of
+from kit.graph.default import default_graph, graph_of
 from kit.graph.dtypes import STRING, DType, dtype_of, to_array
+from kit.graph.graph import Graph
 from kit.graph.op import Op, Tensor
 from kit.graph.speak import Speaker
 
 
-def tensor(x: Any, dtype: Any = None, name: str = "Const") -> Tensor:
+def tensor(
+    x: Any, dtype: Any = None, name: str = "Const", graph: Graph | None = None
+) -> Tensor:
     """Return `x` as a tensor: itself, a variable's value, or a constant.
 
-    Lists that hold tensors are stacked. Raises `TypeError` when it is a tensor of
-    another dtype than the one given, and as `to_array` does.
+    Lists that hold tensors are stacked. A constant enters `graph`, or the default
+    graph. Raises `TypeError` when it is a tensor of another dtype than the one given,
+    and as `to_array` does.
     """
     wanted = None if dtype is None else dtype_of(dtype)
     if isinstance(x, Speaker):
         found = x._as_tensor()
         if wanted is not None and found.static.dtype != wanted:
             raise TypeError(
-                f"{found!r} is wanted as {wanted}; cast it with .astype({str(wanted)!r})."
+                f"{found!r} is wanted as {wanted}; cast it with "
+                f".astype({str(wanted)!r})."
             )
         return found
-    if isinstance(x, list | tuple) and _holds_tensor(x):
+    made: Tensor
+    if _holds(x):
         like = wanted or _first_dtype(x)
-        return make("Pack", *[tensor(one, like) for one in x], axis=0)
+        made = make("Pack", *[tensor(one, like) for one in x], axis=0)
+        return made
     if isinstance(x, Op):
         raise TypeError(f"{x!r} is an op and has no value; use one of its outputs.")
-    return make("Const", name=name, value=to_array(x, wanted))
+    value = to_array(x, wanted)
+    made = (graph or default_graph()).create("Const", name=name, value=value).outputs[0]
+    return made
 
 
 def make(op_type: str, *inputs: Tensor, name: str | None = None, **attrs: Any) -> Any:
@@ -62,17 +71,40 @@ def operands(*xs: Any) -> list[Tensor]:
         common = np.result_type(*[to_array(x).dtype for x in xs])
     else:
         common = np.result_type(*dtypes)
-    return [_as(x, common) for x in xs]
+    graph = graph_of(xs)
+    return [_as(x, common, graph) for x in xs]
 
 
-def _as(x: Any, dtype: DType) -> Tensor:
+def resolved(ufunc: np.ufunc, *xs: Any) -> list[Tensor]:
+    """Return the operands in the dtypes in which numpy would compute this function.
+
+    Raises `TypeError` for dtypes that the function does not take.
+    """
+    dtypes = [_dtype_or_value(x) for x in xs]
+    if any(isinstance(one, np.dtype) and one == STRING for one in dtypes):
+        return operands(*xs)
+    if all(not isinstance(one, np.dtype) for one in dtypes):
+        dtypes = [to_array(x).dtype for x in xs]
+    asked = [one if isinstance(one, np.dtype) else _weak(one) for one in dtypes]
+    loop = ufunc.resolve_dtypes((*asked, *[None] * ufunc.nout))[: len(xs)]
+    common: DType = loop[0] if len(set(loop)) == 1 else np.result_type(*loop)
+    graph = graph_of(xs)
+    return [_as(x, common, graph) for x in xs]
+
+
+def _weak(x: Any) -> Any:
+    return np.dtype(bool) if isinstance(x, bool) else type(x)
+
+
+def _as(x: Any, dtype: DType, graph: Graph) -> Tensor:
     if isinstance(x, Speaker):
         found = x._as_tensor()
         if found.static.dtype == dtype:
             return found
         cast: Tensor = make("Cast", found, dtype=dtype)
         return cast
-    return tensor(np.asarray(x, dtype) if dtype != STRING else x)
+    value = x if dtype == STRING or _holds(x) else np.asarray(x, dtype)
+    return tensor(value, dtype, graph=graph)
 
 
 def _dtype_or_value(x: Any) -> Any:
@@ -80,7 +112,13 @@ def _dtype_or_value(x: Any) -> Any:
         return x._as_tensor().static.dtype
     if isinstance(x, bool | int | float | complex) and not isinstance(x, np.generic):
         return x
+    if _holds(x):
+        return _first_dtype(x)
     return to_array(x).dtype if not hasattr(x, "dtype") else np.asarray(x).dtype
+
+
+def _holds(x: Any) -> bool:
+    return isinstance(x, list | tuple) and _holds_tensor(x)
 
 
 def _holds_tensor(x: Sequence[Any]) -> bool:

@@ -1,6 +1,7 @@
 """Which graph new ops enter.
 
-Pure. Each thread and coroutine has its own stack of default graphs above one common one.
+Pure. Each thread and coroutine has its own stack of default graphs, above one common
+one.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ def reset_default_graph(graph: Graph | None = None) -> None:
 
 @contextmanager
 def entered(graph: Graph) -> Iterator[Graph]:
+    """Let `graph` be the default graph; yields it."""
     token = _defaults.set((*_defaults.get(), graph))
     try:
         yield graph

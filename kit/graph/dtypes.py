@@ -1,7 +1,7 @@
 """Which element types a tensor may have, and how Python values become arrays.
 
-Pure. A text is bytes in an array of Python objects: that is numpy's own way for texts of
-any length, and `STRING` is its dtype. No other object may be in such an array.
+Pure. A text is bytes in an array of Python objects: that is numpy's own way for texts
+of any length, and `STRING` is its dtype. No other object may be in such an array.
 """
 
 from __future__ import annotations
@@ -29,7 +29,11 @@ _BY_NAME: Final[dict[str, DType]] = {name: np.dtype(name) for name in _NAMES} | 
 KNOWN: Final = frozenset(_BY_NAME.values())
 
 # What Python's own numbers become when nobody says otherwise.
-_WEAK = {"f": np.dtype("float32"), "i": np.dtype("int32"), "c": np.dtype("complex128")}
+_WEAK: Final[dict[str, DType]] = {
+    "f": np.dtype("float32"),
+    "i": np.dtype("int32"),
+    "c": np.dtype("complex128"),
+}
 
 
 def dtype_of(given: Any) -> DType:
@@ -46,12 +50,12 @@ def dtype_of(given: Any) -> DType:
     if given in (str, bytes, object):
         return STRING
     try:
-        dtype = np.dtype(given)
+        dtype: DType | None = None if given is None else np.dtype(given)
     except TypeError:
         dtype = None
     if dtype is not None and dtype.kind in "US":
         return STRING
-    if given is None or dtype not in KNOWN:
+    if dtype is None or dtype not in KNOWN:
         raise TypeError(
             f"{given!r} is no dtype of a tensor; the dtypes are {', '.join(_NAMES)} "
             f"and string."
@@ -90,7 +94,8 @@ def to_array(value: Any, dtype: DType | None = None) -> Array:
             f"{value!r} has parts of unequal lengths; a tensor is rectangular."
         ) from exc
     if array.dtype.kind in "USO":
-        array = _texts(array, value)
+        # numpy would write a number among texts as a text.
+        array = _texts(np.asarray(value, object), value)
     if dtype is None:
         return _downcast(array) if _is_plain(value) else _of_numpy(array, None)
     return _as_kind(array, dtype, value)
@@ -99,7 +104,7 @@ def to_array(value: Any, dtype: DType | None = None) -> Array:
 def _of_numpy(array: Array, dtype: DType | None) -> Array:
     if array.dtype.kind in "USO":
         array = _texts(array, array)
-    wanted = array.dtype if dtype is None else dtype
+    wanted: DType = array.dtype if dtype is None else dtype
     if wanted not in KNOWN:
         raise TypeError(
             f"an array of {array.dtype} cannot be a tensor; convert it to one of "
@@ -109,7 +114,7 @@ def _of_numpy(array: Array, dtype: DType | None) -> Array:
         raise TypeError(
             f"an array of {name_of(array.dtype)} cannot be used as {name_of(wanted)}."
         )
-    return array.astype(wanted, copy=False)
+    return np.asarray(array, wanted)
 
 
 def _texts(array: Array, value: Any) -> Array:

@@ -12,7 +12,7 @@ from typing import Any
 from kit.graph.convert import make, tensor
 from kit.graph.op import Op, Tensor
 from kit.graph.slices import IndexedSlices
-from kit.graph.static import text
+from kit.graph.static import agrees, text
 
 _FLOATS = "fc"
 
@@ -46,10 +46,11 @@ def gradients(
         )
     stops = {_target(one) for one in _listed(stop_gradients or [])}
     graph = sources[0].graph
-    with graph.name_scope(name):
+    with graph.as_default(), graph.name_scope(name):
         flow = _Flow(targets, sources, stops, colocate)
         for y, weight in zip(sources, weights, strict=True):
-            flow.add(y, _seed(y, weight))
+            with flow.at(y.op):
+                flow.add(y, _seed(y, weight))
         flow.run()
         return [_result(flow, x, unconnected) for x in targets]
 
@@ -65,7 +66,8 @@ class _Flow:
         colocate: bool,
     ) -> None:
         self._found: dict[Tensor, list[Any]] = {}
-        self._colocate, self._stops = colocate, stops
+        self._colocate = colocate
+        self._stops = {one.op for one in stops}
         self._wanted = set(targets)
         self._ops = _between(self._wanted, sources)
         self._summed: dict[Tensor, Any] = {}
@@ -75,16 +77,23 @@ class _Flow:
 
     def run(self) -> None:
         # An op's number is greater than those of all its inputs.
-        for op in sorted(self._ops, key=lambda op: op.number, reverse=True):
+        passed = self._ops - self._stops
+        for op in sorted(passed, key=lambda op: op.number, reverse=True):
             gradients = [self.total(one) for one in op.outputs]
             if all(one is None for one in gradients) or op.op_def.gradient is None:
                 continue
-            with self._at(op):
+            with self.at(op), op.graph.name_scope(f"{op.name}_grad"):
+                if not op.op_def.rows:
+                    gradients = [
+                        one if one is None else dense(one) for one in gradients
+                    ]
                 by_input = op.op_def.gradient(op, gradients)
-            for to, gradient in zip(op.inputs, by_input, strict=True):
+            pairs = list(zip(op.inputs, by_input, strict=True))
+            for to, gradient in reversed(pairs):
                 # A gradient by an input that leads to no target is never looked at.
-                if gradient is not None and to not in self._stops:
-                    self.add(to, gradient)
+                if gradient is not None:
+                    # In the end the terms stand in the order of the ops they come from.
+                    self._found.setdefault(to, []).insert(0, gradient)
 
     def total(self, of: Tensor) -> Any:
         """Return the sum of all gradients that flowed to a tensor, None if none did."""
@@ -92,11 +101,12 @@ class _Flow:
             found = self._found.get(of)
             if not found:
                 return None
-            with self._at(of.op):
+            with self.at(of.op):
                 self._summed[of] = add_up(found)
         return self._summed[of]
 
-    def _at(self, op: Op) -> AbstractContextManager[None]:
+    def at(self, op: Op) -> AbstractContextManager[None]:
+        """Place new ops where a forward op is, if they are placed so at all."""
         return op.graph.colocate_with(op) if self._colocate else nullcontext()
 
 
@@ -122,9 +132,11 @@ def dense(gradient: Any) -> Tensor:
             f"{gradient!r} does not know the shape of the whole; it cannot be made "
             f"dense."
         )
-    made: Tensor = make(
-        "ScatterNd", gradient.indices, gradient.values, gradient.dense_shape
-    )
+    places = make("ExpandDims", gradient.indices, axis=(-1,))
+    value = gradient.dense_shape.static.value
+    extra = [] if value is not None else [gradient.dense_shape]
+    shape = None if value is None else tuple(value.tolist())
+    made: Tensor = make("ScatterNd", places, gradient.values, *extra, shape=shape)
     return made
 
 
@@ -153,12 +165,11 @@ def _seed(y: Tensor, weight: Any) -> Tensor:
         made: Tensor = make("OnesLike", y, name="grad_ys_0")
         return made
     given = tensor(weight, y.static.dtype)
-    if given.static.shape is not None and y.static.shape is not None:
-        if len(given.static.shape) != len(y.static.shape):
-            raise ValueError(
-                f"grad_ys has the shape {text(given.static.shape)} for {y!r}; it must "
-                f"be that of y."
-            )
+    if not agrees(given.static.shape, y.static.shape):
+        raise ValueError(
+            f"grad_ys has the shape {text(given.static.shape)} for {y!r}; it must be "
+            f"that of y."
+        )
     return given
 
 

@@ -14,12 +14,14 @@ from typing import Any
 
 from kit.device_scope import ScopeStack, resolve
 from kit.graph.default import entered
+from kit.graph.known_tasks import check_device
+from kit.graph.lent import Pictured
 from kit.graph.names import Names, check_name
 from kit.graph.op import Op, Tensor
 from kit.graph.table import lookup
 
 
-class Graph:
+class Graph(Pictured):
     """Ops, in the order in which they were made.
 
         graph = kit.Graph()
@@ -78,7 +80,7 @@ class Graph:
         op_def = lookup(op_type)
         for one in inputs:
             self._check_mine(one)
-        name = name or op_type
+        name = op_type if name is None else name
         full = name[:-1] if name.endswith("/") else self.unique_name(name)
         control = self._control_for(inputs)
         op = self.op_class(self, full, op_def, inputs, attrs, control, _place())
@@ -248,6 +250,7 @@ class Graph:
             op.device = anchors[-1].device
         else:
             resolve(op, self._devices.entries())
+            check_device(op.device)
         own = {name for one in anchors for name in (one.colocation or (one.name,))}
         op.colocation = tuple(sorted(own))
 

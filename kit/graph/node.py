@@ -1,8 +1,8 @@
 """A graph as plain data: what travels to the tasks.
 
-Pure. A `Node` is an op without its Python objects. Attributes are plain data, dtypes and
-arrays; arrays travel beside the text (`kit.parcel`). No pickle: a graph that comes from
-outside can name ops of the table and nothing else.
+Pure. A `Node` is an op without its Python objects. Attributes are plain data, dtypes
+and arrays; arrays travel beside the text (`kit.parcel`). No pickle: a graph that comes
+from outside can name ops of the table and nothing else.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from kit.graph.op import Op
 
 # A tensor by the name of its op and the number of the output.
 Edge: TypeAlias = tuple[str, int]
+
+_UNREADABLE = (TypeError, ValueError, LookupError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ def from_plain(plain: Sequence[Any], arrays: Sequence[Array]) -> list[Node]:
     """
     try:
         return [_node(one, arrays) for one in plain]
-    except (TypeError, ValueError, KeyError, IndexError) as exc:
+    except _UNREADABLE as exc:
         raise ProtocolError(f"a graph came that cannot be read: {exc}.") from exc
 
 
@@ -115,8 +117,8 @@ def _plain(value: Any, arrays: list[Array], node: Node) -> Any:
         case dict():
             return {"dict": {k: _plain(one, arrays, node) for k, one in value.items()}}
     raise InvalidArgumentError(
-        f"op {node.name!r} has an attribute of type {type(value).__name__}, which cannot "
-        f"travel; attributes are plain data, dtypes and arrays."
+        f"op {node.name!r} has an attribute of type {type(value).__name__}, which "
+        f"cannot travel; attributes are plain data, dtypes and arrays."
     )
 
 

@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kit.errors import FailedPreconditionError
+from kit.graph.fold import folded
+from kit.graph.lent import Pictured
 from kit.graph.speak import Speaker
 from kit.graph.static import Shape, Static, text
 from kit.graph.table import OpDef
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     from kit.graph.graph import Graph
 
 
-class Op:
+class Op(Pictured):
     """One node of a graph. Equal to itself only.
 
     Attributes:
@@ -45,10 +48,12 @@ class Op:
         self.graph, self.name, self.op_def = graph, name, op_def
         self.inputs, self.attrs = tuple(inputs), dict(attrs)
         self.control_inputs = tuple(control_inputs)
+        self._device, self._is_sent = "", False
         self.device, self.container, self.place = "", "", place
         self.colocation: tuple[str, ...] = ()
         self.number = -1  # set when it enters the graph
-        statics = op_def.infer([one.static for one in inputs], self.attrs)
+        given = [one.static for one in inputs]
+        statics = folded(op_def, given, self.attrs, op_def.infer(given, self.attrs))
         make = graph.tensor_class
         self.outputs: tuple[Any, ...] = tuple(
             make(self, i, static) for i, static in enumerate(statics)
@@ -59,9 +64,47 @@ class Op:
         """The name of its entry in the table: `MatMul`."""
         return self.op_def.name
 
+    @property
+    def device(self) -> str:
+        """Where it shall run, as far as it is said: `/job:ps/task:0`, or ''."""
+        return self._device
+
+    @device.setter
+    def device(self, device: str) -> None:
+        if self._is_sent and device != self._device:
+            raise _sent(self.name, "device")
+        self._device = device
+
+    def seal(self) -> None:
+        """Refuse changes from now on: tasks have got this op as it is."""
+        if not self._is_sent:
+            self._is_sent = True
+            self.attrs = _Sealed(self.name, self.attrs)
+
     def __repr__(self) -> str:
         at = f" on {self.device}" if self.device else ""
         return f"<op {self.name!r} {self.type}{at}>"
+
+
+class _Sealed(dict[str, Any]):
+    """Attributes that can be read only."""
+
+    def __init__(self, op: str, attrs: Mapping[str, Any]) -> None:
+        super().__init__(attrs)
+        self._op = op
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise _sent(self._op, "attributes")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+
+def _sent(op: str, what: str) -> FailedPreconditionError:
+    return FailedPreconditionError(
+        f"the {what} of op {op!r} cannot be changed any more: a session has sent it to "
+        f"the tasks. Make another op, or change it before the first run."
+    )
 
 
 class Tensor(Speaker):

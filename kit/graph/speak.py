@@ -1,70 +1,43 @@
 """How tensors speak numpy: operators, ufuncs, array functions, slices.
 
-Pure. What numpy does with arrays, it writes down with tensors: `np.tanh(x) @ w + 1` adds
-ops to the graph. Which function becomes which op stands in two tables that
+Pure. What numpy does with arrays, it writes down with tensors: `np.tanh(x) @ w + 1`
+adds ops to the graph. Which function becomes which op stands in two tables that
 `kit.graph.ops` fills. Dtypes mix as numpy mixes them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from kit.graph.op import Tensor
-
-UFUNCS: dict[np.ufunc, Callable[..., Any]] = {}
-FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
-# Given a tensor and what stands in the brackets.
-SLICING: list[Callable[[Any, Any], Any]] = []
+from kit.graph.lent import Collected
+from kit.graph.methods import ArrayMethods
+from kit.graph.vocabulary import FUNCTIONS as FUNCTIONS
+from kit.graph.vocabulary import SLICING as SLICING
+from kit.graph.vocabulary import UFUNCS as UFUNCS
+from kit.graph.vocabulary import speaks as speaks
 
 
 class OperatorNotAllowedInGraphError(TypeError):
     """A tensor was used where Python needs its value now: `if t:`, `for x in t:`."""
 
 
-def speaks(*functions: Callable[..., Any]) -> Callable[[Any], Any]:
-    """Let the decorated builder stand for these numpy functions when given tensors."""
-
-    def enter(builder: Any) -> Any:
-        for function in functions:
-            if isinstance(function, np.ufunc):
-                UFUNCS[function] = builder
-            else:
-                FUNCTIONS[function] = builder
-        return builder
-
-    return enter
-
-
 def _call(ufunc: np.ufunc, *operands: Any) -> Any:
-    try:
-        return UFUNCS[ufunc](*operands)
-    except _NotAnOperand:
-        return NotImplemented
+    return UFUNCS[ufunc](*operands)
 
 
-class _NotAnOperand(TypeError):
-    pass
-
-
-class Speaker:
+class Speaker(ArrayMethods, Collected):
     """Gives a class the operators and functions of numpy; see `_as_tensor`."""
 
     __array_priority__ = 1000.0
-
-    def _as_tensor(self) -> Tensor:
-        """Return the tensor that stands for this object in an expression."""
-        raise NotImplementedError
 
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any
     ) -> Any:
         if method == "reduce" and ufunc in _REDUCTIONS:
-            options.pop("out", None)
-            return FUNCTIONS[_REDUCTIONS[ufunc]](*inputs, **options)
+            return FUNCTIONS[_REDUCTIONS[ufunc]](*inputs, **{"axis": 0, **options})
         if method != "__call__" or options or ufunc not in UFUNCS:
             how = "" if method == "__call__" else f".{method}"
             extra = f" with {', '.join(options)}" if options else ""
@@ -198,42 +171,6 @@ class Speaker:
 
     def __invert__(self) -> Any:
         return UFUNCS[np.logical_not](self)
-
-    @property
-    def ndim(self) -> int | None:
-        """The number of axes; None if unknown."""
-        shape = self._as_tensor().static.shape
-        return None if shape is None else len(shape)
-
-    @property
-    def T(self) -> Any:
-        """The tensor with its axes in reverse order."""
-        return FUNCTIONS[np.transpose](self)
-
-    def reshape(self, *shape: Any) -> Any:
-        """Return the same elements in another shape, as `np.reshape`."""
-        wanted = shape[0] if len(shape) == 1 else shape
-        return FUNCTIONS[np.reshape](self, wanted)
-
-    def astype(self, dtype: Any) -> Any:
-        """Return the tensor cast to a dtype."""
-        return FUNCTIONS[np.astype](self, dtype)
-
-    def sum(self, axis: Any = None, keepdims: bool = False) -> Any:
-        """Return the sum over some axes, or over all."""
-        return FUNCTIONS[np.sum](self, axis=axis, keepdims=keepdims)
-
-    def mean(self, axis: Any = None, keepdims: bool = False) -> Any:
-        """Return the mean over some axes, or over all."""
-        return FUNCTIONS[np.mean](self, axis=axis, keepdims=keepdims)
-
-    def max(self, axis: Any = None, keepdims: bool = False) -> Any:
-        """Return the largest element along some axes, or of all."""
-        return FUNCTIONS[np.max](self, axis=axis, keepdims=keepdims)
-
-    def min(self, axis: Any = None, keepdims: bool = False) -> Any:
-        """Return the smallest element along some axes, or of all."""
-        return FUNCTIONS[np.min](self, axis=axis, keepdims=keepdims)
 
 
 _RUN = "session.run(tensor) gives its value."

@@ -15,11 +15,16 @@ Shape: TypeAlias = tuple[int | None, ...] | None
 
 
 class Static(NamedTuple):
-    """Shape and dtype of a tensor, and its value where that is a known constant."""
+    """Shape and dtype of a tensor, and its value where that is a known constant.
+
+    `partial` is a small value of which only some elements are known: float64, with NaN
+    for the others.
+    """
 
     shape: Shape
     dtype: DType
     value: Array | None = None
+    partial: Array | None = None
 
 
 def text(shape: Shape) -> str:

@@ -6,12 +6,14 @@ ops to the graph. The entries themselves stand in `kit.graph.ops`; `lookup` find
 
     forward(xp, *arrays, **attrs)      of an ordinary op: an array, or a tuple of them
     forward(call, *values, **attrs)    of a stateful op: `call` is a `Call`
+    bind(xp, attrs)(*arrays)           the same as the first, with less to do each time
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 Attrs: TypeAlias = Mapping[str, Any]
 Infer: TypeAlias = Callable[[Sequence[Static], Attrs], Sequence[Static]]
 Forward: TypeAlias = Callable[..., Any]
+Bind: TypeAlias = Callable[[ModuleType, Attrs], Callable[..., Any]]
 # From the gradients of the op's outputs (None: nothing depends on it) to those of its
 # inputs (None: no gradient flows there; an IndexedSlices where it is sparse).
 Gradient: TypeAlias = Callable[["Op", Sequence["Tensor | None"]], Sequence[Any]]
@@ -49,6 +52,14 @@ class Call(Protocol):
     def variable(self, shape: Any, dtype: Any, shared_name: str) -> Any:
         """Return the variable that this op stands for (`kit.graph.ops.state.Ref`)."""
 
+    def queue(
+        self, capacity: int, dtypes: Any, shapes: Any, shared_name: str
+    ) -> Any:
+        """Return the queue that this op stands for (`kit.session.queues`)."""
+
+    def stacked(self, elements: Any, queue: Any) -> Any:
+        """Return elements of a queue as one array for each component."""
+
     def own(self, make: Callable[[], Any]) -> Any:
         """Return this op's state within this session, made at the first use."""
 
@@ -60,6 +71,9 @@ class Call(Protocol):
 
     def function(self, token: str) -> Callable[..., Any]:
         """Return the Python function that a client registered under a token."""
+
+    def entropy(self) -> int:
+        """Return 128 bits that nobody can predict."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +92,10 @@ class OpDef:
         blocking: may wait for another client, so it runs after all that need not.
         gives_ref: the output is the variable itself.
         n_outputs: how many outputs there are, or how the attributes tell.
+        bind: makes the computation for fixed attributes; called once a program, so
+            that each run is as quick as the array function itself.
+        hosted: computes with numpy on the host, never on a GPU.
+        rows: the gradient may be given an `IndexedSlices` and hands it on.
     """
 
     name: str
@@ -89,6 +107,24 @@ class OpDef:
     blocking: bool = False
     gives_ref: bool = False
     n_outputs: int | Callable[[Attrs], int] = 1
+    bind: Bind | None = None
+    hosted: bool = False
+    rows: bool = False
+
+    def kernel(self, xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+        """Return the computation of an ordinary op: from arrays to its output."""
+        if self.bind is not None:
+            return self.bind(xp, attrs)
+        return partial(self.forward, xp, **attrs)
+
+
+def bound(name: str, infer: Infer, bind: Bind, **more: Any) -> OpDef:
+    """Return an entry that has a `bind` only; `more` are further fields."""
+
+    def forward(xp: ModuleType, *inputs: Any, **attrs: Any) -> Any:
+        return bind(xp, attrs)(*inputs)
+
+    return OpDef(name, infer, forward, bind=bind, **more)
 
 
 def missing(op: Op, gradients: Sequence[Tensor | None]) -> Sequence[Any]:

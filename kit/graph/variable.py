@@ -56,7 +56,7 @@ class Variable(Speaker):
                     f"the initial value {initial!r} has a shape that is not known when "
                     f"the line is written; give its shape, or validate_shape=False."
                 )
-            attrs = {"shape": shape if validate_shape else None}
+            attrs: dict[str, Any] = {"shape": shape if validate_shape else None}
             op = graph.create(
                 "VariableV2", name=scope, dtype=initial.static.dtype, **attrs
             )
@@ -134,7 +134,7 @@ def _initial(given: Any | Callable[[], Any], dtype: Any) -> Tensor:
 
 
 def initialize_all(variables: list[Variable] | None = None, name: str = "init") -> Op:
-    """Return an op that initialises variables, all of the default graph if not given."""
+    """Return an op that initialises variables: all of the graph, if none are given."""
     from kit.graph.ops.source import group
 
     chosen = default_graph().variables if variables is None else variables

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from kit.server.server import Server
+from kit.server.target import ClusterTarget
 from kit.settings import Settings, current
 from kit.task import Task
 from kit.train.job import Job, Work
@@ -40,6 +41,15 @@ class LocalCluster:
             is_ps = server.task.job == "ps"
             server.trainings.begin(job, None if is_ps else work)
         return Run(job, self.dial)
+
+    def target(self, task: str) -> ClusterTarget:
+        """Return a task as the target of a session, which reaches it over links."""
+        return ClusterTarget(lambda: self.servers[0].directory, Task.parse(task))
+
+    @property
+    def session_target(self) -> ClusterTarget:
+        """The first worker."""
+        return self.target("worker:0")
 
     def dial(self, task: Task, run: str) -> Caller:
         """Return a link for questions to a task."""

@@ -22,6 +22,7 @@ from typing import Any
 
 from kit.errors import DeadlineExceededError, KitError
 from kit.server.directory import Directory
+from kit.server.target import ClusterTarget
 from kit.settings import Settings, current
 from kit.task import Task
 from kit.testing.task_process import END_S, TaskProcess
@@ -76,10 +77,23 @@ class ProcessCluster:
 
     def dial(self, task: Task, run: str) -> Caller:
         """Return a link for questions to a task."""
-        directory = Directory(
+        return Caller(self.directory.dial(task, CLIENT, Role.OBSERVER, run))
+
+    @property
+    def directory(self) -> Directory:
+        """Where the tasks are, and the key to be let in."""
+        return Directory(
             self._addresses, self._credentials, self._folder, self._settings
         )
-        return Caller(directory.dial(task, CLIENT, Role.OBSERVER, run))
+
+    def target(self, task: str) -> ClusterTarget:
+        """Return a task as the target of a session."""
+        return ClusterTarget(lambda: self.directory, Task.parse(task))
+
+    @property
+    def session_target(self) -> ClusterTarget:
+        """The first worker."""
+        return self.target("worker:0")
 
     def restart_dead(self) -> list[Task]:
         """Give every dead or frozen task a new process; returns those tasks."""

@@ -8,6 +8,9 @@
     numpy.asarray(x)                 # TypeError
     x.get(), xp.asnumpy(x)           # the way out
 
+    with StrictGpu(1).entered():    # a second device, whose arrays do not mix
+        xp.exp(x)                    # TypeError: x is on device 0
+
 It computes with numpy, so results are exactly numpy's. As on a device, a reduction is
 an array without axes and not a number, and names that cupy does not have are missing.
 """
@@ -15,6 +18,8 @@ an array without axes and not a number, and names that cupy does not have are mi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import ModuleType
 from typing import Any, Final, NoReturn
 
@@ -22,12 +27,14 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from kit.arrays import Gpu
+
 Host = npt.NDArray[Any]
 
 _FIELDS: Final = frozenset(
     {"shape", "ndim", "size", "dtype", "nbytes", "itemsize", "strides", "flags"}
-    | {"T", "real", "imag"}
 )
+_VIEWS: Final = frozenset({"T", "real", "imag"})
 _METHODS: Final = frozenset(
     {"sum", "prod", "mean", "std", "var", "max", "min", "any", "all", "argmax"}
     | {"argmin", "argsort", "sort", "cumsum", "cumprod", "clip", "round", "dot", "take"}
@@ -40,16 +47,19 @@ _ABSENT: Final = frozenset(
     | {"matrix", "recarray", "chararray", "char", "strings", "rec", "ma", "object_"}
     | {"str_", "bytes_", "datetime64", "timedelta64", "ctypeslib", "fromregex"}
 )
+_current: ContextVar[int] = ContextVar("device", default=0)
 _WAY_OUT: Final = "call .get() where the value shall leave the device."
 
 
 class StrictArray(NDArrayOperatorsMixin):
     """An array on the pretended device. `strict.asarray` makes one."""
 
-    __slots__ = ("_data",)
+    __slots__ = ("_data", "_number")
 
     def __init__(self, data: Host) -> None:
+        """Lie on the device that is entered now."""
         self._data = data
+        self._number = _current.get()
 
     def get(self, out: Host | None = None) -> Host:
         """Return a copy on the host, or fill `out` with it."""
@@ -69,13 +79,15 @@ class StrictArray(NDArrayOperatorsMixin):
     @property
     def device(self) -> str:
         """Name the pretended device."""
-        return "strict:0"
+        return f"strict:{self._number}"
 
     def __getattr__(self, name: str) -> Any:
         if name in _FIELDS:
-            return _leave(getattr(self._data, name))
+            return getattr(self._data, name)
+        if name in _VIEWS:
+            return _leave(getattr(_enter(self), name))
         if name in _METHODS:
-            return _Guarded(getattr(self._data, name))
+            return _Guarded(getattr(_enter(self), name))
         raise AttributeError(f"{name!r} is not offered by a strict array")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
@@ -97,10 +109,10 @@ class StrictArray(NDArrayOperatorsMixin):
         return _Guarded(func)(*args, **named)
 
     def __getitem__(self, where: Any) -> Any:
-        return _leave(self._data[_enter(where)])
+        return _leave(_enter(self)[_enter(where)])
 
     def __setitem__(self, where: Any, value: Any) -> None:
-        self._data[_enter(where)] = _enter(value)
+        _enter(self)[_enter(where)] = _enter(value)
 
     def __len__(self) -> int:
         return len(self._data)
@@ -164,6 +176,7 @@ class _Strict(StrictModule):
     def asarray(self, x: Any, dtype: Any = None) -> StrictArray:
         """Return the values as a strict array; `x` itself if it is one already."""
         if isinstance(x, StrictArray) and dtype in (None, x.dtype):
+            _enter(x)  # it must be on this device
             return x
         return self.array(x, dtype)
 
@@ -191,6 +204,11 @@ def _guarded(behind: Any, name: str) -> Any:
 def _enter(value: Any) -> Any:
     """Return what numpy shall see; refuse arrays that are not on the device."""
     if isinstance(value, StrictArray):
+        if value._number != _current.get():
+            raise TypeError(
+                f"an array of {value.device} meets work on strict:{_current.get()}; "
+                f"move it there first."
+            )
         return value._data
     if isinstance(value, np.ndarray):
         raise TypeError(
@@ -219,3 +237,36 @@ def _leave(result: Any) -> Any:
 
 
 strict: Final = _Strict("strict", np)
+
+
+class StrictGpu(Gpu):
+    """A pretended GPU, as the provider of a task's devices."""
+
+    def __init__(self, number: int) -> None:
+        self.number, self.module = number, strict
+        self.n_put = self.n_got = 0
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Compute on this device in a block."""
+        token = _current.set(self.number)
+        try:
+            yield
+        finally:
+            _current.reset(token)
+
+    def put(self, x: Host) -> StrictArray:
+        """Return a copy on this device, and count it in `n_put`."""
+        self.n_put += 1
+        with self.entered():
+            return strict.array(x)
+
+    def get(self, x: StrictArray) -> Host:
+        """Return a copy on the host, and count it in `n_got`."""
+        if x.device != f"strict:{self.number}":
+            raise TypeError(f"an array of {x.device} was taken for one of {self!r}")
+        self.n_got += 1
+        return x.get()
+
+    def __repr__(self) -> str:
+        return f"strict:{self.number}"

@@ -6,7 +6,7 @@ adds is never the largest and does not count for the mean.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -96,13 +96,53 @@ def max_pool_gradient(
     # The bits as an integer, times 0 or 1: five times as fast as `where` with its
     # branches, and unlike a product of floats right for infinity.
     bits = dy.view(f"i{dy.dtype.itemsize}")
-    is_open = xp.ones(shape, dtype=bool)
+    for where, is_first in _firsts(xp, x, y, rows, cols):
+        _add_bits(xp, dx, where, bits, is_first, overlap=_overlap(rows, cols))
+    return xp.ascontiguousarray(cropped(dx, rows, cols))
+
+
+def max_pool_choice(
+    xp: ModuleType,
+    x: Array,
+    y: Array,
+    values: Array,
+    ksize: Sequence[int],
+    strides: Sequence[int],
+    padding: str,
+) -> Array:
+    """Return, for each window of `x`, the one of `values` where its largest number is.
+
+    `values` has the shape of `x`, `y` is the pool's result. Which of several largest
+    counts, and what is raised, is as in `max_pool_gradient`, of which this is the
+    transpose.
+
+    >>> import numpy as np
+    >>> x = np.arange(4.0).reshape(1, 2, 2, 1)
+    >>> windows = [1, 2, 2, 1], [1, 2, 2, 1], "VALID"
+    >>> max_pool_choice(np, x, max_pool(np, x, *windows), -x, *windows).ravel()
+    array([-3.])
+    """
+    rows, cols = _geometry(x.shape, ksize, strides, padding)
+    check_like("y", y.shape, (x.shape[0], rows.n_windows, cols.n_windows, x.shape[3]))
+    check_like("values", values.shape, x.shape)
+    x = padded(xp, x, rows, cols, fill=-xp.inf)
+    values = padded(xp, values, rows, cols)
+    chosen = xp.zeros_like(y)
+    for where, is_first in _firsts(xp, x, y, rows, cols):
+        chosen = xp.where(is_first, values[where], chosen)
+    return chosen
+
+
+def _firsts(
+    xp: ModuleType, x: Array, y: Array, rows: Axis, cols: Axis
+) -> Iterator[tuple[tuple[slice, ...], Array]]:
+    """Yield each place and which windows have their first largest number there."""
+    is_open = xp.ones(y.shape, dtype=bool)
     for _, _, where in places(rows, cols):
         is_first = x[where] == y
         is_first &= is_open
         is_open ^= is_first
-        _add_bits(xp, dx, where, bits, is_first, overlap=_overlap(rows, cols))
-    return xp.ascontiguousarray(cropped(dx, rows, cols))
+        yield where, is_first
 
 
 def _overlap(rows: Axis, cols: Axis) -> bool:

@@ -1,80 +1,205 @@
-"""Element-wise arithmetic: each op is one numpy ufunc with broadcasting.
+"""How an element-wise op is entered into the table: one numpy ufunc with broadcasting.
 
-table row:  op type | numpy function | gradient by each input
+The entries themselves stand in `arithmetic`, `unary` and `compare`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from kit.graph.convert import make, operands, tensor
+from kit.graph.convert import make, resolved, tensor
+from kit.graph.dtypes import STRING, name_of
 from kit.graph.op import Op, Tensor
 from kit.graph.speak import UFUNCS
-from kit.graph.static import Static, broadcast, is_known, same_dtype
-from kit.graph.table import Attrs, OpDef, register
+from kit.graph.static import Shape, Static, broadcast, is_known, same_dtype
+from kit.graph.table import Attrs, Bind, Gradient, Infer, OpDef, bound, register
+
+# From the gradient of the result, the inputs and the result: the gradient by an input.
+Rule2: TypeAlias = Callable[[Any, Any, Any, Any], Any]
+Rule1: TypeAlias = Callable[[Any, Any, Any], Any]
+
+
+class Binary(Protocol):
+    """Builds an element-wise op of two operands, in the dtype numpy would use."""
+
+    def __call__(self, x: Any, y: Any, name: str | None = None) -> Tensor:
+        """Return the op's result; operands are broadcast against each other."""
+
+
+class Unary(Protocol):
+    """Builds an element-wise op of one operand, in the dtype numpy would use."""
+
+    def __call__(self, x: Any, name: str | None = None) -> Tensor:
+        """Return the op's result, which has the operand's shape."""
+
+
+_BY_TYPE: dict[str, np.ufunc] = {}
 
 
 def binary(op_type: str, x: Any, y: Any, name: str | None = None) -> Tensor:
     """Return an element-wise op of two operands, in the dtype numpy would use."""
-    made: Tensor = make(op_type, *operands(x, y), name=name)
+    inputs = resolved(_BY_TYPE[op_type], x, y)
+    if op_type == "Add" and inputs[0].static.dtype == STRING:
+        op_type = "StringJoin"
+    made: Tensor = make(op_type, *inputs, name=name)
     return made
 
 
 def unary(op_type: str, x: Any, name: str | None = None) -> Tensor:
-    """Return an element-wise op of one operand."""
-    made: Tensor = make(op_type, tensor(x), name=name)
+    """Return an element-wise op of one operand, in the dtype numpy would use."""
+    made: Tensor = make(op_type, *resolved(_BY_TYPE[op_type], x), name=name)
     return made
 
 
-def sum_like(gradient: Any, x: Tensor) -> Any:
-    """Return `gradient` summed over the axes along which `x` was broadcast."""
+def sum_like(gradient: Any, x: Tensor, other: Tensor | None = None) -> Any:
+    """Return `gradient` summed over the axes along which `x` was broadcast.
+
+    `other` is the second of two operands, if there were two: where it cannot have
+    broadcast `x`, nothing is summed and no op is made.
+    """
     shape, wanted = gradient.static.shape, x.static.shape
     if is_known(shape) and shape == wanted:
+        return gradient
+    if other is x or (other is not None and _keeps(wanted, other.static.shape)):
         return gradient
     return make("SumLike", gradient, x)
 
 
-def _infer_binary(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
+def _keeps(shape: Shape, other: Shape) -> bool:
+    """Whether broadcasting with `other` surely leaves a shape as it is."""
+    if shape is None or other is None or len(other) > len(shape):
+        return False
+    pairs = zip(shape[len(shape) - len(other) :], other, strict=True)
+    return all(b == 1 or (a is not None and a != 1) for a, b in pairs)
+
+
+def zero_for(x: Tensor) -> Tensor:
+    """Return a single zero in the dtype of `x`, in its graph."""
+    return tensor(np.zeros((), x.static.dtype), graph=x.graph)
+
+
+def infer_binary(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
+    """Give two operands of one dtype their common shape."""
     dtype = same_dtype(inputs, "an element-wise op")
+    _refuse_texts(dtype)
     return [Static(broadcast(inputs[0].shape, inputs[1].shape), dtype)]
 
 
-def _infer_compare(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
-    return [_infer_binary(inputs, attrs)[0]._replace(dtype=np.dtype(bool))]
+def infer_compare(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
+    """Give two operands of one dtype their common shape; the result is bool."""
+    same_dtype(inputs, "a comparison")
+    return [Static(broadcast(inputs[0].shape, inputs[1].shape), np.dtype(bool))]
 
 
-def _infer_unary(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
+def infer_unary(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
+    """Give the result shape and dtype of the operand."""
+    _refuse_texts(inputs[0].dtype)
     return [Static(inputs[0].shape, inputs[0].dtype)]
 
 
-Rule = Callable[[Any, Any, Any], Any]
+def infer_float(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    """Give the result shape and dtype of the operands, which must not be integers."""
+    for one in inputs:
+        if one.dtype.kind not in "fc":
+            raise TypeError(
+                f"an op of real numbers got {name_of(one.dtype)}; cast it to a "
+                f"floating dtype first."
+            )
+    return (infer_unary if len(inputs) == 1 else infer_binary)(inputs, attrs)
 
 
-def _by_each(*rules: Rule | None) -> Callable[[Op, Sequence[Any]], Sequence[Any]]:
-    """Make a gradient of two inputs from rules (g, x, y) -> gradient by one of them."""
+def infer_test(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
+    """Give the result the operand's shape; it is bool."""
+    _refuse_texts(inputs[0].dtype)
+    return [Static(inputs[0].shape, np.dtype(bool))]
+
+
+def _refuse_texts(dtype: Any) -> None:
+    if dtype == STRING:
+        raise TypeError("texts are no numbers; they can be compared and joined only.")
+
+
+def by_each(*rules: Rule2 | None) -> Gradient:
+    """Make a gradient of two inputs from rules (g, x, y, result)."""
 
     def gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
-        g, (x, y) = gradients[0], op.inputs
+        g, (x, y), z = gradients[0], op.inputs, op.outputs[0]
         found = []
         for rule, one in zip(rules, (x, y), strict=True):
-            found.append(None if rule is None else sum_like(rule(g, x, y), one))
+            other = y if one is x else x
+            by = None if rule is None else sum_like(rule(g, x, y, z), one, other)
+            found.append(by)
         return found
 
     return gradient
 
 
-def _forward(name: str) -> Callable[..., Any]:
-    def forward(xp: ModuleType, *xs: Any) -> Any:
-        return getattr(xp, name)(*xs)
+def by_one(rule: Rule1) -> Gradient:
+    """Make a gradient of one input from a rule (g, x, result)."""
 
-    return forward
+    def gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+        return [rule(gradients[0], op.inputs[0], op.outputs[0])]
+
+    return gradient
 
 
-def _sum_like(xp: ModuleType, g: Any, x: Any) -> Any:
+def named(function: str) -> Bind:
+    """Return a `bind` that is the array module's own function of this name."""
+
+    def bind(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
+        found: Callable[..., Any] = getattr(xp, function)
+        return found
+
+    return bind
+
+
+def enter_binary(
+    op_type: str,
+    ufunc: np.ufunc,
+    doc: str,
+    gradient: Gradient | None = None,
+    infer: Infer = infer_binary,
+    bind: Bind | None = None,
+) -> Binary:
+    """Enter an op of two operands into the tables and return its builder."""
+    bind = bind or named(ufunc.__name__)
+    register(bound(op_type, infer, bind, gradient=gradient))
+    _BY_TYPE[op_type] = ufunc
+
+    def builder(x: Any, y: Any, name: str | None = None) -> Tensor:
+        return binary(op_type, x, y, name)
+
+    builder.__doc__ = f"Return {doc}, element by element with broadcasting."
+    UFUNCS.setdefault(ufunc, builder)
+    return builder
+
+
+def enter_unary(
+    op_type: str,
+    ufunc: np.ufunc,
+    doc: str,
+    gradient: Gradient | None = None,
+    infer: Infer = infer_unary,
+    bind: Bind | None = None,
+) -> Unary:
+    """Enter an op of one operand into the tables and return its builder."""
+    bind = bind or named(ufunc.__name__)
+    register(bound(op_type, infer, bind, gradient=gradient))
+    _BY_TYPE[op_type] = ufunc
+
+    def builder(x: Any, name: str | None = None) -> Tensor:
+        return unary(op_type, x, name)
+
+    builder.__doc__ = f"Return {doc}, element by element."
+    UFUNCS.setdefault(ufunc, builder)
+    return builder
+
+
+def _sum_like(_: ModuleType, g: Any, x: Any) -> Any:
     if g.shape == x.shape:
         return g
     extra = g.ndim - x.ndim
@@ -83,33 +208,15 @@ def _sum_like(xp: ModuleType, g: Any, x: Any) -> Any:
         for i, size in enumerate(x.shape)
         if size == 1 and g.shape[i + extra] != 1
     )
-    return xp.sum(g, axis=axes, keepdims=False).reshape(x.shape)
+    return g.sum(axis=axes, dtype=g.dtype).reshape(x.shape)
 
 
 def _infer_sum_like(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     return [Static(inputs[1].shape, inputs[0].dtype)]
 
 
-_BINARY: list[tuple[str, str, Callable[..., Any] | None]] = [
-    ("Add", "add", _by_each(lambda g, x, y: g, lambda g, x, y: g)),
-    ("Sub", "subtract", _by_each(lambda g, x, y: g, lambda g, x, y: -g)),
-    ("Mul", "multiply", _by_each(lambda g, x, y: g * y, lambda g, x, y: g * x)),
-    (
-        "RealDiv",
-        "true_divide",
-        _by_each(lambda g, x, y: g / y, lambda g, x, y: -g * x / (y * y)),
-    ),
-]
+def _sum_like_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    return [make("BroadcastLike", gradients[0], op.inputs[0]), None]
 
 
-def _enter_binary(op_type: str, numpy_name: str, gradient: Any, infer: Any) -> None:
-    register(OpDef(op_type, infer, _forward(numpy_name), gradient))
-    UFUNCS[getattr(np, numpy_name)] = lambda x, y, name=None: binary(
-        op_type, x, y, name
-    )
-
-
-for _row in _BINARY:
-    _enter_binary(*_row, _infer_binary)
-
-register(OpDef("SumLike", _infer_sum_like, _sum_like))
+register(OpDef("SumLike", _infer_sum_like, _sum_like, _sum_like_gradient))

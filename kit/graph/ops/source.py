@@ -1,4 +1,4 @@
-"""Ops without inputs, and those that pass a value on: constants, placeholders, identity."""
+"""Constants, placeholders, and ops that pass a value on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kit.graph.convert import make, make_op, tensor
 from kit.graph.default import default_graph
 from kit.graph.dtypes import Array, dtype_of, to_array
 from kit.graph.op import Op, Tensor
-from kit.graph.static import Shape, Static, as_shape, known
+from kit.graph.static import Shape, Static, as_shape, known, merge
 from kit.graph.table import Attrs, OpDef, register
 
 # Known values of larger constants do not help shape rules and would be held twice.
@@ -44,7 +44,7 @@ def constant(
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
     """Return a tensor whose value is fed to each run; None in `shape` is any size."""
     graph = default_graph()
-    attrs = {"dtype": dtype_of(dtype), "shape": as_shape(shape)}
+    attrs: dict[str, Any] = {"dtype": dtype_of(dtype), "shape": as_shape(shape)}
     made: Tensor = graph.create("Placeholder", name=name, **attrs).outputs[0]
     return made
 
@@ -94,6 +94,15 @@ def _not_fed(call: Any, *, dtype: Any, shape: Shape) -> Any:
     )
 
 
+def _infer_default(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    merge(inputs[0].shape, attrs["shape"], "the default and its placeholder")
+    return [Static(attrs["shape"], inputs[0].dtype)]
+
+
+def _default(_: Any, x: Any, *, shape: Shape) -> Any:
+    return x
+
+
 def _same(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     return [inputs[0]]
 
@@ -108,6 +117,16 @@ def _pass_gradient(_: Op, gradients: Sequence[Any]) -> Sequence[Any]:
 
 register(OpDef("Const", _infer_constant, _constant))
 register(OpDef("Placeholder", _infer_placeholder, _not_fed, stateful=True))
-register(OpDef("Identity", _same, _pass_on, _pass_gradient))
+# Stateful, so that its shape and value are never taken for those of the default.
+register(
+    OpDef(
+        "PlaceholderWithDefault",
+        _infer_default,
+        _default,
+        _pass_gradient,
+        stateful=True,
+    )
+)
+register(OpDef("Identity", _same, _pass_on, _pass_gradient, rows=True))
 register(OpDef("StopGradient", _same, _pass_on))
 register(OpDef("NoOp", lambda inputs, attrs: [], lambda xp: (), n_outputs=0))

@@ -13,9 +13,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from kit.graph.convert import make, tensor
-from kit.graph.dtypes import Array, DType, name_of
+from kit.graph.dtypes import DType, name_of
 from kit.graph.op import Tensor
-from kit.graph.static import Shape, Static, merge
+from kit.graph.static import Shape, Static, merge, same_dtype
 from kit.graph.table import Attrs, OpDef, register
 
 
@@ -69,7 +69,7 @@ def _change(op_type: str, ref: Tensor, value: Any, name: str | None) -> Tensor:
 
 
 def _value(ref: Tensor, value: Any) -> Tensor:
-    return tensor(value, ref.static.dtype, name="value")
+    return tensor(value, ref.static.dtype, name="value", graph=ref.graph)
 
 
 def _infer_variable(_: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
@@ -106,12 +106,22 @@ def _sub(_: Any, ref: Ref, value: Any) -> Any:
     return ref.update(lambda old: old - value)
 
 
-def _is_initialized(_: Any, ref: Ref) -> Array:
-    return np.asarray(ref.is_initialized)
+def _is_initialized(call: Any, ref: Ref) -> Any:
+    return call.xp.asarray(ref.is_initialized)
 
 
 def _infer_is_initialized(_: Sequence[Static], __: Attrs) -> Sequence[Static]:
     return [Static((), np.dtype(bool))]
+
+
+def _infer_initialized_value(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
+    ref, fallback = inputs
+    dtype = same_dtype(inputs, "a variable and what stands in for it")
+    return [Static(merge(ref.shape, fallback.shape, "variable and value"), dtype)]
+
+
+def _initialized_value(_: Any, ref: Ref, fallback: Any) -> Any:
+    return ref.read() if ref.is_initialized else fallback
 
 
 _STATE: dict[str, Any] = {"stateful": True, "refs": (0,)}
@@ -122,4 +132,7 @@ register(OpDef("AssignAdd", _infer_assign, _add, **_STATE))
 register(OpDef("AssignSub", _infer_assign, _sub, **_STATE))
 register(
     OpDef("IsVariableInitialized", _infer_is_initialized, _is_initialized, **_STATE)
+)
+register(
+    OpDef("InitializedValue", _infer_initialized_value, _initialized_value, **_STATE)
 )

@@ -1,0 +1,90 @@
+"""Arguments of ops that are numbers when the line is written, or tensors when not.
+
+Pure. A number becomes an attribute of the op and costs nothing in a run; a tensor
+becomes one more input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from operator import index
+from typing import Any, TypeAlias
+
+from kit.graph.convert import tensor
+from kit.graph.op import Tensor
+from kit.graph.speak import Speaker
+
+Ints: TypeAlias = tuple[int, ...]
+
+
+def numbers(given: Any) -> Ints | None:
+    """Return integers that are known now; None where a session must find them.
+
+    A single number is a list of one. Raises `TypeError` for what is no integer.
+
+    >>> numbers([2, -1]), numbers(3), numbers(())
+    ((2, -1), (3,), ())
+    """
+    if isinstance(given, Speaker):
+        return None
+    given = given.as_list() if hasattr(given, "as_list") else given
+    given = given.tolist() if hasattr(given, "tolist") else given
+    parts = list(given) if isinstance(given, Iterable) else [given]
+    if any(isinstance(one, Speaker) for one in parts):
+        return None
+    return tuple(_integer(one) for one in parts)
+
+
+def numbers_or_input(given: Any, what: str) -> tuple[Ints | None, list[Tensor]]:
+    """Return integers and no input, or None and the one input that will hold them."""
+    found = numbers(given)
+    if found is not None:
+        return found, []
+    made = tensor(given)
+    if made.static.dtype.kind not in "iu":
+        raise TypeError(f"{what} is {made!r}; it must be of integers.")
+    return None, [made]
+
+
+def number(given: Any, what: str) -> int:
+    """Return one integer that must be known now; a small constant tensor will do."""
+    if isinstance(given, Speaker):
+        value = given._as_tensor().static.value
+        if value is None or value.size != 1:
+            raise ValueError(
+                f"{what} is {given!r}, but it must be known when the line is written; "
+                f"give a Python int."
+            )
+        given = value.reshape(()).item()
+    return _integer(given)
+
+
+def axes(given: Any) -> Ints | None:
+    """Return axes that must be known now, None for None.
+
+    >>> axes(-1), axes([0, 1]), axes(None)
+    ((-1,), (0, 1), None)
+    """
+    if given is None:
+        return None
+    if isinstance(given, Speaker):
+        value = given._as_tensor().static.value
+        if value is None:
+            raise ValueError(
+                f"the axis is {given!r}, but it must be known when the line is "
+                f"written; give Python ints."
+            )
+        given = value
+    return numbers(given)
+
+
+def given_or_input(attr: Ints | None, extra: Sequence[Any]) -> Ints:
+    """Return at run time what `numbers_or_input` split: attribute, or input's value."""
+    return attr if attr is not None else tuple(extra[0].reshape(-1).tolist())
+
+
+def _integer(one: Any) -> int:
+    one = getattr(one, "value", one)
+    if one is None:
+        raise TypeError("None is no number; write -1 for a size that shall be found.")
+    return index(one)

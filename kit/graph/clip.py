@@ -1,0 +1,101 @@
+"""Gradients made shorter where they are too long.
+
+Pure. A sparse gradient (`IndexedSlices`) is as long as its rows; None stays None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kit.graph.convert import tensor
+from kit.graph.op import Tensor
+from kit.graph.ops.arithmetic import add_n, divide, maximum, minimum, multiply
+from kit.graph.ops.cast import cast
+from kit.graph.ops.choose import select
+from kit.graph.ops.compare import greater
+from kit.graph.ops.fill import ones_like
+from kit.graph.ops.reduce import reduce_sum
+from kit.graph.ops.source import identity
+from kit.graph.ops.unary import is_finite, sqrt, square
+from kit.graph.slices import IndexedSlices
+
+
+def clip_by_norm(
+    x: Any, clip_norm: Any, axes: Any = None, name: str | None = None
+) -> Any:
+    """Return `x`, scaled to the length `clip_norm` if it is longer.
+
+    The length is the square root of the sum of squares, over all elements or along
+    `axes`. Rows give rows.
+    """
+    values = x.values if isinstance(x, IndexedSlices) else tensor(x)
+    total = reduce_sum(square(values), axes, keepdims=True)
+    # The root of 0 has no slope: take that of 1 there, and a length of 0.
+    is_long = greater(total, 0)
+    safe = select(is_long, total, ones_like(total))
+    length = select(is_long, sqrt(safe), total)
+    longest = maximum(length, clip_norm)
+    clipped = identity(divide(multiply(values, clip_norm), longest), name=name)
+    if isinstance(x, IndexedSlices):
+        return IndexedSlices(clipped, x.indices, x.dense_shape)
+    return clipped
+
+
+def global_norm(xs: Sequence[Any], name: str | None = None) -> Tensor:
+    """Return the square root of the sum of all squares; entries of None count nothing.
+
+    Raises `TypeError` for anything but a list or tuple, `ValueError` if nothing is in
+    it.
+    """
+    _check_list(xs)
+    found = [_values(x) for x in xs if x is not None]
+    if not found:
+        raise ValueError("the list holds no gradient; there is no length of nothing.")
+    squares = [reduce_sum(square(values)) for values in found]
+    return sqrt(add_n(squares), name=name)
+
+
+def clip_by_global_norm(
+    xs: Sequence[Any], clip_norm: Any, use_norm: Any = None, name: str | None = None
+) -> tuple[list[Any], Tensor]:
+    """Return all of `xs` scaled so that together they are no longer than `clip_norm`.
+
+    Returns also the length before, which may be given as `use_norm`. If it is not
+    finite, all become NaN, so that the failure is seen. Raises as `global_norm`.
+    """
+    _check_list(xs)
+    if use_norm is None:
+        length = global_norm(xs)
+    else:
+        like = next((_values(x) for x in xs if x is not None), None)
+        graph = None if like is None else like.graph
+        length = tensor(use_norm, graph=graph)
+    scale = minimum(divide(clip_norm, length), 1)
+    bad = tensor(np.array(np.nan, scale.static.dtype), graph=scale.graph)
+    scale = select(is_finite(length), scale, bad)
+    prefix = name or "clip_by_global_norm"
+    return [_scaled(x, scale, f"{prefix}_{i}") for i, x in enumerate(xs)], length
+
+
+def _scaled(x: Any, scale: Tensor, name: str) -> Any:
+    if x is None:
+        return None
+    values = _values(x)
+    factor = cast(scale, values.static.dtype)
+    with values.graph.colocate_with(values.op):
+        scaled = multiply(values, factor, name=name)
+    if isinstance(x, IndexedSlices):
+        return IndexedSlices(scaled, x.indices, x.dense_shape)
+    return scaled
+
+
+def _values(x: Any) -> Tensor:
+    return x.values if isinstance(x, IndexedSlices) else tensor(x)
+
+
+def _check_list(xs: Any) -> None:
+    if not isinstance(xs, list | tuple):
+        raise TypeError(f"give a list of gradients, not {xs!r}.")

@@ -1,0 +1,108 @@
+"""What a small tensor of integers will be, found when the line is written.
+
+Pure. Shapes are computed by ops like everything else. To know the shape of
+
+    np.reshape(x, [np.shape(y)[0], 4])
+
+those ops are computed at once, as far as their inputs are known. A size that is unknown
+until a run is NaN, which spreads through arithmetic as "unknown" should.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from kit.errors import KitError
+from kit.graph.dtypes import Array
+from kit.graph.static import Shape, Static
+from kit.graph.table import Attrs, OpDef
+
+# Larger values say nothing about shapes, and would be held for nothing.
+SMALL: Final = 64
+
+# Ops that do with unknown numbers what they do with known ones.
+_PARTIAL: Final = frozenset(
+    {"Identity", "Pack", "Unpack", "ConcatV2", "StridedSlice", "Slice", "GatherV2"}
+    | {"Split", "SplitV", "Reshape", "ExpandDims", "Squeeze", "Add", "Sub", "Mul"}
+    | {"FloorDiv", "Maximum", "Minimum", "Sum", "Prod", "Neg", "Cast"}
+)
+_FAILURES = (KitError, ArithmeticError, LookupError, TypeError, ValueError)
+
+
+def folded(
+    op_def: OpDef, inputs: Sequence[Static], attrs: Attrs, outputs: Sequence[Static]
+) -> Sequence[Static]:
+    """Return the outputs' statics with their values, where these can be known."""
+    if not inputs or op_def.stateful or not all(map(_is_small, outputs)):
+        return outputs
+    is_partial = False
+    arrays: list[Any] = []
+    for one in inputs:
+        known = one.partial if one.value is None else one.value
+        if known is None:
+            return outputs
+        is_partial = is_partial or known is one.partial
+        arrays.append(known)
+    if is_partial and op_def.name not in _PARTIAL:
+        return outputs
+    found = _computed(op_def, attrs, arrays, is_partial)
+    if found is None or len(found) != len(outputs):
+        return outputs
+    return [_with_value(one, x) for one, x in zip(outputs, found, strict=True)]
+
+
+def sizes_of(static: Static) -> Shape:
+    """Return the shape that a tensor of sizes gives, as far as it is known.
+
+    >>> sizes_of(Static((2,), np.dtype("int32"), np.array([3, -1], np.int32)))
+    (3, None)
+    """
+    found = numbers_of(static)
+    if found is None:
+        return None
+    return tuple(None if one is None or one < 0 else one for one in found)
+
+
+def numbers_of(static: Static) -> tuple[int | None, ...] | None:
+    """Return the numbers of a small tensor of integers, as far as they are known."""
+    known = static.partial if static.value is None else static.value
+    if known is not None:
+        return tuple(int(one) if one == one else None for one in known.reshape(-1))
+    if static.shape is not None and len(static.shape) == 1 and static.shape[0]:
+        return (None,) * static.shape[0]
+    return () if static.shape == (0,) else None
+
+
+def _is_small(static: Static) -> bool:
+    if static.dtype.kind not in "iub" or static.shape is None:
+        return False
+    total = 1
+    for size in static.shape:
+        if size is None:
+            return False
+        total *= size
+    return total <= SMALL
+
+
+def _computed(
+    op_def: OpDef, attrs: Attrs, arrays: Sequence[Array], is_partial: bool
+) -> Sequence[Array] | None:
+    if is_partial and op_def.name == "Cast":
+        return arrays
+    try:
+        with np.errstate(all="ignore"):
+            found = op_def.kernel(np, attrs)(*arrays)
+    except _FAILURES:
+        return None  # the same happens in a run, which says where
+    return [np.asarray(x) for x in (found if isinstance(found, tuple) else (found,))]
+
+
+def _with_value(static: Static, found: Array) -> Static:
+    if static.value is not None:
+        return static
+    if found.dtype.kind == "f" and np.isnan(found).any():
+        return static._replace(partial=found)
+    return static._replace(value=found.astype(static.dtype))

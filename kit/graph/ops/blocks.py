@@ -1,0 +1,105 @@
+"""Blocks of a tensor, by where they begin and how large they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+from kit.graph.arguments import given_or_input, numbers_or_input
+from kit.graph.convert import make, tensor
+from kit.graph.fold import numbers_of
+from kit.graph.op import Op, Tensor
+from kit.graph.static import Shape, Static, text
+from kit.graph.table import Attrs, bound, missing, register
+
+
+def slice_of(x: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
+    """Return the block that begins at `begin` and has this size; -1 is all the rest.
+
+    Both are ints for each axis, or tensors of them.
+    """
+    found = tensor(x)
+    begins, first = numbers_or_input(begin, "begin")
+    sizes, second = numbers_or_input(size, "size")
+    attrs = {"begin": begins, "size": sizes}
+    made: Tensor = make("Slice", found, *first, *second, name=name, **attrs)
+    return made
+
+
+def _infer_slice(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    x, rest = inputs[0], list(inputs[1:])
+    begins: Shape = attrs["begin"]
+    sizes: Shape = attrs["size"]
+    if begins is None:
+        begins = numbers_of(rest.pop(0))
+    if sizes is None:
+        sizes = numbers_of(rest.pop(0))
+    if sizes is None or x.shape is None:
+        n = len(sizes or begins or ()) if sizes or begins else None
+        return [Static(None if n is None else (None,) * n, x.dtype)]
+    if len(sizes) != len(x.shape) or (begins is not None and len(begins) != len(sizes)):
+        raise ValueError(
+            f"begin and size need {len(x.shape)} numbers, one for each axis of "
+            f"{text(x.shape)}."
+        )
+    starts = begins or (None,) * len(sizes)
+    triples = zip(starts, sizes, x.shape, strict=True)
+    return [Static(tuple(_block(*one, x.shape) for one in triples), x.dtype)]
+
+
+def _block(
+    begin: int | None, size: int | None, whole: int | None, shape: Shape
+) -> int | None:
+    if size == -1:
+        return None if begin is None or whole is None else whole - begin
+    if size is None or whole is None or begin is None:
+        return size
+    if not 0 <= begin <= whole - size:
+        raise ValueError(
+            f"{size} elements from {begin} on are not inside an axis of {whole} "
+            f"elements of {text(shape)}."
+        )
+    return size
+
+
+def _bind_slice(_: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+    def compute(x: Any, *extra: Any) -> Any:
+        begins = given_or_input(attrs["begin"], extra)
+        sizes = given_or_input(attrs["size"], extra[-1:])
+        ends = [
+            whole if size == -1 else begin + size
+            for begin, size, whole in zip(begins, sizes, x.shape, strict=True)
+        ]
+        for begin, end, whole in zip(begins, ends, x.shape, strict=True):
+            if not 0 <= begin <= end <= whole:
+                raise ValueError(f"{begin}:{end} is not inside an axis of {whole}.")
+        parts = [slice(a, b) for a, b in zip(begins, ends, strict=True)]
+        return x[(*parts, ...)]
+
+    return compute
+
+
+def _slice_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    first = op.inputs[1:2] if op.attrs["begin"] is None else ()
+    back = make("PlaceAt", gradients[0], op.inputs[0], *first, begin=op.attrs["begin"])
+    return [back, *[None] * (len(op.inputs) - 1)]
+
+
+def _bind_place(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+    def compute(g: Any, x: Any, *extra: Any) -> Any:
+        out = xp.zeros(x.shape, g.dtype)
+        begins = given_or_input(attrs["begin"], extra)
+        pairs = zip(begins, g.shape, strict=True)
+        out[tuple(slice(begin, begin + size) for begin, size in pairs)] = g
+        return out
+
+    return compute
+
+
+def _infer_like(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
+    return [Static(inputs[1].shape, inputs[0].dtype)]
+
+
+register(bound("Slice", _infer_slice, _bind_slice, gradient=_slice_gradient))
+register(bound("PlaceAt", _infer_like, _bind_place, gradient=missing))

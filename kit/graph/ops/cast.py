@@ -1,0 +1,58 @@
+"""From one dtype to another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from kit.graph.convert import make, tensor
+from kit.graph.dtypes import STRING, dtype_of, name_of
+from kit.graph.op import Op, Tensor
+from kit.graph.speak import speaks
+from kit.graph.static import Static
+from kit.graph.table import Attrs, bound, register
+
+
+@speaks(np.astype)
+def cast(x: Any, dtype: Any, copy: bool = True, name: str | None = None) -> Tensor:
+    """Return `x` in another dtype: floats to integers lose their fraction.
+
+    A tensor of that dtype is returned as it is. Raises `TypeError` for texts.
+    """
+    found, wanted = tensor(x), dtype_of(dtype)
+    if found.static.dtype == wanted:
+        return found
+    made: Tensor = make("Cast", found, dtype=wanted, name=name)
+    return made
+
+
+def _infer(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    source, wanted = inputs[0].dtype, attrs["dtype"]
+    if (source == STRING) != (wanted == STRING):
+        raise TypeError(
+            f"{name_of(source)} cannot be cast to {name_of(wanted)}; use as_string to "
+            f"write numbers as texts."
+        )
+    return [Static(inputs[0].shape, wanted)]
+
+
+def _bind(_: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+    wanted = attrs["dtype"]
+
+    def compute(x: Any) -> Any:
+        if x.dtype.kind == "c" and wanted.kind != "c":
+            x = x.real
+        return x.astype(wanted)
+
+    return compute
+
+
+def _gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    source = op.inputs[0].static.dtype
+    return [cast(gradients[0], source) if source.kind in "fc" else None]
+
+
+register(bound("Cast", _infer, _bind, gradient=_gradient))

@@ -1,0 +1,215 @@
+"""A Python function as an op: it is called in a run, on the host of its task.
+
+A function does not travel with a graph. It stays in the process that made the op, under
+a token, for as long as the graph lives; `take` is for one that was carried to another
+process by a channel that may carry code.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+from uuid import uuid4
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from kit.arrays import to_numpy
+from kit.errors import InvalidArgumentError, KitError, UnknownError
+from kit.graph.convert import tensor
+from kit.graph.default import graph_of
+from kit.graph.dtypes import STRING, Array, DType, dtype_of, name_of, to_array
+from kit.graph.static import Shape, Static, agrees, as_shape, text
+from kit.graph.table import Attrs, OpDef, register
+
+Function = Callable[..., Any]
+
+
+class _Kept:
+    """Holds a function, which itself cannot always be referred to weakly."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+
+
+_made: Final[WeakValueDictionary[str, _Kept]] = WeakValueDictionary()
+_taken: Final[dict[str, Function]] = {}
+_NOTE: Final = "functions"
+
+
+def py_function(
+    function: Function,
+    inputs: Sequence[Any],
+    out_dtypes: Any,
+    shapes: Any = None,
+    name: str | None = None,
+    *,
+    is_exact: bool = False,
+) -> Any:
+    """Return what a Python function gives when a session runs it.
+
+    The function gets numpy arrays, which it must not change (scalars and bytes where
+    there are no axes), and returns a list of one value for each of `out_dtypes`. One
+    dtype in place of a list is for one value, which is returned as one tensor; without
+    any the op itself is returned. `shapes` is what is known of the results' shapes, in
+    the same form. Arrays must have the dtype that was announced; Python's own numbers
+    and texts take it where they can, unless `is_exact`: then they are what numpy makes
+    of them, and a list is always a list of results.
+
+    What the function raises is raised by the run, with the traceback in
+    `remote_traceback`. Each run calls it again. There is no gradient. It runs on a task
+    of a `kit.Cluster` or in the process that made it, always on the host.
+
+    Raises `TypeError` for something that cannot be called, `ValueError` unless there is
+    one shape for each dtype.
+    """
+    if not callable(function):
+        raise TypeError(f"{function!r} cannot be called; give a function.")
+    is_one = not isinstance(out_dtypes, list | tuple)
+    dtypes = tuple(map(dtype_of, [out_dtypes] if is_one else out_dtypes))
+    given = [shapes] if is_one else (shapes or [None] * len(dtypes))
+    if len(given) != len(dtypes):
+        raise ValueError(
+            f"there are {len(given)} shapes for {len(dtypes)} results; give one each, "
+            f"None where nothing is known."
+        )
+    tensors = [tensor(one) for one in inputs]
+    graph = graph_of(tensors)
+    token = uuid4().hex
+    # The graph's own reference is the strong one: the function ends with it.
+    kept = graph.notes.setdefault(_NOTE, {})[token] = _Kept(function)
+    _made[token] = kept
+    attrs: dict[str, Any] = {
+        "token": token,
+        "dtypes": dtypes,
+        "shapes": tuple(map(as_shape, given)),
+        "is_exact": is_exact,
+        "is_one": is_one and not is_exact,
+    }
+    op = graph.create("PyFunc", *tensors, name=name, **attrs)
+    if not dtypes:
+        return op
+    return op.outputs[0] if is_one else list(op.outputs)
+
+
+def function_of(token: str) -> Function | None:
+    """Return a function of this process by its token, None if it is not here."""
+    kept = _made.get(token)
+    return _taken.get(token) if kept is None else kept.function
+
+
+def take(functions: Mapping[str, Function]) -> None:
+    """Keep functions that were carried here from the process that made them."""
+    _taken.update(functions)
+
+
+def _infer(_: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    pairs = zip(attrs["shapes"], attrs["dtypes"], strict=True)
+    return [Static(shape, dtype) for shape, dtype in pairs]
+
+
+def _call(
+    call: Any,
+    *inputs: Any,
+    token: str,
+    dtypes: tuple[DType, ...],
+    shapes: tuple[Shape, ...],
+    is_exact: bool,
+    is_one: bool,
+) -> Any:
+    found = _called(call.function(token), [_guarded(one) for one in inputs])
+    results = [found] if is_one else _listed(found, len(dtypes))
+    made = [
+        _result(one, dtype, shape, number, is_exact)
+        for number, (one, dtype, shape) in enumerate(
+            zip(results, dtypes, shapes, strict=True)
+        )
+    ]
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+def _called(function: Function, args: Sequence[Any]) -> Any:
+    try:
+        return function(*args)
+    except KitError as error:
+        if error.remote_traceback is None:
+            error.remote_traceback = traceback.format_exc()
+        raise
+    except SystemExit as error:
+        # It must not end the thread that serves a link.
+        raise UnknownError(
+            f"the function asked to exit: {error!r}.",
+            remote_traceback=traceback.format_exc(),
+        ) from error
+
+
+def _guarded(x: Any) -> Any:
+    """Return what a function may look at and not change: others hold the same array."""
+    view = np.asarray(x).view()
+    view.flags.writeable = False
+    return view if view.ndim else view[()]
+
+
+def _listed(found: Any, n: int) -> Sequence[Any]:
+    if n == 0:
+        return []
+    results = found if isinstance(found, list | tuple) else [found]
+    if len(results) != n:
+        raise InvalidArgumentError(
+            f"the function returned {len(results)} values, and {n} were announced in "
+            f"out_dtypes."
+        )
+    return results
+
+
+def _result(
+    found: Any, dtype: DType, shape: Shape, number: int, is_exact: bool
+) -> Array:
+    given = _array_of(found, is_exact)
+    if isinstance(given, np.ndarray):
+        _check_dtype(given, dtype, number)
+    try:
+        made = to_array(given, dtype)
+    except (TypeError, ValueError) as exc:
+        raise InvalidArgumentError(
+            f"result {number} of the function cannot be {name_of(dtype)}: {exc}"
+        ) from exc
+    if not agrees(shape, made.shape):
+        raise InvalidArgumentError(
+            f"result {number} of the function has the shape {text(made.shape)}, and "
+            f"{text(shape)} was announced."
+        )
+    # The function may go on to use what it returned.
+    return made.copy() if made is found or made.base is not None else made
+
+
+def _array_of(found: Any, is_exact: bool) -> Any:
+    """Return arrays of any library as numpy's; plain values stay, unless exact."""
+    if isinstance(found, np.ndarray | np.generic):
+        return np.asarray(found)
+    if hasattr(found, "dtype"):
+        return to_numpy(found)
+    return np.asarray(found) if is_exact and found is not None else found
+
+
+def _check_dtype(given: Array, dtype: DType, number: int) -> None:
+    own = STRING if given.dtype.kind in "USO" else given.dtype
+    if own != dtype:
+        raise InvalidArgumentError(
+            f"result {number} of the function is {name_of(own)}, and {name_of(dtype)} "
+            f"was announced; return it with .astype({name_of(dtype)!r}), or announce "
+            f"{name_of(own)}."
+        )
+
+
+register(
+    OpDef(
+        "PyFunc",
+        _infer,
+        _call,
+        stateful=True,
+        hosted=True,
+        n_outputs=lambda attrs: len(attrs["dtypes"]),
+    )
+)

@@ -1,0 +1,261 @@
+"""Tensors put together and taken apart, along an axis they have or along a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+from kit.graph.arguments import Ints, number, numbers
+from kit.graph.convert import make, operands, tensor
+from kit.graph.op import Op, Tensor
+from kit.graph.static import Shape, Static, axis_of, merge, same_dtype, text
+from kit.graph.table import Attrs, OpDef, bound, register
+
+
+def concat(xs: Sequence[Any], axis: Any = 0, name: str | None = None) -> Tensor:
+    """Return tensors joined along an axis they have; all other sizes must be equal."""
+    place = number(axis, "the axis")
+    made: Tensor = make("ConcatV2", *operands(*xs), axis=place, name=name)
+    return made
+
+
+def stack(xs: Sequence[Any], axis: Any = 0, name: str | None = None) -> Tensor:
+    """Return tensors of one shape side by side along a new axis."""
+    place = number(axis, "the axis")
+    made: Tensor = make("Pack", *operands(*xs), axis=place, name=name)
+    return made
+
+
+def unstack(
+    x: Any, num: int | None = None, axis: Any = 0, name: str | None = None
+) -> list[Tensor]:
+    """Return the parts along an axis, which they lose; its size must be known.
+
+    Raises `ValueError` if it is not, and `num` does not say it.
+    """
+    found, place = tensor(x), number(axis, "the axis")
+    shape = found.static.shape
+    if shape is not None:
+        size = shape[axis_of(place, len(shape))]
+        num = size if num is None else num
+    if num is None:
+        raise ValueError(
+            f"the axis {place} of {found!r} has a size that is not known when the line "
+            f"is written; give it as num."
+        )
+    op = found.graph.create("Unpack", found, num=num, axis=place, name=name)
+    return list(op.outputs)
+
+
+def split(
+    x: Any, num_or_sizes: Any, axis: Any = 0, name: str | None = None
+) -> list[Tensor]:
+    """Return parts along an axis: a number of equal ones, or parts of these sizes.
+
+    One size may be -1: all that is left. Raises `ValueError` if they do not add up.
+    """
+    found, place = tensor(x), number(axis, "the axis")
+    sizes = numbers(num_or_sizes)
+    if sizes is None:
+        sizes = (number(num_or_sizes, "the number of parts"),)
+        num_or_sizes = sizes[0]
+    attrs: dict[str, Any] = {"axis": place}
+    if getattr(num_or_sizes, "__len__", None) is None or isinstance(num_or_sizes, int):
+        op = found.graph.create("Split", found, num=sizes[0], name=name, **attrs)
+    else:
+        op = found.graph.create("SplitV", found, sizes=sizes, name=name, **attrs)
+    return list(op.outputs)
+
+
+def _infer_concat(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    if not inputs:
+        raise ValueError("at least one tensor is needed to join.")
+    dtype, common = same_dtype(inputs, "concat"), None
+    total: int | None = 0
+    for one in inputs:
+        if one.shape is None:
+            total = None
+            continue
+        if not one.shape:
+            raise ValueError("numbers without axes cannot be joined; use stack.")
+        place = axis_of(attrs["axis"], len(one.shape))
+        size = one.shape[place]
+        total = None if total is None or size is None else total + size
+        rest: Shape = tuple(None if i == place else s for i, s in enumerate(one.shape))
+        common = merge(common, rest, "the joined tensors, but for the axis,")
+    if common is None:
+        return [Static(None, dtype)]
+    place = axis_of(attrs["axis"], len(common))
+    return [Static((*common[:place], total, *common[place + 1 :]), dtype)]
+
+
+def _concat(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+    axis = attrs["axis"]
+    return lambda *xs: xp.concatenate(xs, axis)
+
+
+def _concat_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    if len(op.inputs) == 1:
+        return list(gradients)
+    attrs = {"axis": op.attrs["axis"], "num": len(op.inputs)}
+    parts: Sequence[Any] = make("ConcatGrad", gradients[0], *op.inputs, **attrs)
+    return parts
+
+
+def _concat_back(xp: ModuleType, g: Any, *xs: Any, axis: int, num: int) -> Any:
+    return _cut(g, [x.shape[axis] for x in xs], axis)
+
+
+def _cut(x: Any, sizes: Sequence[int], axis: int) -> tuple[Any, ...]:
+    """Return views of the parts along an axis."""
+    lead = (slice(None),) * (axis % x.ndim)
+    parts, begin = [], 0
+    for size in sizes:
+        parts.append(x[(*lead, slice(begin, begin + size))])
+        begin += size
+    return tuple(parts)
+
+
+def _concat_back_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    parts = [
+        make("ZerosLike", out) if g is None else g
+        for g, out in zip(gradients, op.outputs, strict=True)
+    ]
+    whole = make("ConcatV2", *parts, axis=op.attrs["axis"])
+    return [whole, *[None] * (len(op.inputs) - 1)]
+
+
+def _infer_pack(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    if not inputs:
+        raise ValueError("at least one tensor is needed to stack.")
+    dtype, shape = same_dtype(inputs, "stack"), inputs[0].shape
+    for one in inputs[1:]:
+        shape = merge(shape, one.shape, "the stacked tensors")
+    if shape is None:
+        return [Static(None, dtype)]
+    place = axis_of(attrs["axis"], len(shape) + 1)
+    return [Static((*shape[:place], len(inputs), *shape[place:]), dtype)]
+
+
+def _pack(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+    axis = attrs["axis"]
+    return lambda *xs: xp.stack(xs, axis)
+
+
+def _pack_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    return unstack(gradients[0], len(op.inputs), op.attrs["axis"])
+
+
+def _infer_unpack(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    x, num = inputs[0], attrs["num"]
+    if x.shape is None:
+        return [Static(None, x.dtype)] * num
+    place = axis_of(attrs["axis"], len(x.shape))
+    if x.shape[place] not in (num, None):
+        raise ValueError(
+            f"axis {place} of {text(x.shape)} has {x.shape[place]} parts, not {num}."
+        )
+    return [Static((*x.shape[:place], *x.shape[place + 1 :]), x.dtype)] * num
+
+
+def _unpack(xp: ModuleType, x: Any, *, num: int, axis: int) -> Any:
+    if x.shape[axis] != num:
+        raise ValueError(f"the axis has {x.shape[axis]} parts, not {num}.")
+    turned = xp.moveaxis(x, axis, 0)
+    return _single(tuple(turned[i, ...] for i in range(num)))
+
+
+def _single(parts: tuple[Any, ...]) -> Any:
+    return parts[0] if len(parts) == 1 else parts
+
+
+def _unpack_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    return [make("Pack", *_filled(op, gradients), axis=op.attrs["axis"])]
+
+
+def _filled(op: Op, gradients: Sequence[Any]) -> list[Any]:
+    return [
+        make("ZerosLike", out) if g is None else g
+        for g, out in zip(gradients, op.outputs, strict=True)
+    ]
+
+
+def _infer_split(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    x, num = inputs[0], attrs["num"]
+    if num < 1:
+        raise ValueError(f"there cannot be {num} parts.")
+    if x.shape is None:
+        return [Static(None, x.dtype)] * num
+    place = axis_of(attrs["axis"], len(x.shape))
+    size = x.shape[place]
+    if size is not None and size % num:
+        raise ValueError(
+            f"axis {place} of {text(x.shape)} has {size} elements, which are not {num} "
+            f"equal parts."
+        )
+    each = None if size is None else size // num
+    return [Static((*x.shape[:place], each, *x.shape[place + 1 :]), x.dtype)] * num
+
+
+def _split(_: ModuleType, x: Any, *, num: int, axis: int) -> Any:
+    size = x.shape[axis]
+    if size % num:
+        raise ValueError(f"{size} elements are not {num} equal parts.")
+    return _single(_cut(x, [size // num] * num, axis))
+
+
+def _resolved(sizes: Ints, whole: int) -> list[int]:
+    rest = whole - sum(size for size in sizes if size >= 0)
+    found = [rest if size == -1 else size for size in sizes]
+    if sizes.count(-1) > 1 or sum(found) != whole or min(found, default=0) < 0:
+        raise ValueError(
+            f"parts of {list(sizes)} do not make up an axis of {whole} elements."
+        )
+    return found
+
+
+def _infer_sizes(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    x, sizes = inputs[0], attrs["sizes"]
+    if x.shape is None:
+        return [Static(None, x.dtype)] * len(sizes)
+    place = axis_of(attrs["axis"], len(x.shape))
+    whole = x.shape[place]
+    each = [None if size < 0 else size for size in sizes]
+    if whole is not None:
+        each = list(_resolved(sizes, whole))
+    lead, tail = x.shape[:place], x.shape[place + 1 :]
+    return [Static((*lead, size, *tail), x.dtype) for size in each]
+
+
+def _split_sizes(_: ModuleType, x: Any, *, sizes: Ints, axis: int) -> Any:
+    return _single(_cut(x, _resolved(sizes, x.shape[axis]), axis))
+
+
+def _split_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    return [make("ConcatV2", *_filled(op, gradients), axis=op.attrs["axis"])]
+
+
+register(bound("ConcatV2", _infer_concat, _concat, gradient=_concat_gradient))
+register(
+    OpDef(
+        "ConcatGrad",
+        lambda inputs, _: [Static(x.shape, inputs[0].dtype) for x in inputs[1:]],
+        _concat_back,
+        _concat_back_gradient,
+        n_outputs=lambda attrs: int(attrs["num"]),
+    )
+)
+register(bound("Pack", _infer_pack, _pack, gradient=_pack_gradient))
+_NUM: dict[str, Any] = {"n_outputs": lambda attrs: int(attrs["num"])}
+register(OpDef("Unpack", _infer_unpack, _unpack, _unpack_gradient, **_NUM))
+register(OpDef("Split", _infer_split, _split, _split_gradient, **_NUM))
+register(
+    OpDef(
+        "SplitV",
+        _infer_sizes,
+        _split_sizes,
+        _split_gradient,
+        n_outputs=lambda attrs: len(attrs["sizes"]),
+    )
+)

@@ -1,0 +1,225 @@
+"""Convolution and pooling of images [image, row, column, channel]."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+from kit.graph.arguments import Ints, numbers
+from kit.graph.convert import make, operands, tensor
+from kit.graph.dtypes import name_of
+from kit.graph.kernels import conv, pool
+from kit.graph.op import Op, Tensor
+from kit.graph.static import Static, same_dtype
+from kit.graph.table import Attrs, Bind, Gradient, Infer, bound, register
+
+
+def conv2d(
+    x: Any,
+    filters: Any,
+    strides: Any = 1,
+    padding: str = "SAME",
+    name: str | None = None,
+) -> Tensor:
+    """Return the correlation of images with filters, [image, row, column, out].
+
+    `filters` is [row, column, channel in, channel out]. `strides` is one number, one
+    for rows and one for columns, or [1, rows, columns, 1]. "SAME" adds borders of zeros
+    so that every place of a stride has a window, "VALID" adds none. Raises `ValueError`
+    for shapes that do not go together, `TypeError` unless both are floats of one kind.
+    """
+    attrs = {"strides": four(strides, "strides"), "padding": padding}
+    made: Tensor = make("Conv2D", *operands(x, filters), name=name, **attrs)
+    return made
+
+
+def max_pool(
+    x: Any,
+    size: Any = 2,
+    strides: Any = None,
+    padding: str = "VALID",
+    name: str | None = None,
+) -> Tensor:
+    """Return the largest of each window of the images.
+
+    `size` and `strides` are given as the strides of `conv2d`; windows without strides
+    lie side by side. The gradient goes to the first of several largest numbers.
+    """
+    return _pool("MaxPool", x, size, strides, padding, name)
+
+
+def avg_pool(
+    x: Any,
+    size: Any = 2,
+    strides: Any = None,
+    padding: str = "VALID",
+    name: str | None = None,
+) -> Tensor:
+    """Return the mean of each window of the images, borders left out.
+
+    Arguments are those of `max_pool`.
+    """
+    return _pool("AvgPool", x, size, strides, padding, name)
+
+
+def four(given: Any, what: str) -> Ints:
+    """Return sizes along the axes of images: from one, two or four numbers.
+
+    >>> four(2, "size"), four((2, 3), "size")
+    ((1, 2, 2, 1), (1, 2, 3, 1))
+    """
+    found = numbers(given)
+    if found is None or len(found) not in (1, 2, 4):
+        raise ValueError(
+            f"{what} is {given!r}; give one number, two for rows and columns, or four."
+        )
+    if len(found) == 4:
+        return found
+    return (1, found[0], found[-1], 1)
+
+
+def _pool(
+    op_type: str, x: Any, size: Any, strides: Any, padding: str, name: str | None
+) -> Tensor:
+    ksize = four(size, "size")
+    steps = ksize if strides is None else four(strides, "strides")
+    attrs = {"ksize": ksize, "strides": steps, "padding": padding}
+    made: Tensor = make(op_type, tensor(x), name=name, **attrs)
+    return made
+
+
+def _infer_conv(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    x, w = inputs
+    dtype = same_dtype(inputs, "conv2d")
+    _refuse_whole(x, "conv2d")
+    shape = conv.conv2d_shape(x.shape, w.shape, attrs["strides"], attrs["padding"])
+    return [Static(shape, dtype)]
+
+
+def _infer_pool(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    x = inputs[0]
+    _refuse_whole(x, "a pool")
+    return [Static(pool.pool_shape(x.shape, *_windows(attrs)), x.dtype)]
+
+
+def _refuse_whole(static: Static, what: str) -> None:
+    if static.dtype.kind != "f":
+        raise TypeError(
+            f"{what} is of floating point images, not of {name_of(static.dtype)}; cast "
+            f"them first."
+        )
+
+
+def _like_first(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
+    return [Static(inputs[0].shape, inputs[0].dtype)]
+
+
+def _like_second(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
+    return [Static(inputs[1].shape, inputs[1].dtype)]
+
+
+def _windows(attrs: Attrs) -> tuple[Ints, Ints, str]:
+    return attrs["ksize"], attrs["strides"], attrs["padding"]
+
+
+def _steps(attrs: Attrs) -> dict[str, Any]:
+    return {"strides": attrs["strides"], "padding": attrs["padding"]}
+
+
+def _conv(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+    return partial(conv.conv2d, xp, **_steps(attrs))
+
+
+def _by_images(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+    steps = _steps(attrs)
+    return lambda x, w, dy: conv.conv2d_input_gradient(xp, x.shape, w, dy, **steps)
+
+
+def _by_filters(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+    steps = _steps(attrs)
+    return lambda x, w, dy: conv.conv2d_filter_gradient(xp, x, w.shape, dy, **steps)
+
+
+def _conv_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    inputs = (*op.inputs, gradients[0])
+    return [
+        make("Conv2DBackpropInput", *inputs, **op.attrs),
+        make("Conv2DBackpropFilter", *inputs, **op.attrs),
+    ]
+
+
+def _by_images_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    (_, w, dy), g = op.inputs, gradients[0]
+    by_w = make("Conv2DBackpropFilter", g, w, dy, **op.attrs)
+    return [None, by_w, make("Conv2D", g, w, **op.attrs)]
+
+
+def _by_filters_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    (x, _, dy), g = op.inputs, gradients[0]
+    by_x = make("Conv2DBackpropInput", x, g, dy, **op.attrs)
+    return [by_x, None, make("Conv2D", x, g, **op.attrs)]
+
+
+def _max_pool(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+    ksize, strides, padding = _windows(attrs)
+    return lambda x: pool.max_pool(xp, x, ksize, strides, padding)
+
+
+def _max_pool_back(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+    windows = _windows(attrs)
+    return lambda x, y, dy: pool.max_pool_gradient(xp, x, y, dy, *windows)
+
+
+def _max_pool_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    inputs = op.inputs[0], op.outputs[0], gradients[0]
+    return [make("MaxPoolGrad", *inputs, **op.attrs)]
+
+
+def _max_pool_grad_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    x, y, _ = op.inputs
+    return [None, None, make("MaxPoolGradGrad", x, y, gradients[0], **op.attrs)]
+
+
+def _max_pool_forth(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+    windows = _windows(attrs)
+    return lambda x, y, g: pool.max_pool_choice(xp, x, y, g, *windows)
+
+
+def _max_pool_forth_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    x, y, _ = op.inputs
+    return [None, None, make("MaxPoolGrad", x, y, gradients[0], **op.attrs)]
+
+
+def _avg_pool(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+    ksize, strides, padding = _windows(attrs)
+    return lambda x: pool.avg_pool(xp, x, ksize, strides, padding)
+
+
+def _avg_pool_back(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+    windows = _windows(attrs)
+    return lambda x, dy: pool.avg_pool_gradient(xp, x.shape, dy, *windows)
+
+
+def _avg_pool_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    return [make("AvgPoolGrad", op.inputs[0], gradients[0], **op.attrs)]
+
+
+def _avg_pool_grad_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    return [None, make("AvgPool", gradients[0], **op.attrs)]
+
+
+# op type | shapes | computation | gradient
+_TABLE: list[tuple[str, Infer, Bind, Gradient]] = [
+    ("Conv2D", _infer_conv, _conv, _conv_gradient),
+    ("Conv2DBackpropInput", _like_first, _by_images, _by_images_gradient),
+    ("Conv2DBackpropFilter", _like_second, _by_filters, _by_filters_gradient),
+    ("MaxPool", _infer_pool, _max_pool, _max_pool_gradient),
+    ("MaxPoolGrad", _like_first, _max_pool_back, _max_pool_grad_gradient),
+    ("MaxPoolGradGrad", _like_second, _max_pool_forth, _max_pool_forth_gradient),
+    ("AvgPool", _infer_pool, _avg_pool, _avg_pool_gradient),
+    ("AvgPoolGrad", _like_first, _avg_pool_back, _avg_pool_grad_gradient),
+]
+for _name, _infer, _bind, _gradient in _TABLE:
+    register(bound(_name, _infer, _bind, gradient=_gradient))

@@ -1,0 +1,155 @@
+"""Queues: elements that wait on a task until somebody takes them, in order.
+
+A `FIFOQueueV2` gives the queue itself; the others take it as such, and run where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kit.graph.dtypes import STRING, DType, name_of
+from kit.graph.static import Shape, Static, merge
+from kit.graph.table import Attrs, OpDef, register
+
+
+def _infer_queue(_: Sequence[Static], __: Attrs) -> Sequence[Static]:
+    return [Static((), STRING)]
+
+
+def _queue(
+    call: Any,
+    *,
+    capacity: int,
+    dtypes: Sequence[DType],
+    shapes: Sequence[Shape] | None,
+    shared_name: str = "",
+) -> Any:
+    return call.queue(capacity, dtypes, shapes, shared_name)
+
+
+def _check(inputs: Sequence[Static], attrs: Attrs, extra: int) -> None:
+    """Compare components with those of the queue, which have `extra` axes before."""
+    dtypes, shapes = attrs["dtypes"], attrs["shapes"]
+    for number, (one, dtype) in enumerate(zip(inputs[1:], dtypes, strict=False)):
+        if one.dtype != dtype:
+            raise TypeError(
+                f"component {number} of the queue is {name_of(dtype)}, not "
+                f"{name_of(one.dtype)}."
+            )
+        if extra and one.shape is not None and len(one.shape) < extra:
+            raise ValueError(f"component {number} needs a first axis to be split.")
+        if shapes is not None and one.shape is not None:
+            merge(one.shape[extra:], shapes[number], f"component {number} of the queue")
+
+
+def _infer_enqueue(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    _check(inputs, attrs, 0)
+    return []
+
+
+def _infer_enqueue_many(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    _check(inputs, attrs, 1)
+    return []
+
+
+def _enqueue(call: Any, queue: Any, *parts: Any, **_: Any) -> tuple[()]:
+    _check_number(queue, parts)
+    queue.enqueue(call, [tuple(np.asarray(one) for one in parts)])
+    return ()
+
+
+def _check_number(queue: Any, parts: Sequence[Any]) -> None:
+    if len(parts) != len(queue.dtypes):
+        raise ValueError(
+            f"an element of this queue has {len(queue.dtypes)} components, not "
+            f"{len(parts)}."
+        )
+
+
+def _enqueue_many(call: Any, queue: Any, *parts: Any, **_: Any) -> tuple[()]:
+    _check_number(queue, parts)
+    sizes = {one.shape[0] for one in parts}
+    if len(sizes) > 1:
+        raise ValueError(
+            f"the components have {sorted(sizes)} elements; all need as many."
+        )
+    rows = zip(*[[np.asarray(row) for row in one] for one in parts], strict=True)
+    queue.enqueue(call, list(rows))
+    return ()
+
+
+def _infer_dequeue(_: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    dtypes = attrs["dtypes"]
+    shapes = attrs["shapes"] or [None] * len(dtypes)
+    return [Static(s, d) for s, d in zip(shapes, dtypes, strict=True)]
+
+
+def _infer_dequeue_many(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    n = inputs[1].value
+    first = None if n is None or attrs["at_most"] else int(n)
+    return [
+        Static(None if one.shape is None else (first, *one.shape), one.dtype)
+        for one in _infer_dequeue(inputs, attrs)
+    ]
+
+
+def _dequeue(call: Any, queue: Any, **_: Any) -> Any:
+    (element,) = queue.dequeue(call, 1)
+    return element if len(element) > 1 else element[0]
+
+
+def _dequeue_many(
+    call: Any, queue: Any, n: Any, *, at_most: bool, shapes: Any, **_: Any
+) -> Any:
+    if shapes is None:
+        raise ValueError(
+            "elements are stacked only if the queue was made with their shapes."
+        )
+    found = call.stacked(queue.dequeue(call, int(n), at_most=at_most), queue)
+    return found if len(found) > 1 else found[0]
+
+
+def _infer_size(_: Sequence[Static], __: Attrs) -> Sequence[Static]:
+    return [Static((), np.dtype(np.int32))]
+
+
+def _infer_is_closed(_: Sequence[Static], __: Attrs) -> Sequence[Static]:
+    return [Static((), np.dtype(bool))]
+
+
+def _infer_nothing(_: Sequence[Static], __: Attrs) -> Sequence[Static]:
+    return []
+
+
+def _size(_: Any, queue: Any) -> Any:
+    return np.asarray(queue.size, np.int32)
+
+
+def _is_closed(_: Any, queue: Any) -> Any:
+    return np.asarray(queue.is_closed)
+
+
+def _close(_: Any, queue: Any, *, cancel_pending: bool) -> tuple[()]:
+    queue.end(cancel_pending=cancel_pending)
+    return ()
+
+
+def _n_components(attrs: Attrs) -> int:
+    return len(attrs["dtypes"])
+
+
+_USES: dict[str, Any] = {"stateful": True, "refs": (0,)}
+_PUTS: dict[str, Any] = {**_USES, "blocking": True, "n_outputs": 0}
+_TAKES: dict[str, Any] = {**_USES, "blocking": True, "n_outputs": _n_components}
+
+register(OpDef("FIFOQueueV2", _infer_queue, _queue, stateful=True, gives_ref=True))
+register(OpDef("QueueEnqueueV2", _infer_enqueue, _enqueue, **_PUTS))
+register(OpDef("QueueEnqueueManyV2", _infer_enqueue_many, _enqueue_many, **_PUTS))
+register(OpDef("QueueDequeueV2", _infer_dequeue, _dequeue, **_TAKES))
+register(OpDef("QueueDequeueManyV2", _infer_dequeue_many, _dequeue_many, **_TAKES))
+register(OpDef("QueueSizeV2", _infer_size, _size, **_USES))
+register(OpDef("QueueIsClosedV2", _infer_is_closed, _is_closed, **_USES))
+register(OpDef("QueueCloseV2", _infer_nothing, _close, **_USES, n_outputs=0))

@@ -1,0 +1,59 @@
+"""Scopes of the default graph: where new ops go, what they wait for, their names.
+
+Pure. Each is a context manager; `kit.device` and the others of the package are these.
+
+    with device("/job:ps/task:0"), name_scope("model"):
+        w = Variable(...)                        # model/w, on ps:0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from kit.device_scope import Scope, parse_scope
+from kit.graph.default import default_graph
+from kit.graph.known_tasks import check_device
+from kit.graph.known_tasks import set_known_tasks as set_known_tasks
+
+
+def device(scope: Scope) -> AbstractContextManager[None]:
+    """Place new ops: by a name, a `DeviceSpec`, a function of the op, or None.
+
+    Scopes inside others complete each other; None hides all that are outside. Raises
+    `PlacementError` at once for a name that the current cluster does not have, and
+    `ValueError` for what is no device name.
+    """
+    name = parse_scope(scope).scope
+    if isinstance(name, str):
+        check_device(name)
+    return default_graph().device(scope)
+
+
+def colocate_with(
+    anchor: Any, ignore_existing: bool = False
+) -> AbstractContextManager[None]:
+    """Put new ops where `anchor` is, an op, tensor or variable; scopes do not count."""
+    graph = getattr(anchor, "graph", None) or default_graph()
+    found: AbstractContextManager[None] = graph.colocate_with(anchor, ignore_existing)
+    return found
+
+
+def control_dependencies(ops: Sequence[Any] | None) -> AbstractContextManager[None]:
+    """Let new ops run after `ops`, tensors or ops; None forgets the outer scopes."""
+    graph = next((one.graph for one in ops or () if hasattr(one, "graph")), None)
+    found: AbstractContextManager[None] = (
+        graph or default_graph()
+    ).control_dependencies(ops)
+    return found
+
+
+def name_scope(name: str | None) -> AbstractContextManager[str]:
+    """Put names of new ops below `name`; gives the scope with a slash at its end."""
+    return default_graph().name_scope(name)
+
+
+def container(name: str) -> AbstractContextManager[None]:
+    """Keep the state of new variables in a container of this name on their task."""
+    return default_graph().in_container(name)

@@ -1,0 +1,98 @@
+"""What a case of the table of ops is, and a graph computed without a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kit.graph.op import Op, Tensor
+
+Host = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One use of an entry of the table, and the same in plain numpy.
+
+    Attributes:
+        op: the entry's type; the built graph must hold one.
+        build: from tensors to the result, a tensor or a list of them.
+        expect: from arrays to the result, written with numpy alone.
+        inputs: what both are given.
+        has_slope: its gradient is compared with finite differences of `expect`.
+        is_dynamic: the result's shape is not known before a run.
+        needs_shape: it cannot be built when the inputs' sizes are unknown.
+    """
+
+    op: str
+    build: Callable[..., Any]
+    expect: Callable[..., Any]
+    inputs: tuple[Any, ...]
+    has_slope: bool = True
+    is_dynamic: bool = False
+    needs_shape: bool = False
+
+    @property
+    def arrays(self) -> list[Host]:
+        """The inputs as arrays."""
+        return [np.asarray(one) for one in self.inputs]
+
+
+def numbers(seed: int, *shape: int) -> Host:
+    """Return normal numbers that are the same in every run."""
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+def positive(seed: int, *shape: int) -> Host:
+    """Return numbers between 0.5 and 2."""
+    return np.random.default_rng(seed).uniform(0.5, 2.0, shape)
+
+
+def listed(found: Any) -> list[Any]:
+    """Return one result, or several, as a list."""
+    return list(found) if isinstance(found, list | tuple) else [found]
+
+
+def all_cases() -> list[Case]:
+    """Return the cases of all files beside this one; each has a list `CASES`."""
+    found: list[Case] = []
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        if path.stem not in ("case", "__init__"):
+            found += import_module(f"tests.graph.cases.{path.stem}").CASES
+    return found
+
+
+def evaluate(
+    xp: ModuleType, fetches: Sequence[Tensor], feeds: Mapping[Tensor, Host]
+) -> list[Any]:
+    """Compute tensors with arrays of the module `xp`, op by op in the graph's order."""
+    values: dict[Tensor, Any] = {
+        tensor: xp.asarray(value) for tensor, value in feeds.items()
+    }
+    needed = _behind([one.op for one in fetches])
+    for op in sorted(needed, key=lambda op: op.number):
+        if op.type == "Const":
+            values[op.outputs[0]] = xp.asarray(op.attrs["value"])
+        elif op.type != "Placeholder":
+            found = op.op_def.kernel(xp, op.attrs)(*[values[one] for one in op.inputs])
+            outputs = found if len(op.outputs) > 1 else (found,)
+            values.update(zip(op.outputs, outputs, strict=True))
+    return [values[one] for one in fetches]
+
+
+def _behind(ops: Sequence[Op]) -> set[Op]:
+    found: set[Op] = set()
+    stack = list(ops)
+    while stack:
+        op = stack.pop()
+        if op not in found:
+            found.add(op)
+            stack += [one.op for one in op.inputs]
+    return found

@@ -1,0 +1,193 @@
+"""Cases of the ops that work element by element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kit.graph.convert import make
+from kit.graph.ops import arithmetic, cast, choose, compare, unary
+from tests.graph.cases.case import Case, Host, numbers, positive
+
+A, B, ROW = numbers(1, 2, 3), numbers(2, 2, 3), numbers(3, 3)
+POS, COLUMN, ONE = positive(4, 2, 3), positive(5, 2, 1), np.float64(1.7)
+INTS, MORE = np.array([[7, -7, 5]], np.int32), np.array([[2], [-3]], np.int32)
+YES, NO = np.array([[True], [False]]), np.array([True, False, False])
+NOT_NUMBERS = np.array([1.0, np.nan, np.inf, -np.inf])
+TIES = np.array([1.0, 2.0, 3.0]), np.array([1.0, 5.0, 0.0])
+
+
+def c_remainder(x: Host, y: Host) -> Host:
+    return np.asarray(x - y * np.trunc(x / y))
+
+
+def summed_back(g: Host, x: Host) -> Host:
+    """The sum over the leading axis and over those of size 1, for the shapes below."""
+    return np.asarray(g.sum(axis=0).sum(axis=-1, keepdims=True))
+
+
+BINARY = [
+    Case("Add", arithmetic.add, lambda x, y: x + y, (A, ROW)),
+    Case("Add", arithmetic.add, lambda x, y: x + y, (ONE, A)),
+    Case("Add", arithmetic.add, lambda x, y: x + y, (INTS, MORE), has_slope=False),
+    Case("Sub", arithmetic.subtract, lambda x, y: x - y, (COLUMN, ROW)),
+    Case("Mul", arithmetic.multiply, lambda x, y: x * y, (A, COLUMN)),
+    Case("Mul", lambda x: x * x, lambda x: x**2, (A,)),
+    Case("RealDiv", arithmetic.divide, lambda x, y: x / y, (ROW, POS)),
+    Case(
+        "RealDiv",
+        arithmetic.divide,
+        lambda x, y: x.astype(float) / y,
+        (INTS, MORE),
+        has_slope=False,
+    ),
+    Case(
+        "FloorDiv",
+        arithmetic.floor_divide,
+        lambda x, y: np.floor(x / y).astype(np.int32),
+        (INTS, MORE),
+        has_slope=False,
+    ),
+    Case(
+        "FloorDiv",
+        arithmetic.floor_divide,
+        lambda x, y: np.floor(x / y),
+        (A, POS),
+        has_slope=False,
+    ),
+    Case(
+        "FloorMod",
+        arithmetic.remainder,
+        lambda x, y: (x - y * np.floor(x / y)).astype(x.dtype),
+        (INTS, MORE),
+        has_slope=False,
+    ),
+    Case(
+        "FloorMod", arithmetic.remainder, lambda x, y: x - y * np.floor(x / y), (A, POS)
+    ),
+    Case("Mod", arithmetic.fmod, c_remainder, (A, POS), has_slope=False),
+    Case("Pow", arithmetic.power, lambda x, y: np.exp(y * np.log(x)), (POS, ROW)),
+    Case("Pow", lambda x: x**2, lambda x: x * x, (A,)),
+    Case("Pow", lambda x: x**3.0, lambda x: x * x * x, (A,)),
+    Case("Pow", lambda y: 2.0**y, np.exp2, (A,)),
+    Case("Maximum", arithmetic.maximum, lambda x, y: np.where(x > y, x, y), (A, ROW)),
+    Case("Minimum", arithmetic.minimum, lambda x, y: np.where(x < y, x, y), (A, ROW)),
+    Case(
+        "SquaredDifference",
+        arithmetic.squared_difference,
+        lambda x, y: (x - y) ** 2,
+        (A, COLUMN),
+    ),
+    Case(
+        "AddN",
+        lambda x, y: arithmetic.add_n([x, y, x]),
+        lambda x, y: x + y + x,
+        (A, B),
+    ),
+]
+
+
+def one(op: str, build: Any, expect: Any, x: Any, has_slope: bool = True) -> Case:
+    return Case(op, build, expect, (x,), has_slope)
+
+
+UNARY = [
+    one("Neg", unary.negative, lambda x: 0 - x, A),
+    one("Abs", unary.absolute, lambda x: np.where(x < 0, -x, x), A),
+    one("Abs", unary.absolute, lambda x: np.where(x < 0, -x, x), INTS, False),
+    one("Exp", unary.exp, lambda x: np.e**x, A),
+    one("Expm1", unary.expm1, lambda x: np.exp(x) - 1, A),
+    one("Log", unary.log, np.log, POS),
+    one("Log1p", unary.log1p, lambda x: np.log(1 + x), POS),
+    one("Sqrt", unary.sqrt, lambda x: x**0.5, POS),
+    one("Rsqrt", unary.rsqrt, lambda x: x**-0.5, POS),
+    one("Rsqrt", unary.rsqrt, lambda x: x**-0.5, ONE),
+    one("Square", unary.square, lambda x: x**2, A),
+    one("Sign", unary.sign, lambda x: (x > 0) * 1.0 - (x < 0), A),
+    one("Sin", unary.sin, np.sin, A),
+    one("Cos", unary.cos, np.cos, A),
+    one("Tanh", unary.tanh, lambda x: 1 - 2 / (np.exp(2 * x) + 1), A),
+    one("Reciprocal", unary.reciprocal, lambda x: 1 / x, POS),
+    one("Floor", unary.floor, lambda x: x // 1, A, False),
+    one("Ceil", unary.ceil, lambda x: -((-x) // 1), A, False),
+    one("Rint", unary.rint, np.round, np.array([0.5, 1.5, -2.6]), False),
+    one("Rint", unary.rint, lambda x: (x + 0.5) // 1, A),
+    one("Rint", lambda x: np.round(x, 2), lambda x: np.around(x, 2), A, False),
+    one("IsFinite", unary.is_finite, lambda x: abs(x) < np.inf, NOT_NUMBERS, False),
+    one("IsNan", unary.is_nan, lambda x: x != x, NOT_NUMBERS, False),
+    one("IsInf", unary.is_inf, lambda x: abs(x) == np.inf, NOT_NUMBERS, False),
+    Case(
+        "TanhGrad",
+        lambda y, g: make("TanhGrad", y, g),
+        lambda y, g: (1 - y**2) * g,
+        (A, B),
+    ),
+    Case(
+        "PowLog",
+        lambda x, z: make("PowLog", x, z),
+        lambda x, z: np.where(x > 0, z * np.log(np.abs(x)), 0),
+        (A, B),
+        has_slope=False,
+    ),
+    Case(
+        "SumLike",
+        lambda g, x: make("SumLike", g, x),
+        summed_back,
+        (numbers(6, 4, 2, 3), COLUMN),
+    ),
+]
+
+CHOICES = [
+    Case("Equal", compare.equal, lambda x, y: x == y, TIES, False),
+    Case("NotEqual", compare.not_equal, lambda x, y: x != y, TIES, False),
+    Case("Less", compare.less, lambda x, y: x < y, TIES, False),
+    Case("LessEqual", compare.less_equal, lambda x, y: x <= y, TIES, False),
+    Case("Greater", compare.greater, lambda x, y: x > y, TIES, False),
+    Case("GreaterEqual", compare.greater_equal, lambda x, y: x >= y, TIES, False),
+    Case("LogicalAnd", compare.logical_and, lambda x, y: x & y, (YES, NO), False),
+    Case("LogicalOr", compare.logical_or, lambda x, y: x | y, (YES, NO), False),
+    Case("LogicalXor", compare.logical_xor, lambda x, y: x ^ y, (YES, NO), False),
+    Case("LogicalNot", compare.logical_not, lambda x: ~x, (YES,), False),
+    Case("Select", choose.select, lambda c, x, y: c * x + ~c * y, (YES, A, ROW)),
+    Case("Select", choose.select, lambda c, x, y: c * x + ~c * y, (NO, ONE, A)),
+    Case(
+        "Select",
+        lambda c, x, y: choose.select(c, x, y, rows=True),
+        lambda c, x, y: np.array([x[i] if c[i] else y[i] for i in range(2)]),
+        (np.array([False, True]), A, B),
+    ),
+    Case(
+        "Where",
+        choose.argwhere,
+        lambda c: np.array([[0, 0]]),
+        (YES,),
+        has_slope=False,
+        is_dynamic=True,
+    ),
+    Case(
+        "ClipByValue",
+        choose.clip,
+        lambda x, lo, hi: np.where(x < lo, lo, np.where(x > hi, hi, x)),
+        (A * 2, np.float64(-0.5), np.array([0.3, 0.5, 0.7])),
+    ),
+    Case("Cast", lambda x: cast.cast(x, "float32"), np.float32, (A,), has_slope=False),
+    Case(
+        "Cast",
+        lambda x: cast.cast(x, "float64") * 1.0,
+        lambda x: x.astype(float),
+        (INTS,),
+        has_slope=False,
+    ),
+    Case("Cast", lambda x: make("Cast", x, dtype=np.dtype(float)), lambda x: x, (A,)),
+    Case("Cast", lambda x: cast.cast(x, "bool"), lambda x: x != 0, (INTS,), False),
+    Case(
+        "Cast",
+        lambda x: cast.cast(x, "int32"),
+        lambda x: np.trunc(x).astype(np.int32),
+        (A * 3,),
+        has_slope=False,
+    ),
+]
+
+CASES = BINARY + UNARY + CHOICES

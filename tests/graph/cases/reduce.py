@@ -1,0 +1,202 @@
+"""Cases of reductions, matrix products and diagonals."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from kit.graph.convert import make
+from kit.graph.ops import arg, linear, reduce
+from tests.graph.cases.case import Case, Host, numbers
+
+A, CUBE = numbers(1, 3, 4), numbers(2, 2, 3, 4)
+INTS = np.array([[1, 2, 4], [0, -3, 4]], np.int32)
+BOOLS = np.array([[True, False], [True, True]])
+ZEROS = np.array([[0.0, 2.0, 3.0], [0.0, 0.0, 5.0], [2.0, 3.0, 4.0]])
+LARGE = np.array([[1000.0, 1001.0], [-1000.0, -1001.0]])
+TIED = np.array([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]])
+X, Y, Z = numbers(3, 2, 3), numbers(4, 3, 4), numbers(5, 5, 3, 4)
+
+
+def total(x: Host, axis: int) -> Host:
+    """The sum along an axis, added up one by one."""
+    found: Host = np.zeros_like(np.take(x, 0, axis))
+    for i in range(x.shape[axis]):
+        found = found + np.take(x, i, axis)
+    return found
+
+
+def product(x: Host) -> Host:
+    found = np.ones(x.shape[0])
+    for column in x.T:
+        found = found * column
+    return found
+
+
+def of_others(x: Host) -> Host:
+    """The product of all other elements of the row."""
+    found = np.ones_like(x)
+    for row, column in np.ndindex(*x.shape):
+        found[row, column] = product(np.delete(x[row : row + 1], column, 1))[0]
+    return found
+
+
+def first_best(x: Host, better: Any) -> Host:
+    found = []
+    for row in x:
+        best = 0
+        for i, value in enumerate(row):
+            best = i if better(value, row[best]) else best
+        found.append(best)
+    return np.array(found, np.int64)
+
+
+REDUCTIONS = [
+    Case("Sum", partial(reduce.reduce_sum, axis=1), lambda x: total(x, 1), (A,)),
+    Case("Sum", reduce.reduce_sum, lambda x: total(total(x, 0), 0), (A,)),
+    Case(
+        "Sum",
+        partial(reduce.reduce_sum, axis=(0, -1), keepdims=True),
+        lambda x: total(total(x, 2), 0)[None, :, None],
+        (CUBE,),
+    ),
+    Case("Sum", partial(reduce.reduce_sum, axis=()), lambda x: x, (A,)),
+    Case(
+        "Sum",
+        partial(reduce.reduce_sum, axis=0),
+        lambda x: np.array([1, -1, 8], np.int32),
+        (INTS,),
+        has_slope=False,
+    ),
+    Case("Mean", reduce.reduce_mean, lambda x: total(total(x, 0), 0) / 12, (A,)),
+    Case("Mean", partial(reduce.reduce_mean, axis=-1), lambda x: total(x, 1) / 4, (A,)),
+    Case(
+        "Mean",
+        partial(reduce.reduce_mean, axis=1),
+        lambda x: np.array([2, 0], np.int32),
+        (INTS,),
+        has_slope=False,
+    ),
+    Case("Prod", partial(reduce.reduce_prod, axis=1), product, (ZEROS,)),
+    Case("Prod", reduce.reduce_prod, lambda x: product(product(x)[None])[0], (A,)),
+    Case(
+        "Prod",
+        partial(reduce.reduce_prod, axis=(2, 0), keepdims=True),
+        lambda x: np.array([[[product(x[:, i].reshape(1, -1))[0]] for i in range(3)]]),
+        (CUBE,),
+    ),
+    Case("Max", partial(reduce.reduce_max, axis=0), lambda x: np.sort(x, 0)[-1], (A,)),
+    Case("Max", reduce.reduce_max, lambda x: np.sort(x.ravel())[-1], (A,)),
+    Case("Min", partial(reduce.reduce_min, axis=1), lambda x: np.sort(x)[:, 0], (A,)),
+    Case(
+        "Min",
+        partial(reduce.reduce_min, keepdims=True),
+        lambda x: np.sort(x.ravel())[:1][None],
+        (A,),
+    ),
+    Case(
+        "All",
+        partial(reduce.reduce_all, axis=0),
+        lambda x: np.array([True, False]),
+        (BOOLS,),
+        has_slope=False,
+    ),
+    Case("Any", reduce.reduce_any, lambda x: np.array(True), (BOOLS,), has_slope=False),
+    Case(
+        "LogSumExp",
+        partial(reduce.reduce_log_sum_exp, axis=1),
+        lambda x: np.log(np.exp(x).sum(1)),
+        (A,),
+    ),
+    Case(
+        "LogSumExp",
+        partial(reduce.reduce_log_sum_exp, axis=1),
+        lambda x: np.array([1001, -1000]) + np.log1p(np.exp(-1.0)),
+        (LARGE,),
+        has_slope=False,
+    ),
+    Case(
+        "ArgMax",
+        partial(arg.argmax, axis=1),
+        lambda x: first_best(x, lambda a, b: a > b),
+        (TIED,),
+        has_slope=False,
+    ),
+    Case("ArgMax", arg.argmax, lambda x: np.int64(1), (TIED,), has_slope=False),
+    Case(
+        "ArgMin",
+        partial(arg.argmin, axis=-1, dtype="int32"),
+        lambda x: first_best(x, lambda a, b: a < b).astype(np.int32),
+        (A,),
+        has_slope=False,
+    ),
+    Case(
+        "Spread",
+        lambda g, x: make("Spread", g, x, axis=(1,), keepdims=False, mean=False),
+        lambda g, x: np.outer(g, np.ones(4)),
+        (numbers(6, 3), A),
+    ),
+    Case(
+        "Spread",
+        lambda g, x: make("Spread", g, x, axis=None, keepdims=True, mean=True),
+        lambda g, x: np.full((3, 4), g[0, 0] / 12),
+        (numbers(6, 1, 1), A),
+    ),
+    Case(
+        "ProdOfOthers",
+        lambda x: make("ProdOfOthers", x, axis=(1,)),
+        of_others,
+        (ZEROS,),
+        has_slope=False,
+    ),
+]
+
+
+def by_hand(a: Host, b: Host) -> Host:
+    """The product of matrices, number by number."""
+    found = np.zeros((a.shape[0], b.shape[1]))
+    for i, j in np.ndindex(*found.shape):
+        found[i, j] = sum(a[i, k] * b[k, j] for k in range(b.shape[0]))
+    return found
+
+
+def turned(first: bool, second: bool) -> Case:
+    """A product of matrices of which some are given transposed."""
+    a, b = (X.T.copy() if first else X), (Y.T.copy() if second else Y)
+    return Case(
+        "MatMul",
+        partial(linear.matmul, transpose_a=first, transpose_b=second),
+        lambda a, b: by_hand(a.T if first else a, b.T if second else b),
+        (a, b),
+    )
+
+
+LINEAR = [
+    *[turned(first, second) for first in (False, True) for second in (False, True)],
+    Case(
+        "MatMul",
+        linear.matmul,
+        lambda a, b: np.stack([by_hand(a, one) for one in b]),
+        (X, Z),
+    ),
+    Case(
+        "MatMul",
+        lambda a, b: a @ b,
+        lambda a, b: by_hand(a, b[:, None])[:, 0],
+        (X, Y[:, 0]),
+    ),
+    Case("Diag", linear.diag, lambda x: x * np.eye(4), (A[0],)),
+    Case(
+        "DiagPart", linear.diag, lambda x: np.array([x[i, i] for i in range(3)]), (A,)
+    ),
+    Case(
+        "DiagLike",
+        lambda g, x: make("DiagLike", g, x),
+        lambda g, x: np.concatenate([g * np.eye(3), np.zeros((3, 1))], 1),
+        (numbers(7, 3), A),
+    ),
+]
+
+CASES = REDUCTIONS + LINEAR

@@ -1,0 +1,280 @@
+"""Cases of shapes, repetition, joining and cutting, and filled tensors."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from kit.graph.convert import make, tensor
+from kit.graph.ops import broadcast, fill, join, pad, shape
+from tests.graph.cases.case import Case, Host, numbers
+
+A, B, CUBE = numbers(1, 2, 3), numbers(2, 2, 3), numbers(3, 2, 3, 4)
+THIN, ROW, ONE = numbers(4, 2, 1, 3), numbers(5, 3), np.float64(2.5)
+SIZES = np.array([3, 2], np.int64)
+
+
+def sizes(*numbers: int) -> Any:
+    """A shape as a tensor."""
+    return tensor(np.array(numbers, np.int32))
+
+
+def repeated(x: Host, down: int, across: int) -> Host:
+    return np.array([list(row) * across for row in x.tolist()] * down)
+
+
+SHAPES = [
+    Case(
+        "Reshape",
+        lambda x: shape.reshape(x, (3, -1)),
+        lambda x: x.ravel().reshape(3, 2),
+        (A,),
+    ),
+    Case("Reshape", lambda x: x.reshape(-1), lambda x: np.array(list(x.flat)), (A,)),
+    Case(
+        "Reshape",
+        lambda x: shape.reshape(x, [3, shape.size_of(x) // 3]),
+        lambda x: x.ravel().reshape(3, 2),
+        (A,),
+    ),
+    Case(
+        "Reshape",
+        shape.reshape,
+        lambda x, s: x.reshape(3, 2),
+        (A, SIZES),
+        is_dynamic=True,
+    ),
+    Case(
+        "ReshapeLike",
+        lambda g, x: make("ReshapeLike", g, x),
+        lambda g, x: g.reshape(2, 3),
+        (numbers(6, 6), A),
+    ),
+    Case("Transpose", shape.transpose, lambda x: np.einsum("ij->ji", x), (A,)),
+    Case(
+        "Transpose",
+        partial(shape.transpose, perm=(2, 0, 1)),
+        lambda x: np.einsum("ijk->kij", x),
+        (CUBE,),
+    ),
+    Case(
+        "ExpandDims", partial(shape.expand_dims, axis=-1), lambda x: x[..., None], (A,)
+    ),
+    Case(
+        "ExpandDims",
+        partial(shape.expand_dims, axis=(0, 2)),
+        lambda x: x[None, :, None],
+        (A,),
+    ),
+    Case("Squeeze", partial(shape.squeeze, axis=1), lambda x: x[:, 0], (THIN,)),
+    Case("Squeeze", shape.squeeze, lambda x: x[:, 0], (THIN,), is_dynamic=True),
+    Case(
+        "Shape", shape.shape_of, lambda x: np.array([2, 3, 4], np.int32), (CUBE,), False
+    ),
+    Case(
+        "Size",
+        partial(shape.size_of, dtype="int64"),
+        lambda x: np.int64(24),
+        (CUBE,),
+        False,
+    ),
+    Case("Rank", shape.rank_of, lambda x: np.int32(3), (CUBE,), False),
+    Case(
+        "BroadcastTo",
+        partial(broadcast.broadcast_to, shape=(2, 2, 3)),
+        lambda x: np.array([[list(x), list(x)]] * 2),
+        (ROW,),
+    ),
+    Case(
+        "BroadcastTo",
+        lambda x: broadcast.broadcast_to(x, sizes(4, 2, 3)),
+        lambda x: np.array([x, x, x, x]),
+        (A,),
+    ),
+    Case(
+        "BroadcastLike",
+        lambda g, x: make("BroadcastLike", g, x),
+        lambda g, x: np.array([g, g]),
+        (ROW, A),
+    ),
+    Case(
+        "Tile",
+        partial(broadcast.tile, multiples=(2, 3)),
+        lambda x: repeated(x, 2, 3),
+        (A,),
+    ),
+    Case(
+        "Tile",
+        lambda x: broadcast.tile(x, sizes(1, 2)),
+        lambda x: repeated(x, 1, 2),
+        (A,),
+    ),
+    Case(
+        "SumOfTiles",
+        lambda g, x: make("SumOfTiles", g, x),
+        lambda g, x: g[:2] + g[2:],
+        (numbers(7, 4, 3), A),
+    ),
+    Case(
+        "TileLike",
+        lambda x, whole: make("TileLike", x, whole),
+        lambda x, whole: repeated(x, 2, 1),
+        (A, numbers(7, 4, 3)),
+    ),
+]
+
+JOINED = [
+    Case(
+        "ConcatV2",
+        lambda x, y: join.concat([x, y, x], 1),
+        lambda x, y: np.array([[*a, *b, *a] for a, b in zip(x, y, strict=True)]),
+        (A, B[:, :2]),
+    ),
+    Case(
+        "ConcatV2",
+        lambda x, y: join.concat([x, y], -2),
+        lambda x, y: np.array([*x, *y]),
+        (A, B[:1]),
+    ),
+    Case(
+        "ConcatGrad",
+        lambda g, x, y: list(make("ConcatGrad", g, x, y, axis=0, num=2)),
+        lambda g, x, y: [g[:2], g[2:]],
+        (numbers(8, 3, 3), A, B[:1]),
+    ),
+    Case(
+        "Pack",
+        lambda x, y: join.stack([x, y], 1),
+        lambda x, y: np.array([[x[0], y[0]], [x[1], y[1]]]),
+        (A, B),
+    ),
+    Case(
+        "Pack",
+        lambda x, y: join.stack([x, y]),
+        lambda x, y: np.array([x, y]),
+        (ONE, ONE * 2),
+    ),
+    Case(
+        "Unpack",
+        partial(join.unstack, num=3, axis=1),
+        lambda x: [x[:, 0], x[:, 1], x[:, 2]],
+        (A,),
+    ),
+    Case(
+        "Split",
+        lambda x: join.split(x, 2, 2),
+        lambda x: [x[..., :2], x[..., 2:]],
+        (CUBE,),
+    ),
+    Case(
+        "SplitV",
+        lambda x: join.split(x, [1, -1], -1),
+        lambda x: [x[..., :1], x[..., 1:]],
+        (A,),
+    ),
+    Case("SplitV", lambda x: join.split(x, [3], 1), lambda x: x, (A,)),
+]
+
+
+def mirrored(x: Host, edge: int) -> Host:
+    """Two more columns before, and one after; with the edge, or without."""
+    left = [2, 1] if edge else [1, 0]
+    right = [1] if edge else [2]
+    return x[:, [*left, 0, 1, 2, *right]]
+
+
+PADDED = [
+    Case(
+        "Pad",
+        partial(pad.pad, paddings=[[1, 0], [0, 2]], constant_values=7),
+        lambda x: np.array([[7.0] * 5, [*x[0], 7, 7], [*x[1], 7, 7]]),
+        (A,),
+    ),
+    Case(
+        "Pad",
+        lambda x: pad.pad(x, tensor(np.array([[0, 1]], np.int32))),
+        lambda x: np.array([*x, 0]),
+        (ROW,),
+    ),
+    Case(
+        "Pad",
+        partial(pad.pad, paddings=[[0, 0], [2, 1]], mode="REFLECT"),
+        lambda x: mirrored(x, 1),
+        (A,),
+    ),
+    Case(
+        "Pad",
+        partial(pad.pad, paddings=[[0, 0], [2, 1]], mode="SYMMETRIC"),
+        lambda x: mirrored(x, 0),
+        (A,),
+    ),
+    Case(
+        "PadGrad",
+        lambda g, x: make("PadGrad", g, x, paddings=(1, 0), mode="constant"),
+        lambda g, x: g[1:],
+        (numbers(9, 4), ROW),
+    ),
+    Case(
+        "ReverseV2",
+        partial(pad.reverse, axis=[0, -1]),
+        lambda x: np.array([row[::-1] for row in x[::-1]]),
+        (CUBE[0],),
+    ),
+]
+FILLED = [
+    Case("Fill", partial(fill.fill, (2, 3)), lambda x: np.full((2, 3), x), (ONE,)),
+    Case(
+        "Fill",
+        lambda x: fill.fill(sizes(0, 3), x),
+        lambda x: np.zeros((0, 3)),
+        (ONE,),
+    ),
+    Case("ZerosLike", fill.zeros_like, lambda x: x * 0, (A,), False),
+    Case(
+        "OnesLike",
+        partial(fill.ones_like, dtype="int32"),
+        lambda x: (x == x) * np.int32(1),
+        (A,),
+        False,
+    ),
+    Case(
+        "Range",
+        fill.arange,
+        lambda a, b, c: np.array([7, 4, 1], np.int32),
+        (np.int32(7), np.int32(0), np.int32(-3)),
+        has_slope=False,
+        is_dynamic=True,
+    ),
+    Case("Range", lambda x: fill.arange(4) + x, lambda x: np.arange(4) + x, (ONE,)),
+    Case(
+        "LinSpace",
+        partial(fill.linspace, num=5),
+        lambda a, b: a + (b - a) * np.array([0, 0.25, 0.5, 0.75, 1]),
+        (ONE, ONE * 3),
+        has_slope=False,
+    ),
+    Case(
+        "Eye",
+        lambda x: fill.eye(2, 3, dtype="float64") * x,
+        lambda x: np.array([[1.0, 0, 0], [0, 1, 0]]) * x,
+        (ONE,),
+    ),
+    Case(
+        "OneHot",
+        partial(fill.one_hot, depth=3),
+        lambda i: np.array([[0, 0, 1], [0, 0, 0], [1, 0, 0]], np.float32),
+        (np.array([2, -1, 0]),),
+        has_slope=False,
+    ),
+    Case(
+        "OneHot",
+        partial(fill.one_hot, depth=3, on_value=5, off_value=-1, axis=0, dtype="int32"),
+        lambda i: np.array([[-1, 5], [-1, -1], [5, -1]], np.int32),
+        (np.array([2, 0], np.int32),),
+        has_slope=False,
+    ),
+]
+
+CASES = SHAPES + JOINED + PADDED + FILLED

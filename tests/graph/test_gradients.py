@@ -1,0 +1,271 @@
+"""Gradients of whole expressions: sums of paths, weights, stops, rows, placement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import kit.graph.ops
+from kit.graph.gradients import dense, gradients
+from kit.graph.graph import Graph
+from kit.graph.op import Tensor
+from kit.graph.ops import rows
+from kit.graph.ops.cast import cast
+from kit.graph.ops.source import constant, identity, placeholder, stop_gradient
+from kit.graph.slices import IndexedSlices
+from kit.graph.variable import Variable, initialize_all
+from kit.session.session import Session
+from tests.graph.cases.case import evaluate, numbers
+from tests.graph.kernels.slopes import slopes
+
+assert kit.graph.ops  # fills the table
+
+
+@pytest.fixture(autouse=True)
+def graph() -> Iterator[Graph]:
+    with Graph().as_default() as graph:
+        yield graph
+
+
+def value(tensor: Tensor, **feeds: Any) -> Any:
+    by_tensor = {tensor.graph.tensor(f"{name}:0"): x for name, x in feeds.items()}
+    return evaluate(np, [tensor], by_tensor)[0]
+
+
+def test_paths_that_meet_again_add_up() -> None:
+    x = constant(3.0)
+
+    (by_x,) = gradients(x * x + 2.0 * x, x)
+
+    assert value(by_x) == 8.0
+
+
+def test_the_gradient_of_several_ys_is_that_of_their_sum() -> None:
+    x = constant(3.0)
+
+    (by_x,) = gradients([x * x, 5.0 * x], [x])
+
+    assert value(by_x) == 11.0
+
+
+def test_weights_multiply_each_element() -> None:
+    x = constant([1.0, 2.0])
+
+    (by_x,) = gradients(x * x, x, grad_ys=[constant([10.0, 100.0])])
+
+    np.testing.assert_array_equal(value(by_x), [20.0, 400.0])
+
+
+def test_weights_of_another_shape_are_refused() -> None:
+    x = constant([1.0, 2.0])
+
+    with pytest.raises(ValueError, match=r"\[3\]"):
+        gradients(x, x, grad_ys=[constant([1.0, 2.0, 3.0])])
+    with pytest.raises(ValueError, match="2 entries"):
+        gradients(x, x, grad_ys=[x, x])
+
+
+def test_an_unconnected_x_gives_none_or_zeros() -> None:
+    x, other = constant([1.0, 2.0]), constant([3.0, 4.0])
+
+    assert gradients(x * 2.0, [other]) == [None]
+    (zeros,) = gradients(x * 2.0, [other], unconnected="zero")
+    np.testing.assert_array_equal(value(zeros), [0.0, 0.0])
+    with pytest.raises(ValueError, match="'nothing'"):
+        gradients(x, x, unconnected="nothing")
+
+
+def test_a_y_is_an_x_with_the_gradient_one() -> None:
+    x = constant([1.0, 2.0])
+
+    np.testing.assert_array_equal(value(gradients(x, x)[0]), [1.0, 1.0])
+
+
+def test_a_tensor_between_takes_its_own_gradient() -> None:
+    x = constant(2.0)
+    middle = x * 3.0
+
+    by_middle, by_x = gradients(middle * middle, [middle, x])
+
+    assert (value(by_middle), value(by_x)) == (12.0, 36.0)
+
+
+def test_no_gradient_flows_through_a_stop() -> None:
+    x = constant(2.0)
+
+    assert value(gradients(x * stop_gradient(x), x)[0]) == 2.0
+    middle = x * 3.0
+    assert gradients(middle * 2.0, x, stop_gradients=[middle]) == [None]
+
+
+def test_integers_and_comparisons_have_no_gradient() -> None:
+    x = constant([1.5, -2.0])
+
+    assert gradients(cast(cast(x, "int32"), "float32"), x) == [None]
+    assert gradients(np.where(x > 0, 1.0, 2.0), x) == [None]
+    with pytest.raises(TypeError, match="floating"):
+        gradients(cast(x, "int32"), x)
+
+
+def test_a_cast_casts_the_gradient_back() -> None:
+    x = constant([1.5, -2.0], "float32")
+
+    (by_x,) = gradients(np.sum(x.astype("float64") ** 2), x)
+
+    assert by_x.static.dtype == np.float32
+    np.testing.assert_array_equal(value(by_x), [3.0, -4.0])
+
+
+def test_an_op_without_a_gradient_on_the_way_is_named() -> None:
+    x = constant([1.5, -2.0])
+
+    with pytest.raises(LookupError, match="'Mod' of type Mod has no gradient"):
+        gradients(np.fmod(x, 2.0), x)
+
+
+def test_ties_of_a_maximum_go_to_the_first_operand() -> None:
+    x, y = constant([1.0, 2.0]), constant([1.0, 3.0])
+
+    by_x, by_y = gradients(np.maximum(x, y), [x, y])
+
+    np.testing.assert_array_equal(value(by_x), [1.0, 0.0])
+    np.testing.assert_array_equal(value(by_y), [0.0, 1.0])
+
+
+def test_equal_greatest_elements_share_the_gradient() -> None:
+    x = constant([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]])
+
+    (by_x,) = gradients(np.max(x, axis=1), x)
+
+    np.testing.assert_allclose(value(by_x), [[0, 0.5, 0.5], [1 / 3, 1 / 3, 1 / 3]])
+
+
+def test_a_product_with_zeros_has_its_gradient() -> None:
+    x = constant([0.0, 2.0, 3.0])
+
+    np.testing.assert_array_equal(value(gradients(np.prod(x), x)[0]), [6.0, 0.0, 0.0])
+
+
+def test_gathered_rows_give_rows(graph: Graph) -> None:
+    v = Variable(np.arange(6, dtype=np.float32).reshape(3, 2))
+    taken = rows.gather(v, [2, 0, 2])
+
+    (by_v,) = gradients(np.sum(taken * taken), v)
+
+    assert isinstance(by_v, IndexedSlices)
+    with Session() as session:
+        session.run(initialize_all())
+        found = session.run(by_v)
+        whole = session.run(dense(by_v))
+        once = session.run(rows.sum_rows(by_v))
+    np.testing.assert_array_equal(found.indices, [2, 0, 2])
+    np.testing.assert_array_equal(found.values, [[8, 10], [0, 2], [8, 10]])
+    np.testing.assert_array_equal(whole, [[0, 2], [0, 0], [16, 20]])
+    np.testing.assert_array_equal(once.indices, [0, 2])
+    np.testing.assert_array_equal(once.values, [[0, 2], [16, 20]])
+
+
+def test_rows_and_a_dense_gradient_add_up_to_a_dense_one() -> None:
+    x = placeholder("float64", (None, 2), name="x")
+
+    (by_x,) = gradients(np.sum(rows.gather(x, [1, 1])) + np.sum(x * 3.0), x)
+
+    assert isinstance(by_x, Tensor)
+    np.testing.assert_array_equal(value(by_x, x=np.ones((3, 2)))[:, 0], [3, 5, 3])
+
+
+def test_rows_of_rows_are_made_dense_where_an_op_needs_all() -> None:
+    x = placeholder("float64", (3, 2), name="x")
+
+    (by_x,) = gradients(np.sum(rows.gather(x * x, [1, 1])), x)
+
+    found = value(by_x, x=np.full((3, 2), 5.0))
+    np.testing.assert_array_equal(found[:, 0], [0, 20, 0])
+
+
+def test_a_variable_has_a_gradient_through_each_way_to_read_it() -> None:
+    v = Variable([1.0, 2.0], dtype="float64")
+
+    loss = np.sum(v * v) + np.sum(v.read_value() * 5.0) + np.sum(identity(v.ref))
+    (by_v,) = gradients(loss, v)
+
+    with Session() as session:
+        session.run(initialize_all())
+        np.testing.assert_array_equal(session.run(by_v), [8.0, 10.0])
+
+
+def test_gradient_ops_stand_beside_their_forward_ops_if_asked(graph: Graph) -> None:
+    with graph.device("/job:worker/task:1"):
+        x = constant([1.0, 2.0])
+        y = np.tanh(x)
+
+    with graph.device("/job:ps/task:0"):
+        (beside,) = gradients(y, x, colocate=True)
+        (free,) = gradients(y, x, colocate=False)
+
+    assert beside.device == "/job:worker/task:1"
+    assert free.device == "/job:ps/task:0"
+
+
+def test_gradients_enter_the_graph_of_y_whatever_the_default_is(graph: Graph) -> None:
+    x = constant([1.0, 2.0])
+    y = np.mean(np.square(x)) ** 3.0
+    with Graph().as_default() as other:
+        (by_x,) = gradients(y, x)
+
+    assert by_x.graph is graph
+    assert other.version == 0
+
+
+def test_a_gradient_has_a_gradient() -> None:
+    x = constant(2.0, "float64")
+
+    (first,) = gradients(np.tanh(x) * x**3.0, x)
+    (second,) = gradients(first, x)
+
+    t = np.tanh(2.0)
+    slope = 1 - t * t
+    expected = -2 * t * slope * 8 + 2 * slope * 12 + t * 12
+    np.testing.assert_allclose(value(second), expected, rtol=1e-12)
+
+
+CHAINS: list[Callable[[Any], Any]] = [
+    lambda x: np.tanh(x) * 1.5,
+    lambda x: x @ np.linspace(-1, 1, 9).reshape(3, 3),
+    lambda x: np.concatenate([x[1:], x[:1] * x[1:2]]),
+    lambda x: x - np.mean(x, axis=0),
+    lambda x: np.stack([x, x * x], axis=0).sum(axis=0),
+    lambda x: np.exp(x * 0.1) / (np.sum(np.exp(x * 0.1), axis=1, keepdims=True) + 1),
+    lambda x: np.swapaxes(x, 0, 1),
+    lambda x: x * x[0] + x[:, :1],
+    lambda x: np.sqrt(x * x + 1.0),
+    lambda x: np.pad(x, 1)[1:-1, 1:-1] * 0.5,
+]
+
+
+@given(
+    st.lists(st.integers(0, len(CHAINS) - 1), min_size=1, max_size=4),
+    st.integers(0, 99),
+)
+def test_the_gradient_of_any_chain_is_its_slope(chain: list[int], seed: int) -> None:
+    start = numbers(seed, 3, 3)
+    weights = numbers(seed + 100, 3, 3)
+
+    def loss(x: Any) -> Any:
+        for number in chain:
+            x = CHAINS[number](x)
+        return np.sum(x * weights)
+
+    with Graph().as_default():
+        x = placeholder("float64", (None, 3), name="x")
+        (by_x,) = gradients(loss(x), x)
+        found = value(by_x, x=start)
+
+    expected = slopes(lambda x: float(loss(x)), start)
+    close = 1e-6 * max(1.0, abs(expected).max())
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=close)

@@ -1,0 +1,236 @@
+"""A graph: names, scopes, control dependencies, colocation, finalizing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from threading import Thread
+
+import numpy as np
+import pytest
+
+from kit.graph.default import default_graph, reset_default_graph
+from kit.graph.graph import Graph
+from kit.graph.op import Op
+from kit.graph.ops.source import constant, group, no_op
+from kit.graph.variable import Variable
+
+
+@pytest.fixture(autouse=True)
+def graph() -> Iterator[Graph]:
+    with Graph().as_default() as graph:
+        yield graph
+
+
+def test_a_second_op_of_a_name_gets_a_number(graph: Graph) -> None:
+    names = [constant(1.0, name="a").op.name for _ in range(3)]
+
+    assert names == ["a", "a_1", "a_2"]
+
+
+def test_names_that_differ_in_case_only_are_one_name(graph: Graph) -> None:
+    assert constant(1.0, name="Sum").op.name == "Sum"
+    assert constant(1.0, name="sum").op.name == "sum_1"
+
+
+def test_a_number_that_is_taken_is_passed_over(graph: Graph) -> None:
+    names = [constant(1.0, name=one).op.name for one in ("a", "a_1", "a")]
+
+    assert names == ["a", "a_1", "a_2"]
+
+
+@pytest.mark.parametrize("name", ["a b", "-a", "", "ü"])
+def test_a_text_that_is_no_name_is_refused(graph: Graph, name: str) -> None:
+    with pytest.raises(ValueError, match="name"):
+        graph.unique_name(name)
+
+
+def test_a_name_scope_stands_before_the_names_in_it(graph: Graph) -> None:
+    with graph.name_scope("layer") as scope, graph.name_scope("inner"):
+        first = constant(1.0, name="x")
+    with graph.name_scope("layer"):
+        second = constant(1.0, name="x")
+    with graph.name_scope(scope):
+        third = constant(1.0, name="y")
+
+    names = [one.op.name for one in (first, second, third)]
+    assert names == ["layer/inner/x", "layer_1/x", "layer/y"]
+
+
+def test_the_root_scope_hides_the_scopes_outside_of_it(graph: Graph) -> None:
+    with graph.name_scope("layer"), graph.name_scope(None):
+        assert constant(1.0, name="x").op.name == "x"
+
+
+def test_a_scope_ends_when_its_block_raises(graph: Graph) -> None:
+    def fail() -> None:
+        with (
+            graph.name_scope("layer"),
+            graph.device("/cpu:0"),
+            graph.control_dependencies([no_op()]),
+            graph.in_container("box"),
+        ):
+            raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        fail()
+
+    op = no_op(name="after")
+    found = (op.name, op.device, op.control_inputs, op.container)
+    assert found == ("after", "", (), "")
+
+
+def test_device_scopes_complete_each_other(graph: Graph) -> None:
+    with graph.device("/job:ps"), graph.device("/cpu:0"):
+        inside = constant(1.0)
+    with graph.device("/job:ps"), graph.device(None):
+        outside = constant(1.0)
+
+    assert inside.device == "/job:ps/device:CPU:0"
+    assert outside.device == ""
+
+
+def test_a_device_function_sees_the_op_it_places(graph: Graph) -> None:
+    seen: list[Op] = []
+
+    def choose(op: Op) -> str:
+        seen.append(op)
+        return "/job:ps/task:1" if op.type == "VariableV2" else "/job:worker"
+
+    with graph.device(choose):
+        v = Variable(np.zeros(2, np.float32), name="v")
+
+    assert v.device == "/job:ps/task:1"
+    assert [op.type for op in seen] == ["Const", "VariableV2"]
+    assert v.initializer.device == "/job:ps/task:1"
+
+
+def test_what_reads_or_changes_a_variable_is_where_it_is(graph: Graph) -> None:
+    with graph.device("/job:ps/task:0"):
+        v = Variable(np.zeros(2, np.float32), name="v")
+    with graph.device("/job:worker/task:1"):
+        change = v.assign_add([1.0, 2.0])
+        sum_of = v + 1.0
+
+    assert change.op.device == "/job:ps/task:0"
+    assert v.value().op.device == "/job:ps/task:0"
+    assert sum_of.op.device == "/job:worker/task:1"
+
+
+def test_a_colocated_op_ignores_device_scopes(graph: Graph) -> None:
+    with graph.device("/job:ps"):
+        anchor = constant(1.0, name="anchor")
+    inside = graph.device("/cpu:0")
+    with graph.device("/job:worker"), graph.colocate_with(anchor), inside:
+        beside = constant(2.0)
+
+    assert beside.op.device == "/job:ps"
+    assert beside.op.colocation == ("anchor",)
+
+
+def test_nested_anchors_all_count_and_can_be_forgotten(graph: Graph) -> None:
+    a, b = constant(1.0, name="a"), constant(1.0, name="b")
+    with graph.colocate_with(b), graph.colocate_with(a):
+        both = constant(2.0)
+        with graph.colocate_with(None, ignore_existing=True):
+            free = constant(2.0)
+
+    assert both.op.colocation == ("a", "b")
+    assert free.op.colocation == ()
+    with pytest.raises(ValueError, match="ignore_existing"), graph.colocate_with(None):
+        pass
+
+
+def test_control_dependencies_add_up_and_can_be_forgotten(graph: Graph) -> None:
+    a, b = no_op(name="a"), constant(1.0, name="b")
+    with graph.control_dependencies([a]), graph.control_dependencies([b]):
+        both = no_op()
+        user = b + 1.0
+        with graph.control_dependencies(None):
+            none = no_op()
+
+    assert both.control_inputs == (a, b.op)
+    assert user.op.control_inputs == (a,)  # b is an input of it already
+    assert none.control_inputs == ()
+
+
+def test_a_group_waits_for_all_of_its_ops(graph: Graph) -> None:
+    a, b = no_op(), constant(1.0)
+
+    assert group(a, b).control_inputs == (a, b.op)
+
+
+def test_a_finalized_graph_takes_no_op(graph: Graph) -> None:
+    constant(1.0)
+    graph.finalize()
+
+    with pytest.raises(RuntimeError, match="finalized"):
+        constant(1.0)
+    assert graph.is_finalized
+    assert graph.version == 1
+
+
+def test_tensors_of_two_graphs_do_not_meet(graph: Graph) -> None:
+    here = constant(1.0)
+    with Graph().as_default():
+        there = constant(2.0)
+
+    with pytest.raises(ValueError, match="another graph"):
+        here + there
+
+
+def test_numbers_join_the_graph_of_the_tensor_they_meet(graph: Graph) -> None:
+    x = constant(1.0)
+    with Graph().as_default() as other:
+        y = 2.0 * x + 1.0
+
+    assert y.graph is graph
+    assert other.version == 0
+
+
+def test_ops_and_tensors_are_found_by_name(graph: Graph) -> None:
+    x = constant(1.0, name="x")
+
+    assert graph.op("x") is x.op
+    assert graph.tensor("x:0") is x
+    with pytest.raises(KeyError):
+        graph.tensor("y:0")
+    with pytest.raises(KeyError):
+        graph.tensor("x:1")
+    with pytest.raises(ValueError, match="add:0"):
+        graph.tensor("x")
+
+
+def test_an_op_knows_the_line_that_made_it(graph: Graph) -> None:
+    op = constant(1.0).op
+
+    file, line = op.place.rsplit(":", 1)
+    assert file == __file__
+    assert int(line) > 1
+
+
+def test_a_thread_begins_without_the_scopes_of_another(graph: Graph) -> None:
+    found: list[str] = []
+    with graph.device("/job:ps"), graph.name_scope("layer"):
+        thread = Thread(target=lambda: found.append(_made_in(graph)))
+        thread.start()
+        thread.join(5)
+
+    assert found == ["x on ''"]
+
+
+def _made_in(graph: Graph) -> str:
+    op = graph.create("NoOp", name="x")
+    return f"{op.name} on {op.device!r}"
+
+
+def test_the_common_graph_can_be_replaced_but_not_inside_of_another() -> None:
+    with pytest.raises(RuntimeError, match="as_default"):
+        reset_default_graph()
+    assert default_graph().version == 0
+
+
+def test_shapes_in_conflict_are_told_when_the_line_is_written(graph: Graph) -> None:
+    with pytest.raises(ValueError, match=r"\[2\].*\[3\]"):
+        constant([1.0, 2.0]) + constant([1.0, 2.0, 3.0])
+    with pytest.raises(TypeError):
+        constant(["a"]) * 2

@@ -1,0 +1,299 @@
+"""What the builders of networks take and refuse, beside the values in `cases`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kit import nn
+from kit.errors import InvalidArgumentError
+from kit.graph.gradients import dense, gradients
+from kit.graph.graph import Graph
+from kit.graph.op import Tensor
+from kit.graph.ops.source import constant, placeholder
+from kit.session.session import Session
+from tests.graph.cases.case import Host
+
+TABLE = np.arange(22.0).reshape(11, 2)
+IDS = np.array([[10, 0, 3], [7, 3, 1]])
+
+
+@pytest.fixture(autouse=True)
+def graph() -> Iterator[Graph]:
+    with Graph().as_default() as graph:
+        yield graph
+
+
+def run(fetches: Any, feeds: Any = None) -> Any:
+    with Session() as session:
+        return session.run(fetches, feeds)
+
+
+WIDE: dict[str, Callable[[Any], Any]] = {
+    name: getattr(nn, name)
+    for name in ("elu", "leaky_relu", "sigmoid", "softplus", "softmax", "l2_loss")
+}
+
+
+@pytest.mark.parametrize("function", WIDE.values(), ids=WIDE)
+def test_whole_numbers_become_floats_as_in_numpy(function: Callable[..., Any]) -> None:
+    assert function(np.array([1, 2])).dtype == np.exp(np.array([1, 2])).dtype
+    assert function(constant([1.0, 2.0])).dtype == np.float32
+
+
+def test_relu_keeps_whole_numbers_whole() -> None:
+    assert nn.relu(np.array([-1, 2])).dtype == np.int64
+    assert run(nn.relu6(np.array([-1, 2, 9]))).tolist() == [0, 2, 6]
+
+
+HALF: dict[str, Callable[[Any], Any]] = {
+    **{name: getattr(nn, name) for name in ("relu", "relu6", "log_softmax")},
+    **WIDE,
+    "bias_add": lambda x: nn.bias_add(x, np.zeros(3, np.float16)),
+    "sigmoid_cross_entropy": lambda x: nn.sigmoid_cross_entropy(x, x),
+    "softmax_cross_entropy": lambda x: nn.softmax_cross_entropy(x, x),
+    "sparse_softmax_cross_entropy": lambda x: nn.sparse_softmax_cross_entropy(
+        [0, 2], x
+    ),
+    "dropout": lambda x: nn.dropout(x, 0.5),
+}
+
+
+@pytest.mark.parametrize("function", HALF.values(), ids=HALF)
+def test_half_precision_stays_half_in_values_and_gradients(
+    function: Callable[[Any], Any],
+) -> None:
+    x = constant(np.array([[0.5, -1.0, 2.0], [3.0, 0.25, -2.0]], np.float16))
+    y = function(x)
+
+    value, slope = run([y, gradients(y, x)[0]])
+
+    assert value.dtype == slope.dtype == np.float16
+    assert slope.shape == (2, 3)
+    assert np.isfinite(value).all()
+    assert np.isfinite(slope).all()
+
+
+def test_labels_take_the_dtype_of_the_logits() -> None:
+    logits = constant([[1.0, 2.0]])
+
+    assert nn.softmax_cross_entropy(np.array([[0, 1]]), logits).dtype == np.float32
+    assert nn.sigmoid_cross_entropy(constant([[0, 1]]), logits).dtype == np.float32
+
+
+def test_loss_and_gradient_come_from_one_op() -> None:
+    logits = placeholder("float32", (None, 10))
+    labels = placeholder("int64", (None,))
+
+    gradients(nn.sparse_softmax_cross_entropy(labels, logits), logits)
+
+    types = [op.type for op in logits.graph.ops]
+    assert types.count("SparseSoftmaxCrossEntropyWithLogits") == 1
+    assert not {"Softmax", "LogSoftmax", "Exp"} & set(types)
+
+
+def test_label_that_is_no_class_is_named_in_a_run() -> None:
+    labels = placeholder("int32", (None,))
+    loss = nn.sparse_softmax_cross_entropy(labels, np.zeros((2, 3)))
+
+    with pytest.raises(InvalidArgumentError, match=r"labels\[1\] = 3 .*\[0, 3\)"):
+        run(loss, {labels: [0, 3]})
+
+
+def test_classes_may_be_on_any_axis_that_is_known() -> None:
+    logits = np.log([[0.25, 0.5], [0.75, 0.5]])
+
+    found = run(nn.softmax_cross_entropy([[1.0, 0.0], [0.0, 1.0]], logits, axis=0))
+
+    assert found == pytest.approx(-np.log([0.25, 0.5]))
+    with pytest.raises(ValueError, match="set_shape"):
+        nn.softmax_cross_entropy(placeholder("float32"), [[1.0]], axis=0)
+
+
+REFUSED: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
+    "text": (TypeError, "string", lambda: nn.relu(["a"])),
+    "complex": (TypeError, "complex64", lambda: nn.sigmoid(np.complex64(1))),
+    "softmax of a number": (ValueError, "axis", lambda: nn.softmax(1.0)),
+    "axis": (ValueError, "axis is 2", lambda: nn.softmax([[1.0]], axis=2)),
+    "labels of another size": (
+        ValueError,
+        "3 is not 2",
+        lambda: nn.softmax_cross_entropy([[1.0, 0.0]], [[1.0, 2.0, 3.0]]),
+    ),
+    "as many labels as classes": (
+        ValueError,
+        "axes",
+        lambda: nn.sparse_softmax_cross_entropy([[0, 1]], [[1.0, 2.0]]),
+    ),
+    "labels that are shares": (
+        TypeError,
+        "softmax_cross_entropy",
+        lambda: nn.sparse_softmax_cross_entropy([0.5], [[1.0, 2.0]]),
+    ),
+    "bias of a matrix": (
+        ValueError,
+        r"not the shape \[1, 2\]",
+        lambda: nn.bias_add([[1.0, 2.0]], [[1.0, 2.0]]),
+    ),
+    "bias of another size": (
+        ValueError,
+        "bias of 1 ",
+        lambda: nn.bias_add([[1.0, 2.0]], [1.0]),
+    ),
+    "bias for a vector": (
+        ValueError,
+        "two axes",
+        lambda: nn.bias_add([1.0, 2.0], [1.0, 2.0]),
+    ),
+    "channels": (
+        ValueError,
+        "channels",
+        lambda: nn.conv2d(np.zeros((1, 4, 4, 2)), np.zeros((2, 2, 3, 1))),
+    ),
+    "whole images": (
+        TypeError,
+        "int64",
+        lambda: nn.conv2d(np.zeros((1, 4, 4, 1), int), np.zeros((2, 2, 1, 1), int)),
+    ),
+    "three strides": (
+        ValueError,
+        "strides",
+        lambda: nn.conv2d(np.zeros((1, 4, 4, 1)), np.zeros((2, 2, 1, 1)), (1, 2, 3)),
+    ),
+    "padding": (
+        ValueError,
+        "ROUND",
+        lambda: nn.max_pool(np.zeros((1, 4, 4, 1)), padding="ROUND"),
+    ),
+    "large window": (
+        ValueError,
+        "window of 5",
+        lambda: nn.avg_pool(np.zeros((1, 4, 4, 1)), 5),
+    ),
+    "rate": (ValueError, "1.0", lambda: nn.dropout([1.0], 1.0)),
+    "dropout of integers": (TypeError, "whole", lambda: nn.dropout([1], 0.5)),
+    "no table": (ValueError, "table", lambda: nn.embedding_lookup([], [0])),
+    "strategy": (
+        ValueError,
+        "mod, div",
+        lambda: nn.embedding_lookup([TABLE, TABLE], [0], strategy="by chance"),
+    ),
+    "fractions": (TypeError, "ids", lambda: nn.embedding_lookup(TABLE, [0.5])),
+}
+
+
+@pytest.mark.parametrize(("kind", "words", "line"), REFUSED.values(), ids=REFUSED)
+def test_line_that_cannot_be_is_refused_when_it_is_written(
+    kind: type[Exception], words: str, line: Callable[[], Any]
+) -> None:
+    with pytest.raises(kind, match=words):
+        line()
+
+
+def test_sizes_of_windows_are_one_two_or_four_numbers() -> None:
+    images = np.arange(16.0).reshape(1, 4, 4, 1)
+
+    pools = [nn.max_pool(images, size) for size in (2, (2, 2), (1, 2, 2, 1))]
+
+    for value in run(pools):
+        assert value.ravel().tolist() == [5, 7, 13, 15]
+    assert run(nn.max_pool(images, 2, strides=(1, 2))).shape == (1, 3, 2, 1)
+
+
+def test_dropout_drops_a_share_and_scales_the_rest() -> None:
+    kept = nn.dropout(np.ones(4000, np.float32), rate=0.2, seed=1)
+
+    value = run(kept)
+
+    assert set(value.tolist()) == {0.0, 1.25}
+    assert value.mean() == pytest.approx(1, abs=0.05)
+
+
+def test_dropout_decides_anew_in_each_run_and_alike_for_value_and_gradient() -> None:
+    x = constant(np.full(200, 3.0))
+    y = nn.dropout(x, 0.5)
+    (slope,) = gradients(y, x)
+
+    with Session() as session:
+        first, second = session.run([y, slope]), session.run([y, slope])
+
+    assert np.array_equal(first[0], 3 * first[1])
+    assert not np.array_equal(first[1], second[1])
+
+
+def test_dropout_can_decide_for_whole_rows_and_take_a_fed_rate() -> None:
+    rate = placeholder("float32", ())
+    x = placeholder("float32", (None, 4))
+
+    y = nn.dropout(x, rate, noise_shape=[None, 1])
+    rows, all_kept = (run(y, {x: np.ones((50, 4)), rate: r}) for r in (0.5, 0.0))
+
+    assert (rows == rows[:, :1]).all()
+    assert set(rows[:, 0].tolist()) == {0.0, 2.0}
+    assert (all_kept == 1).all()
+
+
+def test_dropout_at_rate_0_is_its_input() -> None:
+    x = constant([1.0])
+
+    assert nn.dropout(x, 0.0) is x
+
+
+def cut(table: Host, strategy: str, n: int) -> list[Host]:
+    """Cut a table as the strategy says: by remainders, or in ranges."""
+    if strategy == "mod":
+        return [table[k::n] for k in range(n)]
+    return np.array_split(table, n)
+
+
+def split_by(strategy: str, n: int) -> list[Tensor]:
+    return [constant(part) for part in cut(TABLE, strategy, n)]
+
+
+@pytest.mark.parametrize("n", [1, 2, 4, 11])
+@pytest.mark.parametrize("strategy", ["mod", "div"])
+def test_rows_of_a_table_in_parts_are_those_of_the_whole(strategy: str, n: int) -> None:
+    parts = split_by(strategy, n)
+
+    found = nn.embedding_lookup(parts, IDS, strategy)
+
+    assert found.shape == (2, 3, 2)
+    assert np.array_equal(run(found), TABLE[IDS])
+
+
+@pytest.mark.parametrize("strategy", ["mod", "div"])
+def test_gradients_of_parts_are_the_rows_that_were_used(strategy: str) -> None:
+    parts = split_by(strategy, 3)
+    weights = np.arange(12.0).reshape(2, 3, 2) + 1
+    whole = np.zeros_like(TABLE)
+    np.add.at(whole, IDS, weights)
+
+    found = gradients(nn.embedding_lookup(parts, IDS, strategy) * weights, parts)
+
+    values = run([dense(one) for one in found])
+    for value, part in zip(values, cut(whole, strategy, 3), strict=True):
+        assert np.array_equal(value, part)
+
+
+def test_ids_and_parts_of_unknown_sizes_are_found_in_a_run() -> None:
+    ids = placeholder("int64", (None, None))
+    parts = [placeholder("float64", (None, 2)) for _ in range(2)]
+
+    found = nn.embedding_lookup(parts, ids, "div")
+
+    value = run(found, {ids: IDS, parts[0]: TABLE[:6], parts[1]: TABLE[6:]})
+    assert np.array_equal(value, TABLE[IDS])
+
+
+@pytest.mark.parametrize("bad", [-1, 11])
+@pytest.mark.parametrize("strategy", ["mod", "div"])
+@pytest.mark.parametrize("n", [1, 2])
+def test_id_that_is_no_row_ends_a_run(bad: int, strategy: str, n: int) -> None:
+    ids = placeholder("int32", (1,))
+    found = nn.embedding_lookup(split_by(strategy, n), ids, strategy)
+
+    with pytest.raises(InvalidArgumentError, match="is not in"):
+        run(found, {ids: [bad]})

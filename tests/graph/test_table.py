@@ -1,0 +1,195 @@
+"""Every entry of the table of ops against plain numpy: values, shapes, slopes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit.graph.ops
+from kit.graph.gradients import dense, gradients
+from kit.graph.graph import Graph
+from kit.graph.op import Tensor
+from kit.graph.ops.arithmetic import add_n, multiply
+from kit.graph.ops.reduce import reduce_sum
+from kit.graph.ops.source import placeholder
+from kit.graph.static import agrees
+from kit.graph.table import entries, missing
+from kit.session.session import Session
+from kit.testing.strict_arrays import strict
+from tests.graph.cases.case import Case, Host, all_cases, evaluate, listed, numbers
+from tests.graph.kernels.slopes import host, slopes
+
+CASES = all_cases()
+SLOPED = [case for case in CASES if case.has_slope]
+
+# Entries that are tried elsewhere: they need a session, a variable or an error.
+ELSEWHERE = {"Const", "Placeholder", "Identity", "StopGradient", "NoOp"}
+STRINGS = {"AsString", "StringJoin"}
+
+
+def name_of(case: Case) -> str:
+    return f"{case.op}-{'-'.join(str(list(one.shape)) for one in case.arrays)}"
+
+
+@pytest.fixture(autouse=True)
+def graph() -> Iterator[Graph]:
+    with Graph().as_default() as graph:
+        yield graph
+
+
+def placeholders(case: Case, *, known: bool = True) -> list[Tensor]:
+    """Return a placeholder for each input, with all sizes or with none."""
+    return [
+        placeholder(one.dtype, one.shape if known else (None,) * one.ndim)
+        for one in case.arrays
+    ]
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_an_op_gives_what_plain_numpy_gives(case: Case, graph: Graph) -> None:
+    xs = placeholders(case)
+    results = listed(case.build(*xs))
+    expected = listed(case.expect(*case.arrays))
+
+    with Session(graph=graph) as session:
+        found = session.run(results, dict(zip(xs, case.arrays, strict=True)))
+
+    assert case.op in {op.type for op in graph.ops}
+    for value, wanted, result in zip(found, expected, results, strict=True):
+        assert value.dtype == np.asarray(wanted).dtype == result.static.dtype
+        assert np.shape(value) == np.shape(wanted)
+        np.testing.assert_allclose(value, wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_a_shape_is_known_when_the_line_is_written(case: Case) -> None:
+    results = listed(case.build(*placeholders(case)))
+    expected = listed(case.expect(*case.arrays))
+
+    for result, value in zip(results, expected, strict=True):
+        assert agrees(result.static.shape, np.shape(value))
+        assert case.is_dynamic or result.static.shape == np.shape(value)
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_unknown_sizes_change_nothing_in_a_value(case: Case, graph: Graph) -> None:
+    xs = placeholders(case, known=False)
+    if case.needs_shape:
+        with pytest.raises(ValueError, match="known"):
+            case.build(*xs)
+        return
+    results = listed(case.build(*xs))
+    expected = listed(case.expect(*case.arrays))
+
+    found = evaluate(np, results, dict(zip(xs, case.arrays, strict=True)))
+
+    for value, wanted, result in zip(found, expected, results, strict=True):
+        assert agrees(result.static.shape, np.shape(value))
+        np.testing.assert_allclose(value, wanted, rtol=1e-12, atol=1e-12)
+
+
+def weights_of(case: Case) -> list[Host]:
+    """Return a weight for each number of the result, to make one number of all."""
+    expected = listed(case.expect(*case.arrays))
+    return [numbers(50 + i, *np.shape(one)) for i, one in enumerate(expected)]
+
+
+def slopes_of(case: Case, number: int) -> Host:
+    """Return the slopes of the weighted result by one input, by finite differences."""
+    weights = weights_of(case)
+
+    def weighted(x: Host) -> float:
+        arrays = [*case.arrays[:number], x, *case.arrays[number + 1 :]]
+        results = listed(case.expect(*arrays))
+        return float(
+            sum((w * one).sum() for w, one in zip(weights, results, strict=True))
+        )
+
+    return slopes(weighted, case.arrays[number])
+
+
+def gradients_of(case: Case, xs: list[Tensor]) -> list[Any]:
+    results = listed(case.build(*xs))
+    weighted = [
+        reduce_sum(multiply(one, w))
+        for one, w in zip(results, weights_of(case), strict=True)
+    ]
+    return gradients(add_n(weighted), xs)
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
+@pytest.mark.parametrize("case", SLOPED, ids=name_of)
+def test_a_gradient_is_the_slope(case: Case, known: bool) -> None:
+    if case.needs_shape and not known:
+        pytest.skip("this op needs a shape that is known")
+    xs = placeholders(case, known=known)
+    found = gradients_of(case, xs)
+    feeds = dict(zip(xs, case.arrays, strict=True))
+
+    for i, (x, gradient) in enumerate(zip(xs, found, strict=True)):
+        if x.static.dtype.kind != "f":
+            assert gradient is None
+        elif gradient is None:
+            assert not slopes_of(case, i).any()
+        else:
+            assert agrees(dense(gradient).static.shape, case.arrays[i].shape)
+            (value,) = evaluate(np, [dense(gradient)], feeds)
+            np.testing.assert_allclose(value, slopes_of(case, i), rtol=2e-6, atol=2e-8)
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_an_op_keeps_to_its_device(case: Case) -> None:
+    compare_modules(case, strict)
+
+
+@pytest.mark.gpu
+def test_every_op_runs_on_a_gpu() -> None:
+    cupy = pytest.importorskip("cupy")
+
+    for case in CASES:
+        with Graph().as_default():
+            compare_modules(case, cupy)
+
+
+def compare_modules(case: Case, xp: ModuleType) -> None:
+    """Compare values and gradients of numpy's with those of another array module."""
+    xs = placeholders(case)
+    results = listed(case.build(*xs))
+    if case.has_slope:
+        found = [one for one in gradients_of(case, xs) if one is not None]
+        results += [dense(one) for one in found]
+    feeds = dict(zip(xs, case.arrays, strict=True))
+
+    mine, theirs = evaluate(np, results, feeds), evaluate(xp, results, feeds)
+
+    for value, other in zip(mine, theirs, strict=True):
+        assert isinstance(other, xp.ndarray)
+        assert value.dtype == other.dtype
+        np.testing.assert_allclose(host(other), value, rtol=1e-12, atol=1e-12)
+
+
+def test_every_entry_has_a_case() -> None:
+    tried = {case.op for case in CASES} | ELSEWHERE | STRINGS
+    pure = {name for name, entry in entries().items() if not entry.stateful}
+
+    assert pure <= tried
+
+
+def test_every_gradient_has_a_case() -> None:
+    tried = {case.op for case in SLOPED} | ELSEWHERE
+    sloped = {
+        name
+        for name, entry in entries().items()
+        if entry.gradient not in (None, missing) and not entry.stateful
+    }
+
+    assert sloped <= tried
+
+
+def test_importing_the_ops_fills_the_table() -> None:
+    assert kit.graph.ops is not None
+    assert {"MatMul", "ConcatV2", "ScatterAdd", "VariableV2"} <= set(entries())
