@@ -15,14 +15,43 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kit import dask_graph as dask_graph  # tensors become collections of dask's
 from kit import errors as errors
+from kit import nn as nn
+from kit import picture as picture  # graphs show themselves
+from kit import random as random
 from kit.device import DeviceSpec as DeviceSpec
+from kit.graph.clip import clip_by_global_norm as clip_by_global_norm
+from kit.graph.clip import clip_by_norm as clip_by_norm
+from kit.graph.clip import global_norm as global_norm
+from kit.graph.gradients import gradients as gradients
+from kit.graph.graph import Graph as Graph
+from kit.graph.op import Op as Op
+from kit.graph.op import Tensor as Tensor
+from kit.graph.ops.function import py_function as py_function
+from kit.graph.ops.source import constant as constant
+from kit.graph.ops.source import group as group
+from kit.graph.ops.source import identity as identity
+from kit.graph.ops.source import placeholder as placeholder
+from kit.graph.ops.source import stop_gradient as stop_gradient
+from kit.graph.scopes import colocate_with as colocate_with
+from kit.graph.scopes import control_dependencies as control_dependencies
+from kit.graph.scopes import device as device
+from kit.graph.scopes import name_scope as name_scope
+from kit.graph.variable import Variable as Variable
+from kit.graph.variable import initialize_all as initialize_all
+from kit.replica_device import replica_device_setter as replica_device_setter
+from kit.server import target as _target  # noqa: F401  # how far sessions reach
+from kit.server.engine import current as this_server
 from kit.server.server import Server as Server
+from kit.session.metadata import RunMetadata as RunMetadata
+from kit.session.session import Session as Session
 from kit.settings import Settings as Settings
 from kit.settings import settings as settings
 from kit.spec import ClusterSpec as ClusterSpec
 from kit.task import Task as Task
 from kit.trace import Trace as Trace
+from kit.train.graph_values import load_variables as load_variables
 from kit.train.launch import train as train
 from kit.train.optimizers import Adagrad as Adagrad
 from kit.train.optimizers import Adam as Adam
@@ -42,16 +71,42 @@ __all__ = [
     "ClusterSpec",
     "DeviceSpec",
     "GradientDescent",
+    "Graph",
     "Momentum",
+    "Op",
     "RMSProp",
     "Run",
+    "RunMetadata",
     "Server",
+    "Session",
     "Settings",
     "Task",
+    "Tensor",
     "Trace",
+    "Variable",
+    "clip_by_global_norm",
+    "clip_by_norm",
+    "colocate_with",
+    "constant",
+    "control_dependencies",
     "current_cluster",
+    "device",
     "errors",
+    "global_norm",
+    "gradients",
+    "group",
+    "identity",
+    "initialize_all",
+    "load_variables",
+    "name_scope",
+    "nn",
+    "placeholder",
+    "py_function",
+    "random",
+    "replica_device_setter",
     "settings",
+    "stop_gradient",
+    "this_server",
     "train",
 ]
 

@@ -23,13 +23,17 @@ ROOT = Path(__file__).parents[1]
 LAYERS = {
     **dict.fromkeys(["kit.task", "kit.errors", "kit.settings", "kit.spec"], 0),
     **dict.fromkeys(["kit.cluster_def", "kit.device", "kit.spread"], 0),
+    **dict.fromkeys(["kit.device_scope", "kit.nearest"], 0),
+    **dict.fromkeys(["kit.load_balancing", "kit.replica_device"], 0),
     **dict.fromkeys(["kit.testing.crash", "kit.testing.history"], 0),
     "kit.testing.__init__": 0,  # loaded with the two above
     **dict.fromkeys(["kit.traffic", "kit.trace"], 1),
     **dict.fromkeys(["kit.trace_file", "kit.trace_events"], 1),
-    **dict.fromkeys(["kit.arrays", "kit.wire"], 1),
-    **dict.fromkeys(["kit.exchange", "kit.membership", "kit.graph"], 2),
+    **dict.fromkeys(["kit.arrays", "kit.parcel", "kit.wire"], 1),
+    **dict.fromkeys(["kit.cost", "kit.exchange", "kit.membership", "kit.graph"], 2),
+    **dict.fromkeys(["kit.nn", "kit.random"], 2),
     **dict.fromkeys(["kit.train", "kit.session"], 3),
+    **dict.fromkeys(["kit.picture", "kit.dask_feeds", "kit.dask_graph"], 3),
     **dict.fromkeys(["kit.server", "kit.cluster"], 4),
     **dict.fromkeys(["kit", "kit.__init__", "kit.__main__", "kit.demo"], 5),
     **dict.fromkeys(["kit.magics", "kit.tf1", "kit.testing"], 5),
@@ -40,11 +44,11 @@ LAYERS = {
 DOORS: dict[str, tuple[str, ...]] = {
     # What runs inside an engine before it is one is the other side of that door.
     "ipyparallel": ("kit/cluster/engines.py", "kit/cluster/engine_process.py"),
-    "dask": ("kit/train/blocks.py",),
+    "dask": ("kit/train/blocks.py", "kit/dask_feeds.py", "kit/dask_graph.py"),
     "distributed": (),
     "cupy": ("kit/arrays.py",),
     "socket": ("kit/wire/sockets.py",),
-    "ssl": ("kit/wire/sockets.py",),
+    "ssl": ("kit/wire/tls.py",),
     "bokeh": ("widgets/*",),
     "ipywidgets": ("widgets/*",),
     "jupyter_bokeh": ("widgets/*",),
@@ -60,34 +64,21 @@ BARRED: dict[str, frozenset[str]] = {
     "kit/traffic.py": frozenset({"time", "datetime"}),  # it is told when
 }
 
+
+def _pure(folder: str, names: str) -> tuple[str, ...]:
+    return tuple(f"{folder}/{name}.py" for name in names.split())
+
+
 PURE = (
-    "kit/task.py",
-    "kit/errors.py",
-    "kit/settings.py",
-    "kit/spec.py",
-    "kit/cluster_def.py",
-    "kit/device.py",
-    "kit/trace.py",
-    "kit/membership.py",
-    "kit/exchange/layout.py",
-    "kit/exchange/moves.py",
-    "kit/exchange/placement.py",
-    "kit/exchange/plan.py",
-    "kit/exchange/ps.py",
-    "kit/exchange/ring.py",
-    "kit/exchange/ring_whole.py",
-    "kit/exchange/topology.py",
+    *_pure("kit", "task cost errors settings spec cluster_def device device_scope"),
+    *_pure("kit", "load_balancing nearest replica_device trace membership parcel"),
+    *_pure("kit/exchange", "layout mesh moves placement plan ps ring* topology"),
     "kit/graph/*",
-    "kit/demo/findings.py",
-    "kit/train/account.py",
-    "kit/train/elementwise.py",
-    "kit/train/optimizers.py",
-    "kit/train/records.py",
-    "kit/train/splits.py",
-    "kit/wire/frame.py",
-    "kit/wire/handshake.py",
-    "kit/wire/message.py",
-    "kit/wire/shaping.py",
+    "kit/picture/*",
+    *_pure("kit/demo", "findings"),
+    *_pure("kit/train", "account elementwise optimizers records splits minimize"),
+    *_pure("kit/train", "minimizer graph_updates graph_stages graph_random"),
+    *_pure("kit/wire", "frame handshake message shaping"),
 )
 IMPURE_IMPORTS = frozenset(
     {"socket", "ssl", "select", "selectors", "threading", "concurrent", "asyncio"}

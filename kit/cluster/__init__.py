@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kit.cluster import functions as functions
 from kit.cluster.bootstrap import Bootstrap as Bootstrap
 from kit.cluster.cluster import Cluster as Cluster
 from kit.cluster.cluster import current as current

@@ -24,8 +24,11 @@ from kit.cluster.launching import launch
 from kit.cluster.lifecycle import Lifecycle
 from kit.cluster.report import State, TaskStatus
 from kit.cluster.selection import Selector, check_jobs, is_single, make_tasks, select
+from kit.dask_graph import set_cluster
 from kit.errors import FailedPreconditionError, InvalidArgumentError
+from kit.graph.known_tasks import set_known_tasks
 from kit.server.directory import Directory
+from kit.server.target import ClusterTarget
 from kit.settings import Settings
 from kit.settings import current as current_settings
 from kit.spec import ClusterSpec
@@ -149,6 +152,19 @@ class Cluster(Lifecycle):
         )
         return Directory(addresses, crew.credentials, crew.folder, chosen)
 
+    def target(self, task: str | Task) -> ClusterTarget:
+        """Return a task as the target of a session: `kit.Session(cluster.target(...))`.
+
+        Raises `PlacementError` for one that the cluster does not have.
+        """
+        (found,) = select(str(task), self._plan.tasks)
+        return ClusterTarget(lambda: self.directory, found)
+
+    @property
+    def session_target(self) -> ClusterTarget:
+        """The first worker: what `kit.Session(cluster)` connects to."""
+        return self.target("worker:0")
+
     # -- use --------------------------------------------------------------------
 
     def launch(self, job: Job, work: Work) -> Run:
@@ -229,7 +245,14 @@ def current() -> Cluster:
     return found[-1]
 
 
+def _known_tasks() -> list[Task] | None:
+    found = [c for c in lifecycle.running() if isinstance(c, Cluster)]
+    return found[-1].tasks if found else None
+
+
 set_current(current)
+set_known_tasks(_known_tasks)
+set_cluster(current)
 
 
 def _merge_jobs(ps: int, worker: int, more: Mapping[str, int]) -> dict[str, int]:

@@ -13,9 +13,10 @@ from typing import Any
 import pandas as pd
 
 from kit.cluster import Cluster
-from kit.demo import findings, phases
+from kit.demo import findings, phases, placed
 from kit.demo.digits import digits_mlp
 from kit.demo.phases import Phase, Training
+from kit.demo.placed import Replicated
 from kit.demo.text import text_model
 from kit.errors import InvalidArgumentError, NotFoundError
 from kit.wire.shaping import LinkSettings
@@ -46,16 +47,21 @@ def show(options: Options) -> int:
     with Cluster(ps=options.ps, worker=options.worker) as cluster:
         print(f"  {_plain(cluster)} after {time.perf_counter() - began:.1f} s\n")
         trainings = _train(cluster, options)
+        replicated = _replicate(cluster, options)
     switched, unswitched, text = trainings
     problems = _problems(options, switched, unswitched, text)
+    problems += placed.problems(replicated)
     rows = [row for one in trainings for row in findings.phase_rows(one)]
     traffic = [row for one in (switched, text) for row in findings.traffic_rows(one)]
     print(_table("\nWhat the trainings did", rows))
     print(_table("\nBytes a step (measured, and by formula)", traffic))
+    for key, found in _placed(replicated).items():
+        print(_table(f"\n{_TITLES[key]}", found))
     _tell(problems)
     _write(options, (switched, text), rows, problems)
     if options.json:
-        _write_json(options, rows, traffic, problems)
+        tables = {"phases": rows, "traffic": traffic, **_placed(replicated)}
+        _write_json(options, tables, problems)
     print(f"\n{time.perf_counter() - began:.0f} s in all.")
     return 1 if problems else 0
 
@@ -86,6 +92,27 @@ def _train(cluster: Cluster, options: Options) -> tuple[Training, Training, Trai
     )
     text = phases.text(cluster, larger, both, seed, options.link)
     return switched, unswitched, text
+
+
+def _replicate(cluster: Cluster, options: Options) -> list[Replicated]:
+    """Train the digits as a graph too; without a ps there is nowhere to place them."""
+    if not options.ps:
+        return []
+    print("3. Handwritten digits, a graph over variables placed on the ps")
+    steps = max(1, options.steps // 4)
+    found = placed.train(cluster, digits_mlp(options.seed), steps, options.seed)
+    for one in found:
+        print(f"  {one.style:28}{one.steps} updates, {one.seconds:.1f} s")
+    return found
+
+
+def _placed(replicated: list[Replicated]) -> dict[str, list[dict[str, Any]]]:
+    if not replicated:
+        return {}
+    return {
+        "placement": placed.placement_rows(replicated[0]),
+        "replicated": placed.rows(replicated),
+    }
 
 
 def _ring(steps: int) -> list[Phase]:
@@ -128,8 +155,8 @@ def _tell(problems: list[str]) -> None:
 
 def _table(title: str, rows: list[dict[str, Any]]) -> str:
     frame = pd.DataFrame(rows).fillna("")
-    # A model's name stands once, at its first row.
-    frame["model"] = frame["model"].where(~frame["model"].duplicated(), "")
+    if "model" in frame:  # its name stands once, at its first row
+        frame["model"] = frame["model"].where(~frame["model"].duplicated(), "")
     return f"{title}\n{frame.to_string(index=False, float_format='{:,.6g}'.format)}"
 
 
@@ -175,18 +202,14 @@ def _view(name: str) -> Any:
 
 
 def _write_json(
-    options: Options,
-    rows: list[dict[str, Any]],
-    traffic: list[dict[str, Any]],
-    problems: list[str],
+    options: Options, tables: dict[str, list[dict[str, Any]]], problems: list[str]
 ) -> None:
     assert options.json is not None
     plain = {
         "options": {name: str(value) for name, value in asdict(options).items()},
         "python": platform.python_version(),
         "machine": platform.machine(),
-        "phases": rows,
-        "traffic": traffic,
+        **tables,
         "problems": problems,
     }
     options.json.parent.mkdir(parents=True, exist_ok=True)
@@ -200,6 +223,8 @@ _PROMISE = (
 _TITLES = {
     "digits": "Handwritten digits: one training, two switches",
     "text": "Next characters of Python source: the links are the bottleneck",
+    "placement": "Where the variables are",
+    "replicated": "What the graphs did (bytes measured, and by formula)",
 }
 _TEXTS = {
     "digits": "A perceptron learns 1,438 images, synchronously. The gradients meet at "

@@ -15,14 +15,20 @@ import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, NamedTuple, Protocol
+from functools import lru_cache
+from types import ModuleType
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from kit.errors import GradientMismatch, InvalidArgumentError
+from kit.graph.speak import Speaker
+from kit.train.minimize import Minimizes
 
 Flat = npt.NDArray[np.floating[Any]]
+# A setting that may come from a graph: a number, or a tensor there.
+Number: TypeAlias = float | Speaker
 
 # Elements handled at a time. Small enough that what a rule touches several times stays
 # in the cache, large enough that numpy's cost per call is lost in the arithmetic.
@@ -63,13 +69,26 @@ class Optimizer(Protocol):
 
 
 @dataclass(frozen=True)
-class Rule(ABC):
-    """Base of the rules: frozen settings, checked, and an `_update` of one piece."""
+class Rule(Minimizes, ABC):
+    """Base of the rules: frozen settings, checked, and an `_update` of one piece.
+
+    A setting may be a tensor where the rule trains a graph (`minimize`).
+
+    Attributes:
+        powers: the settings of whose powers, one factor a step, the rate is made.
+        moves_all: an update moves every element, also those without a gradient.
+    """
 
     name: ClassVar[str]
+    powers: ClassVar[tuple[str, ...]] = ()
+    moves_all: ClassVar[bool] = False
+
+    learning_rate: Number
 
     def __post_init__(self) -> None:
         for field in fields(self):
+            if isinstance(getattr(self, field.name), Speaker):
+                continue
             # Annotations are strings in the modules of this package.
             check = _flag if field.type == "bool" else _number
             value = check(f"{self.name}: {field.name}", getattr(self, field.name))
@@ -79,6 +98,15 @@ class Rule(ABC):
     def slots(self) -> tuple[Slot, ...]:
         """The arrays that `apply` wants, in this order."""
         return ()
+
+    def rate(self, dtype: np.dtype[Any], powers: Sequence[Any] = ()) -> Any:
+        """Return the factor of one step, a number of `dtype`; `powers` as named."""
+        return dtype.type(self.learning_rate)
+
+    def rate_at(self, dtype: np.dtype[Any], step: int) -> Any:
+        """Return the factor of a step that follows `step` others."""
+        powers = [power(getattr(self, name), dtype, step) for name in self.powers]
+        return self.rate(dtype, powers)
 
     def apply(
         self,
@@ -97,13 +125,28 @@ class Rule(ABC):
         is written. Allocates one scratch piece, whatever the length.
         """
         self._check(parameter, gradient, slots, out, step)
-        scratch = np.empty(min(parameter.size, PIECE), parameter.dtype)
-        for start in range(0, parameter.size, PIECE):
-            piece = slice(start, start + PIECE)
+        rate = self.rate_at(parameter.dtype, step)
+        self.update(parameter, gradient, slots, out, rate)
+
+    def update(
+        self,
+        parameter: Flat,
+        gradient: Flat,
+        slots: Sequence[Flat],
+        out: Flat,
+        rate: Any,
+        xp: ModuleType = np,
+    ) -> None:
+        """Do what `apply` does at a given `rate`, on the arrays of `xp`, unchecked."""
+        # The pieces are made for a processor's cache; a device takes all at once.
+        size = PIECE if xp is np else max(1, parameter.size)
+        scratch = xp.empty(min(parameter.size, size), parameter.dtype)
+        for start in range(0, parameter.size, size):
+            piece = slice(start, start + size)
             old = parameter[piece]
             mine = [slot[piece] for slot in slots]
             work = scratch[: old.size]
-            self._update(old, gradient[piece], mine, out[piece], work, step)
+            self._update(old, gradient[piece], mine, out[piece], work, rate)
 
     @abstractmethod
     def _update(
@@ -113,7 +156,7 @@ class Rule(ABC):
         slots: Sequence[Flat],
         out: Flat,
         work: Flat,
-        step: int,
+        rate: Any,
     ) -> None:
         """Do one piece; `work` is scratch of the piece's length."""
 
@@ -152,11 +195,32 @@ def check_range(
 
     >>> check_range("adam: beta1", 0.9, 0, 1, open_end=True)
     """
+    if isinstance(value, Speaker):
+        return
     if low <= value <= high and not (open_end and value == high):
         return
     limit = f"below {high:g}" if open_end else f"at most {high:g}"
     wanted = f"at least {low:g}" + ("" if math.isinf(high) else f" and {limit}")
     raise InvalidArgumentError(f"{what} is {value!r}; give a number {wanted}.")
+
+
+def power(base: float, dtype: np.dtype[Any], step: int) -> Any:
+    """Return base^(step + 1), multiplied up one step at a time in `dtype`.
+
+    >>> power(0.5, np.dtype("float32"), 2)
+    np.float32(0.125)
+    """
+    # From here on 1 - power is exactly 1: exp(-42) is below half of float64's epsilon.
+    last = min(step, int(42 / (1 - base)))
+    return _powers(base, dtype, max(1024, 1 << last.bit_length()))[last]
+
+
+@lru_cache(maxsize=32)
+def _powers(base: float, dtype: np.dtype[Any], n: int) -> Flat:
+    # accumulate is sequential by definition: the same bits whatever n.
+    table: Flat = np.multiply.accumulate(np.full(n, base, dtype))
+    table.flags.writeable = False
+    return table
 
 
 def _named(slots: Sequence[Flat]) -> list[tuple[str, Flat]]:

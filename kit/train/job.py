@@ -21,6 +21,7 @@ from kit.settings import Settings
 from kit.task import Task
 from kit.train import optimizers
 from kit.train.elementwise import Optimizer
+from kit.train.graph_step import GraphStep
 from kit.train.splits import check_seed
 from kit.wire.shaping import LinkSettings
 
@@ -145,6 +146,6 @@ class Work:
     to be of the same names, shapes and dtypes.
     """
 
-    step: Callable[..., Any]
+    step: Callable[..., Any] | GraphStep
     data: Any
     params: dict[str, Any] | None = None

@@ -5,17 +5,20 @@ from __future__ import annotations
 import operator
 import secrets
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, SupportsIndex
+from typing import Any, Protocol, SupportsIndex, overload
 
 import numpy as np
 
 from kit.arrays import to_numpy
 from kit.errors import InvalidArgumentError, NotFinite
 from kit.exchange.layout import specs_of
+from kit.graph.speak import Speaker
+from kit.session.session import Session
 from kit.settings import current
 from kit.task import Task
 from kit.train import optimizers
-from kit.train.elementwise import Optimizer
+from kit.train.elementwise import Optimizer, Rule
+from kit.train.graph_loss import work_of
 from kit.train.job import Job, Work
 from kit.train.run import Run
 from kit.wire.shaping import LinkSettings
@@ -43,10 +46,47 @@ def set_current(find: Callable[[], Trains]) -> None:
     _current = find
 
 
+@overload
 def train(
     step: Step,
     params: Mapping[str, Any] | Callable[[], Mapping[str, Any]],
     data: Any,
+    *,
+    optimizer: Optimizer | str = ...,
+    topology: str = ...,
+    steps: SupportsIndex = ...,
+    batch: SupportsIndex = ...,
+    seed: SupportsIndex = ...,
+    sync: bool = ...,
+    link: str = ...,
+    placement: str = ...,
+    cluster: Trains | None = ...,
+) -> Run: ...
+
+
+@overload
+def train(
+    loss: Speaker,
+    data: Mapping[Any, Any],
+    /,
+    *,
+    optimizer: Optimizer | str = ...,
+    topology: str = ...,
+    steps: SupportsIndex = ...,
+    batch: SupportsIndex = ...,
+    seed: SupportsIndex = ...,
+    sync: bool = ...,
+    link: str = ...,
+    placement: str = ...,
+    cluster: Trains | None = ...,
+    session: Session | None = ...,
+) -> Run: ...
+
+
+def train(
+    step: Step | Speaker,
+    params: Any = None,
+    data: Any = None,
     *,
     optimizer: Optimizer | str = "gradient_descent",
     topology: str = "ps",
@@ -57,49 +97,72 @@ def train(
     link: str = "",
     placement: str = "round_robin",
     cluster: Trains | None = None,
+    session: Session | None = None,
 ) -> Run:
     """Train a model over the tasks of a cluster; return at once.
 
     `step(params, batch)` gets a dict of read-only arrays and this worker's split of the
     mini-batch (a tuple of arrays), and returns the loss, the mean over the split, and
-    the gradients: a dict by name, or a list in the order of `params`. It may instead be
-    a generator that yields `(name, gradient)`, last layers first, and returns the loss;
-    then the exchange goes on beside the rest of its computation. Gradients may be
-    arrays of numpy, cupy, torch, jax or tensorflow.
+    the gradients: a dict by name, or a list in the order of `params`; arrays of numpy,
+    cupy, torch, jax or tensorflow. It may instead be a generator that yields
+    `(name, gradient)`, last layers first, and returns the loss; then the exchange goes
+    on beside the rest of its computation.
 
     `params` is a dict of float32 or float64 arrays (or a function that makes it).
-    `data` is a tuple of arrays whose first axis is the examples, an iterable of
-    mini-batches, or a tuple of dask arrays whose blocks each worker loads itself.
+    `data` is a tuple of arrays (numpy or dask) whose first axis is the examples, or an
+    iterable of mini-batches.
+
+    Instead of a function, a `loss` can be trained that is a tensor: the mean over the
+    examples. `kit.train(loss, {x: images, y: labels})` trains the variables that it
+    depends on; each worker computes loss and gradients by itself, wherever the graph
+    places them. `{(x, y): batches}` takes all forms of data above. Variables begin as
+    they say, drawn with `seed`, or as in `session`; `kit.load_variables` sets them.
 
     With `sync`, each of `steps` updates uses one mini-batch of `batch` examples, split
     over the workers: the result does not depend on the topology, to the last bit.
-    Without, each worker pushes and pulls at its own pace and `steps` counts the updates
-    of all of them.
+    Without, each worker goes at its own pace and `steps` counts all their updates.
 
     Raises `InvalidArgumentError` for what cannot be trained, `ClusterBusy` while
-    another training runs there. Costs one message to each task with the function and
-    the data; what comes later is raised by `run.wait()` or `await run`.
+    another training runs. What comes later is raised by `run.wait()` or `await run`.
 
     `cluster` may be a worker's own `Server`: then every worker's program makes this
     call with the same arguments, and it returns when all have (see `kit.server.spmd`).
     """
     cluster = _running() if cluster is None else cluster
-    values = _checked(params() if callable(params) else params)
+    work = _work(step, params, data, session, seed)
     job = Job(
         run=secrets.token_hex(16),
         tasks=tuple(cluster.tasks),
-        specs=specs_of(values),
+        specs=specs_of(work.params or {}),
         optimizer=_optimizer(optimizer),
         topology=topology,
-        steps=_whole("steps", steps),
-        batch=_whole("batch", batch),
-        seed=_whole("seed", seed),
+        **_wholes(steps=steps, batch=batch, seed=seed),
         synchronous=sync,
         link=str(LinkSettings.parse(link)),
         placement=placement,
         settings=current(),
     )
-    return cluster.launch(job, Work(_callable(step), data, values))
+    return cluster.launch(job, work)
+
+
+def _work(
+    step: Step | Speaker,
+    params: Any,
+    data: Any,
+    session: Session | None,
+    seed: SupportsIndex,
+) -> Work:
+    if isinstance(step, Speaker):
+        given = data if params is None else params
+        work = work_of(step, given, session, _whole("seed", seed))
+        return Work(work.step, work.data, _checked(work.params))
+    if session is not None:
+        raise InvalidArgumentError(
+            "session= gives the initial values of a tensor's variables; a step "
+            "function begins with `params`."
+        )
+    values = _checked(params() if callable(params) else params)
+    return Work(_callable(step), data, values)
 
 
 def _callable(step: Step) -> Step:
@@ -145,7 +208,17 @@ def _optimizer(given: Optimizer | str) -> Optimizer:
             f"{given!r} is no optimizer; give a name such as 'adam', or an object such "
             f"as kit.Adam(0.001)."
         )
+    for name, value in vars(given).items() if isinstance(given, Rule) else ():
+        if isinstance(value, Speaker):
+            raise InvalidArgumentError(
+                f"{name} is {value!r}; tensors set an optimizer only in "
+                f"minimize(), kit.train needs a number."
+            )
     return given
+
+
+def _wholes(**values: SupportsIndex) -> dict[str, int]:
+    return {name: _whole(name, value) for name, value in values.items()}
 
 
 def _whole(name: str, value: SupportsIndex) -> int:

@@ -9,7 +9,7 @@
 
 Every constant is rounded to the parameter's dtype before it is used, as the original
 does. An optimizer holds settings only: its slots live with the parameters, on whichever
-task owns these. There are no schedules and no sparse gradients here.
+task owns these. In a graph (`minimize`) a setting may be a tensor, such as a schedule.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 
 from kit.errors import InvalidArgumentError
-from kit.train.elementwise import Flat, Rule, Slot, check_range
+from kit.train.elementwise import Flat, Number, Rule, Slot, check_range
 from kit.train.elementwise import Optimizer as Optimizer
+from kit.train.graph_updates import enter
 
 _INF = float("inf")
 
@@ -33,13 +33,13 @@ _INF = float("inf")
 class GradientDescent(Rule):
     """v -= lr g. Keeps no slots."""
 
-    learning_rate: float = 0.01
+    learning_rate: Number = 0.01
     name: ClassVar[str] = "gradient_descent"
 
     def _update(
-        self, v: Flat, g: Flat, slots: Sequence[Flat], out: Flat, work: Flat, step: int
+        self, v: Flat, g: Flat, slots: Sequence[Flat], out: Flat, work: Flat, rate: Any
     ) -> None:
-        np.multiply(g, v.dtype.type(self.learning_rate), out=work)
+        np.multiply(g, rate, out=work)
         np.subtract(v, work, out=out)
 
 
@@ -47,7 +47,7 @@ class GradientDescent(Rule):
 class Momentum(Rule):
     """a = m a + g; v -= lr a, or with Nesterov's look ahead v -= lr (g + m a)."""
 
-    learning_rate: float
+    learning_rate: Number
     momentum: float = 0.9
     use_nesterov: bool = False
     name: ClassVar[str] = "momentum"
@@ -58,7 +58,7 @@ class Momentum(Rule):
         return (Slot("momentum", 0.0),)
 
     def _update(
-        self, v: Flat, g: Flat, slots: Sequence[Flat], out: Flat, work: Flat, step: int
+        self, v: Flat, g: Flat, slots: Sequence[Flat], out: Flat, work: Flat, rate: Any
     ) -> None:
         number = v.dtype.type
         (a,) = slots
@@ -69,7 +69,7 @@ class Momentum(Rule):
             np.multiply(a, number(self.momentum), out=work)
             work += g
             direction = work
-        np.multiply(direction, number(self.learning_rate), out=work)
+        np.multiply(direction, rate, out=work)
         np.subtract(v, work, out=out)
 
 
@@ -80,7 +80,7 @@ class Adagrad(Rule):
     Raises `ValueError`, as the original does, for an initial value that is not.
     """
 
-    learning_rate: float = 0.01
+    learning_rate: Number = 0.01
     initial_accumulator_value: float = 0.1
     name: ClassVar[str] = "adagrad"
 
@@ -99,14 +99,14 @@ class Adagrad(Rule):
         return (Slot("accumulator", self.initial_accumulator_value),)
 
     def _update(
-        self, v: Flat, g: Flat, slots: Sequence[Flat], out: Flat, work: Flat, step: int
+        self, v: Flat, g: Flat, slots: Sequence[Flat], out: Flat, work: Flat, rate: Any
     ) -> None:
         (a,) = slots
         np.multiply(g, g, out=work)
         a += work
         np.sqrt(a, out=work)
         np.divide(g, work, out=work)
-        work *= v.dtype.type(self.learning_rate)
+        work *= rate
         np.subtract(v, work, out=out)
 
 
@@ -118,7 +118,7 @@ class RMSProp(Rule):
     make that difference negative, where the original gives NaN; here it counts as 0.
     """
 
-    learning_rate: float = 0.001
+    learning_rate: Number = 0.001
     decay: float = 0.9
     momentum: float = 0.0
     epsilon: float = 1e-10
@@ -137,7 +137,7 @@ class RMSProp(Rule):
         return (Slot("rms", 1.0), *mean, Slot("momentum", 0.0))
 
     def _update(
-        self, v: Flat, g: Flat, slots: Sequence[Flat], out: Flat, work: Flat, step: int
+        self, v: Flat, g: Flat, slots: Sequence[Flat], out: Flat, work: Flat, rate: Any
     ) -> None:
         number = v.dtype.type
         s, *mean, b = slots
@@ -153,7 +153,7 @@ class RMSProp(Rule):
         np.add(variance, number(self.epsilon), out=work)
         np.sqrt(work, out=work)
         np.divide(g, work, out=work)
-        work *= number(self.learning_rate)
+        work *= rate
         b *= number(self.momentum)
         b += work
         np.subtract(v, b, out=out)
@@ -167,11 +167,13 @@ class Adam(Rule):
     beta2^t are products in the parameter's dtype, one factor for each step so far.
     """
 
-    learning_rate: float = 0.001
+    learning_rate: Number = 0.001
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-8
     name: ClassVar[str] = "adam"
+    powers: ClassVar[tuple[str, ...]] = ("beta1", "beta2")
+    moves_all: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -184,8 +186,14 @@ class Adam(Rule):
         """Mean gradient and mean square."""
         return (Slot("m", 0.0), Slot("v", 0.0))
 
+    def rate(self, dtype: np.dtype[Any], powers: Sequence[Any] = ()) -> Any:
+        """Return the rate, corrected for what beta1^t and beta2^t still miss of 0."""
+        one, lr = dtype.type(1), dtype.type(self.learning_rate)
+        first, second = (one - dtype.type(power) for power in powers)
+        return lr * np.sqrt(second) / first
+
     def _update(
-        self, v: Flat, g: Flat, slots: Sequence[Flat], out: Flat, work: Flat, step: int
+        self, v: Flat, g: Flat, slots: Sequence[Flat], out: Flat, work: Flat, rate: Any
     ) -> None:
         number = v.dtype.type
         m, s = slots
@@ -195,14 +203,8 @@ class Adam(Rule):
         np.sqrt(s, out=work)
         work += number(self.epsilon)
         np.divide(m, work, out=work)
-        work *= self._rate(v.dtype, step)
+        work *= rate
         np.subtract(v, work, out=out)
-
-    def _rate(self, dtype: np.dtype[Any], step: int) -> Any:
-        one, lr = dtype.type(1), dtype.type(self.learning_rate)
-        first = one - _power(self.beta1, dtype, step)
-        second = one - _power(self.beta2, dtype, step)
-        return lr * np.sqrt(second) / first
 
 
 def _approach(mean: Flat, target: Flat, rate: Any, work: Flat) -> None:
@@ -212,20 +214,12 @@ def _approach(mean: Flat, target: Flat, rate: Any, work: Flat) -> None:
     mean += work
 
 
-def _power(beta: float, dtype: np.dtype[Any], step: int) -> Any:
-    """Return beta^(step + 1), multiplied up one step at a time in `dtype`."""
-    # From here on 1 - power is exactly 1: exp(-42) is below half of float64's epsilon.
-    last = min(step, int(42 / (1 - beta)))
-    return _powers(beta, dtype, max(1024, 1 << last.bit_length()))[last]
-
-
-@lru_cache(maxsize=32)
-def _powers(beta: float, dtype: np.dtype[Any], n: int) -> Flat:
-    # accumulate is sequential by definition: the same bits whatever n.
-    table: Flat = np.multiply.accumulate(np.full(n, beta, dtype))
-    table.flags.writeable = False
-    return table
-
+enter(GradientDescent, "GradientDescent", n_slots=0)
+enter(Momentum, "Momentum", n_slots=1)
+enter(Adagrad, "Adagrad", n_slots=1)
+enter(RMSProp, "RMSProp", n_slots=2)
+enter(RMSProp, "CenteredRMSProp", n_slots=3)
+enter(Adam, "Adam", n_slots=2)
 
 _RULES: dict[str, Callable[..., Rule]] = {
     rule.name: rule for rule in (GradientDescent, Momentum, Adagrad, RMSProp, Adam)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from kit.exchange.endpoint import Endpoint
 from kit.exchange.memory import Memory
 from kit.train.compute import Compute, Ready
+from kit.train.graph_step import GraphStep
 from kit.train.job import Job, Work
 from kit.train.sources import make_source
 
@@ -22,7 +23,13 @@ class Workplace:
         self._n, self._batch = len(job.workers), job.batch
         self.rank = job.workers.index(me)
         self.source = make_source(work.data, job.batch, job.seed, self.rank, self._n)
-        self._compute = Compute(work.step, memory, str(job.tasks[me]), endpoint.stamp)
+        step = work.step
+        if isinstance(step, GraphStep):
+            # With a single bucket nothing could travel before the rest is computed.
+            in_parts = job.synchronous and len(job.layout.buckets) > 1
+            task = job.tasks[me]
+            step = step.for_worker(task, self.rank, job.seed, in_parts=in_parts)
+        self._compute = Compute(step, memory, str(job.tasks[me]), endpoint.stamp)
         self.taken = 0  # mini-batches read at the worker's own pace
 
     def compute(self, step: int, ready: Ready) -> tuple[float, int]:

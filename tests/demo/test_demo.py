@@ -37,6 +37,14 @@ def test_the_demo_keeps_its_promises_and_writes_its_files(tmp_path: Path) -> Non
         and row["received"] == row["received, formula"]
         for row in found["traffic"]
     )
+    assert [row["task"] for row in found["placement"]] == ["ps:0"] * 6
+    assert [row["style"] for row in found["replicated"]] == [
+        "in one graph",
+        "between graphs",
+    ]
+    assert all(
+        row["bytes a step"] == row["by formula"] > 0 for row in found["replicated"]
+    )
     assert found["problems"] == []
     report = (tmp_path / "report.html").read_text()
     assert "<script src" not in report

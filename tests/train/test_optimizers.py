@@ -184,7 +184,7 @@ def test_adam_rate_is_that_of_powers_multiplied_up_step_by_step(
     for _ in range(step):
         first, second = first * dtype(0.9), second * dtype(0.999)
 
-    rate = Adam()._rate(np.dtype(dtype), step)
+    rate = Adam().rate_at(np.dtype(dtype), step)
 
     assert rate == dtype(0.001) * np.sqrt(1 - second) / (1 - first)
     assert rate.dtype == dtype
@@ -192,7 +192,7 @@ def test_adam_rate_is_that_of_powers_multiplied_up_step_by_step(
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_adam_rate_of_a_far_step_is_the_learning_rate_at_once(dtype: Any) -> None:
-    assert Adam()._rate(np.dtype(dtype), 10**12) == dtype(0.001)
+    assert Adam().rate_at(np.dtype(dtype), 10**12) == dtype(0.001)
 
 
 @pytest.mark.parametrize(

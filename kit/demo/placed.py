@@ -1,0 +1,147 @@
+"""The third part of the demonstration: one session, variables on the ps, two styles.
+
+The same perceptron is trained in one graph, synchronously, and between graphs, each
+worker at its own pace, over variables on the same parameter servers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kit.cluster import Cluster
+from kit.demo import replicas
+from kit.demo.digits import DigitsMlp
+from kit.demo.replicas import Model, Report
+from kit.server.engine import current
+from kit.session.session import Session
+from kit.task import Task
+
+Row = dict[str, Any]
+
+_BATCH = 32  # examples of a worker
+_GOOD_ACCURACY = 0.85
+_ENOUGH_STEPS = 100  # fewer do not learn the digits
+
+
+@dataclass
+class Replicated:
+    """A finished replicated training: what its clients tell, and what it learned."""
+
+    style: str
+    model: Model
+    reports: Sequence[Report]
+    seconds: float
+    accuracy: float
+
+    @property
+    def steps(self) -> int:
+        """The updates of all clients."""
+        return sum(report.steps for report in self.reports)
+
+    @property
+    def moved(self) -> list[int]:
+        """The bytes that moved between tasks in the last step of each client."""
+        return [sum(row[2] for row in report.transfers) for report in self.reports]
+
+    @property
+    def formula(self) -> int:
+        """The bytes of a step: each tower takes all parameters and gives a gradient."""
+        size = sum(_bytes_of(one) for one in self.model.variables.values())
+        return 2 * size * len(self.model.towers)
+
+
+def train(
+    cluster: Cluster, model: DigitsMlp, steps: int, seed: int
+) -> list[Replicated]:
+    """Train in one graph and between graphs, one after the other."""
+    n_ps = sum(task.job == "ps" for task in cluster.tasks)
+    n_workers = len(cluster.tasks) - n_ps
+    whole = replicas.in_one_graph(model.params, n_ps, n_workers)
+    with Session(cluster, whole.graph) as session:
+        session.run(whole.start)
+        begin = time.perf_counter()
+        drawn = replicas.batches(model.train, _BATCH, seed)
+        reports = [replicas.work(session, whole, drawn, steps)]
+        one = _finished("in one graph", session, whole, model, reports, begin)
+        session.run(whole.start)  # the other style begins anew, with the same variables
+        begin = time.perf_counter()
+        reports = cluster.call(
+            "worker", _client, model.params, model.train, n_ps, _BATCH, steps, seed
+        )
+        other = _finished("between graphs", session, whole, model, reports, begin)
+    other.model = replicas.of_one_worker(model.params, n_ps, 0)
+    return [one, other]
+
+
+def placement_rows(trained: Replicated) -> list[Row]:
+    """Return one row a variable: where it lives, and its size."""
+    return [
+        {
+            "variable": name,
+            "task": Task.parse(one.device).short,
+            "bytes": _bytes_of(one),
+        }
+        for name, one in trained.model.variables.items()
+    ]
+
+
+def rows(trainings: Sequence[Replicated]) -> list[Row]:
+    """Return one row a style: speed, loss, accuracy, bytes of a step."""
+    return [
+        {
+            "style": one.style,
+            "clients": len(one.reports),
+            "updates": one.steps,
+            "updates/s": round(one.steps / one.seconds, 1),
+            "loss": round(sum(r.loss for r in one.reports) / len(one.reports), 4),
+            "accuracy": round(one.accuracy, 4),
+            "bytes a step": max(one.moved),
+            "by formula": one.formula,
+        }
+        for one in trainings
+    ]
+
+
+def problems(trainings: Sequence[Replicated]) -> list[str]:
+    """Return what was promised and not kept, in sentences."""
+    wrong = [
+        f"digits {one.style}: a step moved {moved} bytes, where the formula gives "
+        f"{one.formula}."
+        for one in trainings
+        for moved in one.moved
+        if moved != one.formula
+    ]
+    wrong += [
+        f"digits {one.style}: learned to {one.accuracy:.3f}, less than "
+        f"{_GOOD_ACCURACY}."
+        for one in trainings
+        if one.steps >= _ENOUGH_STEPS and one.accuracy < _GOOD_ACCURACY
+    ]
+    return wrong
+
+
+def _client(*args: Any) -> Report:
+    return replicas.client(current(), *args)
+
+
+def _finished(
+    style: str,
+    session: Session,
+    whole: Model,
+    model: DigitsMlp,
+    reports: Sequence[Report],
+    begin: float,
+) -> Replicated:
+    seconds = time.perf_counter() - begin
+    accuracy = model.accuracy(session.run(whole.variables))
+    return Replicated(style, whole, reports, seconds, accuracy)
+
+
+def _bytes_of(variable: Any) -> int:
+    size = int(variable.dtype.itemsize)
+    for n in variable.shape:
+        size *= n
+    return size
