@@ -1,0 +1,274 @@
+"""The names of TensorFlow 1.x: `from kit import tf1 as tf` in the place of its import.
+
+Graphs, sessions, servers, variables, placement and optimizers of the original's
+distributed runtime, on top of `kit`. Values, names, dtypes and types of errors are the
+original's; where it would wait for ever, a `DeadlineExceededError` tells what is
+missing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kit.device import DeviceSpec as DeviceSpec
+from kit.graph.slices import IndexedSlices as IndexedSlices
+from kit.session.fetches import IndexedSlicesValue as IndexedSlicesValue
+from kit.tf1 import app as app
+from kit.tf1 import contrib as contrib
+from kit.tf1 import errors as errors
+from kit.tf1 import flags as flags
+from kit.tf1 import initializers as initializers
+from kit.tf1 import logging as logging
+from kit.tf1 import nn as nn
+from kit.tf1 import train as train
+from kit.tf1.assigning import assign as assign
+from kit.tf1.assigning import assign_add as assign_add
+from kit.tf1.assigning import assign_sub as assign_sub
+from kit.tf1.assigning import is_variable_initialized as is_variable_initialized
+from kit.tf1.assigning import scatter_add as scatter_add
+from kit.tf1.assigning import scatter_sub as scatter_sub
+from kit.tf1.assigning import scatter_update as scatter_update
+from kit.tf1.collections import GraphKeys as GraphKeys
+from kit.tf1.collections import add_to_collection as add_to_collection
+from kit.tf1.collections import add_to_collections as add_to_collections
+from kit.tf1.collections import get_collection as get_collection
+from kit.tf1.collections import get_collection_ref as get_collection_ref
+from kit.tf1.config import ConfigProto as ConfigProto
+from kit.tf1.config import GPUOptions as GPUOptions
+from kit.tf1.config import GraphOptions as GraphOptions
+from kit.tf1.config import OptimizerOptions as OptimizerOptions
+from kit.tf1.config import RunOptions as RunOptions
+from kit.tf1.control import colocate_with as colocate_with
+from kit.tf1.control import container as container
+from kit.tf1.control import control_dependencies as control_dependencies
+from kit.tf1.control import device as device
+from kit.tf1.control import group as group
+from kit.tf1.control import no_op as no_op
+from kit.tf1.convert import convert_to_tensor as convert_to_tensor
+from kit.tf1.convert import (
+    convert_to_tensor_or_indexed_slices as convert_to_tensor_or_indexed_slices,
+)
+from kit.tf1.dimension import Dimension as Dimension
+from kit.tf1.dimension import dimension_value as dimension_value
+from kit.tf1.dtypes import DType as DType
+from kit.tf1.dtypes import as_dtype as as_dtype
+from kit.tf1.dtypes import bool_ as bool  # noqa: F401
+from kit.tf1.dtypes import complex64 as complex64
+from kit.tf1.dtypes import complex128 as complex128
+from kit.tf1.dtypes import double as double
+from kit.tf1.dtypes import float16 as float16
+from kit.tf1.dtypes import float32 as float32
+from kit.tf1.dtypes import float64 as float64
+from kit.tf1.dtypes import half as half
+from kit.tf1.dtypes import int8 as int8
+from kit.tf1.dtypes import int16 as int16
+from kit.tf1.dtypes import int32 as int32
+from kit.tf1.dtypes import int64 as int64
+from kit.tf1.dtypes import string as string
+from kit.tf1.dtypes import uint8 as uint8
+from kit.tf1.dtypes import uint16 as uint16
+from kit.tf1.dtypes import uint32 as uint32
+from kit.tf1.dtypes import uint64 as uint64
+from kit.tf1.graph import Graph as Graph
+from kit.tf1.graph import get_default_graph as get_default_graph
+from kit.tf1.graph import reset_default_graph as reset_default_graph
+from kit.tf1.graph_def import GraphDef as GraphDef
+from kit.tf1.graph_def import NodeDef as NodeDef
+from kit.tf1.initial_values import constant_initializer as constant_initializer
+from kit.tf1.initial_values import (
+    glorot_normal_initializer as glorot_normal_initializer,
+)
+from kit.tf1.initial_values import (
+    glorot_uniform_initializer as glorot_uniform_initializer,
+)
+from kit.tf1.initial_values import ones_initializer as ones_initializer
+from kit.tf1.initial_values import (
+    random_normal_initializer as random_normal_initializer,
+)
+from kit.tf1.initial_values import (
+    random_uniform_initializer as random_uniform_initializer,
+)
+from kit.tf1.initial_values import (
+    truncated_normal_initializer as truncated_normal_initializer,
+)
+from kit.tf1.initial_values import (
+    variance_scaling_initializer as variance_scaling_initializer,
+)
+from kit.tf1.initial_values import zeros_initializer as zeros_initializer
+from kit.tf1.operation import Operation as Operation
+from kit.tf1.ops.arithmetic import abs as abs
+from kit.tf1.ops.arithmetic import accumulate_n as accumulate_n
+from kit.tf1.ops.arithmetic import add as add
+from kit.tf1.ops.arithmetic import add_n as add_n
+from kit.tf1.ops.arithmetic import ceil as ceil
+from kit.tf1.ops.arithmetic import cos as cos
+from kit.tf1.ops.arithmetic import div as div
+from kit.tf1.ops.arithmetic import divide as divide
+from kit.tf1.ops.arithmetic import equal as equal
+from kit.tf1.ops.arithmetic import exp as exp
+from kit.tf1.ops.arithmetic import expm1 as expm1
+from kit.tf1.ops.arithmetic import floor as floor
+from kit.tf1.ops.arithmetic import floor_div as floor_div
+from kit.tf1.ops.arithmetic import floordiv as floordiv
+from kit.tf1.ops.arithmetic import floormod as floormod
+from kit.tf1.ops.arithmetic import greater as greater
+from kit.tf1.ops.arithmetic import greater_equal as greater_equal
+from kit.tf1.ops.arithmetic import identity as identity
+from kit.tf1.ops.arithmetic import is_finite as is_finite
+from kit.tf1.ops.arithmetic import is_inf as is_inf
+from kit.tf1.ops.arithmetic import is_nan as is_nan
+from kit.tf1.ops.arithmetic import less as less
+from kit.tf1.ops.arithmetic import less_equal as less_equal
+from kit.tf1.ops.arithmetic import log as log
+from kit.tf1.ops.arithmetic import log1p as log1p
+from kit.tf1.ops.arithmetic import logical_and as logical_and
+from kit.tf1.ops.arithmetic import logical_not as logical_not
+from kit.tf1.ops.arithmetic import logical_or as logical_or
+from kit.tf1.ops.arithmetic import logical_xor as logical_xor
+from kit.tf1.ops.arithmetic import maximum as maximum
+from kit.tf1.ops.arithmetic import minimum as minimum
+from kit.tf1.ops.arithmetic import mod as mod
+from kit.tf1.ops.arithmetic import multiply as multiply
+from kit.tf1.ops.arithmetic import negative as negative
+from kit.tf1.ops.arithmetic import not_equal as not_equal
+from kit.tf1.ops.arithmetic import pow as pow
+from kit.tf1.ops.arithmetic import realdiv as realdiv
+from kit.tf1.ops.arithmetic import reciprocal as reciprocal
+from kit.tf1.ops.arithmetic import rint as rint
+from kit.tf1.ops.arithmetic import round as round
+from kit.tf1.ops.arithmetic import rsqrt as rsqrt
+from kit.tf1.ops.arithmetic import scalar_mul as scalar_mul
+from kit.tf1.ops.arithmetic import sigmoid as sigmoid
+from kit.tf1.ops.arithmetic import sign as sign
+from kit.tf1.ops.arithmetic import sin as sin
+from kit.tf1.ops.arithmetic import sqrt as sqrt
+from kit.tf1.ops.arithmetic import square as square
+from kit.tf1.ops.arithmetic import squared_difference as squared_difference
+from kit.tf1.ops.arithmetic import stop_gradient as stop_gradient
+from kit.tf1.ops.arithmetic import subtract as subtract
+from kit.tf1.ops.arithmetic import tanh as tanh
+from kit.tf1.ops.arithmetic import truediv as truediv
+from kit.tf1.ops.cast import cast as cast
+from kit.tf1.ops.cast import saturate_cast as saturate_cast
+from kit.tf1.ops.cast import to_double as to_double
+from kit.tf1.ops.cast import to_float as to_float
+from kit.tf1.ops.cast import to_int32 as to_int32
+from kit.tf1.ops.cast import to_int64 as to_int64
+from kit.tf1.ops.clip import clip_by_average_norm as clip_by_average_norm
+from kit.tf1.ops.clip import clip_by_global_norm as clip_by_global_norm
+from kit.tf1.ops.clip import clip_by_norm as clip_by_norm
+from kit.tf1.ops.clip import clip_by_value as clip_by_value
+from kit.tf1.ops.clip import global_norm as global_norm
+from kit.tf1.ops.creation import constant as constant
+from kit.tf1.ops.creation import eye as eye
+from kit.tf1.ops.creation import fill as fill
+from kit.tf1.ops.creation import ones as ones
+from kit.tf1.ops.creation import ones_like as ones_like
+from kit.tf1.ops.creation import placeholder as placeholder
+from kit.tf1.ops.creation import placeholder_with_default as placeholder_with_default
+from kit.tf1.ops.creation import zeros as zeros
+from kit.tf1.ops.creation import zeros_like as zeros_like
+from kit.tf1.ops.flow import tuple as tuple
+from kit.tf1.ops.function import py_func as py_func
+from kit.tf1.ops.gradient import AggregationMethod as AggregationMethod
+from kit.tf1.ops.gradient import UnconnectedGradients as UnconnectedGradients
+from kit.tf1.ops.gradient import gradients as gradients
+from kit.tf1.ops.index import boolean_mask as boolean_mask
+from kit.tf1.ops.index import gather as gather
+from kit.tf1.ops.index import gather_nd as gather_nd
+from kit.tf1.ops.index import scatter_nd as scatter_nd
+from kit.tf1.ops.index import slice as slice
+from kit.tf1.ops.index import where as where
+from kit.tf1.ops.join import concat as concat
+from kit.tf1.ops.join import meshgrid as meshgrid
+from kit.tf1.ops.join import split as split
+from kit.tf1.ops.join import stack as stack
+from kit.tf1.ops.join import unstack as unstack
+from kit.tf1.ops.linear import matmul as matmul
+from kit.tf1.ops.random import get_seed as get_seed
+from kit.tf1.ops.random import random_normal as random_normal
+from kit.tf1.ops.random import random_shuffle as random_shuffle
+from kit.tf1.ops.random import random_uniform as random_uniform
+from kit.tf1.ops.random import set_random_seed as set_random_seed
+from kit.tf1.ops.random import truncated_normal as truncated_normal
+from kit.tf1.ops.reduce import argmax as argmax
+from kit.tf1.ops.reduce import argmin as argmin
+from kit.tf1.ops.reduce import count_nonzero as count_nonzero
+from kit.tf1.ops.reduce import reduce_all as reduce_all
+from kit.tf1.ops.reduce import reduce_any as reduce_any
+from kit.tf1.ops.reduce import reduce_logsumexp as reduce_logsumexp
+from kit.tf1.ops.reduce import reduce_max as reduce_max
+from kit.tf1.ops.reduce import reduce_mean as reduce_mean
+from kit.tf1.ops.reduce import reduce_min as reduce_min
+from kit.tf1.ops.reduce import reduce_prod as reduce_prod
+from kit.tf1.ops.reduce import reduce_sum as reduce_sum
+from kit.tf1.ops.sequence import lin_space as lin_space
+from kit.tf1.ops.sequence import linspace as linspace
+from kit.tf1.ops.sequence import one_hot as one_hot
+from kit.tf1.ops.sequence import range as range
+from kit.tf1.ops.sequence import sequence_mask as sequence_mask
+from kit.tf1.ops.shape import broadcast_to as broadcast_to
+from kit.tf1.ops.shape import expand_dims as expand_dims
+from kit.tf1.ops.shape import matrix_transpose as matrix_transpose
+from kit.tf1.ops.shape import pad as pad
+from kit.tf1.ops.shape import rank as rank
+from kit.tf1.ops.shape import reshape as reshape
+from kit.tf1.ops.shape import reverse as reverse
+from kit.tf1.ops.shape import shape as shape
+from kit.tf1.ops.shape import size as size
+from kit.tf1.ops.shape import squeeze as squeeze
+from kit.tf1.ops.shape import tile as tile
+from kit.tf1.ops.shape import transpose as transpose
+from kit.tf1.partitioners import fixed_size_partitioner as fixed_size_partitioner
+from kit.tf1.partitioners import (
+    min_max_variable_partitioner as min_max_variable_partitioner,
+)
+from kit.tf1.partitioners import (
+    variable_axis_size_partitioner as variable_axis_size_partitioner,
+)
+from kit.tf1.queues import FIFOQueue as FIFOQueue
+from kit.tf1.queues import QueueBase as QueueBase
+from kit.tf1.run_metadata import RunMetadata as RunMetadata
+from kit.tf1.running import get_default_session as get_default_session
+from kit.tf1.scope import refuse
+from kit.tf1.scopes import AUTO_REUSE as AUTO_REUSE
+from kit.tf1.scopes import VariableScope as VariableScope
+from kit.tf1.scopes import get_local_variable as get_local_variable
+from kit.tf1.scopes import get_variable as get_variable
+from kit.tf1.scopes import get_variable_scope as get_variable_scope
+from kit.tf1.scopes import name_scope as name_scope
+from kit.tf1.scopes import variable_scope as variable_scope
+from kit.tf1.session import InteractiveSession as InteractiveSession
+from kit.tf1.session import Session as Session
+from kit.tf1.shape import TensorShape as TensorShape
+from kit.tf1.sparse import SparseTensor as SparseTensor
+from kit.tf1.sparse import SparseTensorValue as SparseTensorValue
+from kit.tf1.sparse import sparse_placeholder as sparse_placeholder
+from kit.tf1.tensor import Tensor as Tensor
+from kit.tf1.variable_lists import all_variables as all_variables
+from kit.tf1.variable_lists import (
+    assert_variables_initialized as assert_variables_initialized,
+)
+from kit.tf1.variable_lists import global_variables as global_variables
+from kit.tf1.variable_lists import (
+    global_variables_initializer as global_variables_initializer,
+)
+from kit.tf1.variable_lists import initialize_all_variables as initialize_all_variables
+from kit.tf1.variable_lists import local_variables as local_variables
+from kit.tf1.variable_lists import (
+    local_variables_initializer as local_variables_initializer,
+)
+from kit.tf1.variable_lists import model_variables as model_variables
+from kit.tf1.variable_lists import moving_average_variables as moving_average_variables
+from kit.tf1.variable_lists import (
+    report_uninitialized_variables as report_uninitialized_variables,
+)
+from kit.tf1.variable_lists import trainable_variables as trainable_variables
+from kit.tf1.variable_lists import variables_initializer as variables_initializer
+from kit.tf1.variables import Variable as Variable
+
+newaxis = None
+
+
+def __getattr__(name: str) -> Any:
+    refuse("", name)

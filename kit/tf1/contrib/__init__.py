@@ -1,0 +1,15 @@
+"""The few names of `tf.contrib` that training in a cluster needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kit.tf1.contrib import framework as framework
+from kit.tf1.contrib import training as training
+from kit.tf1.scope import refuse
+
+__all__ = ["framework", "training"]
+
+
+def __getattr__(name: str) -> Any:
+    refuse("contrib", name)

@@ -1,0 +1,234 @@
+"""The element types of tensors, as the original's `DType` objects.
+
+Pure. A `DType` is a name around a numpy dtype. The type of a variable's own tensor is a
+reference to it: `float32_ref`, whose `base_dtype` is `float32`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kit.graph.dtypes import STRING, name_of
+
+_Numpy = np.dtype[Any]
+# The numbers of the original's enum of types; references count from 101.
+_ENUM = {
+    **{"float32": 1, "float64": 2, "int32": 3, "uint8": 4, "int16": 5, "int8": 6},
+    **{"string": 7, "complex64": 8, "int64": 9, "bool": 10, "uint16": 17},
+    **{"complex128": 18, "float16": 19, "uint32": 22, "uint64": 23},
+}
+_REF = 100
+
+
+class DType:
+    """One element type; equal to whatever names the same: `tf.float32 == "float32"`."""
+
+    def __init__(self, base: _Numpy, is_ref: bool = False) -> None:
+        """Users take `tf.float32` or `as_dtype`."""
+        self._base, self._is_ref = base, is_ref
+        self._name = name_of(base) + ("_ref" if is_ref else "")
+
+    @property
+    def name(self) -> str:
+        """`float32`, or `float32_ref`."""
+        return self._name
+
+    @property
+    def base_dtype(self) -> DType:
+        """The type without the reference."""
+        return _BASES[self._base]
+
+    @property
+    def _is_ref_dtype(self) -> bool:
+        return self._is_ref
+
+    @property
+    def _as_ref(self) -> DType:
+        return _REFS[self._base]
+
+    @property
+    def as_numpy_dtype(self) -> type[Any]:
+        """The scalar type in numpy: `np.float32`; of texts Python's `object`."""
+        return object if self._base == STRING else self._base.type
+
+    @property
+    def as_datatype_enum(self) -> int:
+        """The original's number of this type."""
+        return _ENUM[name_of(self._base)] + (_REF if self._is_ref else 0)
+
+    @property
+    def real_dtype(self) -> DType:
+        """The type of the real part of a complex type, else the type itself."""
+        if self._base.kind != "c":
+            return self
+        return as_dtype(f"float{self._base.itemsize * 4}")
+
+    @property
+    def is_floating(self) -> bool:
+        """Whether it is a type of real floating point numbers."""
+        return self._base.kind == "f"
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether it is a type of whole numbers."""
+        return self._base.kind in "iu"
+
+    @property
+    def is_unsigned(self) -> bool:
+        """Whether it is a type of whole numbers without a sign."""
+        return self._base.kind == "u"
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether it is a type of complex numbers."""
+        return self._base.kind == "c"
+
+    @property
+    def is_bool(self) -> bool:
+        """Whether it is the type of truth values."""
+        return self._base.kind == "b"
+
+    @property
+    def is_numpy_compatible(self) -> bool:
+        """Whether numpy has this type: always."""
+        return True
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether it is a quantized type: never, they are not offered."""
+        return False
+
+    @property
+    def size(self) -> int:
+        """Bytes of one element; of a text those of the reference to it."""
+        return self._base.itemsize
+
+    @property
+    def min(self) -> Any:
+        """The least number; raises `TypeError` for types without one."""
+        return self._limit("min")
+
+    @property
+    def max(self) -> Any:
+        """The greatest number; raises `TypeError` for types without one."""
+        return self._limit("max")
+
+    @property
+    def limits(self) -> tuple[Any, Any]:
+        """Least and greatest intensity of a picture: 0, and 1 or the greatest."""
+        if self.is_floating:
+            return 0, 1
+        return (False, True) if self.is_bool else (0, self.max)
+
+    def _limit(self, which: str) -> Any:
+        if self.is_floating:
+            return getattr(np.finfo(self._base), which)
+        if self.is_integer:
+            return getattr(np.iinfo(self._base), which)
+        raise TypeError(f"{self.name} has no {which}imum.")
+
+    def is_compatible_with(self, other: Any) -> bool:
+        """Whether values of `other` may be used for this; a reference is read."""
+        found = as_dtype(other)
+        return self in (found, found.base_dtype)
+
+    def __eq__(self, other: object) -> bool:
+        if other is None:
+            return False
+        try:
+            found = as_dtype(other)
+        except TypeError:
+            return False
+        return self._name == found._name
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return self.as_datatype_enum
+
+    def __int__(self) -> int:
+        return self.as_datatype_enum
+
+    def __str__(self) -> str:
+        return f"<dtype: {self._name!r}>"
+
+    def __repr__(self) -> str:
+        return f"tf.{self._name}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return as_dtype, (self._name,)
+
+
+bool_ = DType(np.dtype("bool"))
+int8 = DType(np.dtype("int8"))
+int16 = DType(np.dtype("int16"))
+int32 = DType(np.dtype("int32"))
+int64 = DType(np.dtype("int64"))
+uint8 = DType(np.dtype("uint8"))
+uint16 = DType(np.dtype("uint16"))
+uint32 = DType(np.dtype("uint32"))
+uint64 = DType(np.dtype("uint64"))
+float16 = half = DType(np.dtype("float16"))
+float32 = DType(np.dtype("float32"))
+float64 = double = DType(np.dtype("float64"))
+complex64 = DType(np.dtype("complex64"))
+complex128 = DType(np.dtype("complex128"))
+string = DType(STRING)
+
+_ALL = (
+    *(bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16),
+    *(float32, float64, complex64, complex128, string),
+)
+_BASES: dict[_Numpy, DType] = {one._base: one for one in _ALL}
+_REFS: dict[_Numpy, DType] = {one._base: DType(one._base, True) for one in _ALL}
+_BY_NAME: dict[str, DType] = {
+    **{one.name: one for one in (*_BASES.values(), *_REFS.values())},
+    **{"half": half, "double": double, "float": float32},
+}
+# numpy would make something of these; the original does not.
+_NO_TYPES = (None, int, complex, str, bytes)
+_BY_ENUM = {one.as_datatype_enum: one for one in _BY_NAME.values()}
+
+
+def as_dtype(type_value: Any) -> DType:
+    """Return the type that a `DType`, a name, a numpy type or a number means.
+
+    Raises `TypeError` for anything else.
+
+    >>> as_dtype("float32"), as_dtype(np.int64), as_dtype(float)
+    (tf.float32, tf.int64, tf.float32)
+    """
+    if isinstance(type_value, DType):
+        return type_value
+    found = None
+    if type(type_value) is int:
+        found = _BY_ENUM.get(type_value)
+    elif isinstance(type_value, str):
+        found = _BY_NAME.get(type_value)
+    elif type_value is float:
+        found = float32
+    elif not isinstance(type_value, bytes) and not _is_no_type(type_value):
+        found = _of_numpy(type_value)
+    if found is None:
+        raise TypeError(
+            f"Cannot convert value {type_value!r} to a TensorFlow DType; the types are "
+            f"{', '.join(one.name for one in _ALL)}."
+        )
+    return found
+
+
+def _is_no_type(given: Any) -> bool:
+    return any(given is one for one in _NO_TYPES)  # numpy's dtypes equal some of them
+
+
+def _of_numpy(given: Any) -> DType | None:
+    # Of a class `dtype` is no dtype, but what gives one to its objects.
+    found = given if isinstance(given, type) else getattr(given, "dtype", given)
+    try:
+        dtype = np.dtype(found)
+    except TypeError:
+        return None
+    return string if dtype.kind in "US" else _BASES.get(dtype)

@@ -1,0 +1,206 @@
+"""Small classes with checked fields, for what the original keeps in messages.
+
+Pure. A message has the fields that its class declares and no others:
+
+    class Options(Message):
+        FIELDS = {"allow_growth": bool, "names": [str], "counts": {str: int}, "gpu":
+        Gpu}
+
+    bool, int, float, str   a value; its default is False, 0, 0.0 or ''
+    [str]                   a list of values
+    {str: int}              a dict
+    a message class         a message inside
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, ClassVar, Self
+
+
+class Message:
+    """A record with checked fields; equal to another of its class with equal fields."""
+
+    FIELDS: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, **fields: Any) -> None:
+        """Fill the fields given; raises `ValueError` for one that does not exist."""
+        values = {name: _default(kind) for name, kind in self.FIELDS.items()}
+        object.__setattr__(self, "_values", values)
+        object.__setattr__(self, "_set", set())
+        for name, value in fields.items():
+            if name not in self.FIELDS:
+                raise ValueError(
+                    f"Protocol message {type(self).__name__} has no {name!r} field; it "
+                    f"has {', '.join(self.FIELDS)}."
+                )
+            if value is not None:
+                self._fill(name, value)
+
+    def _fill(self, name: str, value: Any) -> None:
+        kind = self.FIELDS[name]
+        values: dict[str, Any] = self.__dict__["_values"]
+        if isinstance(kind, list | dict):
+            values[name] = copy.copy(values[name])
+            _extend(self, name, kind, values[name], value)
+        elif _is_message(kind):
+            if not isinstance(value, kind):
+                raise _wrong(self, name, value)
+            values[name] = copy.deepcopy(value)
+        else:
+            values[name] = _checked(self, name, kind, value)
+        self.__dict__["_set"].add(name)
+
+    def __getattr__(self, name: str) -> Any:
+        values = self.__dict__.get("_values", {})
+        if name not in values:
+            raise AttributeError(f"{type(self).__name__} has no field {name!r}.")
+        return values[name]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self.FIELDS:
+            raise AttributeError(f"{type(self).__name__} has no field {name!r}.")
+        kind = self.FIELDS[name]
+        if isinstance(kind, list | dict) or _is_message(kind):
+            raise AttributeError(
+                f"Assignment not allowed to the field {name!r} of "
+                f"{type(self).__name__}; change it in place, or use CopyFrom."
+            )
+        self._fill(name, value)
+
+    def HasField(self, name: str) -> bool:
+        """Whether a field was set."""
+        if name not in self.FIELDS:
+            raise ValueError(f"{type(self).__name__} has no field {name!r}.")
+        kind = self.FIELDS[name]
+        if _is_message(kind):
+            return name in self._set or bool(self._values[name] != kind())
+        return bool(self._values[name])
+
+    def CopyFrom(self, other: Self) -> None:
+        """Take over all fields of another message."""
+        if not isinstance(other, type(self)):
+            raise TypeError(f"{other!r} is no {type(self).__name__}.")
+        self.__dict__.update(copy.deepcopy(other.__dict__))
+
+    def MergeFrom(self, other: Self) -> None:
+        """Take over the fields that are set in another message; lists are joined."""
+        if not isinstance(other, type(self)):
+            raise TypeError(f"{other!r} is no {type(self).__name__}.")
+        for name, value in copy.deepcopy(other._values).items():
+            kind = self.FIELDS[name]
+            if _is_message(kind):
+                if hasattr(kind, "MergeFrom"):
+                    self._values[name].MergeFrom(value)
+                elif value != kind():
+                    self._values[name] = value
+            elif isinstance(kind, list):
+                self._values[name].extend(value)
+            elif isinstance(kind, dict):
+                self._values[name].update(value)
+            elif value != _default(kind):
+                self._values[name] = value
+
+    def Clear(self) -> None:
+        """Give all fields their defaults."""
+        for name, kind in self.FIELDS.items():
+            self._values[name] = _default(kind)
+        self._set.clear()
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return bool(self._values == other.__dict__["_values"])
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        new = type(self)()
+        new.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return new
+
+    def __str__(self) -> str:
+        return "".join(_lines(self))
+
+    def __repr__(self) -> str:
+        return str(self) or f"{type(self).__name__}()"
+
+
+def _is_message(kind: Any) -> bool:
+    return isinstance(kind, type) and kind not in (bool, int, float, str)
+
+
+def _default(kind: Any) -> Any:
+    return kind() if isinstance(kind, type) else type(kind)()
+
+
+def _wrong(message: Message, name: str, value: Any) -> TypeError:
+    return TypeError(
+        f"{value!r} has type {type(value).__name__}, which the field {name!r} of "
+        f"{type(message).__name__} does not take."
+    )
+
+
+def _checked(message: Message, name: str, kind: type, value: Any) -> Any:
+    if kind is float and isinstance(value, int | float):
+        return float(value)
+    if kind is str and isinstance(value, bytes):
+        return value.decode()
+    if kind is bool and isinstance(value, int):
+        return bool(value)
+    if kind is int and hasattr(value, "__index__"):
+        return int(value.__index__())
+    if not isinstance(value, kind):
+        raise _wrong(message, name, value)
+    return value
+
+
+def _extend(message: Message, name: str, kind: Any, held: Any, value: Any) -> None:
+    try:
+        if isinstance(kind, list):
+            held.extend(_one(message, name, kind[0], one) for one in value)
+        else:
+            ((of_key, of_value),) = kind.items()
+            for key, one in dict(value).items():
+                found = _one(message, name, of_value, one)
+                held[_one(message, name, of_key, key)] = found
+    except (TypeError, ValueError) as exc:
+        raise _wrong(message, name, value) from exc
+
+
+def _one(message: Message, name: str, kind: Any, value: Any) -> Any:
+    if _is_message(kind):
+        if not isinstance(value, kind):
+            raise _wrong(message, name, value)
+        return copy.deepcopy(value)
+    return _checked(message, name, kind, value)
+
+
+def _lines(message: Message) -> list[str]:
+    found = []
+    for name, kind in message.FIELDS.items():
+        value = message._values[name]
+        if isinstance(kind, list):
+            found += [_text(name, one) for one in value]
+        elif isinstance(kind, dict):
+            found += [
+                f"{name} {{\n  {_text('key', key)}  {_text('value', one)}}}\n"
+                for key, one in sorted(value.items())
+            ]
+        elif _is_message(kind):
+            found += [_text(name, value)] * message.HasField(name)
+        elif value != _default(kind):
+            found.append(_text(name, value))
+    return found
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return f"{name}: {str(value).lower()}\n"
+    if isinstance(value, int | float):
+        return f"{name}: {value}\n"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'{name}: "{escaped}"\n'
+    body = "".join(f"  {line}\n" for line in str(value).splitlines())
+    return f"{name} {{\n{body}}}\n"

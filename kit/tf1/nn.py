@@ -1,0 +1,40 @@
+"""`tf.nn`: layers, activations and losses."""
+
+from kit.tf1.ops.arithmetic import sigmoid as sigmoid
+from kit.tf1.ops.arithmetic import tanh as tanh
+from kit.tf1.ops.nn_activation import elu as elu
+from kit.tf1.ops.nn_activation import l2_loss as l2_loss
+from kit.tf1.ops.nn_activation import leaky_relu as leaky_relu
+from kit.tf1.ops.nn_activation import log_softmax as log_softmax
+from kit.tf1.ops.nn_activation import relu as relu
+from kit.tf1.ops.nn_activation import relu6 as relu6
+from kit.tf1.ops.nn_activation import softmax as softmax
+from kit.tf1.ops.nn_activation import softplus as softplus
+from kit.tf1.ops.nn_activation import softsign as softsign
+from kit.tf1.ops.nn_layer import avg_pool as avg_pool
+from kit.tf1.ops.nn_layer import bias_add as bias_add
+from kit.tf1.ops.nn_layer import conv2d as conv2d
+from kit.tf1.ops.nn_layer import dropout as dropout
+from kit.tf1.ops.nn_layer import embedding_lookup as embedding_lookup
+from kit.tf1.ops.nn_layer import max_pool as max_pool
+from kit.tf1.ops.nn_layer import relu_layer as relu_layer
+from kit.tf1.ops.nn_layer import xw_plus_b as xw_plus_b
+from kit.tf1.ops.nn_loss import (
+    sigmoid_cross_entropy_with_logits as sigmoid_cross_entropy_with_logits,
+)
+from kit.tf1.ops.nn_loss import (
+    softmax_cross_entropy_with_logits as softmax_cross_entropy_with_logits,
+)
+from kit.tf1.ops.nn_loss import (
+    softmax_cross_entropy_with_logits_v2 as softmax_cross_entropy_with_logits_v2,
+)
+from kit.tf1.ops.nn_loss import (
+    sparse_softmax_cross_entropy_with_logits as sparse_softmax_cross_entropy_with_logits,  # noqa: E501
+)
+from kit.tf1.ops.nn_loss import (
+    weighted_cross_entropy_with_logits as weighted_cross_entropy_with_logits,
+)
+from kit.tf1.ops.nn_statistics import batch_normalization as batch_normalization
+from kit.tf1.ops.nn_statistics import l2_normalize as l2_normalize
+from kit.tf1.ops.nn_statistics import moments as moments
+from kit.tf1.ops.nn_statistics import zero_fraction as zero_fraction

@@ -1,0 +1,206 @@
+"""Functions of one or two numbers, element by element."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from kit.errors import InvalidArgumentError
+from kit.graph.speak import Speaker
+from kit.tf1.convert import (
+    argument,
+    convert_to_tensor,
+    convert_to_tensor_or_indexed_slices,
+    create,
+    op_scope,
+)
+from kit.tf1.operators import binary, true_divide, unary
+from kit.tf1.ops.write import write
+
+
+class Unary(Protocol):
+    """A function of one number."""
+
+    def __call__(self, x: Any, name: str | None = None) -> Any:
+        """Return its value for each element of `x`."""
+
+
+class Binary(Protocol):
+    """A function of two numbers."""
+
+    def __call__(self, x: Any, y: Any, name: str | None = None) -> Any:
+        """Return its value for each pair of elements; shapes are broadcast."""
+
+
+def _unary(op_type: str, doc: str) -> Unary:
+    def function(x: Any, name: str | None = None) -> Any:
+        return unary(op_type, x, name)
+
+    function.__doc__ = f"Return {doc}, element by element."
+    return function
+
+
+def _binary(op_type: str, doc: str) -> Binary:
+    def function(x: Any, y: Any, name: str | None = None) -> Any:
+        return binary(op_type, x, y, name)
+
+    function.__doc__ = f"Return {doc}, element by element; both are of one dtype."
+    return function
+
+
+abs = _unary("Abs", "|x|")
+negative = _unary("Neg", "-x")
+sign = _unary("Sign", "-1, 0 or 1")
+square = _unary("Square", "x * x")
+sqrt = _unary("Sqrt", "the square root")
+rsqrt = _unary("Rsqrt", "1 / sqrt(x)")
+exp = _unary("Exp", "e**x")
+expm1 = _unary("Expm1", "e**x - 1")
+log = _unary("Log", "the natural logarithm")
+log1p = _unary("Log1p", "log(1 + x)")
+sin = _unary("Sin", "the sine")
+cos = _unary("Cos", "the cosine")
+tanh = _unary("Tanh", "the hyperbolic tangent")
+sigmoid = _unary("Sigmoid", "1 / (1 + e**-x)")
+floor = _unary("Floor", "the next whole number below")
+ceil = _unary("Ceil", "the next whole number above")
+is_nan = _unary("IsNan", "whether x is not a number")
+is_inf = _unary("IsInf", "whether x is infinite")
+is_finite = _unary("IsFinite", "whether x is a finite number")
+logical_not = _unary("LogicalNot", "whether x is false")
+
+add = _binary("Add", "x + y; texts are joined")
+subtract = _binary("Sub", "x - y")
+multiply = _binary("Mul", "x * y")
+realdiv = _binary("RealDiv", "x / y")
+floor_div = _binary("FloorDiv", "x // y")
+floormod = mod = _binary("FloorMod", "the rest of x // y, with the sign of y")
+pow = _binary("Pow", "x ** y")
+maximum = _binary("Maximum", "the greater of both")
+minimum = _binary("Minimum", "the less of both")
+squared_difference = _binary("SquaredDifference", "(x - y)**2")
+equal = _binary("Equal", "whether x == y")
+not_equal = _binary("NotEqual", "whether x != y")
+less = _binary("Less", "whether x < y")
+less_equal = _binary("LessEqual", "whether x <= y")
+greater = _binary("Greater", "whether x > y")
+greater_equal = _binary("GreaterEqual", "whether x >= y")
+logical_and = _binary("LogicalAnd", "whether both are true")
+logical_or = _binary("LogicalOr", "whether one is true, or both")
+logical_xor = _binary("LogicalXor", "whether just one is true")
+
+
+def reciprocal(x: Any, name: str | None = None) -> Any:
+    """Return 1 / x, element by element, of floating point numbers."""
+    found = convert_to_tensor(x) if isinstance(x, Speaker) else x
+    if isinstance(found, Speaker) and found.dtype.is_integer:  # type: ignore[attr-defined]
+        raise InvalidArgumentError(
+            f"there is no reciprocal of whole numbers such as {found!r}; cast them."
+        )
+    return unary("Reciprocal", found, name)
+
+
+def identity(input: Any, name: str | None = None) -> Any:
+    """Return the value of a tensor as a new operation's."""
+    return write("Identity", name, input=input)
+
+
+def stop_gradient(input: Any, name: str | None = None) -> Any:
+    """Return the value of a tensor; no gradient flows back through it."""
+    return write("StopGradient", name, input=input)
+
+
+def round(x: Any, name: str | None = None) -> Any:
+    """Return the nearest whole numbers, even ones at halves."""
+    found = convert_to_tensor(x, name="x")
+    if found.dtype.is_integer:
+        return found
+    return _nearest(found, name, "Round")
+
+
+def rint(x: Any, name: str | None = None) -> Any:
+    """Return the nearest whole numbers, even ones at halves, of floating point ones."""
+    return _nearest(x, name, "Rint")
+
+
+def _nearest(x: Any, name: str | None, default: str) -> Any:
+    with op_scope(name, default, [x]) as scope:
+        found = create("Rint", argument("Rint", "x", x), name="Rint")
+        # The original has no gradient here, where the op's own is zero.
+        return create("StopGradient", found, name=scope)
+
+
+def divide(x: Any, y: Any, name: str | None = None) -> Any:
+    """Return x / y; whole numbers give a floating point number."""
+    with op_scope(name, "truediv", [x, y]) as scope:
+        if isinstance(y, Speaker) and not isinstance(x, Speaker):
+            x = argument("RealDiv", "x", x, y._as_tensor().static.dtype)
+        return true_divide(x, y, scope)
+
+
+def truediv(x: Any, y: Any, name: str | None = None) -> Any:
+    """Return x / y; whole numbers are cast to floating point ones first."""
+    return true_divide(x, y, name)
+
+
+def div(x: Any, y: Any, name: str | None = None) -> Any:
+    """Return x / y as Python 2 did: whole numbers give a whole number."""
+    with op_scope(name, "div", [x, y]) as scope:
+        x = argument("RealDiv", "x", x)
+        y = argument("RealDiv", "y", y, x.dtype.base_dtype)
+        op_type = "FloorDiv" if x.dtype.is_integer else "RealDiv"
+        return create(op_type, x, y, name=scope)
+
+
+def floordiv(x: Any, y: Any, name: str | None = None) -> Any:
+    """Return x // y, rounded down."""
+    return write("FloorDiv", name, "floordiv", x=x, y=y)
+
+
+def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
+    """Return a number times a tensor, or times sparse rows.
+
+    Raises `ValueError` for a `scalar` that has axes.
+    """
+    rows = convert_to_tensor_or_indexed_slices(x)
+    factor = convert_to_tensor(scalar, rows.dtype.base_dtype, name="scalar")
+    if factor.shape.ndims != 0:
+        raise ValueError(f"Only scalar multiply works, got shape {factor.shape}")
+    if hasattr(rows, "indices"):
+        values = multiply(factor, rows.values, name)
+        return type(rows)(values, rows.indices, rows.dense_shape)
+    return multiply(factor, rows, name)
+
+
+def add_n(inputs: Any, name: str | None = None) -> Any:
+    """Return the sum of tensors of one shape and dtype.
+
+    One tensor alone is returned as it is. Raises `ValueError` for an empty list,
+    `TypeError` for what is no list.
+    """
+    problem = (
+        "inputs must be a list of at least one Tensor with the same dtype and shape"
+    )
+    if not isinstance(inputs, list | tuple):
+        raise TypeError(f"{problem}, not {inputs!r}")
+    if not inputs:
+        raise ValueError(problem)
+    terms = [convert_to_tensor_or_indexed_slices(one) for one in inputs]
+    dtypes = {one.dtype.base_dtype.name for one in terms}
+    if len(dtypes) > 1:
+        raise TypeError(f"{problem}, not of {', '.join(sorted(dtypes))}")
+    if len(terms) == 1:
+        (only,) = terms
+        alone = convert_to_tensor(only)
+        return identity(alone, name) if name else alone
+    with op_scope(name, "AddN", terms) as scope:
+        return create("AddN", *map(convert_to_tensor, terms), name=scope)
+
+
+def accumulate_n(
+    inputs: Any,
+    shape: Any = None,
+    tensor_dtype: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Return the sum of tensors of one shape and dtype, as `add_n`."""
+    return add_n(inputs, name)

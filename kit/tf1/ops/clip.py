@@ -1,0 +1,136 @@
+"""Values kept within bounds, and gradients shortened to a length."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kit.graph.slices import IndexedSlices
+from kit.graph.static import merge
+from kit.tf1.convert import argument, convert_to_tensor, create, graph_for, op_scope
+from kit.tf1.ops.arithmetic import identity, maximum, minimum, multiply, sqrt
+from kit.tf1.ops.creation import ones_like
+from kit.tf1.ops.index import where
+from kit.tf1.ops.join import stack
+from kit.tf1.ops.reduce import reduce_sum
+from kit.tf1.ops.write import write
+
+
+def clip_by_value(
+    t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None
+) -> Any:
+    """Return `t` with all above the maximum lowered, then all below the minimum raised.
+
+    Raises `ValueError` for bounds that have more axes than `t`.
+    """
+    given = [t, clip_value_min, clip_value_max]
+    with op_scope(name, "clip_by_value", given) as scope:
+        values = convert_to_tensor(_values(t), name="t")
+        lowered = minimum(values, clip_value_max)
+        merge(values.static.shape, lowered.static.shape, "t and clip_value_max")
+        clipped = _raised(lowered, clip_value_min, scope)
+        merge(values.static.shape, clipped.static.shape, "t and clip_value_min")
+        return _like(t, clipped)
+
+
+def _raised(values: Any, bound: Any, scope: str) -> Any:
+    low = argument("Maximum", "y", bound, values.dtype.base_dtype)
+    return create("Maximum", values, low, name=scope)
+
+
+def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: Any = None) -> Any:
+    """Return `t`, shortened to `clip_norm` where its length along `axes` is greater."""
+    with op_scope(name, "clip_by_norm", [t, clip_norm]) as scope:
+        values = convert_to_tensor(_values(t), name="t")
+        total = reduce_sum(values * values, axes, keepdims=True)
+        # The root of zero has no gradient; where a length is 0, 1 stands for it.
+        is_some = total > 0
+        safe = where(is_some, total, ones_like(total))
+        length = where(is_some, sqrt(safe), total)
+        scaled = values * clip_norm
+        merge(values.static.shape, scaled.static.shape, "t and clip_norm")
+        clipped = identity(scaled / maximum(length, clip_norm), name=scope)
+        return _like(t, clipped)
+
+
+def global_norm(t_list: Any, name: str | None = None) -> Any:
+    """Return the length of all tensors together, as one vector; None is passed over.
+
+    Raises `TypeError` for what is no list.
+    """
+    given = _listed(t_list)
+    with op_scope(name, "global_norm", given):
+        halves = []
+        for i, one in enumerate(given):
+            if one is not None:
+                values = convert_to_tensor(_values(one), name=f"t_{i}")
+                with graph_for([values]).colocate_with(values):
+                    halves.append(write("L2Loss", None, t=values))
+        half = reduce_sum(stack(halves))
+        two = argument("Mul", "Const", np.array(2, half.static.dtype))
+        return sqrt(multiply(half, two, name="mul"), name="global_norm")
+
+
+def clip_by_global_norm(
+    t_list: Any, clip_norm: Any, use_norm: Any = None, name: str | None = None
+) -> tuple[list[Any], Any]:
+    """Return the tensors, shortened if their common length exceeds `clip_norm`.
+
+    Returns the list, in which None stays None, and the length. All become NaN when the
+    length is not finite. Raises `TypeError` for what is no list.
+    """
+    given = _listed(t_list)
+    norm = global_norm(given, name) if use_norm is None else use_norm
+    with op_scope(name, "clip_by_global_norm", [*given, clip_norm]) as scope:
+        norm = convert_to_tensor(norm)
+        scale = _scale(norm, clip_norm)
+        values = [
+            None if one is None else convert_to_tensor(_values(one), name=f"t_{i}")
+            for i, one in enumerate(given)
+        ]
+        clipped: list[Any] = []
+        for i, one in enumerate(values):
+            if one is None:
+                clipped.append(None)
+                continue
+            with one.graph.colocate_with(one):
+                shorter = identity(one * scale, name=f"{scope}_{i}")
+            clipped.append(_like(given[i], shorter))
+        return clipped, norm
+
+
+def _scale(norm: Any, clip_norm: Any) -> Any:
+    one = argument("RealDiv", "Const", np.array(1, norm.static.dtype))
+    finite = clip_norm * minimum(1.0 / norm, one / clip_norm)
+    nan = argument("Select", "Const", np.array(np.nan, norm.static.dtype))
+    is_finite = create("IsFinite", norm, name="IsFinite")
+    return create("Select", is_finite, finite, nan, name="Select", rows=False)
+
+
+def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Any:
+    """Return `t`, shortened where its length for each element exceeds `clip_norm`."""
+    with op_scope(name, "clip_by_average_norm", [t, clip_norm]) as scope:
+        values = convert_to_tensor(t, name="t")
+        n = create("Size", values, name="Size", dtype=np.dtype(np.int32))
+        count = create("Cast", n, name="Cast", dtype=values.static.dtype)
+        inverse = 1.0 / sqrt(reduce_sum(values * values))
+        factor = minimum(inverse * count, 1.0 / convert_to_tensor(clip_norm))
+        return identity(values * clip_norm * factor, name=scope)
+
+
+def _listed(t_list: Any) -> list[Any]:
+    if not isinstance(t_list, Sequence) or isinstance(t_list, str):
+        raise TypeError(f"t_list should be a sequence, not {t_list!r}.")
+    return list(t_list)
+
+
+def _values(t: Any) -> Any:
+    return t.values if isinstance(t, IndexedSlices) else t
+
+
+def _like(t: Any, values: Any) -> Any:
+    if isinstance(t, IndexedSlices):
+        return IndexedSlices(values, t.indices, t.dense_shape)
+    return values

@@ -1,0 +1,194 @@
+"""Tensors from values: constants, filled ones, placeholders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kit.graph.dtypes import STRING
+from kit.graph.speak import Speaker
+from kit.graph.static import is_known, known
+from kit.tf1.constant import to_constant
+from kit.tf1.convert import argument, convert_to_tensor, create, op_scope
+from kit.tf1.dtypes import as_dtype, float32
+from kit.tf1.graph import get_default_graph
+from kit.tf1.ops.write import ints, vector
+from kit.tf1.shape import TensorShape
+
+# From so many elements on zeros and ones are filled in a run, not carried in the graph.
+_MANY = 1000
+
+
+def constant(
+    value: Any,
+    dtype: Any = None,
+    shape: Any = None,
+    name: str | None = "Const",
+    verify_shape: bool = False,
+) -> Any:
+    """Return a tensor with a fixed value.
+
+    With `shape` the last value fills what is missing. Raises `ValueError` for more
+    values than `shape` has room for, `TypeError` for what is no value of `dtype` and,
+    with `verify_shape`, for a value of another shape.
+    """
+    if isinstance(value, Speaker):
+        raise TypeError(f"a constant is made of values, not of the tensor {value!r}.")
+    array = to_constant(value, None if dtype is None else as_dtype(dtype))
+    if shape is not None:
+        wanted = tuple(TensorShape(shape).as_list())
+        if verify_shape and array.shape != wanted:
+            raise TypeError(f"Expected Tensor's shape: {wanted}, got {array.shape}.")
+        array = _filled(array, known(wanted))
+    return _const(array, "Const" if name is None else name)
+
+
+def _const(array: Any, name: str) -> Any:
+    graph = get_default_graph()
+    with graph.as_default():
+        return graph.create("Const", name=name, value=array).outputs[0]
+
+
+def _filled(array: Any, shape: tuple[int, ...]) -> Any:
+    size = int(np.prod(shape))
+    if size and not array.size:
+        return np.zeros(shape, array.dtype)
+    if array.size > size:
+        raise ValueError(
+            f"Too many elements provided. Needed at most {size}, but received "
+            f"{array.size}."
+        )
+    flat = array.reshape(-1)
+    whole = np.concatenate([flat, np.repeat(flat[-1:], size - flat.size)])
+    return whole.reshape(shape)
+
+
+def zeros(shape: Any, dtype: Any = float32, name: str | None = None) -> Any:
+    """Return a tensor of zeros; texts are empty."""
+    return _all(0, shape, dtype, name, "zeros")
+
+
+def ones(shape: Any, dtype: Any = float32, name: str | None = None) -> Any:
+    """Return a tensor of ones."""
+    return _all(1, shape, dtype, name, "ones")
+
+
+def _all(number: int, shape: Any, dtype: Any, name: str | None, default: str) -> Any:
+    wanted = as_dtype(dtype).base_dtype._base
+    if number and wanted == STRING:
+        raise TypeError(f"{default} makes numbers; there is no text that is one.")
+    value = np.array(number if wanted != STRING else b"", wanted)
+    with op_scope(name, default, [shape]) as scope:
+        sizes = _sizes(shape)
+        if isinstance(sizes, list) and np.prod(sizes) < _MANY and min([*sizes, 0]) >= 0:
+            return _const(np.full(sizes, value, wanted), scope)
+        return _fill(sizes, _const(value, "Const"), scope)
+
+
+def _sizes(shape: Any) -> Any:
+    """Return sizes as a list if they are known now, else as a tensor."""
+    found = ints("Fill", "shape_as_tensor", shape)
+    return [found] if isinstance(found, int) else found
+
+
+def _fill(sizes: Any, value: Any, name: str) -> Any:
+    if isinstance(sizes, list):
+        return create("Fill", value, name=name, shape=tuple(sizes))
+    return create("Fill", value, sizes, name=name, shape=None)
+
+
+def fill(dims: Any, value: Any, name: str | None = None) -> Any:
+    """Return a tensor with one value everywhere.
+
+    Raises `ValueError` for a value that has axes and for sizes below zero.
+    """
+    with op_scope(name, "Fill", [dims, value]) as scope:
+        sizes = vector("Fill", "dims", dims)
+        return _fill(sizes, argument("Fill", "value", value), scope)
+
+
+def zeros_like(
+    tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True
+) -> Any:
+    """Return zeros in the shape of a tensor, and in its dtype or another."""
+    return _like(0, "ZerosLike", tensor, dtype, name, "zeros_like")
+
+
+def ones_like(
+    tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True
+) -> Any:
+    """Return ones in the shape of a tensor, and in its dtype or another."""
+    return _like(1, "OnesLike", tensor, dtype, name, "ones_like")
+
+
+def _like(
+    number: int, op_type: str, tensor: Any, dtype: Any, name: str | None, default: str
+) -> Any:
+    with op_scope(name, default, [tensor]) as scope:
+        found = convert_to_tensor(tensor, name="tensor")
+        wanted = found.dtype if dtype is None else as_dtype(dtype)
+        shape = found.static.shape
+        if is_known(shape):
+            return _all(number, list(shape), wanted, scope, default)
+        return create(op_type, found, name=scope, dtype=wanted.base_dtype._base)
+
+
+def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Any:
+    """Return a tensor whose value is fed to each run; None in `shape` is any size."""
+    base = as_dtype(dtype).base_dtype._base
+    sizes = TensorShape(shape)
+    graph = get_default_graph()
+    attrs: dict[str, Any] = {
+        "dtype": base,
+        "shape": None if sizes.ndims is None else tuple(sizes.as_list()),
+    }
+    with graph.as_default():
+        return graph.create("Placeholder", name=name or None, **attrs).outputs[0]
+
+
+def placeholder_with_default(
+    input: Any,
+    shape: Any,
+    name: str | None = None,
+) -> Any:
+    """Return a tensor that has the value of `input` unless another one is fed.
+
+    Raises `ValueError` if `input` cannot have this shape.
+    """
+    sizes = TensorShape(shape)
+    wanted = None if sizes.ndims is None else tuple(sizes.as_list())
+    with op_scope(name, "PlaceholderWithDefault", [input]) as scope:
+        value = argument("PlaceholderWithDefault", "input", input)
+        return create("PlaceholderWithDefault", value, name=scope, shape=wanted)
+
+
+def eye(
+    num_rows: Any,
+    num_columns: Any = None,
+    batch_shape: Any = None,
+    dtype: Any = float32,
+    name: str | None = None,
+) -> Any:
+    """Return a matrix with ones on the diagonal, repeated for `batch_shape`."""
+    rows = _number(num_rows)
+    columns = rows if num_columns is None else _number(num_columns)
+    wanted = as_dtype(dtype)._base
+    with op_scope(name, "eye", [num_rows, num_columns, batch_shape]):
+        last = "diag" if rows == columns else "set_diag"
+        batch = [] if batch_shape is None else _sizes(batch_shape)
+        first = "ones" if batch else last
+        matrix = create("Eye", name=first, shape=(rows, columns), dtype=wanted)
+        if not batch:
+            return matrix
+        shape = (*batch, rows, columns)
+        return create("BroadcastTo", matrix, name=last, shape=shape)
+
+
+def _number(given: Any) -> int:
+    found = ints("Eye", "num_rows", given)
+    if not isinstance(found, int):
+        raise ValueError(
+            f"eye needs to know its size when the line is written, not {given!r}."
+        )
+    return found

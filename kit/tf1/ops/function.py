@@ -1,0 +1,33 @@
+"""Python functions in a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kit.graph.ops.function import py_function
+from kit.tf1.convert import argument, op_scope
+from kit.tf1.dtypes import as_dtype
+
+
+def py_func(
+    func: Callable[..., Any],
+    inp: Any,
+    Tout: Any,
+    stateful: bool = True,
+    name: str | None = None,
+) -> Any:
+    """Return what a Python function gives when a session runs it.
+
+    It gets numpy arrays and returns arrays of the dtypes `Tout`: one dtype, or a list.
+    It is called in the process that made it. There is no gradient. Raises `ValueError`
+    for what cannot be called.
+    """
+    if not callable(func):
+        raise ValueError(f"Expected func to be callable, got func: {func!r}")
+    is_list = isinstance(Tout, list | tuple)
+    dtypes = [as_dtype(one)._base for one in (Tout if is_list else [Tout])]
+    with op_scope(name, "PyFunc", inp) as scope:
+        inputs = [argument("PyFunc", f"input_{i}", one) for i, one in enumerate(inp)]
+        made = py_function(func, inputs, dtypes, name=scope, is_exact=True)
+    return made if is_list or not isinstance(made, list) else made[0]

@@ -1,0 +1,159 @@
+"""Parts of a tensor, by number, by place and by condition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kit.errors import InvalidArgumentError
+from kit.graph.ops import blocks
+from kit.graph.static import merge
+from kit.tf1.convert import argument, convert_to_tensor, create, op_scope
+from kit.tf1.ops.reduce import reduce_prod
+from kit.tf1.ops.shape import reshape, squeeze
+from kit.tf1.ops.write import index, ints, vector
+
+
+def gather(
+    params: Any,
+    indices: Any,
+    validate_indices: Any = None,
+    name: str | None = None,
+    axis: Any = None,
+    batch_dims: int = 0,
+) -> Any:
+    """Return the slices along an axis, by default 0, that integers name.
+
+    In the run raises `InvalidArgumentError` for an index out of range.
+    """
+    if batch_dims:
+        raise ValueError("gather takes no batch_dims here; use gather_nd.")
+    with op_scope(name, "GatherV2", [params, indices, axis]) as scope:
+        table = argument("GatherV2", "params", params)
+        rows = index("GatherV2", "indices", indices)
+        place = 0 if axis is None else ints("GatherV2", "axis", axis)
+        if not isinstance(place, int):
+            raise ValueError(
+                f"gather needs one axis, known when the line is written, not {axis!r}."
+            )
+        return create("GatherV2", table, rows, name=scope, axis=place)
+
+
+def gather_nd(
+    params: Any, indices: Any, name: str | None = None, batch_dims: int = 0
+) -> Any:
+    """Return the slices at places: the last axis of `indices` is one place."""
+    if batch_dims:
+        raise ValueError("gather_nd takes no batch_dims here.")
+    with op_scope(name, "GatherNd", [params, indices]) as scope:
+        table = argument("GatherNd", "params", params)
+        places = index("GatherNd", "indices", indices)
+        return create("GatherNd", table, places, name=scope)
+
+
+def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) -> Any:
+    """Return zeros of this shape with updates added at places; equal places add up."""
+    with op_scope(name, "ScatterNd", [indices, updates, shape]) as scope:
+        places = index("ScatterNd", "indices", indices)
+        values = argument("ScatterNd", "updates", updates)
+        sizes = ints("ScatterNd", "shape", shape)
+        if isinstance(sizes, list):
+            return create("ScatterNd", places, values, name=scope, shape=tuple(sizes))
+        return create("ScatterNd", places, values, sizes, name=scope, shape=None)
+
+
+def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Any:
+    """Return the block that begins at `begin` and has this size; -1 is all the rest.
+
+    Raises `ValueError` unless there is a number for each axis, `InvalidArgumentError`
+    for a block that is not inside.
+    """
+    with op_scope(name, "Slice", [input_, begin, size]) as scope:
+        found = argument("Slice", "input", input_)
+        begins = vector("Slice", "begin", begin)
+        sizes = vector("Slice", "size", size)
+        rank = found.shape.ndims
+        try:
+            return blocks.slice_of(found, begins, sizes, name=scope)
+        except ValueError as exc:
+            counts = [len(one) for one in (begins, sizes) if isinstance(one, list)]
+            if any(count != rank for count in counts):
+                raise
+            raise InvalidArgumentError(str(exc)) from exc
+
+
+def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
+    """Return x where the condition holds and y elsewhere, or the places where it holds.
+
+    x and y are of one shape; the condition is of that shape, without axes, or a vector
+    that chooses among rows. Without x and y the result has a row for each true place.
+    Raises `ValueError` for one of x and y alone, and for shapes that do not fit.
+    """
+    if x is None and y is None:
+        with op_scope(name, "Where", [condition]) as scope:
+            return create(
+                "Where", argument("Where", "condition", condition), name=scope
+            )
+    if x is None or y is None:
+        raise ValueError("x and y must both be non-None or both be None.")
+    with op_scope(name, "Select", [condition, x, y]) as scope:
+        test = argument("Select", "condition", condition)
+        one = argument("Select", "t", x)
+        other = argument("Select", "e", y, one.dtype.base_dtype)
+        by_rows = _check_choice(test.static.shape, one.static.shape, other.static.shape)
+        return create("Select", test, one, other, name=scope, rows=by_rows)
+
+
+def _check_choice(condition: Any, x: Any, y: Any) -> bool:
+    """Raise `ValueError` unless shapes fit; return whether rows are chosen among."""
+    shape = merge(x, y, "x and y")
+    if shape is None or condition is None:
+        return True
+    if len(condition) == 1 and len(shape) != 1:
+        merge(condition, shape[:1], "the condition and the rows of x")
+        return True
+    if condition:
+        merge(condition, shape, "the condition and x")
+    return False
+
+
+def boolean_mask(
+    tensor: Any, mask: Any, name: str | None = "boolean_mask", axis: Any = None
+) -> Any:
+    """Return the slices along the first axes, or from `axis` on, where `mask` is true.
+
+    Raises `ValueError` for a mask without axes, of unknown rank, or of other sizes.
+    """
+    with op_scope(name, "boolean_mask", [tensor, mask]):
+        values = convert_to_tensor(tensor, name="tensor")
+        test = convert_to_tensor(mask, name="mask")
+        begin = 0 if axis is None else int(axis)
+        known, whole = test.static.shape, values.static.shape
+        if known is None:
+            raise ValueError(
+                "Number of mask dimensions must be specified, even if some dimensions "
+                "are None."
+            )
+        if not known:
+            raise ValueError("mask cannot be scalar.")
+        end = begin + len(known)
+        if whole is not None:
+            merge(known, whole[begin:end], "the mask and the axes that it is for")
+        lead, tail = _around(values, begin, end)
+        flat = reshape(values, [*lead, reduce_prod(_sizes(values)[begin:end]), *tail])
+        rows = squeeze(create("Where", reshape(test, [-1]), name="Where"), axis=[1])
+        return gather(flat, rows, axis=begin)
+
+
+def _sizes(x: Any) -> Any:
+    from kit.tf1.ops.shape import shape
+
+    return shape(x)
+
+
+def _around(x: Any, begin: int, end: int) -> tuple[list[Any], list[Any]]:
+    """Return the sizes before and after some axes, as numbers where they are known."""
+    if x.static.shape is None:
+        raise ValueError("boolean_mask needs to know the number of axes of its tensor.")
+    told = _sizes(x)
+    sizes = [told[i] if size is None else size for i, size in enumerate(x.static.shape)]
+    return sizes[:begin], sizes[end:]

@@ -1,0 +1,140 @@
+"""Tensors put together, and taken apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kit.graph.op import Tensor
+from kit.graph.static import axis_of
+from kit.tf1.convert import argument, convert_to_tensor, create, create_op, op_scope
+from kit.tf1.dtypes import int32
+from kit.tf1.ops.arithmetic import identity
+from kit.tf1.ops.write import hinted, ints
+
+
+def concat(values: Any, axis: Any, name: str | None = "concat") -> Any:
+    """Return tensors joined along an axis they have; all other sizes must be equal."""
+    given = list(values) if isinstance(values, list | tuple) else [values]
+    if len(given) == 1:
+        with op_scope(name, "concat", given):
+            place = convert_to_tensor(axis, int32, name="concat_dim")
+            place.shape.assert_is_compatible_with([])
+            return identity(given[0], name=name)
+    with op_scope(name, "concat", [given, axis]) as scope:
+        parts = _alike("ConcatV2", "values", given)
+        return create("ConcatV2", *parts, name=scope, axis=_place("ConcatV2", axis))
+
+
+def _alike(op_type: str, name: str, values: list[Any]) -> list[Any]:
+    """Return the parts as tensors of the dtype of the first tensor among them."""
+    tensors = [one for one in values if isinstance(one, Tensor)]
+    dtype = tensors[0].static.dtype if tensors else None
+    return [
+        argument(op_type, f"{name}_{i}", one, dtype) for i, one in enumerate(values)
+    ]
+
+
+def _place(op_type: str, axis: Any) -> int:
+    found = ints(op_type, "axis", axis)
+    if not isinstance(found, int):
+        raise ValueError(
+            f"{op_type} needs one axis, known when the line is written, not {axis!r}."
+        )
+    return found
+
+
+def stack(values: Any, axis: int = 0, name: str | None = "stack") -> Any:
+    """Return tensors of one shape side by side along a new axis."""
+    if axis == 0:
+        try:
+            return convert_to_tensor(values, name=name or "stack")
+        except (TypeError, ValueError):
+            pass  # the operation itself says what is wrong
+    parts = list(values)
+    first = convert_to_tensor(parts[0], name=name or "stack").static.shape
+    if first is not None:
+        axis_of(axis, len(first) + 1)
+    with op_scope(name, "stack", parts) as scope:
+        return create("Pack", *_alike("Pack", "values", parts), name=scope, axis=axis)
+
+
+def unstack(
+    value: Any, num: int | None = None, axis: int = 0, name: str | None = "unstack"
+) -> list[Any]:
+    """Return the parts along an axis, which they lose.
+
+    Raises `ValueError` if their number is not known and `num` does not tell it.
+    """
+    found = convert_to_tensor(value)
+    shape = found.static.shape
+    if num is None and shape is not None:
+        num = shape[axis_of(axis, len(shape))]
+    if num is None:
+        raise ValueError(f"Cannot infer num from shape {found.shape}")
+    with op_scope(name, "unstack", [found]) as scope:
+        op = create_op("Unpack", found, name=scope, num=num, axis=axis)
+        return list(op.outputs)
+
+
+def split(
+    value: Any,
+    num_or_size_splits: Any,
+    axis: Any = 0,
+    num: int | None = None,
+    name: str | None = "split",
+) -> list[Any]:
+    """Return parts along an axis: a number of equal ones, or parts of these sizes.
+
+    One size may be -1: all that is left. Raises `ValueError` if they do not add up.
+    """
+    given = hinted(num_or_size_splits, "Const")
+    is_number = isinstance(num_or_size_splits, int | np.integer)
+    if given.shape.ndims == 0 and not is_number:
+        raise ValueError(
+            "Rank-0 tensors are not supported as the num_or_size_splits argument to "
+            "split."
+        )
+    sizes = ints("Split", "size_splits", given)
+    with op_scope(name, "split", [value, axis]) as scope:
+        found = argument("Split", "value", value)
+        attrs: dict[str, Any] = {"axis": _place("Split", axis)}
+        if isinstance(sizes, int):
+            op = create_op("Split", found, name=scope, num=sizes, **attrs)
+        elif isinstance(sizes, list):
+            if num is not None and num != len(sizes):
+                raise ValueError(f"num is {num}, but there are {len(sizes)} sizes.")
+            op = create_op("SplitV", found, name=scope, sizes=tuple(sizes), **attrs)
+        else:
+            raise ValueError(f"Cannot infer num from shape {num_or_size_splits!r}")
+        return list(op.outputs)
+
+
+def meshgrid(*args: Any, **kwargs: Any) -> list[Any]:
+    """Return for vectors x, y, ... the coordinates of all points of their grid.
+
+    `indexing` is "xy" (the first two axes are exchanged) or "ij".
+    """
+    from kit.tf1.ops.shape import broadcast_to, reshape
+
+    indexing, name = kwargs.pop("indexing", "xy"), kwargs.pop("name", None)
+    if kwargs:
+        raise TypeError(f"'{next(iter(kwargs))}' is an invalid keyword argument")
+    if indexing not in ("xy", "ij"):
+        raise ValueError("indexing parameter must be either 'xy' or 'ij'")
+    with op_scope(name, "meshgrid", args):
+        vectors = [convert_to_tensor(one) for one in args]
+        places = list(range(len(vectors)))
+        if indexing == "xy" and len(places) > 1:
+            places[:2] = [1, 0]
+        sizes = [one.shape.num_elements() for one in vectors]
+        if None in sizes:
+            raise ValueError("meshgrid needs to know the sizes of its vectors.")
+        grid = [sizes[places.index(axis)] for axis in range(len(sizes))]
+        found = []
+        for place, one in zip(places, vectors, strict=True):
+            lying = [1] * len(vectors)
+            lying[place] = -1
+            found.append(broadcast_to(reshape(one, lying), grid, name="mul"))
+        return found

@@ -1,0 +1,93 @@
+"""Activations, and softmax along an axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kit.errors import InvalidArgumentError
+from kit.tf1.convert import argument, convert_to_tensor, create, op_scope
+from kit.tf1.dtypes import float32
+from kit.tf1.ops.arithmetic import abs as absolute
+from kit.tf1.ops.arithmetic import divide
+from kit.tf1.ops.cast import cast
+from kit.tf1.ops.write import one_of, reserve, write
+
+# What the original makes to bring an axis to the end and back again.
+_TO_THE_END = ("Rank", "Rank", "Sub", "range", "range", "concat", "transpose")
+_AND_BACK = ("Sub", "range", "range", "concat")
+
+
+def relu(features: Any, name: str | None = None) -> Any:
+    """Return max(x, 0)."""
+    return write("Relu", name, features=features)
+
+
+def relu6(features: Any, name: str | None = None) -> Any:
+    """Return min(max(x, 0), 6)."""
+    return write("Relu6", name, features=features)
+
+
+def elu(features: Any, name: str | None = None) -> Any:
+    """Return x above 0 and e**x - 1 below."""
+    return write("Elu", name, features=features)
+
+
+def softplus(features: Any, name: str | None = None) -> Any:
+    """Return log(1 + e**x)."""
+    return write("Softplus", name, features=features)
+
+
+def softsign(features: Any, name: str | None = None) -> Any:
+    """Return x / (1 + |x|)."""
+    with op_scope(name, "Softsign", [features]) as scope:
+        x = argument("Softsign", "features", features)
+        return divide(x, absolute(x) + 1, name=scope)
+
+
+def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Any:
+    """Return x above 0 and `alpha` times x below; integers become float32."""
+    with op_scope(name, "LeakyRelu", [features]) as scope:
+        x = argument("LeakyRelu", "features", features)
+        if x.dtype.is_integer:
+            x = cast(x, float32)
+        # The slope is a float32 in the original, whatever x is.
+        return create("LeakyRelu", x, name=scope, alpha=float(np.float32(alpha)))
+
+
+def l2_loss(t: Any, name: str | None = None) -> Any:
+    """Return half the sum of the squares of all elements."""
+    return write("L2Loss", name, t=t)
+
+
+def softmax(logits: Any, axis: Any = None, name: Any = None, dim: Any = None) -> Any:
+    """Return e**x / sum(e**x) along an axis, by default the last."""
+    axis = one_of("axis", axis, "dim", dim)
+    return _along("Softmax", logits, axis, name)
+
+
+def log_softmax(
+    logits: Any, axis: Any = None, name: Any = None, dim: Any = None
+) -> Any:
+    """Return x - log(sum(e**x)) along an axis, by default the last."""
+    axis = one_of("axis", axis, "dim", dim)
+    return _along("LogSoftmax", logits, axis, name)
+
+
+def _along(op_type: str, logits: Any, axis: Any, name: str | None) -> Any:
+    x = convert_to_tensor(logits)
+    place, shape = -1 if axis is None else int(axis), x.static.shape
+    is_last = place == -1
+    if shape is not None and shape:
+        if not -len(shape) <= place < len(shape):
+            raise InvalidArgumentError(
+                f"Dimension ({place}) must be in the range [{-len(shape)}, "
+                f"{len(shape)}), the axes of {x!r}."
+            )
+        is_last = place % len(shape) == len(shape) - 1
+    if is_last:
+        return write(op_type, name, attrs={"axis": -1}, logits=x)
+    with x.graph.as_default():
+        reserve(*_TO_THE_END, op_type, *_AND_BACK)
+    return write(op_type, name, "transpose", {"axis": place}, logits=x)

@@ -1,0 +1,228 @@
+"""Layers: biases, convolutions, pools, dropout, rows of tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kit.graph.ops import nn_embedding, nn_images
+from kit.graph.ops.random import uniform
+from kit.graph.speak import Speaker
+from kit.graph.static import is_known
+from kit.tf1.convert import argument, convert_to_tensor, create, op_scope
+from kit.tf1.ops.arithmetic import multiply
+from kit.tf1.ops.cast import cast
+from kit.tf1.ops.clip import clip_by_norm
+from kit.tf1.ops.linear import matmul
+from kit.tf1.ops.nn_activation import relu
+from kit.tf1.ops.shape import reshape
+from kit.tf1.ops.shape import shape as shape_of
+from kit.tf1.ops.write import index, ints, one_of
+from kit.tf1.shape import TensorShape
+
+_FORMATS = (None, "NHWC", "NCHW")
+
+
+def bias_add(
+    value: Any, bias: Any, data_format: str | None = None, name: str | None = None
+) -> Any:
+    """Return a value with a bias added along its last axis, or axis 1 of NCHW."""
+    if data_format not in _FORMATS:
+        raise ValueError(f"data_format must be either NHWC or NCHW, not {data_format}")
+    with op_scope(name, "BiasAdd", [value, bias]) as scope:
+        x = argument("BiasAdd", "input", value)
+        b = convert_to_tensor(bias, x.dtype.base_dtype, name="bias")
+        shape = x.static.shape
+        if data_format == "NCHW" and shape is not None and len(shape) > 2:
+            b.shape.assert_has_rank(1)
+            column = reshape(b, [1, -1, *[1] * (len(shape) - 2)])
+            return create("Add", x, column, name=scope)
+        return create("BiasAdd", x, b, name=scope)
+
+
+def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Any:
+    """Return matmul(x, weights) + biases."""
+    with op_scope(name, "xw_plus_b", [x, weights, biases]) as scope:
+        x, weights, biases = (
+            convert_to_tensor(one, name=what)
+            for what, one in (("x", x), ("weights", weights), ("biases", biases))
+        )
+        return bias_add(matmul(x, weights), biases, name=scope)
+
+
+def relu_layer(x: Any, weights: Any, biases: Any, name: str | None = None) -> Any:
+    """Return relu(matmul(x, weights) + biases)."""
+    with op_scope(name, "relu_layer", [x, weights, biases]) as scope:
+        x, weights, biases = (
+            convert_to_tensor(one, name=what)
+            for what, one in (("x", x), ("weights", weights), ("biases", biases))
+        )
+        return relu(bias_add(matmul(x, weights), biases), name=scope)
+
+
+def conv2d(
+    input: Any,
+    filter: Any = None,
+    strides: Any = None,
+    padding: Any = None,
+    use_cudnn_on_gpu: bool = True,
+    data_format: str = "NHWC",
+    dilations: Any = (1, 1, 1, 1),
+    name: str | None = None,
+    filters: Any = None,
+) -> Any:
+    """Return the correlation of images [image, row, column, channel] with filters.
+
+    `strides` are four numbers, the first and last of them 1, or one or two; `padding`
+    is "SAME" or "VALID". Raises `ValueError` for shapes that do not go together.
+    """
+    given = one_of("filters", filters, "filter", filter)
+    _check_images(data_format, padding)
+    if list(dilations) not in ([1], [1, 1], [1, 1, 1, 1]):
+        raise ValueError(f"dilations are {list(dilations)}; only 1 is offered here.")
+    with op_scope(name, "Conv2D", [input, given]) as scope:
+        x = argument("Conv2D", "input", input)
+        w = argument("Conv2D", "filter", given, x.dtype.base_dtype)
+        return nn_images.conv2d(x, w, strides, padding, name=scope)
+
+
+def max_pool(
+    value: Any,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NHWC",
+    name: str | None = None,
+    input: Any = None,
+) -> Any:
+    """Return the greatest of each window of the images."""
+    given = one_of("input", input, "value", value)
+    _check_images(data_format, padding)
+    with op_scope(name, "MaxPool", [given]) as scope:
+        x = argument("MaxPool", "input", given)
+        return nn_images.max_pool(x, ksize, strides, padding, name=scope)
+
+
+def avg_pool(
+    value: Any,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NHWC",
+    name: str | None = None,
+    input: Any = None,
+) -> Any:
+    """Return the mean of each window of the images, borders left out."""
+    given = one_of("input", input, "value", value)
+    _check_images(data_format, padding)
+    with op_scope(name, "AvgPool", [given]) as scope:
+        x = argument("AvgPool", "value", given)
+        return nn_images.avg_pool(x, ksize, strides, padding, name=scope)
+
+
+def _check_images(data_format: Any, padding: Any) -> None:
+    if data_format not in (None, "NHWC"):
+        raise ValueError(
+            f"data_format is {data_format!r}; images are NHWC here, transpose them."
+        )
+    if not isinstance(padding, str):
+        raise TypeError(f"Expected string for argument 'padding' not {padding!r}.")
+    if padding not in ("SAME", "VALID"):
+        raise ValueError(f"padding is {padding!r}; give 'SAME' or 'VALID'.")
+
+
+def dropout(
+    x: Any,
+    keep_prob: Any = None,
+    noise_shape: Any = None,
+    seed: int | None = None,
+    name: str | None = None,
+    rate: Any = None,
+) -> Any:
+    """Return x with elements set to 0 by chance, and the others scaled up.
+
+    `rate` is the share that is dropped, `keep_prob` the one that is kept. With
+    `noise_shape` one decision holds for all elements along its axes of size 1. Raises
+    `ValueError` for a rate out of range or missing, and for integers.
+    """
+    kept = None if keep_prob is None else 1.0 - keep_prob
+    rate = one_of("rate", rate, "keep_prob", kept)
+    if rate is None:
+        raise ValueError("You must provide a rate to dropout.")
+    with op_scope(name, "dropout", [x, rate]):
+        found = convert_to_tensor(x, name="x")
+        if not found.dtype.is_floating:
+            raise ValueError(
+                f"x has to be a floating point tensor since it's going to be scaled. "
+                f"Got a {found.dtype.name} tensor instead."
+            )
+        if not isinstance(rate, Speaker):
+            if not 0 <= rate < 1:
+                raise ValueError(
+                    f"rate must be a scalar tensor or a float in the range [0, 1), got "
+                    f"{rate!r}"
+                )
+            if rate == 0:
+                return found
+        return _dropped(found, rate, noise_shape, seed)
+
+
+def _dropped(x: Any, rate: Any, noise_shape: Any, seed: int | None) -> Any:
+    dtype = x.dtype.base_dtype
+    share = cast(convert_to_tensor(rate, name="rate", dtype_hint=dtype), dtype)
+    share.shape.assert_has_rank(0)
+    sizes = _noise(x, noise_shape)
+    noise = uniform(sizes, dtype=dtype._base, seed=seed, name="random_uniform")
+    is_kept = create("GreaterEqual", noise, share, name="GreaterEqual")
+    scaled = multiply(x, 1.0 / (1.0 - share), name="mul")
+    return multiply(scaled, cast(is_kept, dtype), name="mul")
+
+
+def _noise(x: Any, given: Any) -> Any:
+    if given is None:
+        return x.static.shape if is_known(x.static.shape) else shape_of(x)
+    if isinstance(given, list | tuple | TensorShape):
+        wanted = [getattr(one, "value", one) for one in given]
+        own: Any = shape_of(x) if None in wanted else None
+        given = [own[i] if one is None else one for i, one in enumerate(wanted)]
+    return ints("RandomUniform", "shape", given)
+
+
+def embedding_lookup(
+    params: Any,
+    ids: Any,
+    partition_strategy: str = "mod",
+    name: str | None = None,
+    validate_indices: bool = True,
+    max_norm: Any = None,
+) -> Any:
+    """Return the rows of a table, or of a list of its parts, that integers name.
+
+    With "mod" row i is in part i % n, with "div" the parts are ranges of rows. Rows
+    longer than `max_norm` are shortened to it. Raises `ValueError` without parts.
+    """
+    parts = _parts(params)
+    with op_scope(name, "embedding_lookup", [*parts, ids]) as scope:
+        tables = [
+            argument("GatherV2", f"params_{i}", one) for i, one in enumerate(parts)
+        ]
+        wanted = index("GatherV2", "ids", ids)
+        # The original's last operation has another name than the scope.
+        found = nn_embedding.embedding_lookup(
+            tables, wanted, partition_strategy, name=scope
+        )
+        if max_norm is not None:
+            n, rank = wanted.shape.ndims, found.shape.ndims
+            found = clip_by_norm(found, max_norm, axes=list(range(n, rank)))
+        if len(tables) == 1:
+            with found.graph.colocate_with(tables[0]):
+                return create("Identity", found, name="Identity")
+        return found
+
+
+def _parts(params: Any) -> list[Any]:
+    if params is None or (isinstance(params, list | tuple) and not params):
+        raise ValueError("Need at least one param")
+    if isinstance(params, list | tuple):
+        return list(params)
+    of_a_partitioned = getattr(params, "_get_variable_list", None)
+    return [params] if of_a_partitioned is None else list(of_a_partitioned())

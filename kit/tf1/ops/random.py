@@ -1,0 +1,119 @@
+"""Random tensors: new numbers in each run, repeated by seeds in each session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kit.errors import InvalidArgumentError
+from kit.graph.ops import random as native
+from kit.tf1.convert import argument, convert_to_tensor, op_scope
+from kit.tf1.dtypes import DType, as_dtype, float32
+from kit.tf1.graph import get_default_graph
+from kit.tf1.ops.write import vector
+
+_UNIFORM = ("float16", "float32", "float64", "int32", "int64")
+
+
+def set_random_seed(seed: int | None) -> None:
+    """Set the default graph's part of the seed of each random operation made later."""
+    get_default_graph().seed = seed
+
+
+def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
+    """Return the two seeds of an operation made now, None twice without any."""
+    found = native.seeds_in(get_default_graph(), op_seed)
+    return (None, None) if found is None else found
+
+
+def random_normal(
+    shape: Any,
+    mean: Any = 0.0,
+    stddev: Any = 1.0,
+    dtype: Any = float32,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Any:
+    """Return numbers of the normal distribution, new ones in each run."""
+    curve = {"mean": mean, "stddev": stddev}
+    return _drawn("random_normal", native.normal, shape, curve, dtype, seed, name)
+
+
+def truncated_normal(
+    shape: Any,
+    mean: Any = 0.0,
+    stddev: Any = 1.0,
+    dtype: Any = float32,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Any:
+    """Return what `random_normal` does, within two standard deviations of the mean."""
+    curve = {"mean": mean, "stddev": stddev}
+    draw = native.truncated_normal
+    return _drawn("truncated_normal", draw, shape, curve, dtype, seed, name)
+
+
+def random_uniform(
+    shape: Any,
+    minval: Any = 0,
+    maxval: Any = None,
+    dtype: Any = float32,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Any:
+    """Return numbers spread evenly over minval <= x < maxval, new ones in each run.
+
+    `maxval` is 1 if it is left out, and integers need one. Raises `ValueError` for
+    another dtype, and for integers without `maxval`; `InvalidArgumentError` for bounds
+    between which no integer lies.
+    """
+    wanted = as_dtype(dtype)
+    if wanted.name not in _UNIFORM:
+        raise ValueError(f"Invalid dtype {wanted!r}")
+    if maxval is None:
+        if wanted.is_integer:
+            raise ValueError(f"Must specify maxval for integer dtype {wanted!r}")
+        maxval = 1
+    draw: Callable[..., Any] = native.uniform
+    if wanted.is_integer:
+        draw = native.integers
+    bounds = {"low": minval, "high": maxval}
+    return _drawn("random_uniform", draw, shape, bounds, dtype, seed, name)
+
+
+def _drawn(
+    default: str,
+    draw: Callable[..., Any],
+    shape: Any,
+    settings: dict[str, Any],
+    dtype: Any,
+    seed: int | None,
+    name: str | None,
+) -> Any:
+    wanted = as_dtype(dtype)
+    with op_scope(name, default, [shape, *settings.values()]) as scope:
+        sizes = vector(default, "shape", shape)
+        given = {key: _setting(key, one, wanted) for key, one in settings.items()}
+        low, high = given.get("low"), given.get("high")
+        if wanted.is_integer and isinstance(low, int) and isinstance(high, int):
+            _check_between(low, high)
+        return draw(sizes, **given, dtype=wanted._base, seed=seed, name=scope)
+
+
+def _check_between(low: int, high: int) -> None:
+    if not low < high:
+        raise InvalidArgumentError(f"Need minval < maxval, got {low} >= {high}")
+
+
+def _setting(name: str, value: Any, dtype: DType) -> Any:
+    """Return a number as it is, if it may be one of `dtype`, and a tensor as such."""
+    found = convert_to_tensor(value, dtype, name=name)
+    known = found.static.value
+    return found if known is None or known.ndim else known.item()
+
+
+def random_shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Any:
+    """Return the rows in a random order, a new one in each run."""
+    with op_scope(name, "RandomShuffle", [value]) as scope:
+        found = argument("RandomShuffle", "value", value)
+        return native.shuffle(found, seed=seed, name=scope)

@@ -1,0 +1,169 @@
+"""Sums, means and extremes along axes, and where the extremes are."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from kit.graph.op import Tensor
+from kit.graph.ops.reduce import reduced
+from kit.graph.static import is_known
+from kit.tf1.convert import argument, create, op_scope
+from kit.tf1.dtypes import as_dtype, int64
+from kit.tf1.graph import get_default_graph
+from kit.tf1.ops.write import Ints, ints, one_of, reserve
+
+
+class Reduction(Protocol):
+    """A function of all elements along some axes."""
+
+    def __call__(
+        self,
+        input_tensor: Any,
+        axis: Any = None,
+        keepdims: bool | None = None,
+        name: str | None = None,
+        reduction_indices: Any = None,
+        keep_dims: bool | None = None,
+    ) -> Any:
+        """Return its value; `axis` is an int, several, or None for all axes.
+
+        With `keepdims` a reduced axis stays, of size 1. The last two arguments are
+        older names of `axis` and `keepdims`.
+        """
+
+
+def _reduction(op_type: str, doc: str, default: str | None = None) -> Reduction:
+    def function(
+        input_tensor: Any,
+        axis: Any = None,
+        keepdims: bool | None = None,
+        name: str | None = None,
+        reduction_indices: Any = None,
+        keep_dims: bool | None = None,
+    ) -> Any:
+        axis = one_of("axis", axis, "reduction_indices", reduction_indices)
+        keepdims = one_of("keepdims", keepdims, "keep_dims", keep_dims)
+        if axis is None:
+            _name_all_axes(input_tensor)
+        return _reduced(op_type, default or op_type, input_tensor, axis, keepdims, name)
+
+    function.__doc__ = f"Return {doc} along some axes, or of all elements."
+    return function
+
+
+def _reduced(
+    op_type: str, default: str, x: Any, axis: Any, keepdims: Any, name: str | None
+) -> Any:
+    with op_scope(name, default, [x, axis]) as scope:
+        found = argument(op_type, "input", x)
+        chosen = None if axis is None else _axes(op_type, axis)
+        attrs: dict[str, Any] = {"axis": chosen, "keepdims": bool(keepdims)}
+        if op_type in _EXTREMES and 0 in (found.static.shape or ()):
+            return _of_nothing(op_type, found, chosen, bool(keepdims), scope)
+        return create(op_type, found, name=scope, **attrs)
+
+
+_EXTREMES = {"Max": "min", "Min": "max"}
+
+
+def _of_nothing(op_type: str, x: Any, axis: Any, keepdims: bool, name: str) -> Any:
+    """Return the extreme of no elements: the farthest number that the dtype has."""
+    shape: Any = reduced(x.static.shape, axis, keepdims)
+    dtype = x.dtype.base_dtype
+    farthest = getattr(dtype, _EXTREMES[op_type])
+    if dtype.is_floating:
+        farthest = np.copysign(np.inf, farthest)
+    if not is_known(shape):
+        return create(op_type, x, name=name, axis=axis, keepdims=keepdims)
+    value = np.full(shape, farthest, dtype._base)
+    return x.graph.create("Const", name=name, value=value).outputs[0]
+
+
+def _name_all_axes(x: Any) -> None:
+    """Use up the names of what stands for "all axes" in the original's graph."""
+    if isinstance(x, Tensor) and x.static.shape is not None:
+        with x.graph.as_default():
+            reserve("Const")
+    else:
+        with get_default_graph().as_default():
+            reserve("Rank", "range")
+
+
+def _axes(op_type: str, axis: Any) -> tuple[int, ...]:
+    found: Ints = ints(op_type, "reduction_indices", axis)
+    if isinstance(found, Tensor):
+        raise ValueError(
+            f"{op_type} needs to know its axes when the line is written; {axis!r} is "
+            f"known in a run only."
+        )
+    return tuple(found) if isinstance(found, list) else (found,)
+
+
+reduce_sum = _reduction("Sum", "the sum")
+reduce_mean = _reduction("Mean", "the mean")
+reduce_prod = _reduction("Prod", "the product")
+reduce_max = _reduction("Max", "the greatest element")
+reduce_min = _reduction("Min", "the least element")
+reduce_all = _reduction("All", "whether all are true")
+reduce_any = _reduction("Any", "whether any is true")
+reduce_logsumexp = _reduction("LogSumExp", "log(sum(exp(x)))", "ReduceLogSumExp")
+
+
+def argmax(
+    input: Any,
+    axis: Any = None,
+    name: str | None = None,
+    dimension: Any = None,
+    output_type: Any = int64,
+) -> Any:
+    """Return the index of the first greatest element along an axis, by default 0."""
+    axis = one_of("axis", axis, "dimension", dimension)
+    return _place("ArgMax", input, axis, name, output_type)
+
+
+def argmin(
+    input: Any,
+    axis: Any = None,
+    name: str | None = None,
+    dimension: Any = None,
+    output_type: Any = int64,
+) -> Any:
+    """Return the index of the first least element along an axis, by default 0."""
+    axis = one_of("axis", axis, "dimension", dimension)
+    return _place("ArgMin", input, axis, name, output_type)
+
+
+def _place(op_type: str, x: Any, axis: Any, name: str | None, dtype: Any) -> Any:
+    with op_scope(name, op_type, [x, axis]) as scope:
+        found = argument(op_type, "input", x)
+        (place,) = _axes(op_type, 0 if axis is None else axis)
+        attrs: dict[str, Any] = {"axis": place, "dtype": as_dtype(dtype)._base}
+        return create(op_type, found, name=scope, keepdims=False, **attrs)
+
+
+def count_nonzero(
+    input_tensor: Any = None,
+    axis: Any = None,
+    keepdims: bool | None = None,
+    dtype: Any = int64,
+    name: str | None = None,
+    reduction_indices: Any = None,
+    keep_dims: bool | None = None,
+    input: Any = None,
+) -> Any:
+    """Return how many elements are not zero, along some axes or of all."""
+    axis = one_of("axis", axis, "reduction_indices", reduction_indices)
+    keepdims = one_of("keepdims", keepdims, "keep_dims", keep_dims)
+    given = one_of("input", input, "input_tensor", input_tensor)
+    with op_scope(name, "count_nonzero", [given]):
+        x = argument("NotEqual", "input", given)
+        zero = argument("NotEqual", "zeros", x.dtype.as_numpy_dtype(), x.dtype)
+        is_one = create("NotEqual", x, zero, name="NotEqual")
+        counted = create("Cast", is_one, name="Cast", dtype=int64._base)
+        total = reduce_sum(counted, axis, keepdims)
+        wanted = as_dtype(dtype)
+        if wanted == int64:
+            return total
+        return create("Cast", total, name="Cast", dtype=wanted._base)

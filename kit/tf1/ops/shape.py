@@ -1,0 +1,230 @@
+"""The same elements in another shape, and shapes as values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kit.errors import InvalidArgumentError
+from kit.graph.op import Tensor
+from kit.graph.ops import broadcast
+from kit.graph.ops import shape as native
+from kit.graph.ops.pad import pad as native_pad
+from kit.graph.static import axis_of, is_known, n_elements, text
+from kit.tf1.convert import argument, convert_to_tensor, create, op_scope
+from kit.tf1.dtypes import as_dtype, int32
+from kit.tf1.ops.write import index, ints, one_of, vector
+
+
+def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
+    """Return the elements, row by row, in another shape; one size may be -1.
+
+    Raises `ValueError` if the number of elements does not fit.
+    """
+    with op_scope(name, "Reshape", [tensor, shape]) as scope:
+        found = argument("Reshape", "tensor", tensor)
+        sizes = vector("Reshape", "shape", shape)
+        if isinstance(sizes, list) and sizes.count(-1) > 1:
+            # The original finds this out in the run, so the shape must not be seen now.
+            given = convert_to_tensor(shape, name="shape", dtype_hint=int32)
+            sizes = create(
+                "PlaceholderWithDefault", given, name=None, shape=(len(sizes),)
+            )
+        if isinstance(sizes, list) and -1 not in sizes:
+            _check_count(found.static.shape, sizes)
+        return native.reshape(found, sizes, name=scope)
+
+
+def _check_count(shape: Any, sizes: list[int]) -> None:
+    """Raise `ValueError` if no size can stand where `shape` has an unknown one."""
+    known = [size for size in shape or () if size is not None]
+    each, wanted = int(np.prod(known)), int(np.prod(sizes))
+    if (wanted % each if each else wanted) and shape is not None:
+        raise ValueError(
+            f"Cannot reshape a tensor of {text(shape)} to shape {sizes} ({wanted} "
+            f"elements)."
+        )
+
+
+def transpose(
+    a: Any, perm: Any = None, name: str | None = "transpose", conjugate: bool = False
+) -> Any:
+    """Return the tensor with its axes in the order `perm`, or reversed.
+
+    Raises `ValueError` unless `perm` has one number for each axis.
+    """
+    with op_scope(name, "transpose", [a, perm]) as scope:
+        found = convert_to_tensor(a, name="a")
+        if conjugate and found.dtype.is_complex:
+            raise TypeError("transpose does not conjugate complex numbers here.")
+        order = None if perm is None else _axes("Transpose", "perm", perm)
+        if order is not None and len(set(order)) != len(order):
+            raise InvalidArgumentError(
+                f"{order} is missing one of the axes of {found!r}."
+            )
+        return native.transpose(found, order, name=scope)
+
+
+def matrix_transpose(
+    a: Any, name: str | None = "matrix_transpose", conjugate: bool = False
+) -> Any:
+    """Return the tensor with its last two axes exchanged.
+
+    Raises `ValueError` for a tensor that has fewer, or an unknown number of axes.
+    """
+    with op_scope(name, "matrix_transpose", [a]):
+        found = convert_to_tensor(a, name="a")
+        shape = found.static.shape
+        if shape is None or len(shape) < 2:
+            raise ValueError(
+                f"Argument 'a' should be a (batch) matrix, with rank >= 2. Found: "
+                f"{text(shape)}"
+            )
+        n = len(shape)
+        return transpose(found, [*range(n - 2), n - 1, n - 2], conjugate=conjugate)
+
+
+def expand_dims(
+    input: Any,
+    axis: Any = None,
+    name: str | None = None,
+    dim: Any = None,
+) -> Any:
+    """Return the tensor with a new axis of size 1; `dim` is an older name of `axis`."""
+    axis = one_of("axis", axis, "dim", dim)
+    if axis is None:
+        raise ValueError("Must specify an axis argument to tf.expand_dims()")
+    with op_scope(name, "ExpandDims", [input, axis]) as scope:
+        found = argument("ExpandDims", "input", input)
+        return native.expand_dims(found, _axes("ExpandDims", "dim", axis), name=scope)
+
+
+def squeeze(
+    input: Any,
+    axis: Any = None,
+    name: str | None = None,
+    squeeze_dims: Any = None,
+) -> Any:
+    """Return the tensor without these axes, or without all, of size 1."""
+    axis = one_of("axis", axis, "squeeze_dims", squeeze_dims)
+    with op_scope(name, "Squeeze", [input]) as scope:
+        found = argument("Squeeze", "input", input)
+        gone = None if axis is None else _axes("Squeeze", "squeeze_dims", axis)
+        return native.squeeze(found, gone or None, name=scope)
+
+
+def tile(input: Any, multiples: Any, name: str | None = None) -> Any:
+    """Return the tensor repeated, for each axis a number of times."""
+    with op_scope(name, "Tile", [input, multiples]) as scope:
+        found = argument("Tile", "input", input)
+        return broadcast.tile(found, vector("Tile", "multiples", multiples), name=scope)
+
+
+def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Any:
+    """Return the tensor repeated so that it has this shape."""
+    with op_scope(name, "BroadcastTo", [input, shape]) as scope:
+        found = argument("BroadcastTo", "input", input)
+        return broadcast.broadcast_to(
+            found, vector("BroadcastTo", "shape", shape), name=scope
+        )
+
+
+def shape(
+    input: Any,
+    name: str | None = None,
+    out_type: Any = int32,
+) -> Any:
+    """Return the shape as a tensor; a constant if it is known now."""
+    with op_scope(name, "Shape", [input]) as scope:
+        found = convert_to_tensor(input)
+        known = found.static.shape
+        value = list(known) if is_known(known) else None
+        return _told("Shape", found, value, out_type, scope)
+
+
+def size(
+    input: Any,
+    name: str | None = None,
+    out_type: Any = int32,
+) -> Any:
+    """Return the number of elements as a tensor; a constant if it is known now."""
+    with op_scope(name, "Size", [input]) as scope:
+        found = convert_to_tensor(input)
+        return _told("Size", found, n_elements(found.static.shape), out_type, scope)
+
+
+def rank(input: Any, name: str | None = None) -> Any:
+    """Return the number of axes as a tensor; a constant if it is known now."""
+    with op_scope(name, "Rank", [input]) as scope:
+        found = convert_to_tensor(input)
+        known = found.static.shape
+        return _told("Rank", found, None if known is None else len(known), int32, scope)
+
+
+def _told(op_type: str, x: Any, value: Any, out_type: Any, name: str) -> Any:
+    dtype = as_dtype(out_type)._base
+    if value is None:
+        return create(op_type, x, name=name, dtype=dtype)
+    return x.graph.create("Const", name=name, value=np.array(value, dtype)).outputs[0]
+
+
+def reverse(tensor: Any, axis: Any, name: str | None = None) -> Any:
+    """Return the tensor with its elements in reverse order along some axes."""
+    with op_scope(name, "ReverseV2", [tensor, axis]) as scope:
+        found = argument("ReverseV2", "tensor", tensor)
+        turned = _axes("ReverseV2", "axis", vector("ReverseV2", "axis", axis))
+        known = found.static.shape
+        if known is not None:
+            turned = tuple(axis_of(one, len(known)) for one in turned)
+        return create("ReverseV2", found, name=scope, axis=turned)
+
+
+def _axes(op_type: str, name: str, given: Any) -> tuple[int, ...]:
+    found = ints(op_type, name, given)
+    if isinstance(found, Tensor):
+        raise ValueError(
+            f"{op_type} needs to know {name} when the line is written; {given!r} is "
+            f"known in a run only."
+        )
+    return tuple(found) if isinstance(found, list) else (found,)
+
+
+def pad(
+    tensor: Any,
+    paddings: Any,
+    mode: str = "CONSTANT",
+    name: str | None = None,
+    constant_values: Any = 0,
+) -> Any:
+    """Return the tensor with more elements before and after it along each axis.
+
+    `paddings` has a row (before, after) for each axis; `mode` is CONSTANT, REFLECT
+    (without the edge) or SYMMETRIC (with the edge). Raises `ValueError` for others.
+    """
+    kind = mode.upper()
+    if kind not in ("CONSTANT", "REFLECT", "SYMMETRIC"):
+        raise ValueError(f"Unknown padding mode: {mode}")
+    is_zero = not isinstance(constant_values, Tensor) and np.all(constant_values == 0)
+    default = ("Pad" if is_zero else "PadV2") if kind == "CONSTANT" else "MirrorPad"
+    with op_scope(name, default, [tensor, paddings]) as scope:
+        found = argument(default, "input", tensor)
+        rows = index(default, "paddings", paddings)
+        rows.shape.assert_has_rank(2)
+        known = rows.static.value
+        if known is not None and known.shape[1] == 2:
+            rows = known.tolist()
+        fill = 0 if is_zero else _fill_of(constant_values, found)
+        if kind == "CONSTANT":
+            return native_pad(found, rows, "constant", fill, name=scope)
+        try:
+            return native_pad(found, rows, kind.lower(), name=scope)
+        except ValueError as exc:
+            raise InvalidArgumentError(str(exc)) from exc
+
+
+def _fill_of(given: Any, x: Any) -> Any:
+    value = argument("PadV2", "constant_values", given, x.dtype.base_dtype).static.value
+    if value is None:
+        raise ValueError("pad needs to know constant_values when the line is written.")
+    return value

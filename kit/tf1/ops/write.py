@@ -1,0 +1,89 @@
+"""How the functions of this package write an operation into a graph.
+
+Arguments are converted inside the operation's own name scope, as the original does, so
+that `tf.add(x, 1.0)` makes `Add` and the constant `Add/y`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from kit.tf1.convert import argument, arguments, convert_to_tensor, create, op_scope
+from kit.tf1.dtypes import int32
+from kit.tf1.graph import get_default_graph
+from kit.tf1.tensor import Tensor
+
+# Integers that are known when the line is written, or the tensor that will tell them.
+Ints: TypeAlias = Any
+
+_WHOLE = ("int32", "int64")
+
+
+def write(
+    op_type: str,
+    name: str | None,
+    default: str | None = None,
+    attrs: dict[str, Any] | None = None,
+    **values: Any,
+) -> Any:
+    """Write an operation whose inputs are all of one dtype, and return its output.
+
+    The constants among the inputs are named like the arguments in `values`.
+    """
+    with op_scope(name, default or op_type, list(values.values())) as scope:
+        inputs = arguments(op_type, **values)
+        return create(op_type, *inputs, name=scope, **(attrs or {}))
+
+
+def index(op_type: str, name: str, value: Any, kinds: tuple[str, ...] = _WHOLE) -> Any:
+    """Return an argument of whole numbers as a tensor; `TypeError` for other types."""
+    found = argument(op_type, name, hinted(value, name))
+    if found.dtype.base_dtype.name not in kinds:
+        raise TypeError(
+            f"Value passed to parameter {name!r} of {op_type!r} Op has type "
+            f"{found.dtype.base_dtype.name}; it must be one of {', '.join(kinds)}."
+        )
+    return found
+
+
+def hinted(value: Any, name: str) -> Any:
+    """Return a value as a tensor, an empty list as one of int32."""
+    is_empty = isinstance(value, list | tuple) and not value
+    return convert_to_tensor(value, int32 if is_empty else None, name=name)
+
+
+def ints(op_type: str, name: str, value: Any) -> Ints:
+    """Return an argument that tells sizes or axes: as integers if it is known now."""
+    found = index(op_type, name, value)
+    known = found.static.value
+    return found if known is None else known.tolist()
+
+
+def vector(op_type: str, name: str, value: Any) -> Ints:
+    """Return integers as `ints` does; `ValueError` unless they are a plain list."""
+    found = ints(op_type, name, value)
+    rank = found.shape.ndims if isinstance(found, Tensor) else np.ndim(found)
+    if rank not in (1, None):
+        raise ValueError(f"{name} of {op_type} must be rank 1 but is rank {rank}.")
+    return found
+
+
+def reserve(*names: str) -> None:
+    """Use up names in the current scope that the original takes for constants.
+
+    What is an attribute here is a constant there, and names later operations.
+    """
+    graph = get_default_graph()
+    for name in names:
+        graph.unique_name(name)
+
+
+def one_of(name: str, value: Any, old_name: str, old: Any) -> Any:
+    """Return an argument that has an older name too; `ValueError` if both are given."""
+    if old is None:
+        return value
+    if value is not None:
+        raise ValueError(f"Cannot specify both {old_name!r} and {name!r}")
+    return old

@@ -1,0 +1,224 @@
+"""`tf.FIFOQueue`: elements that wait on a task until somebody takes them, in order.
+
+It lives where its operation is placed, and queues of one `shared_name` are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kit.tf1.convert import argument, convert_to_tensor, create, create_op, op_scope
+from kit.tf1.dtypes import DType, as_dtype, int32
+from kit.tf1.graph import Graph
+from kit.tf1.shape import TensorShape
+
+
+class QueueBase:
+    """What all queues can do."""
+
+    def __init__(self, dtypes: list[DType], shapes: Any, names: Any, ref: Any) -> None:
+        """Users make a `tf.FIFOQueue`."""
+        self._dtypes, self._shapes, self._names = dtypes, shapes, names
+        self.queue_ref = ref
+        self._attrs = {
+            "dtypes": tuple(one._base for one in dtypes),
+            "shapes": shapes,
+        }
+
+    @staticmethod
+    def from_list(index: Any, queues: Sequence[Any]) -> QueueBase:
+        """Refuse: which queue is meant must be known when the graph is built.
+
+        Raises `TypeError` for what is no list of queues, else `NotImplementedError`.
+        """
+        if not queues or not isinstance(queues, list):
+            raise TypeError("A list of queues expected")
+        if not all(isinstance(one, QueueBase) for one in queues):
+            raise TypeError("A list of queues expected")
+        raise NotImplementedError("choose the queue in Python, by its place in a list.")
+
+    @property
+    def name(self) -> str:
+        """The name of its operation."""
+        found: str = self.queue_ref.op.name
+        return found
+
+    @property
+    def dtypes(self) -> list[DType]:
+        """The types of the components."""
+        return list(self._dtypes)
+
+    @property
+    def shapes(self) -> list[TensorShape]:
+        """The shapes of the components."""
+        shapes = self._shapes or [None] * len(self._dtypes)
+        return [TensorShape(one) for one in shapes]
+
+    @property
+    def names(self) -> list[str] | None:
+        """The names of the components, None if they have none."""
+        return self._names  # type: ignore[no-any-return]
+
+    @property
+    def graph(self) -> Graph:
+        """The graph it belongs to."""
+        found: Graph = self.queue_ref.graph
+        return found
+
+    def enqueue(self, vals: Any, name: str | None = None) -> Any:
+        """Return what puts one element in; it waits while the queue is full.
+
+        An element is a tensor, a tuple of components, or a dict of them if they have
+        names. Raises `ValueError` for other components than the queue's. In a run:
+        `CancelledError` on a closed queue.
+        """
+        return self._put("QueueEnqueueV2", vals, name, f"{self.name}_enqueue")
+
+    def enqueue_many(self, vals: Any, name: str | None = None) -> Any:
+        """Return what puts the rows of each component in, as so many elements."""
+        default = f"{self.name}_EnqueueMany"
+        return self._put("QueueEnqueueManyV2", vals, name, default)
+
+    def _put(self, op_type: str, vals: Any, name: str | None, default: str) -> Any:
+        given = self._components(vals)
+        pairs = list(zip(given, self._dtypes, strict=False))
+        with op_scope(name, default, [self.queue_ref, *given]) as scope:
+            parts = [
+                convert_to_tensor(one, dtype, name=f"component_{number}")
+                for number, (one, dtype) in enumerate(pairs)
+            ]
+            return create_op(op_type, self.queue_ref, *parts, name=scope, **self._attrs)
+
+    def _components(self, vals: Any) -> list[Any]:
+        if isinstance(vals, dict):
+            if self._names is None:
+                raise ValueError("Queue must have names to enqueue a dictionary")
+            if sorted(self._names, key=str) != sorted(vals, key=str):
+                raise ValueError(
+                    f"Keys in dictionary to enqueue do not match names of Queue. "
+                    f"Dictionary: {sorted(vals)}, Queue: {sorted(self._names)}"
+                )
+            return [vals[name] for name in self._names]
+        if self._names is not None:
+            raise ValueError("You must enqueue a dictionary in a Queue with names")
+        # A list is one of components, and what has no component is left out.
+        return list(vals) if isinstance(vals, list | tuple) else [vals]
+
+    def dequeue(self, name: str | None = None) -> Any:
+        """Return the next element; it waits until there is one.
+
+        One component comes as a tensor, several as a list, named ones as a dict. Raises
+        in a run: `OutOfRangeError` on a closed queue that is empty.
+        """
+        with op_scope(name, f"{self.name}_Dequeue", [self.queue_ref]) as scope:
+            found = create("QueueDequeueV2", self.queue_ref, name=scope, **self._attrs)
+        return self._element(found)
+
+    def dequeue_many(self, n: Any, name: str | None = None) -> Any:
+        """Return `n` elements at once, stacked; it waits until they are there.
+
+        Raises in a run: `InvalidArgumentError` for a queue without shapes,
+        `OutOfRangeError` on a closed queue with fewer.
+        """
+        return self._many(n, name, f"{self.name}_DequeueMany", at_most=False)
+
+    def dequeue_up_to(self, n: Any, name: str | None = None) -> Any:
+        """Return `n` elements at once, or those that a closed queue still has."""
+        return self._many(n, name, f"{self.name}_DequeueUpTo", at_most=True)
+
+    def _many(self, n: Any, name: str | None, default: str, *, at_most: bool) -> Any:
+        op_type = "QueueDequeueManyV2"
+        with op_scope(name, default, [self.queue_ref, n]) as scope:
+            count = argument(op_type, "n", n, int32)
+            attrs = {**self._attrs, "at_most": at_most}
+            return self._element(
+                create(op_type, self.queue_ref, count, name=scope, **attrs)
+            )
+
+    def _element(self, found: Any) -> Any:
+        if self._names is None:
+            return found
+        parts = found if isinstance(found, list) else [found]
+        return dict(zip(self._names, parts, strict=True))
+
+    def size(self, name: str | None = None) -> Any:
+        """Return how many elements wait."""
+        with op_scope(name, f"{self.name}_Size", [self.queue_ref]) as scope:
+            return create("QueueSizeV2", self.queue_ref, name=scope)
+
+    def is_closed(self, name: str | None = None) -> Any:
+        """Return whether it was closed."""
+        with op_scope(name, f"{self.name}_Is_Closed", [self.queue_ref]) as scope:
+            return create("QueueIsClosedV2", self.queue_ref, name=scope)
+
+    def close(
+        self, cancel_pending_enqueues: bool = False, name: str | None = None
+    ) -> Any:
+        """Return what closes it: nothing more is taken in, the rest can be taken out.
+
+        Raises in a run: `CancelledError` for a queue that is closed.
+        """
+        with op_scope(name, f"{self.name}_Close", [self.queue_ref]) as scope:
+            return create_op(
+                "QueueCloseV2",
+                self.queue_ref,
+                name=scope,
+                cancel_pending=bool(cancel_pending_enqueues),
+            )
+
+
+class FIFOQueue(QueueBase):
+    """First in, first out; at most `capacity` elements, any number if it is -1."""
+
+    def __init__(
+        self,
+        capacity: int,
+        dtypes: Any,
+        shapes: Any = None,
+        names: Any = None,
+        shared_name: str | None = None,
+        name: str = "fifo_queue",
+    ) -> None:
+        """Add the queue's operation to the default graph.
+
+        Raises `ValueError` for shapes or names that are not one for each dtype.
+        """
+        kinds = dtypes if isinstance(dtypes, list | tuple) else [dtypes]
+        components = [as_dtype(one) for one in kinds]
+        known = _shapes(shapes, len(components))
+        labels = _names(names, len(components))
+        ref = create(
+            "FIFOQueueV2",
+            name=name,
+            capacity=int(capacity),
+            dtypes=tuple(one._base for one in components),
+            shapes=known,
+            shared_name=shared_name or "",
+        )
+        super().__init__(components, known, labels, ref)
+
+
+def _shapes(given: Any, count: int) -> tuple[Any, ...] | None:
+    if given is None:
+        return None
+    is_one = isinstance(given, TensorShape) or not any(
+        isinstance(one, list | tuple | TensorShape) for one in given
+    )
+    shapes = [given] if is_one and count == 1 else list(given)
+    if len(shapes) != count:
+        raise ValueError(f"Queue shapes must have the same length as dtypes: {count}.")
+    found = []
+    for one in shapes:
+        known = TensorShape(one)
+        found.append(None if known.ndims is None else tuple(known.as_list()))
+    return tuple(found)
+
+
+def _names(given: Any, count: int) -> list[str] | None:
+    if given is None:
+        return None
+    found = [given] if isinstance(given, str) else list(given)
+    if len(found) != count:
+        raise ValueError("List of queue names must have the same length as dtypes")
+    return found

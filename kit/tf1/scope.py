@@ -1,0 +1,115 @@
+"""What of the original is not offered, and what to use in its place.
+
+Pure. Asking for such a name is an `AttributeError` that says so; a name that the
+original does not have either is a plain one.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from kit.errors import UnimplementedError
+
+
+class OutsideScopeError(UnimplementedError, AttributeError):
+    """A name of the original that `kit.tf1` does not offer."""
+
+
+_TRAIN = "kit.train(...) runs the steps, with hooks, checkpoints and recovery"
+_KERAS = "write layers as functions of tf.get_variable and tf.matmul"
+_INPUT = "feed arrays, or give data to kit.train(...), which splits it over the workers"
+_BOARD = "widgets.TrafficBoard shows a run, run.trace saves it"
+
+# By the path of a name; a name that ends in a dot stands for all below it.
+_INSTEAD: dict[str, str] = {
+    **dict.fromkeys(
+        [
+            *("train.SyncReplicasOptimizer", "train.MonitoredTrainingSession"),
+            *("train.MonitoredSession", "train.SingularMonitoredSession"),
+            *("train.Scaffold", "train.SessionManager", "train.Supervisor"),
+            *("train.ChiefSessionCreator", "train.WorkerSessionCreator"),
+            *("train.SessionCreator", "train.SessionRunHook", "train.SessionRunArgs"),
+            *("train.SessionRunContext", "train.SessionRunValues"),
+            *("train.StopAtStepHook", "train.CheckpointSaverHook"),
+            *("train.CheckpointSaverListener", "train.StepCounterHook"),
+            *("train.LoggingTensorHook", "train.NanTensorHook", "train.FinalOpsHook"),
+            *("train.NanLossDuringTrainingError", "train.SummarySaverHook"),
+            *("train.FeedFnHook", "train.GlobalStepWaiterHook", "train.ProfilerHook"),
+            *("train.SecondOrStepTimer", "train.Coordinator", "train.QueueRunner"),
+            *("train.LooperThread", "train.add_queue_runner"),
+            *("train.start_queue_runners", "train.Saver", "train.Checkpoint"),
+            *("train.latest_checkpoint", "train.get_checkpoint_state"),
+            *("train.list_variables", "train.NewCheckpointReader"),
+            *("train.load_variable", "train.load_checkpoint"),
+            *("train.import_meta_graph", "train.export_meta_graph"),
+            *("train.checkpoint_exists", "train.update_checkpoint_state"),
+            *("estimator.", "distribute.", "train.basic_train_loop"),
+        ],
+        _TRAIN,
+    ),
+    **dict.fromkeys(["keras.", "layers.", "contrib.layers.", "contrib.slim."], _KERAS),
+    **dict.fromkeys(["contrib.rnn.", "contrib.seq2seq.", "nn.rnn_cell."], _KERAS),
+    **dict.fromkeys(
+        [
+            *("data.", "io.", "python_io.", "image.", "gfile.", "parse_example"),
+            *("parse_single_example", "decode_csv", "decode_raw", "read_file"),
+            *("train.batch", "train.shuffle_batch", "train.string_input_producer"),
+            *("train.slice_input_producer", "train.Example", "train.Feature"),
+            *("TextLineReader", "TFRecordReader", "WholeFileReader"),
+        ],
+        _INPUT,
+    ),
+    **dict.fromkeys(["summary.", "profiler.", "python_debug.", "Print"], _BOARD),
+    **dict.fromkeys(
+        ["while_loop", "map_fn", "scan", "foldl", "foldr", "cond", "case"],
+        "write the loop in Python around session.run, or use tf.where",
+    ),
+    **dict.fromkeys(
+        ["function.", "Defun", "py_function", "numpy_function"],
+        "kit.py_function puts a Python function into a graph of kit",
+    ),
+    **dict.fromkeys(
+        ["import_graph_def", "MetaGraphDef", "saved_model.", "graph_util.", "lite."],
+        "build the graph by the program that knows it; graphs are not read from files",
+    ),
+    "enable_eager_execution": "numpy computes at once; a graph runs in a session",
+    "GradientTape": "tf.gradients",
+    "contrib.": "the parts of contrib that are offered are in framework and training",
+    "compat.": "the names of the original's version 1 are those of this module itself",
+    "debugging.": "tf.errors tell the operation and its line",
+    "linalg.": "tf.matmul and numpy's functions on tensors of kit",
+    "sparse.": "tf.IndexedSlices, tf.gather and tf.scatter_add",
+    "strings.": "texts can be constants, be fed, compared and joined by +",
+    "test.": "pytest",
+    "tpu.": "there are devices CPU and GPU",
+}
+
+
+def refuse(module: str, name: str) -> NoReturn:
+    """Raise for a name that a module of `kit.tf1` does not have.
+
+    `module` is '' for `tf` itself, 'train' for `tf.train`. `OutsideScopeError` if the
+    original has it, else `AttributeError`.
+    """
+    path = f"{module}.{name}" if module else name
+    instead = _advice(path)
+    if instead is None:
+        raise AttributeError(
+            f"module 'tf{'.' * bool(module)}{module}' has no {name!r}."
+        )
+    raise OutsideScopeError(
+        f"tf.{path} is outside the scope of kit.tf1, which offers the distributed "
+        f"runtime of TensorFlow 1.x: graphs, sessions, servers, variables, placement "
+        f"and optimizers. Instead: {instead}."
+    )
+
+
+def _advice(path: str) -> str | None:
+    parts = path.split(".")
+    for length in range(len(parts), 0, -1):
+        key = ".".join(parts[:length])
+        if length == len(parts) and key in _INSTEAD:
+            return _INSTEAD[key]
+        if f"{key}." in _INSTEAD:
+            return _INSTEAD[f"{key}."]
+    return None

@@ -1,0 +1,61 @@
+"""Stacks of defaults, such as the default graph: each thread has its own.
+
+A notebook may run each of its cells in a context of its own, but in one thread: what an
+interactive session installs in one cell must still be there in the next. That is why
+these stacks belong to threads and not to contexts.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class DefaultStack(threading.local, Generic[T]):
+    """What is the default now, and what it was before."""
+
+    def __init__(self) -> None:
+        self._stack: list[T] = []
+
+    def top(self) -> T | None:
+        """Return the innermost, None if there is none."""
+        return self._stack[-1] if self._stack else None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is installed."""
+        return not self._stack
+
+    def push(self, one: T) -> None:
+        """Install one more."""
+        self._stack.append(one)
+
+    def remove(self, one: T) -> None:
+        """Uninstall one, wherever it is in the stack; one that is not there passes."""
+        for at in range(len(self._stack) - 1, -1, -1):
+            if self._stack[at] is one:
+                del self._stack[at]
+                return
+
+    @contextmanager
+    def installed(self, one: T) -> Iterator[Any]:
+        """Install `one` for a block.
+
+        Raises `AssertionError`, as the original does, when the block is left while
+        another one is innermost.
+        """
+        self.push(one)
+        try:
+            yield one
+        finally:
+            in_order = self.top() is one
+            self.remove(one)
+            if not in_order:
+                raise AssertionError(
+                    f"Nesting violated: {one!r} was left while another was the "
+                    f"default; leave the inner block first."
+                )

@@ -1,0 +1,52 @@
+"""Variables that are kept beside others: the slots of optimizers, moving averages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kit.tf1.ops.creation import fill, zeros_like
+from kit.tf1.scopes import get_variable, variable_scope
+
+
+def create_slot(
+    primary: Any, val: Any, name: str, colocate_with_primary: bool = True
+) -> Any:
+    """Return a variable called `<primary>/<name>` that starts with a value.
+
+    It is not trained, and lives where `primary` does unless told otherwise.
+    """
+    with variable_scope(None, f"{primary.op.name}/{name}"):
+        if not colocate_with_primary:
+            return _variable(val)
+        with primary.graph.colocate_with(primary.op):
+            return _variable(val)
+
+
+def create_filled_slot(
+    primary: Any, number: float, name: str, dtype: Any = None, colocate: bool = True
+) -> Any:
+    """Return a slot of the shape of `primary` in which each element is one number."""
+    wanted = primary.dtype.base_dtype if dtype is None else dtype
+    with variable_scope(None, f"{primary.op.name}/{name}"):
+        if not colocate:
+            return _variable(_filled(primary, number, wanted))
+        with primary.graph.colocate_with(primary.op):
+            return _variable(_filled(primary, number, wanted))
+
+
+def _filled(primary: Any, number: float, dtype: Any) -> Any:
+    value = dtype.as_numpy_dtype(number)
+    if primary.shape.is_fully_defined():
+        return fill(primary.shape.as_list(), value)
+    like = getattr(primary, "initialized_value", lambda: primary)()
+    return zeros_like(like, dtype) + value
+
+
+def _variable(value: Any) -> Any:
+    # The empty name is that of the scope itself.
+    return get_variable(
+        "",
+        initializer=value,
+        trainable=False,
+        validate_shape=value.shape.is_fully_defined(),
+    )
