@@ -51,7 +51,7 @@ def tensor(
 def make(op_type: str, *inputs: Tensor, name: str | None = None, **attrs: Any) -> Any:
     """Add an op to the inputs' graph and return its output; several as a tuple."""
     outputs = graph_of(inputs).create(op_type, *inputs, name=name, **attrs).outputs
-    return outputs[0] if len(outputs) == 1 else outputs
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
 def make_op(op_type: str, *inputs: Tensor, name: str | None = None, **attrs: Any) -> Op:

@@ -82,6 +82,8 @@ class Graph(Pictured):
             self._check_mine(one)
         name = op_type if name is None else name
         full = name[:-1] if name.endswith("/") else self.unique_name(name)
+        if full in self._ops:
+            raise ValueError(f"Duplicate node name in graph: {full!r}.")
         control = self._control_for(inputs)
         op = self.op_class(self, full, op_def, inputs, attrs, control, _place())
         op.container = self._container.get()

@@ -42,7 +42,7 @@ def node_of(op: Op) -> Node:
     """Return an op as a node."""
     return Node(
         op.name,
-        op.type,
+        op.op_def.name,
         tuple((one.op.name, one.index) for one in op.inputs),
         tuple(one.name for one in op.control_inputs),
         op.attrs,

@@ -27,6 +27,7 @@ from kit.graph.ops import pad as pad
 from kit.graph.ops import queues as queues
 from kit.graph.ops import random as random
 from kit.graph.ops import reduce as reduce
+from kit.graph.ops import reduce_along as reduce_along
 from kit.graph.ops import rows as rows
 from kit.graph.ops import scatter as scatter
 from kit.graph.ops import shape as shape

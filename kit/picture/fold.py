@@ -1,0 +1,112 @@
+"""At most so many boxes: what lies in a name scope becomes one box for each task.
+
+Pure. Scopes are opened as long as there is room, the smallest first. Where ops without
+scopes are too many, those made one after the other on one task become one box.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Place(NamedTuple):
+    """A box's name, such as `tower_0/MatMul`, and its task."""
+
+    name: str
+    lane: str
+
+
+class Group(NamedTuple):
+    """What some boxes become: a scope's name (or '' for a run of ops) and a number."""
+
+    scope: str
+    lane: str
+    number: int = 0
+
+
+def fold(places: Sequence[Place], most: int) -> list[Group | None]:
+    """Return for each box what it is folded into, None for those that stay.
+
+    >>> boxes = [Place(f"deep/{i}", "ps:0") for i in range(9)] + [Place("loss", "")]
+    >>> fold(boxes, 5)[0], fold(boxes, 5)[-1], fold(boxes, 10)[0]
+    (Group(scope='deep', lane='ps:0', number=0), None, None)
+    """
+    if len(places) <= most:
+        return [None] * len(places)
+    paths = [place.name.split("/") for place in places]
+    depth = _open_scopes(places, paths, most)
+    found: list[Group | None] = [
+        Group("/".join(path[:n]), place.lane) if n < len(path) else None
+        for place, path, n in zip(places, paths, depth, strict=True)
+    ]
+    _merge_runs(places, found, most)
+    return found
+
+
+def _open_scopes(
+    places: Sequence[Place], paths: Sequence[Sequence[str]], most: int
+) -> list[int]:
+    """Return how many parts of each name are shown."""
+    depth = [1] * len(places)
+    inside: dict[str, list[int]] = {}
+    for i, path in enumerate(paths):
+        inside.setdefault(path[0] if len(path) > 1 else "", []).append(i)
+    total = len(inside.pop("", [])) + sum(
+        _n_lanes(places, members) for members in inside.values()
+    )
+    waiting = [(len(members), members, 2) for members in inside.values()]
+    heapq.heapify(waiting)
+    while waiting:
+        # Scopes of one size, such as the towers of a model, are opened all or none.
+        size = waiting[0][0]
+        alike = []
+        while waiting and waiting[0][0] == size:
+            alike.append(heapq.heappop(waiting)[1:])
+        opened = [_opened(places, paths, *one) for one in alike]
+        more = sum(growth for growth, _ in opened)
+        if total + more > most:
+            continue
+        total += more
+        for (members, level), (_, deeper) in zip(alike, opened, strict=True):
+            for i in members:
+                depth[i] = level
+            for part in deeper:
+                heapq.heappush(waiting, (len(part), part, level + 1))
+    return depth
+
+
+def _opened(
+    places: Sequence[Place],
+    paths: Sequence[Sequence[str]],
+    members: Sequence[int],
+    level: int,
+) -> tuple[int, list[list[int]]]:
+    """Return how many more boxes an open scope has, and the scopes within it."""
+    parts: dict[str, list[int]] = {}
+    for i in members:
+        if len(paths[i]) > level:
+            parts.setdefault(paths[i][level - 1], []).append(i)
+    single = len(members) - sum(map(len, parts.values()))
+    folded = sum(_n_lanes(places, part) for part in parts.values())
+    return single + folded - _n_lanes(places, members), list(parts.values())
+
+
+def _n_lanes(places: Sequence[Place], members: Sequence[int]) -> int:
+    return len({places[i].lane for i in members})
+
+
+def _merge_runs(places: Sequence[Place], found: list[Group | None], most: int) -> None:
+    """Fold ops without scopes, in the order in which they were made."""
+    loose = [i for i, group in enumerate(found) if group is None]
+    others = len({group for group in found if group is not None})
+    lanes = len({places[i].lane for i in loose})
+    if len(loose) + others <= most:
+        return
+    length = -(-len(loose) // max(1, most - others - lanes))
+    seen: dict[str, int] = {}
+    for i in loose:
+        lane = places[i].lane
+        found[i] = Group("", lane, seen.get(lane, 0) // max(2, length))
+        seen[lane] = seen.get(lane, 0) + 1

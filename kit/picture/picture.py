@@ -1,0 +1,138 @@
+"""A picture as its user holds it: shown by a notebook, written to a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from kit.errors import InvalidArgumentError
+from kit.graph.graph import Graph
+from kit.graph.lent import lend
+from kit.graph.needs import needed
+from kit.graph.op import Op
+from kit.graph.slices import IndexedSlices
+from kit.graph.speak import Speaker
+from kit.picture.layout import Layout, lay_out
+from kit.picture.reading import scene_of
+from kit.picture.scene import Scene
+from kit.picture.svg import description, draw
+
+MOST_BOXES = 100
+_MOST_IN_PASSING = 40  # when a notebook shows a tensor that nobody asked to be drawn
+
+
+class Picture:
+    """A drawing of a graph, or of what some tensors need.
+
+    In a notebook it shows itself, in the colours of its theme. `svg` is the text of the
+    drawing, `html` that of a page that holds it.
+    """
+
+    def __init__(self, scene: Scene) -> None:
+        """Nothing is drawn before it is asked for."""
+        self.scene = scene
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Where everything is."""
+        return lay_out(self.scene)
+
+    @cached_property
+    def svg(self) -> str:
+        """The drawing."""
+        return draw(self.scene, self.layout)
+
+    @property
+    def html(self) -> str:
+        """A page with the drawing."""
+        return (
+            f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
+            f'<meta name="color-scheme" content="light dark">'
+            f"<title>{escape(description(self.scene))}</title></head>"
+            f"<body>{self.svg}</body></html>"
+        )
+
+    def save(self, filename: Any) -> Path:
+        """Write a file, `.svg` or `.html`, and return its path.
+
+        Raises `InvalidArgumentError` for another kind of file.
+        """
+        path = Path(filename)
+        if path.suffix not in (".svg", ".html"):
+            raise InvalidArgumentError(
+                f"a picture cannot be written as {path.name!r}; give a name that ends "
+                f"in .svg or .html. For .png open the .svg in a browser or a drawing "
+                f"program and export it from there."
+            )
+        path.write_text(self.svg if path.suffix == ".svg" else self.html, "utf-8")
+        return path
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def _repr_html_(self) -> str:
+        return f'<div style="overflow:auto;max-height:80vh">{self.svg}</div>'
+
+    def __repr__(self) -> str:
+        return f"<picture: {description(self.scene)}>"
+
+
+def picture_of(x: Any, metadata: Any = None, max_nodes: int | None = None) -> Picture:
+    """Return a picture of a graph, or of all that tensors and ops need.
+
+    `x` is a graph, a tensor, a variable, an op or a list of these. `metadata` is that
+    of a run (`kit.RunMetadata`). Beyond `max_nodes` boxes (100 unless given) name
+    scopes are folded. Raises `TypeError` for anything else.
+    """
+    most = MOST_BOXES if max_nodes is None else max_nodes
+    if most < 1:
+        raise InvalidArgumentError(f"max_nodes is {max_nodes}; give 1 or more.")
+    return Picture(scene_of(_ops(x), metadata, most))
+
+
+def _ops(x: Any) -> list[Op]:
+    if isinstance(x, Graph):
+        return x.ops
+    parts = list(_flat(x))
+    if len({op.graph for op in parts}) > 1:
+        raise ValueError("a picture is of one graph, and these are of several.")
+    return needed(parts)
+
+
+def _flat(x: Any) -> Iterable[Op]:
+    if isinstance(x, Op):
+        yield x
+    elif isinstance(x, Speaker):
+        yield x._as_tensor().op
+    elif isinstance(x, IndexedSlices):
+        yield from _flat([x.values, x.indices])
+    elif isinstance(x, list | tuple):
+        for one in x:
+            yield from _flat(one)
+    elif x is not None:  # a gradient may be None
+        raise TypeError(
+            f"{x!r} of type {type(x).__name__} is no part of a graph; give a graph, "
+            f"tensors or ops."
+        )
+
+
+def _visualize(x: Any, filename: Any, metadata: Any, max_nodes: int | None) -> Picture:
+    found = picture_of(x, metadata, max_nodes)
+    if filename is not None:
+        found.save(filename)
+    return found
+
+
+def _in_passing(x: Any) -> str:
+    picture = picture_of(x, max_nodes=_MOST_IN_PASSING)
+    drawing = picture.svg if picture.scene.boxes else ""
+    return (
+        f"<div><code>{escape(repr(x))}</code>"
+        f'<div style="overflow:auto;max-height:34em">{drawing}</div></div>'
+    )
+
+
+lend(visualize=_visualize, repr_html=_in_passing)

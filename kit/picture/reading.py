@@ -1,0 +1,266 @@
+"""From a graph to the boxes and lines of a picture.
+
+Pure. A variable stands for its initial value, its initializer and its reads; a small
+constant is written into the only box that uses it. A run's metadata tell where each op
+really ran, how long it took, and how many bytes each transfer had.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from kit.graph.op import Op
+from kit.graph.static import text
+from kit.picture.fold import Group, Place, fold
+from kit.picture.lanes import device_of, lane_of, lane_order
+from kit.picture.scene import Box, Kind, Line, Scene, bytes_text, shortened
+
+_WRITTEN_IN = 4  # elements of a constant that is written into another box
+_CROWD = 3  # boxes and lines together, for each box that is allowed
+_TITLE, _DETAIL = 22, 24  # letters
+_TYPELESS = (Kind.VARIABLE, Kind.PLACEHOLDER)  # the shape of the box tells
+
+
+class Ran(NamedTuple):
+    """What a run tells of one op: where, and seconds."""
+
+    device: str
+    seconds: float
+
+
+class Measured:
+    """A run's metadata by op and by transfer; empty without metadata."""
+
+    def __init__(self, metadata: Any = None) -> None:
+        """`metadata` is a `kit.RunMetadata` that a run has filled, or None."""
+        self.is_given = metadata is not None
+        self.ops: dict[str, Ran] = {}
+        self.n_bytes: Counter[tuple[str, str]] = Counter()
+        for node in metadata.nodes if metadata is not None else ():
+            if node.device:  # others are transfers
+                before = self.ops.get(node.node)
+                spent = node.end - node.begin + (before.seconds if before else 0.0)
+                self.ops[node.node] = Ran(node.device, spent)
+        for move in metadata.transfers if metadata is not None else ():
+            name = move.tensor.rpartition(":")[0] or move.tensor
+            self.n_bytes[name, lane_of(move.destination)] += move.n_bytes
+
+
+def scene_of(ops: Sequence[Op], metadata: Any = None, most: int = 80) -> Scene:
+    """Return the picture of some ops, in the order in which they were made.
+
+    Beyond `most` boxes name scopes are folded.
+    """
+    reader, fewer = _Reader(ops, Measured(metadata)), most
+    found = reader.scene(fewer)
+    # What arrives comes on top of it, and so many lines nobody can follow.
+    while fewer > 4 and len(found.boxes) + len(found.lines) > _CROWD * most:
+        fewer //= 2
+        found = reader.scene(fewer)
+    return found
+
+
+class _Reader:
+    def __init__(self, ops: Sequence[Op], measured: Measured) -> None:
+        self.ops, self.measured = ops, measured
+        self.device = {op: self._device(op) for op in ops}
+        self.lane = {op: lane_of(self.device[op]) for op in ops}
+        self.users = _users(ops)
+        self.owner = {op: op for op in ops}
+        self.written: dict[Op, list[str]] = {}
+        self._join_variables()
+        self._join_constants()
+
+    def _device(self, op: Op) -> str:
+        ran = self.measured.ops.get(op.name)
+        return op.device if ran is None else ran.device
+
+    def _join_variables(self) -> None:
+        by_name = {op.name: op for op in self.ops if op.op_def.gives_ref}
+        for op in self.ops if by_name else ():
+            scope = op.name
+            while op.name not in by_name and scope:
+                scope = scope.rpartition("/")[0]
+                variable = by_name.get(scope)
+                if variable is not None and self.lane[variable] == self.lane[op]:
+                    self.owner[op] = variable
+                    break
+
+    def _join_constants(self) -> None:
+        for op in self.ops:
+            if op.type != "Const" or self.owner[op] is not op:
+                continue
+            value, users = op.attrs["value"], self.users[op]
+            if value.size > _WRITTEN_IN or len(users) != 1:
+                continue
+            user = self.owner[users[0]]
+            if self.lane[user] == self.lane[op] and not user.op_def.gives_ref:
+                self.owner[op] = user
+                self.written.setdefault(user, []).append(_value_text(value))
+
+    def scene(self, most: int) -> Scene:
+        members: dict[Op, list[Op]] = {}
+        for op in self.ops:
+            members.setdefault(self.owner[op], []).append(op)
+        shown = [op for op in self.ops if op in members]
+        groups = fold([Place(op.name, self.lane[op]) for op in shown], most)
+        boxes: dict[str, Box] = {}
+        self.key: dict[Op, str] = {}
+        inside: dict[Group, list[Op]] = {}
+        for op, group in zip(shown, groups, strict=True):
+            self.key[op] = op.name if group is None else _key(group)
+            if group is None:
+                boxes[op.name] = self._box(op, members[op])
+            else:
+                boxes.setdefault(self.key[op], _EMPTY)  # keeps its place in the order
+                inside.setdefault(group, []).extend(members[op])
+        for group, some in inside.items():
+            boxes[_key(group)] = self._folded(group, some)
+        lines = self._lines(boxes)
+        traffic = Counter(
+            (boxes[one.source].lane, boxes[one.target].lane)
+            for one in lines
+            if one.is_bold
+        )
+        lanes = lane_order([box.lane for box in boxes.values()], traffic)
+        return Scene(tuple(boxes.values()), tuple(lines), lanes, len(self.ops))
+
+    def _box(self, op: Op, members: Sequence[Op]) -> Box:
+        shape = _shape_text(op)
+        *scopes, name = op.name.split("/")
+        kind, written = _kind(op), ", ".join(self.written.get(op, []))
+        parts = [
+            "" if name.startswith(op.type) or kind in _TYPELESS else op.type,
+            f"({written})" if written else "",
+            shape,
+            device_of(self.device[op]),
+        ]
+        detail = shortened(" ".join(filter(None, parts)), _DETAIL)
+        if any(scope.startswith("gradients") for scope in scopes):
+            name = f"∇ {name}"  # else forward and backward look alike
+        tip = "\n".join(
+            filter(None, [repr(op).strip("<>"), shape, *self._ran(members)])
+        )
+        is_faint = self._is_faint(members)
+        return Box(
+            op.name, kind, self.lane[op], shortened(name, _TITLE), detail, tip, is_faint
+        )
+
+    def _folded(self, group: Group, members: Sequence[Op]) -> Box:
+        title = f"{group.scope}/" if group.scope else f"{members[0].name} …"
+        types = Counter(op.type for op in members).most_common(6)
+        counts = ", ".join(f"{n} {name}" for name, n in types)
+        first, last = members[0].name, members[-1].name
+        tip = "\n".join([f"{first} … {last}", counts, *self._ran(members)])
+        return Box(
+            _key(group),
+            Kind.FOLDED,
+            group.lane,
+            shortened(title, _TITLE),
+            f"{len(members)} ops",
+            tip,
+            self._is_faint(members),
+        )
+
+    def _ran(self, members: Iterable[Op]) -> list[str]:
+        if not self.measured.is_given:
+            return []
+        ran = [self.measured.ops[op.name] for op in members if self._did_run(op)]
+        if not ran:
+            return ["did not run"]
+        return [f"{len(ran)} ran, {sum(one.seconds for one in ran) * 1e3:.3f} ms"]
+
+    def _did_run(self, op: Op) -> bool:
+        return op.name in self.measured.ops
+
+    def _is_faint(self, members: Iterable[Op]) -> bool:
+        # A fed value or a constant is there without having run.
+        active = [op for op in members if op.type not in ("Const", "Placeholder")]
+        return self.measured.is_given and not (
+            any(map(self._did_run, active)) or not active
+        )
+
+    def _lines(self, boxes: dict[str, Box]) -> list[Line]:
+        found: dict[Line, None] = {}
+        moved: dict[tuple[str, str], list[str]] = {}
+        for op in self.ops:
+            target = self.key[self.owner[op]]
+            for before in op.control_inputs:
+                if before in self.owner:
+                    source = self.key[self.owner[before]]
+                    if source != target:
+                        found[Line(source, target, is_control=True)] = None
+            for one in op.inputs:
+                if one.op not in self.owner:
+                    continue
+                source = self.key[self.owner[one.op]]
+                if boxes[source].lane == boxes[target].lane:
+                    if source != target:
+                        found[Line(source, target)] = None
+                    continue
+                names = moved.setdefault((source, boxes[target].lane), [])
+                if one.op.name not in names:
+                    names.append(one.op.name)
+                found[Line(f"{source} > {boxes[target].lane}", target)] = None
+        for (source, lane), names in moved.items():
+            key = f"{source} > {lane}"
+            boxes[key] = self._arrival(key, lane, boxes[source], names)
+            found[Line(source, key, is_bold=True)] = None
+        return list(found)
+
+    def _arrival(self, key: str, lane: str, source: Box, names: Sequence[str]) -> Box:
+        n_bytes = sum(self.measured.n_bytes[name, lane] for name in names)
+        several = f"{len(names)} tensors"
+        title = source.title if len(names) == 1 else several
+        size = bytes_text(n_bytes) if n_bytes else ""
+        tip = f"{', '.join(names)}\nfrom {source.lane} to {lane}"
+        is_faint = self.measured.is_given and not n_bytes
+        return Box(
+            key,
+            Kind.ARRIVAL,
+            lane,
+            shortened(title, _TITLE - 8) + (f"  {size}" if size else ""),
+            "",
+            f"{tip}\n{n_bytes:,} bytes" if size else tip,
+            is_faint,
+            source.lane,
+        )
+
+
+_EMPTY = Box("", Kind.FOLDED, "", "")
+
+
+def _users(ops: Iterable[Op]) -> dict[Op, list[Op]]:
+    users: dict[Op, list[Op]] = {op: [] for op in ops}
+    for op in users:
+        for one in dict.fromkeys([*(one.op for one in op.inputs), *op.control_inputs]):
+            if one in users:
+                users[one].append(op)
+    return users
+
+
+def _kind(op: Op) -> Kind:
+    if op.op_def.gives_ref:
+        return Kind.VARIABLE
+    return {"Placeholder": Kind.PLACEHOLDER, "Const": Kind.CONSTANT}.get(
+        op.type, Kind.OP
+    )
+
+
+def _key(group: Group) -> str:
+    return f"{group.scope}/ on {group.lane} #{group.number}"
+
+
+def _shape_text(op: Op) -> str:
+    if not op.outputs:
+        return ""
+    shape = op.outputs[0].static.shape
+    return "scalar" if shape == () else text(shape)
+
+
+def _value_text(value: Any) -> str:
+    flat = value.reshape(-1).tolist()
+    parts = [f"{one:.4g}" if isinstance(one, float) else str(one) for one in flat]
+    return parts[0] if value.ndim == 0 else f"[{', '.join(parts)}]"

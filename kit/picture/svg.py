@@ -1,0 +1,189 @@
+"""The drawing: a layout as SVG, which a notebook and a browser show as it is.
+
+Pure. One file with its own style sheet for light and for dark; nothing is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from html import escape
+
+from kit.picture.lanes import NOT_PLACED, lane_order
+from kit.picture.layout import HEAD, Layout, Spot, Stretch
+from kit.picture.palette import N_HUES, style_sheet
+from kit.picture.scene import Box, Kind, Scene
+
+_LEGEND_HEIGHT, _RADIUS = 34.0, 6.0
+_ARROW = 7.0
+_MEANING = {
+    Kind.VARIABLE: "variable",
+    Kind.PLACEHOLDER: "placeholder, fed",
+    Kind.FOLDED: "folded",
+    Kind.ARRIVAL: "arrives from another task",
+}
+
+
+def draw(scene: Scene, layout: Layout) -> str:
+    """Return the picture as the text of an SVG element."""
+    hue = hues(scene)
+    legend = "".join(_legend(scene, hue, layout.height))
+    width = max(layout.width, _legend_width(scene), 120.0)
+    height = layout.height + _LEGEND_HEIGHT
+    boxes = {box.key: box for box in scene.boxes}
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="kit-graph" role="img" '
+        f'width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" '
+        f'aria-label="{escape(description(scene))}">',
+        f"<style>{style_sheet()}</style>",
+        f'<rect class="ground" width="{width:.0f}" height="{height:.0f}"/>',
+        *_strips(layout, hue),
+        *(_line(one, hue) for one in sorted(layout.stretches, key=_on_top)),
+        *(_box(boxes[key], spot, hue) for key, spot in layout.spots.items()),
+        legend,
+        "</svg>",
+    ]
+    return "".join(parts)
+
+
+def description(scene: Scene) -> str:
+    """Return the picture in a sentence, for those who cannot see it."""
+    moved = sum(box.kind is Kind.ARRIVAL for box in scene.boxes)
+    lanes = ", ".join(scene.lanes) or "nothing"
+    return f"graph of {scene.n_ops} ops on {lanes}; {moved} transfers between tasks"
+
+
+def hues(scene: Scene) -> dict[str, int]:
+    """Return the number of each lane's hue; it does not depend on their order."""
+    tasks = lane_order([lane for lane in scene.lanes if lane != NOT_PLACED], {})
+    found = {lane: i % N_HUES for i, lane in enumerate(tasks)}
+    return found | {NOT_PLACED: N_HUES}
+
+
+def _on_top(stretch: Stretch) -> bool:
+    return stretch.is_bold
+
+
+def _strips(layout: Layout, hue: Mapping[str, int]) -> Iterator[str]:
+    for name, left, right in layout.lanes:
+        width, i = right - left, hue[name]
+        yield (
+            f'<rect class="f{i}" fill-opacity=".07" x="{left + 2:.1f}" y="2" rx="4" '
+            f'width="{width - 4:.1f}" height="{layout.height - 2:.1f}"/>'
+            f'<rect class="f{i}" x="{left + 10:.1f}" y="13" width="10" height="10"/>'
+            f'<text class="title" x="{left + 26:.1f}" y="{HEAD - 11:.0f}">'
+            f"{escape(name)}</text>"
+        )
+
+
+def _line(stretch: Stretch, hue: Mapping[str, int]) -> str:
+    (x1, y1), (x2, y2) = stretch.start, stretch.end
+    if stretch.has_head:
+        y1, y2 = (y1 + _ARROW, y2) if stretch.is_upward else (y1, y2 - _ARROW)
+    middle = (y1 + y2) / 2
+    way = (
+        f"M{x1:.1f} {y1:.1f}V{y2:.1f}"
+        if abs(x1 - x2) < 0.5
+        else f"M{x1:.1f} {y1:.1f}C{x1:.1f} {middle:.1f} {x2:.1f} {middle:.1f} "
+        f"{x2:.1f} {y2:.1f}"
+    )
+    i = hue[stretch.lane]
+    colour = f"s{i}" if stretch.is_bold else "line"
+    dash = ' stroke-dasharray="4 3"' if stretch.is_control else ""
+    faint = ' opacity=".35"' if stretch.is_faint else ""
+    width = 3.2 if stretch.is_bold else 1.2
+    path = f'<path class="{colour}" stroke-width="{width}"{dash}{faint} d="{way}"/>'
+    return path + (_head(stretch, i, faint) if stretch.has_head else "")
+
+
+def _head(stretch: Stretch, hue: int, faint: str) -> str:
+    x, y = stretch.start if stretch.is_upward else stretch.end
+    back = y + _ARROW if stretch.is_upward else y - _ARROW
+    half = 4.5 if stretch.is_bold else 3.2
+    colour = f"f{hue}" if stretch.is_bold else "head"
+    points = f"{x:.1f},{y:.1f} {x - half:.1f},{back:.1f} {x + half:.1f},{back:.1f}"
+    return f'<polygon class="{colour}"{faint} points="{points}"/>'
+
+
+def _box(box: Box, spot: Spot, hue: Mapping[str, int]) -> str:
+    i = hue[box.origin or box.lane]
+    faint = ' opacity=".4"' if box.is_faint else ""
+    shapes = _shape(box.kind, spot, i)
+    if box.detail:
+        texts = _text(box.title, spot.x, spot.y - 3, "title") + _text(
+            box.detail, spot.x, spot.y + 13, "detail"
+        )
+    else:
+        texts = _text(box.title, spot.x, spot.y + 4.5, "title")
+    tip = f"<title>{escape(box.tip)}</title>" if box.tip else ""
+    return f"<g{faint}>{tip}{shapes}{texts}</g>"
+
+
+def _text(text: str, x: float, y: float, kind: str) -> str:
+    return (
+        f'<text class="{kind}" text-anchor="middle" x="{x:.1f}" y="{y:.1f}">'
+        f"{escape(text)}</text>"
+    )
+
+
+def _shape(kind: Kind, spot: Spot, hue: int) -> str:
+    round_ends = spot.height / 2
+    match kind:
+        case Kind.VARIABLE:
+            inner = Spot(spot.x, spot.y, spot.width - 7, spot.height - 7)
+            return _rect(spot, hue, 2, 2.0, 0.16) + _rect(inner, hue, 1, 1.0, 0.0)
+        case Kind.PLACEHOLDER:
+            return _rect(spot, hue, round_ends, 1.2, 0.16)
+        case Kind.CONSTANT:
+            return _rect(spot, hue, 2, 0.0, 0.2)
+        case Kind.FOLDED:
+            behind = Spot(spot.x + 4, spot.y + 4, spot.width, spot.height)
+            return _rect(behind, hue, _RADIUS, 1.2, 0.1) + _rect(
+                spot, hue, _RADIUS, 1.2, 0.22
+            )
+        case Kind.ARRIVAL:
+            return _rect(spot, hue, round_ends, 2.0, 0.0)
+    return _rect(spot, hue, _RADIUS, 1.2, 0.12)
+
+
+def _rect(spot: Spot, hue: int, radius: float, stroke: float, opacity: float) -> str:
+    place = (
+        f'x="{spot.x - spot.width / 2:.1f}" y="{spot.y - spot.height / 2:.1f}" '
+        f'width="{spot.width:.1f}" height="{spot.height:.1f}" rx="{radius:.0f}"'
+    )
+    ground = f'<rect class="ground" {place}/>'
+    line = f' stroke-width="{stroke}"' if stroke else ' stroke="none"'
+    edge = f" s{hue}" if stroke else ""
+    return (
+        f'{ground}<rect class="f{hue}{edge}" fill-opacity="{opacity}"{line} {place}/>'
+    )
+
+
+def _meanings(scene: Scene) -> list[tuple[Kind | None, str]]:
+    kinds = {box.kind for box in scene.boxes}
+    found: list[tuple[Kind | None, str]] = [
+        (kind, text) for kind, text in _MEANING.items() if kind in kinds
+    ]
+    if any(line.is_control for line in scene.lines):
+        found.append((None, "runs after"))
+    return found
+
+
+def _entry_width(text: str) -> float:
+    return 52.0 + 6.8 * len(text)
+
+
+def _legend_width(scene: Scene) -> float:
+    return 12.0 + sum(_entry_width(text) for _, text in _meanings(scene))
+
+
+def _legend(scene: Scene, hue: Mapping[str, int], top: float) -> Iterator[str]:
+    x, y = 12.0, top + _LEGEND_HEIGHT / 2
+    for kind, text in _meanings(scene):
+        if kind is None:
+            dashes = 'stroke-width="1.2" stroke-dasharray="4 3"'
+            yield f'<path class="line" {dashes} d="M{x:.0f} {y:.0f}h22"/>'
+        else:
+            yield _shape(kind, Spot(x + 11, y, 22, 13), N_HUES)
+        yield f'<text class="detail" x="{x + 32:.0f}" y="{y + 4:.0f}">{text}</text>'
+        x += _entry_width(text)

@@ -1,0 +1,115 @@
+"""Boxes lie in their lanes, none on another, and lines keep clear of them."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit.picture.layout import Layout, Spot, lay_out
+from kit.picture.scene import Box, Kind, Line, Scene
+from tests.picture.sample import two_towers
+
+LANES = ("ps:0", "worker:0", "worker:1")
+
+
+def inside(spot: Spot, x: float, y: float) -> bool:
+    return (
+        abs(x - spot.x) < spot.width / 2 - 0.01
+        and abs(y - spot.y) < spot.height / 2 - 0.01
+    )
+
+
+def points(layout: Layout) -> list[tuple[float, float]]:
+    """Points all along the lines, as they are drawn."""
+    found = []
+    for one in layout.stretches:
+        (x1, y1), (x2, y2) = one.start, one.end
+        middle = (y1 + y2) / 2
+        for t in np.linspace(0, 1, 9):
+            a, b, c, d = (1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t**2 * (1 - t), t**3
+            found.append(
+                (
+                    float((a + b) * x1 + (c + d) * x2),
+                    float(a * y1 + (b + c) * middle + d * y2),
+                )
+            )
+    return found
+
+
+def check(scene: Scene, layout: Layout) -> None:
+    lanes = {name: (left, right) for name, left, right in layout.lanes}
+    assert [name for name, _, _ in layout.lanes] == list(scene.lanes)
+    for box in scene.boxes:
+        spot, (left, right) = layout.spots[box.key], lanes[box.lane]
+        assert left <= spot.x - spot.width / 2
+        assert spot.x + spot.width / 2 <= right
+        assert spot.y + spot.height / 2 <= layout.height
+    for one, other in combinations(layout.spots.values(), 2):
+        assert (
+            abs(one.x - other.x) >= (one.width + other.width) / 2
+            or abs(one.y - other.y) >= (one.height + other.height) / 2
+        )
+    spots = list(layout.spots.values())
+    assert not [p for p in points(layout) if any(inside(spot, *p) for spot in spots)]
+
+
+@st.composite
+def scenes(draw: st.DrawFn) -> Scene:
+    boxes = [
+        Box(f"box{i}", draw(st.sampled_from(list(Kind))), lane, "x" * (i % 12))
+        for i, lane in enumerate(
+            draw(st.lists(st.sampled_from(LANES), min_size=1, max_size=9))
+        )
+    ]
+    keys = st.sampled_from([box.key for box in boxes])
+    pairs = draw(st.lists(st.tuples(keys, keys, st.booleans()), max_size=14))
+    lines = tuple(
+        Line(a, b, is_control, is_bold=not is_control)
+        for a, b, is_control in pairs
+        if a != b
+    )
+    return Scene(tuple(boxes), lines, LANES, len(boxes))
+
+
+@given(scenes())
+def test_no_box_lies_on_another_and_no_line_behind_a_box(scene: Scene) -> None:
+    check(scene, lay_out(scene))
+
+
+def test_towers_are_laid_out_clearly() -> None:
+    graph, _ = two_towers()
+    picture = graph.visualize()
+
+    check(picture.scene, picture.layout)
+
+
+def test_every_line_ends_at_its_target() -> None:
+    boxes = tuple(Box(key, Kind.OP, "ps:0", key) for key in "abcd")
+    lines = (Line("a", "b"), Line("b", "c"), Line("c", "d"), Line("a", "d"))
+
+    layout = lay_out(Scene(boxes, lines, ("ps:0",), 4))
+
+    heads = [one.end for one in layout.stretches if one.has_head]
+    spot = layout.spots["d"]
+    assert heads.count((spot.x, spot.y - spot.height / 2)) == 2
+    assert len(heads) == 4
+
+
+def test_line_against_the_stream_has_its_head_at_the_upper_box() -> None:
+    boxes = tuple(Box(key, Kind.OP, "ps:0", key) for key in "ab")
+    scene = Scene(boxes, (Line("a", "b"), Line("b", "a")), ("ps:0",), 2)
+
+    layout = lay_out(scene)
+
+    assert layout.spots["a"].y != layout.spots["b"].y
+    assert len([one for one in layout.stretches if one.has_head]) >= 1
+
+
+def test_nothing_has_a_layout_too() -> None:
+    layout = lay_out(Scene((), (), (), 0))
+
+    assert not layout.spots
+    assert layout.width == 0

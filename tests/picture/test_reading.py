@@ -1,0 +1,177 @@
+"""Which boxes and lines a graph has in its picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit.picture.reading import scene_of
+from kit.picture.scene import Box, Kind, Line, Scene
+from kit.testing.cluster import local_cluster
+from tests.picture.sample import two_towers
+
+
+@pytest.fixture(autouse=True)
+def graph() -> Iterator[kit.Graph]:
+    graph = kit.Graph()
+    with graph.as_default():
+        yield graph
+
+
+def scene(x: Any, **options: Any) -> Scene:
+    found: Scene = x.visualize(**options).scene
+    return found
+
+
+def titled(found: Scene, title: str) -> Box:
+    (box,) = [box for box in found.boxes if box.title == title]
+    return box
+
+
+def test_variable_stands_for_all_that_belongs_to_it(graph: kit.Graph) -> None:
+    w = kit.Variable(np.zeros((2, 3), np.float32), name="w")
+    np.square(w)
+
+    found = scene(graph)
+
+    assert [box.kind for box in found.boxes] == [Kind.VARIABLE, Kind.OP]
+    assert found.boxes[0].detail == "[2, 3]"
+    assert found.lines == (Line("w", "Square"),)
+    assert found.n_ops == len(graph.ops) > 2
+
+
+def test_small_constant_is_written_into_its_only_user() -> None:
+    x = kit.placeholder("float32", (None,), name="x")
+
+    found = scene(x * 0.5)
+
+    assert [box.title for box in found.boxes] == ["x", "Mul"]
+    assert "(0.5)" in titled(found, "Mul").detail
+
+
+def test_constant_with_two_users_has_a_box() -> None:
+    half = kit.constant(0.5, name="half")
+
+    found = scene(half * half + half)
+
+    assert titled(found, "half").kind is Kind.CONSTANT
+
+
+def test_picture_of_a_tensor_has_only_what_it_needs() -> None:
+    a, b = kit.placeholder("float32", name="a"), kit.placeholder("float32", name="b")
+    unused = b * a
+
+    found = scene(np.tanh(a))
+
+    assert {box.title for box in found.boxes} == {"a", "Tanh"}
+    assert unused.op.name not in {box.key for box in found.boxes}
+
+
+def test_tensor_arrives_once_on_a_task_however_many_use_it() -> None:
+    with kit.device("/job:ps/task:0"):
+        x = kit.placeholder("float32", (3,), name="x")
+    with kit.device("/job:worker/task:0"):
+        total = np.tanh(x) + np.square(x)
+
+    found = scene(total)
+
+    (arrival,) = [box for box in found.boxes if box.kind is Kind.ARRIVAL]
+    assert (arrival.origin, arrival.lane) == ("ps:0", "worker:0")
+    assert [line for line in found.lines if line.is_bold] == [
+        Line("x", arrival.key, is_bold=True)
+    ]
+    users = {line.target for line in found.lines if line.source == arrival.key}
+    assert users == {"Tanh", "Square"}
+
+
+def test_op_that_waits_for_another_is_joined_by_a_control_line() -> None:
+    first = kit.identity(kit.constant([1.0, 2.0, 3.0, 4.0, 5.0]), name="first")
+    with kit.control_dependencies([first]):
+        then = kit.group(name="then")
+
+    assert Line("first", "then", is_control=True) in scene(then).lines
+
+
+def test_names_of_gradients_differ_from_those_of_the_forward_ops() -> None:
+    x = kit.placeholder("float32", (2, 2), name="x")
+    (gradient,) = kit.gradients(x @ x, [x])
+
+    titles = [box.title for box in scene(gradient).boxes]
+
+    assert any(title.startswith("∇ MatMul") for title in titles)
+    assert len(titles) == len(set(titles))
+
+
+def test_scopes_are_folded_beyond_the_number_of_boxes_that_is_asked_for() -> None:
+    x = kit.placeholder("float32", (2,), name="x")
+    with kit.name_scope("deep"):
+        y: Any = x
+        for _ in range(10):
+            y = np.tanh(y)
+
+    found = scene(y, max_nodes=5)
+
+    assert {box.title for box in found.boxes} == {"x", "deep/"}
+    assert titled(found, "deep/").detail == "10 ops"
+    assert found.lines == (Line("x", titled(found, "deep/").key),)
+
+
+def test_accelerator_is_written_into_the_box() -> None:
+    with kit.device("/job:worker/task:0/device:GPU:1"):
+        x = kit.constant(np.zeros(9, np.float32), name="x")
+
+    found = scene(x)
+
+    assert "GPU:1" in titled(found, "x").detail
+    assert titled(found, "x").lane == "worker:0"
+
+
+def test_metadata_give_the_bytes_and_what_did_not_run() -> None:
+    towers, step = two_towers()
+    with local_cluster(1, 2) as cluster, towers.as_default():
+        unrelated = step * 2.0
+        with kit.Session(cluster.servers[1]) as session:
+            session.run(kit.initialize_all())
+            names = ("tower_0/x:0", "tower_1/x:0")
+            feeds = dict.fromkeys(names, np.ones((2, 4), np.float32))
+            metadata = kit.RunMetadata()
+            session.run(step, feeds, metadata=metadata)
+
+    found = scene_of(towers.ops, metadata)
+
+    w_bytes = 4 * 3 * 4
+    arrivals = [b for b in found.boxes if b.kind is Kind.ARRIVAL and not b.is_faint]
+    assert len(arrivals) == 4  # w to two workers, two gradients to ps
+    assert all(box.title.endswith(f"{w_bytes} B") for box in arrivals)
+    faint = {box.key for box in found.boxes if box.is_faint}
+    assert unrelated.op.name in faint
+    assert step.op.name not in faint
+    assert "w" not in faint
+    assert not {"tower_0/MatMul", "tower_1/MatMul"} & faint
+
+
+def test_ops_are_shown_where_they_really_ran() -> None:
+    x = kit.placeholder("float32", (2,), name="x")
+    y = np.tanh(x)
+    metadata = kit.RunMetadata()
+    with kit.Session() as session:
+        session.run(y, {x: [1.0, 2.0]}, metadata=metadata)
+
+    assert scene(y).lanes == ("not placed",)
+    assert titled(scene(y, metadata=metadata), "Tanh").lane == "localhost:0"
+
+
+def test_tip_tells_name_place_and_time() -> None:
+    y = np.tanh(kit.placeholder("float32", (2,), name="x"))
+    metadata = kit.RunMetadata()
+    with kit.Session() as session:
+        session.run(y, {"x:0": [1.0, 2.0]}, metadata=metadata)
+
+    tip = titled(scene(y, metadata=metadata), "Tanh").tip
+
+    assert "'Tanh'" in tip
+    assert " ms" in tip
