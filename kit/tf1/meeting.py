@@ -28,12 +28,13 @@ def meet(session: Session, target: str, deadline_s: float) -> None:
             session.list_devices(max(_PAUSE_S, deadline - time.monotonic()))
             return
         except UnavailableError as error:
-            if time.monotonic() + _PAUSE_S > deadline:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
                 raise DeadlineExceededError(
                     f"{target} did not answer within {deadline_s:g} s: "
                     f"{error.message} Start the server there, or correct the target."
                 ) from error
-            time.sleep(_PAUSE_S)
+            time.sleep(min(_PAUSE_S, left_s))
 
 
 def check_known(session: Session) -> None:

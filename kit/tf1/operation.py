@@ -14,7 +14,6 @@ from kit.tf1.dtypes import as_dtype
 from kit.tf1.graph_def import NodeDef, node_def_of
 from kit.tf1.shape import TensorShape
 
-
 # Where the original's name has a number by now.
 _RENAMED = {"Add": "AddV2"}
 

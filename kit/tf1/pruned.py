@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from kit.graph.node import Node
 from kit.session.connection import Direct
+from kit.session.devices import place
 from kit.session.master import Master
 from kit.session.options import Options
 from kit.session.partition import prune
@@ -34,6 +35,10 @@ class PrunedDirect(Direct):
         needed = prune(self._nodes, kind.fetches, kind.targets, kind.feeds, kind.done)
         fed = [self._nodes[name] for name, _ in kind.feeds]
         new = {one.name: one for one in (*needed, *fed) if one.name not in self._told}
+        # Before it is told: what has no place would end its later runs too.
+        devices = [one for one, _ in self.devices(deadline_s)]
+        nodes = {name: self._nodes[name] for name in (*self._told, *new)}
+        place(nodes, devices, devices[0].task, soft=self._options.soft)
         super().extend(len(self._told), list(new.values()), deadline_s)
         self._told.update(new)
         return super().prepare(kind, deadline_s)

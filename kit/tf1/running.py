@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kit.dask_graph import add_default
 from kit.tf1.stack import DefaultStack
 
 sessions: DefaultStack[Any] = DefaultStack()
@@ -12,6 +13,9 @@ sessions: DefaultStack[Any] = DefaultStack()
 def get_default_session() -> Any:
     """Return the innermost default session of this thread, None if there is none."""
     return sessions.top()
+
+
+add_default(get_default_session)
 
 
 def session_for(element: Any, session: Any, what: str) -> Any:

@@ -230,7 +230,7 @@ class Variable(Operators, NativeVariable):
             raise ValueError(f"sparse_delta is not IndexedSlices: {rows!r}")
         return assigning.scatter(op_type, self, rows.indices, rows.values)
 
-    def __bool__(self) -> bool:
+    def __bool__(self) -> bool:  # type: ignore[override]
         # As an object, not as a value: programs write `variable or default`.
         return True
 

@@ -8,7 +8,9 @@ import numpy as np
 
 from kit.graph.op import Tensor
 from kit.graph.ops.reduce import reduced
+from kit.graph.ops.reduce_along import reduce_along
 from kit.graph.static import is_known
+from kit.tf1.allowed import check_allowed
 from kit.tf1.convert import argument, create, op_scope
 from kit.tf1.dtypes import as_dtype, int64
 from kit.tf1.graph import get_default_graph
@@ -58,7 +60,12 @@ def _reduced(
 ) -> Any:
     with op_scope(name, default, [x, axis]) as scope:
         found = argument(op_type, "input", x)
-        chosen = None if axis is None else _axes(op_type, axis)
+        check_allowed(op_type, [found])
+        chosen = None if axis is None else ints(op_type, "reduction_indices", axis)
+        if isinstance(chosen, Tensor):
+            return reduce_along(op_type, found, chosen, bool(keepdims), name=scope)
+        if chosen is not None:
+            chosen = tuple(chosen) if isinstance(chosen, list) else (chosen,)
         attrs: dict[str, Any] = {"axis": chosen, "keepdims": bool(keepdims)}
         if op_type in _EXTREMES and 0 in (found.static.shape or ()):
             return _of_nothing(op_type, found, chosen, bool(keepdims), scope)

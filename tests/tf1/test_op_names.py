@@ -1,0 +1,83 @@
+"""How functions name what they write, where the recorded cases do not look."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kit import tf1 as tf
+
+
+@pytest.fixture(autouse=True)
+def graph() -> Any:
+    with tf.Graph().as_default() as graph:
+        yield graph
+
+
+def names(graph: Any) -> list[str]:
+    return [op.name for op in graph.get_operations()]
+
+
+def test_constants_are_named_like_the_arguments_they_are(graph: Any) -> None:
+    tf.add([1.0], 2.0)
+    tf.reshape([1.0, 2.0], [2, 1])
+
+    assert names(graph) == [
+        *("Add/x", "Add/y", "Add"),
+        *("Reshape/tensor", "Reshape/shape", "Reshape"),
+    ]
+
+
+def test_a_reduction_uses_up_the_name_of_the_axes_that_it_does_not_write() -> None:
+    x = tf.placeholder(tf.float32, [2])
+    tf.reduce_sum(x)
+
+    assert tf.constant(1.0).name == "Const_1:0"
+
+
+def test_a_gradient_is_named_after_the_operation_that_it_leads_through() -> None:
+    x = tf.placeholder(tf.float32, [2])
+    (gradient,) = tf.gradients(tf.sin(x, name="wave"), x)
+
+    assert gradient.name.startswith("gradients/wave_grad/")
+
+
+def test_large_tensors_of_zeros_do_not_travel_with_the_graph() -> None:
+    assert tf.zeros([999]).op.type == "Const"
+    assert tf.zeros([1000]).op.type == "Fill"
+
+
+def test_a_shape_that_is_known_is_a_constant_of_the_graph() -> None:
+    known, unknown = tf.zeros([2, 3]), tf.placeholder(tf.float32, [None])
+
+    assert [tf.shape(one).op.type for one in (known, unknown)] == ["Const", "Shape"]
+
+
+def test_a_default_may_be_fed_another_size_than_it_has() -> None:
+    x = tf.placeholder_with_default([1.0, 2.0], [None])
+    total = tf.reduce_sum(x)
+
+    with tf.Session() as session:
+        assert session.run(total) == 3.0
+        assert session.run(total, {x: [1.0, 2.0, 4.0]}) == 7.0
+
+
+def test_nothing_is_promoted() -> None:
+    whole, broken = tf.constant([1]), tf.constant([1.5])
+
+    with pytest.raises(TypeError, match="int32"):
+        tf.add(broken, whole)
+
+
+def test_a_range_of_floats_knows_how_long_it_is() -> None:
+    assert tf.range(0.0, 1.0, 0.25).shape.as_list() == [4]
+
+
+def test_a_function_of_python_may_return_several_tensors() -> None:
+    low, high = tf.py_func(
+        lambda x: (x.min(), x.max()), [tf.constant([3.0, 1.0])], [tf.float32] * 2
+    )
+
+    with tf.Session() as session:
+        assert session.run([low, high]) == [1.0, 3.0]

@@ -1,0 +1,124 @@
+"""An update rule of one's own, written below `tf.train.Optimizer`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kit import tf1 as tf
+
+
+class SignDescent(tf.train.Optimizer):
+    """v -= rate * sign(g), and counts how often each element was touched."""
+
+    def __init__(self, rate: float, name: str = "SignDescent") -> None:
+        super().__init__(False, name)
+        self._rate = rate
+
+    def _create_slots(self, var_list: Any) -> None:
+        for variable in var_list:
+            self._zeros_slot(variable, "touched", self._name)
+
+    def _apply_dense(self, grad: Any, var: Any) -> Any:
+        counted = tf.assign_add(self.get_slot(var, "touched"), tf.ones_like(grad))
+        moved = tf.assign_sub(var, self._rate * tf.sign(grad))
+        return tf.group(counted, moved)
+
+    def _apply_sparse(self, grad: Any, var: Any) -> Any:
+        change = -self._rate * tf.sign(grad.values)
+        counted = tf.scatter_add(
+            self.get_slot(var, "touched"), grad.indices, tf.ones_like(change)
+        )
+        return tf.group(counted, tf.scatter_add(var, grad.indices, change))
+
+
+def after(train: Any, fetches: Any, steps: int = 1) -> Any:
+    """Run steps in a new session and return the values of the fetches."""
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for _ in range(steps):
+            session.run(train)
+        return session.run(fetches)
+
+
+@pytest.fixture(autouse=True)
+def graph() -> Any:
+    with tf.Graph().as_default() as graph:
+        yield graph
+
+
+def test_a_rule_gets_the_gradient_of_each_variable() -> None:
+    variable = tf.Variable([1.0, -2.0, 3.0])
+    train = SignDescent(0.5).minimize(tf.reduce_sum(variable * [2.0, -7.0, 0.0]))
+
+    assert after(train, variable, steps=2).tolist() == [0.0, -1.0, 3.0]
+
+
+def test_a_rule_gets_each_row_once_however_often_it_was_used() -> None:
+    table = tf.Variable([[1.0], [2.0], [3.0]])
+    optimizer = SignDescent(0.5)
+    train = optimizer.minimize(tf.reduce_sum(tf.gather(table, [2, 0, 2, 2])))
+
+    values, touched = after(train, [table, optimizer.get_slot(table, "touched")])
+
+    assert values.tolist() == [[0.5], [2.0], [2.5]]
+    assert touched.tolist() == [[1.0], [0.0], [1.0]]
+
+
+def test_slots_of_a_rule_are_called_by_variable_and_optimizer() -> None:
+    variable = tf.Variable([1.0], name="weights")
+    optimizer = SignDescent(0.5, name="Own")
+    optimizer.minimize(tf.reduce_sum(variable))
+
+    assert [one.name for one in optimizer.variables()] == ["weights/Own:0"]
+
+
+def test_a_rule_that_says_nothing_of_updates_is_refused() -> None:
+    variable = tf.Variable([1.0])
+
+    with pytest.raises(NotImplementedError):
+        tf.train.Optimizer(False, "Bare").minimize(tf.reduce_sum(variable))
+
+
+def test_a_constraint_holds_after_each_update() -> None:
+    variable = tf.Variable(
+        [0.9, 0.1], constraint=lambda x: tf.clip_by_value(x, 0.0, 1.0)
+    )
+    train = tf.train.GradientDescentOptimizer(0.25).minimize(
+        tf.reduce_sum(variable * [-1.0, 1.0])
+    )
+
+    assert after(train, variable).tolist() == [1.0, 0.0]
+
+
+def test_a_constraint_and_sparse_rows_do_not_go_together() -> None:
+    table = tf.Variable([[1.0], [2.0]], constraint=lambda x: x)
+
+    with pytest.raises(RuntimeError, match="constraint"):
+        tf.train.GradientDescentOptimizer(0.1).minimize(
+            tf.reduce_sum(tf.gather(table, [0]))
+        )
+
+
+def test_a_rate_that_is_a_schedule_changes_from_step_to_step() -> None:
+    step = tf.train.get_or_create_global_step()
+    rate = tf.train.exponential_decay(1.0, step, 1, 0.5)
+    variable = tf.Variable(0.0)
+    train = tf.train.GradientDescentOptimizer(rate).minimize(-variable, step)
+
+    assert after(train, variable, steps=3) == np.float32(1.0 + 0.5 + 0.25)
+
+
+def test_a_rate_that_is_a_variable_can_be_changed_between_steps() -> None:
+    rate, variable = tf.Variable(1.0, trainable=False), tf.Variable(0.0)
+    train = tf.train.MomentumOptimizer(rate, 0.0).minimize(-variable)
+
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(train)
+        rate.load(10.0, session)
+        session.run(train)
+
+        assert session.run(variable) == 11.0

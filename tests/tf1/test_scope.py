@@ -1,0 +1,52 @@
+"""What `kit.tf1` does not offer says so, and what to use in its place."""
+
+from __future__ import annotations
+
+import pytest
+
+from kit import tf1 as tf
+from kit.errors import UnimplementedError
+from kit.tf1.scope import OutsideScopeError
+
+OUTSIDE = [
+    *("keras", "layers", "data", "estimator", "while_loop", "summary", "Print"),
+    *("train.SyncReplicasOptimizer", "train.MonitoredTrainingSession"),
+    *("train.Saver", "train.Coordinator", "train.QueueRunner", "train.StopAtStepHook"),
+    *("contrib.layers", "contrib.rnn", "distribute", "import_graph_def"),
+]
+
+
+def found(path: str) -> object:
+    value: object = tf
+    for name in path.split("."):
+        value = getattr(value, name)
+    return value
+
+
+@pytest.mark.parametrize("path", OUTSIDE)
+def test_name_of_the_original_that_is_not_offered_names_a_way(path: str) -> None:
+    with pytest.raises(OutsideScopeError, match=r"outside the scope.*Instead: \w+"):
+        found(path)
+
+
+@pytest.mark.parametrize("path", ["moon", "train.moon", "app.flags.moon"])
+def test_name_that_the_original_does_not_have_is_a_plain_attribute_error(
+    path: str,
+) -> None:
+    with pytest.raises(AttributeError, match="has no 'moon'") as caught:
+        found(path)
+
+    assert not isinstance(caught.value, OutsideScopeError)
+
+
+def test_refusal_is_both_an_attribute_error_and_unimplemented() -> None:
+    assert issubclass(OutsideScopeError, AttributeError)
+    assert issubclass(OutsideScopeError, UnimplementedError)
+    assert not hasattr(tf, "keras")
+
+
+def test_every_public_name_of_the_module_is_there_when_it_is_imported() -> None:
+    names = [one for one in dir(tf) if not one.startswith("_")]
+
+    assert {"Session", "constant", "Variable", "train", "nn"} <= set(names)
+    assert all(getattr(tf, one) is not None for one in names if one != "newaxis")

@@ -1,0 +1,127 @@
+"""Sessions of `kit.tf1`: classes of errors, defaults by thread, what is placed."""
+
+from __future__ import annotations
+
+import contextvars
+
+import numpy as np
+import pytest
+
+import kit
+from kit import tf1 as tf
+from kit.errors import KitError, NotFinite, PeerLost, PlacementError
+from kit.tf1.originals import originals
+from tests.tf1.servers import cluster
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (PlacementError("here"), tf.errors.InvalidArgumentError),
+        (PeerLost("here", task="/job:ps/task:0"), tf.errors.UnavailableError),
+        (NotFinite("here", step=3), tf.errors.InvalidArgumentError),
+        (tf.errors.AbortedError("here"), tf.errors.AbortedError),
+    ],
+)
+def test_error_of_kit_becomes_the_class_of_its_code(
+    ours: KitError, theirs: type[Exception]
+) -> None:
+    with pytest.raises(KitError) as caught, originals():
+        raise ours
+
+    assert type(caught.value) is theirs
+    assert caught.value.message == "here"
+    assert (caught.value.task, caught.value.step) == (ours.task, ours.step)
+
+
+def test_error_has_the_operation_and_its_node_def() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        zero = tf.placeholder(tf.int32, [])
+        quotient = tf.floordiv(1, zero, name="quotient")
+
+        with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+            session.run(quotient, {zero: 0})
+
+    assert caught.value.op is quotient.op
+    assert caught.value.node_def.name == "quotient"
+
+
+def test_interactive_session_is_the_default_in_other_contexts_of_its_thread() -> None:
+    """A notebook may run each cell in a context of its own."""
+    graph = tf.Graph()
+
+    session = contextvars.copy_context().run(tf.InteractiveSession, "", graph)
+    try:
+        assert tf.get_default_session() is session
+        assert tf.get_default_graph() is graph
+        assert tf.constant(7).eval() == 7
+    finally:
+        session.close()
+
+    assert tf.get_default_session() is None
+    assert tf.get_default_graph() is not graph
+
+
+def test_default_graph_of_kit_stays_apart() -> None:
+    with tf.Graph().as_default():
+        ours = tf.constant(1.0) + 1.0
+
+    theirs = kit.constant(1.0) + np.float64(1.0)
+
+    assert not isinstance(theirs, tf.Tensor)
+    assert isinstance(ours, tf.Tensor)
+
+
+def test_tensor_of_kit_is_refused() -> None:
+    theirs = kit.constant(1.0)
+
+    with pytest.raises(TypeError, match="graph of kit itself"):
+        tf.convert_to_tensor(theirs)
+
+
+def test_only_an_interactive_session_here_overlooks_an_operation_nowhere() -> None:
+    server = cluster(tf, w=1)["w"][0]
+    with tf.Graph().as_default():
+        seven = tf.constant(7)
+        with tf.device("/job:moon"):
+            tf.constant(8)
+        here, there = tf.InteractiveSession(), tf.Session(server.target)
+        try:
+            assert here.run(seven) == 7
+            with pytest.raises(tf.errors.InvalidArgumentError, match="/job:moon"):
+                there.run(seven)
+        finally:
+            here.close()
+            there.close()
+
+
+def test_operation_that_an_interactive_session_needs_later_is_placed_then() -> None:
+    with tf.Graph().as_default():
+        count = tf.Variable(1)
+        session = tf.InteractiveSession()
+        try:
+            session.run(count.initializer)
+            with tf.device("/job:moon"):
+                nowhere = tf.constant(8)
+            more = count.assign_add(2)
+            assert session.run([more, count * 10])[0] == 3
+            with pytest.raises(tf.errors.InvalidArgumentError, match="/job:moon"):
+                session.run(nowhere)
+            assert session.run(count) == 3
+        finally:
+            session.close()
+
+
+def test_variable_is_read_for_another_task_after_what_its_reader_waits_for() -> None:
+    servers = cluster(tf, ps=1, worker=1)
+    with tf.Graph().as_default():
+        with tf.device("/job:ps"):
+            variable = tf.Variable(0.0)
+            change = variable.assign_add(1.0)
+        with tf.device("/job:worker"), tf.control_dependencies([change]):
+            after = variable.read_value() * 10.0
+        with tf.Session(servers["worker"][0].target) as session:
+            session.run(variable.initializer)
+            seen = [float(session.run(after)) for _ in range(20)]
+
+    assert seen == [10.0 * (number + 1) for number in range(20)]
