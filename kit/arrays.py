@@ -1,15 +1,20 @@
-"""Arrays of any library, seen from numpy: what they are, and their bytes on the host.
+"""Arrays of any library, seen from numpy, and the GPUs of this process.
 
-The only module that knows cupy. It imports no array library but numpy: an array of
-another library proves that this library is loaded already. Data move towards the host
-only; nothing here puts an array on a device, and nothing computes with one.
+The only module that knows cupy. To look at an array it imports no library but numpy: an
+array of another library proves that this library is loaded already. Only `all_gpus`
+imports cupy, where there may be a GPU. Nothing here computes with an array.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +23,74 @@ from kit.errors import GradientMismatch, InvalidArgumentError
 
 # Elements looked at together in the slow check of `is_finite`.
 _PIECE = 1 << 16
+
+# What a driver of NVIDIA (here, in Windows' Linux) or AMD leaves on a machine.
+_DRIVERS: Final = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
+
+
+class Gpu(Protocol):
+    """One GPU: what computes on it, and how arrays come and go.
+
+    Work of all threads is done in the order in which they give it.
+    """
+
+    module: ModuleType
+    """numpy's twin whose arrays are on the GPU: cupy."""
+
+    def entered(self) -> AbstractContextManager[None]:
+        """Let arrays be made and computed on this GPU in a block."""
+
+    # Any: an array of a library that may not be installed where the types are checked.
+    def put(self, x: npt.NDArray[Any]) -> Any:
+        """Return a numpy array's values as an array on this GPU."""
+
+    def get(self, x: Any) -> npt.NDArray[Any]:
+        """Return the values of an array of this GPU on the host; waits for them."""
+
+
+class _CupyGpu(Gpu):
+    """A GPU by cupy. All work goes into one stream, so its order is kept."""
+
+    def __init__(self, cupy: ModuleType, number: int) -> None:
+        self.module, self._number = cupy, number
+        with cupy.cuda.Device(number):
+            self._stream = cupy.cuda.Stream()
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        # A `Device` keeps what to go back to in itself, so threads cannot share one.
+        with self.module.cuda.Device(self._number), self._stream:
+            yield
+
+    def put(self, x: npt.NDArray[Any]) -> Any:
+        with self.entered():
+            return self.module.asarray(x)
+
+    def get(self, x: Any) -> npt.NDArray[Any]:
+        with self.entered():
+            self._stream.synchronize()
+            return np.asarray(x.get())
+
+
+@cache
+def all_gpus() -> Sequence[Gpu]:
+    """Return the GPUs that this process sees: none without cupy or a driver.
+
+    Imports cupy if there may be one, which takes seconds; later calls cost nothing.
+    """
+    if "cupy" not in sys.modules and not _may_have_gpus():
+        return ()
+    try:
+        import cupy
+
+        count = cupy.cuda.runtime.getDeviceCount()
+    except Exception:  # cupy has errors of its own for each way to find none
+        return ()
+    return tuple(_CupyGpu(cupy, number) for number in range(count))
+
+
+def _may_have_gpus() -> bool:
+    return any(map(Path.exists, map(Path, _DRIVERS))) and find_spec("cupy") is not None
 
 
 def module_of(x: object) -> ModuleType:

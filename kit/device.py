@@ -176,7 +176,9 @@ def _parse(spec: str | None) -> dict[str, Any]:
     if spec is None:
         return {}
     if not isinstance(spec, str):
-        raise AttributeError(
+        # The original splits bytes by a str, and asks anything else for `split`.
+        kind = TypeError if isinstance(spec, bytes) else AttributeError
+        raise kind(
             f"a device name is a str, not {spec!r} of type {type(spec).__name__}; "
             f"write '/job:worker/task:1' or '/cpu:0'."
         )

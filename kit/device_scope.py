@@ -14,7 +14,7 @@ None hides all that is outside of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from functools import lru_cache
@@ -154,8 +154,15 @@ class ScopeStack:
         token = self._top.set(mine)
         try:
             yield
-        finally:
+        except GeneratorExit:
+            # Entered by hand and thrown away: nobody is there to be told.
+            with suppress(RuntimeError):
+                self._leave(mine, token)
+            raise
+        except BaseException:
             self._leave(mine, token)
+            raise
+        self._leave(mine, token)
 
     def _leave(self, mine: _Frame, token: Token[_Frame | None]) -> None:
         top = self._top.get()

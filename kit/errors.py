@@ -22,9 +22,9 @@ from typing import Any, ClassVar
 class KitError(Exception):
     """Base of all errors of this package.
 
-    Takes one message, or the original's three arguments (node_def, op, message).
-    `task` and `step` tell where it happened, `remote_traceback` what the task printed;
-    each is None when it is not known.
+    Takes one message, or the original's node_def, op, message and here a code. `task`
+    and `step` tell where it happened, `node` which op of a graph failed, and
+    `remote_traceback` what the task printed; each is None when it is not known.
     """
 
     code: ClassVar[int] = 2
@@ -34,25 +34,25 @@ class KitError(Exception):
         *args: Any,
         task: str | None = None,
         step: int | None = None,
+        node: str | None = None,
         remote_traceback: str | None = None,
     ) -> None:
-        if len(args) not in (1, 3):
+        if len(args) not in ((1, 3, 4) if type(self) is KitError else (1, 3)):
             raise TypeError(
                 f"{type(self).__name__} takes a message, or node_def, op and message; "
                 f"got {len(args)} arguments."
             )
-        super().__init__(*args)
-        self.node_def: Any = args[0] if len(args) == 3 else None
-        self.op: Any = args[1] if len(args) == 3 else None
-        self.message: str = str(args[-1])
-        self.task = task
-        self.step = step
+        super().__init__(*args[:3])
+        self.node_def, self.op = args[:2] if len(args) > 1 else (None, None)
+        self.message: str = str(args[:3][-1])
+        self._code: int = args[3] if len(args) == 4 else type(self).code
+        self.task, self.step, self.node = task, step, node
         self.remote_traceback = remote_traceback
 
     @property
     def error_code(self) -> int:
-        """The canonical status code of this error's class."""
-        return type(self).code
+        """The canonical status code: that of the class, unless it was given."""
+        return self._code
 
     def __str__(self) -> str:
         if self.remote_traceback:
@@ -275,6 +275,7 @@ def to_plain(error: BaseException) -> dict[str, Any]:
             "message": error.message,
             "task": error.task,
             "step": error.step,
+            "node": error.node,
             "traceback": error.remote_traceback,
         }
     text = f"{type(error).__name__}: {error}"
@@ -288,10 +289,11 @@ def from_plain(plain: dict[str, Any]) -> KitError:
     PeerLost('ps:0 is gone')
     """
     kind = _tree(KitError).get(str(plain.get("type")), UnknownError)
-    step = plain.get("step")
+    step, node = plain.get("step"), plain.get("node")
     return kind(
         str(plain.get("message", "")),
         task=plain.get("task"),
         step=step if isinstance(step, int) else None,
+        node=node if isinstance(node, str) else None,
         remote_traceback=plain.get("traceback"),
     )

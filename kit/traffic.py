@@ -39,6 +39,7 @@ class Kind(IntEnum):
     GATHER = 4  # finished parameters, from their owner to the others
     BROADCAST = 5  # initial parameters, from the coordinator to all
     MOVE = 6  # optimizer slots and parameters that change their owner at a switch
+    TENSOR = 7  # a value in a graph that an op on another task needs
 
 
 class Phase(IntEnum):

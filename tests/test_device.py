@@ -105,10 +105,15 @@ def test_a_bad_name_is_a_value_error_that_quotes_it(text: str) -> None:
     assert repr(text) in str(caught.value)
 
 
-@pytest.mark.parametrize("value", [3, 0, b"/cpu:0", ["/cpu:0"], DeviceSpec()])
+@pytest.mark.parametrize("value", [3, 0, ["/cpu:0"], DeviceSpec()])
 def test_a_name_that_is_no_str_is_an_attribute_error(value: Any) -> None:
     with pytest.raises(AttributeError, match="a device name is a str"):
         DeviceSpec.from_string(value)
+
+
+def test_a_name_in_bytes_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="a device name is a str"):
+        DeviceSpec.from_string(b"/cpu:0")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))

@@ -194,3 +194,16 @@ def test_a_stack_is_forgotten_with_the_graph_that_held_it() -> None:
 
     assert count == 0
     assert gone() is None
+
+
+def test_a_scope_that_is_thrown_away_while_open_complains_to_nobody() -> None:
+    stack = ScopeStack()
+    outer, inner = stack.push("/job:a"), stack.push("/job:b")
+    outer.__enter__()
+    inner.__enter__()
+
+    with pytest.raises(RuntimeError, match="reverse order"):
+        outer.__exit__(None, None, None)
+    del inner  # a complaint here would be an unraisable error, which fails the test
+
+    assert stack.entries() == ()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kit.testing.strict_arrays import StrictArray, strict
+from kit.testing.strict_arrays import StrictArray, StrictGpu, strict
 
 HOST = np.arange(6.0).reshape(2, 3)
 
@@ -150,3 +150,37 @@ def test_types_and_constants_are_those_of_numpy() -> None:
     assert not hasattr(device(), "no_such_name")
     assert device().device == "strict:0"
     assert repr(strict.zeros(1)) == "strict.array([0.])"
+
+
+ACROSS: dict[str, Callable[[Any, Any], Any]] = {
+    "operator": lambda x, y: x + y,
+    "index": lambda x, y: y[x > 0],
+    "assignment": lambda x, y: assigned(y, x[0]),
+    "view": lambda x, y: x.T,
+    "method": lambda x, y: x.sum(),
+    "function": lambda x, y: strict.concatenate([y, x]),
+    "way in": lambda x, y: strict.asarray(x),
+}
+
+
+@pytest.mark.parametrize("mix", ACROSS.values(), ids=ACROSS)
+def test_array_of_one_pretended_gpu_is_refused_on_another(
+    mix: Callable[[Any, Any], Any],
+) -> None:
+    x, y = StrictGpu(0).put(HOST), StrictGpu(1).put(HOST)
+
+    with StrictGpu(1).entered(), pytest.raises(TypeError, match="move it there first"):
+        mix(x, y)
+
+
+def test_arrays_of_a_pretended_gpu_stay_there_and_come_back() -> None:
+    gpu = StrictGpu(1)
+    x = gpu.put(HOST)
+    with gpu.entered():
+        y = x * 2
+
+    assert (x.device, y.device) == ("strict:1", "strict:1")
+    assert np.array_equal(gpu.get(y), HOST * 2)
+    assert (gpu.n_put, gpu.n_got) == (1, 1)
+    with pytest.raises(TypeError, match="strict:1 was taken for"):
+        StrictGpu(0).get(y)

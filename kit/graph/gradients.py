@@ -26,13 +26,15 @@ def gradients(
     stop_gradients: Any = None,
     unconnected: str = "none",
     name: str = "gradients",
+    gated: bool = False,
 ) -> list[Any]:
     """Return the gradient of the sum of `ys` by each of `xs`, a list.
 
     `grad_ys` weights the elements of each y. Where no path leads from an x to a y the
     gradient is None, or zeros with `unconnected="zero"`. The gradient of gathered rows
     is an `IndexedSlices`. With `colocate` each new op is placed where its forward op
-    is, else in the current scopes. Raises `LookupError` for an op on the way without a
+    is, else in the current scopes. With `gated` the gradient by an x of an op that has
+    several is an op of its own, `MatMul_grad/tuple/control_dependency_1`. Raises `LookupError` for an op on the way without a
     gradient, `ValueError` for a y or x of another graph.
     """
     if unconnected not in ("none", "zero"):
@@ -47,7 +49,7 @@ def gradients(
     stops = {_target(one) for one in _listed(stop_gradients or [])}
     graph = sources[0].graph
     with graph.as_default(), graph.name_scope(name):
-        flow = _Flow(targets, sources, stops, colocate)
+        flow = _Flow(targets, sources, stops, colocate, gated)
         for y, weight in zip(sources, weights, strict=True):
             with flow.at(y.op):
                 flow.add(y, _seed(y, weight))
@@ -64,7 +66,9 @@ class _Flow:
         sources: Sequence[Tensor],
         stops: set[Tensor],
         colocate: bool,
+        gated: bool,
     ) -> None:
+        self._gated = gated
         self._found: dict[Tensor, list[Any]] = {}
         self._colocate = colocate
         self._stops = {one.op for one in stops}
@@ -88,12 +92,32 @@ class _Flow:
                         one if one is None else dense(one) for one in gradients
                     ]
                 by_input = op.op_def.gradient(op, gradients)
+                if self._gated:
+                    by_input = self._behind_gates(op, by_input)
             pairs = list(zip(op.inputs, by_input, strict=True))
             for to, gradient in reversed(pairs):
                 # A gradient by an input that leads to no target is never looked at.
                 if gradient is not None:
                     # In the end the terms stand in the order of the ops they come from.
                     self._found.setdefault(to, []).insert(0, gradient)
+
+    def _behind_gates(self, op: Op, by_input: Sequence[Any]) -> Sequence[Any]:
+        """Give the gradients by targets, of an op that has several, names of theirs."""
+        found = list(by_input)
+        present = [i for i, one in enumerate(found) if one is not None]
+        for number, i in enumerate(present if len(present) > 1 else ()):
+            if isinstance(found[i], Tensor) and self._is_of_target(op.inputs[i]):
+                suffix = f"_{number}" if number else ""
+                with op.graph.colocate_with(found[i].op):
+                    name = f"tuple/control_dependency{suffix}"
+                    found[i] = make("Identity", found[i], name=name)
+        return found
+
+    def _is_of_target(self, one: Tensor) -> bool:
+        """Whether a tensor is a target, or a variable's value where that is one."""
+        if one.op.type == "Identity" and one.op.inputs[0].op.op_def.gives_ref:
+            one = one.op.inputs[0]
+        return one in self._wanted
 
     def total(self, of: Tensor) -> Any:
         """Return the sum of all gradients that flowed to a tensor, None if none did."""

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from types import FrameType
 from typing import Any
 
 from kit.device_scope import ScopeStack, resolve
@@ -259,8 +260,8 @@ class Graph(Pictured):
 
 def _place() -> str:
     """Return file and line outside of this package that made the op."""
-    frame = sys._getframe(2)
-    while frame.f_back is not None:
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
         module = frame.f_globals.get("__name__", "")
         if not module.startswith("kit.") and module != "kit":
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -48,5 +48,14 @@ class IndexedSlices:
         """Where the values are computed, as far as it is said."""
         return self.values.device
 
+    def consumers(self) -> list[Op]:
+        """Return the ops that take the values."""
+        ops = self.graph.ops[self.op.number + 1 :]
+        return [op for op in ops if self.values in op.inputs]
+
+    def __str__(self) -> str:
+        whole = "" if self.dense_shape is None else f", dense_shape={self.dense_shape}"
+        return f"IndexedSlices(indices={self.indices}, values={self.values}{whole})"
+
     def __repr__(self) -> str:
         return f"<rows {self.values!r} at {self.indices!r}>"

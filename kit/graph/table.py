@@ -52,9 +52,7 @@ class Call(Protocol):
     def variable(self, shape: Any, dtype: Any, shared_name: str) -> Any:
         """Return the variable that this op stands for (`kit.graph.ops.state.Ref`)."""
 
-    def queue(
-        self, capacity: int, dtypes: Any, shapes: Any, shared_name: str
-    ) -> Any:
+    def queue(self, capacity: int, dtypes: Any, shapes: Any, shared_name: str) -> Any:
         """Return the queue that this op stands for (`kit.session.queues`)."""
 
     def stacked(self, elements: Any, queue: Any) -> Any:

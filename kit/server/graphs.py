@@ -6,12 +6,12 @@ import threading
 from collections.abc import Callable, Sequence
 
 from kit.server.directory import Directory
-
 from kit.session.home import Home
 from kit.session.master import Master
 from kit.session.members import Members
 from kit.session.peers import Peers
 from kit.session.service import Service
+from kit.session.watch import Watch
 from kit.session.worker import Worker
 from kit.task import Task
 from kit.wire.introduction import Role
@@ -26,19 +26,24 @@ class Graphs:
         me: Task,
         directory: Callable[[], Directory],
         tasks: Callable[[], Sequence[Task]],
+        n_cpus: int = 1,
     ) -> None:
         """`directory` and `tasks` are asked when they are needed."""
 
-        def dial(task: Task) -> Link:
-            return directory().dial(task, me, Role.SESSION)
+        def dial(task: Task, deadline_s: float) -> Link:
+            found = directory()
+            limit_s = min(deadline_s, found.settings.connect_deadline_s)
+            return found.dial(task, me, Role.SESSION, deadline_s=limit_s)
 
-        self.home = Home(me)
-        self.worker = Worker(self.home, Peers(dial))
+        watch = Watch()
+        self.home = Home(me, n_cpus=n_cpus)
+        self.worker = Worker(self.home, Peers(dial, watch), watch)
         self.master = Master(self.worker, Members(self.worker, tasks))
-        self._service = Service(self.master, self.worker)
+        self._service = Service(self.master)
         self._links: set[Link] = set()
         self._threads: set[threading.Thread] = set()
         self._lock = threading.Lock()
+        self._is_closed = False
 
     def take(self, link: Link) -> None:
         """Answer on a link in a thread of its own until the other end closes it."""
@@ -47,9 +52,24 @@ class Graphs:
             target=self._serve, args=(link,), name=name, daemon=True
         )
         with self._lock:
+            if self._is_closed:
+                link.close()
+                return
             self._links.add(link)
             self._threads.add(thread)
-        thread.start()
+            thread.start()
+
+    def close(self, deadline_s: float) -> None:
+        """End all sessions and runs, and wait for the threads."""
+        self.master.close()
+        self.worker.close()
+        with self._lock:
+            self._is_closed = True
+            links, threads = list(self._links), list(self._threads)
+        for link in links:
+            link.close()
+        for thread in threads:
+            thread.join(deadline_s)
 
     def _serve(self, link: Link) -> None:
         try:
@@ -58,17 +78,3 @@ class Graphs:
             with self._lock:
                 self._links.discard(link)
                 self._threads.discard(threading.current_thread())
-
-    def close(self, deadline_s: float) -> None:
-        """End all sessions and runs, and wait for the threads."""
-        self.master.close()
-        self.worker.close()
-        self.worker.peers.close()
-        with self._lock:
-            links, threads = list(self._links), list(self._threads)
-        for link in links:
-            link.close()
-        for thread in threads:
-            thread.join(deadline_s)
-
-

@@ -59,9 +59,12 @@ class Server:
         *,
         credentials: Credentials | None = None,
         settings: Settings | None = None,
+        n_cpus: int = 1,
         start: bool = True,
     ) -> None:
         """Listen and serve, unless `start` is False.
+
+        The task shows `n_cpus` CPU devices; they are names for one and the same.
 
         The job may be left out when there is one, the index when the job has one task.
         Raises `TypeError` or `ValueError` for a cluster or a task that cannot be meant,
@@ -75,25 +78,28 @@ class Server:
         self.trainings = Trainings(self.task, lambda: self.directory)
         self._rendezvous = Rendezvous(self.task, self.trainings, lambda: self.directory)
         self._handlers = Handlers(self.trainings).table()
-        self.graphs = Graphs(self.task, lambda: self.directory, lambda: self.tasks)
+        self.graphs = Graphs(
+            self.task, lambda: self.directory, lambda: self.tasks, n_cpus
+        )
         self._addresses: dict[Task, str] | None = None
         self._closing = ExitStack()
         self._stopped = threading.Event()
         self._links: set[Link] = set()
         self._guard = threading.Lock()
         self.address: Address | None = None
+        self._listeners: list[Listener] = []
+        self._is_started = False
         if start:
             self.start()
 
     def start(self) -> None:
-        """Begin to listen; a second call changes nothing."""
-        if self.address is not None:
+        """Begin to answer; a second call changes nothing."""
+        if self._is_started:
             return
-        wanted = parse_address(self.spec.task_address(self.task.job, self.task.index))
-        listeners = self._listen(wanted)
-        self.address = listeners[0].address
+        self.bind()
+        self._is_started = True
         acceptor = Acceptor(
-            listeners,
+            self._listeners,
             self._credentials,
             self.task,
             self._take,
@@ -102,6 +108,20 @@ class Server:
             checksum=self.settings.checksum,
         )
         self._closing.callback(acceptor.close)
+
+    def bind(self) -> None:
+        """Take the address, without answering to other processes yet.
+
+        The target is known from now on, and sessions of this process work. A second
+        call changes nothing.
+        """
+        if self.address is not None:
+            return
+        wanted = parse_address(self.spec.task_address(self.task.job, self.task.index))
+        self._listeners = self._listen(wanted)
+        self.address = self._listeners[0].address
+        for listener in self._listeners:
+            self._closing.callback(listener.close)
         targets.enter(self.target, self.graphs.master)
 
     @property
@@ -136,7 +156,7 @@ class Server:
         Blocks until every worker's program has made the same call, on its own server.
         Raises as `Rendezvous.launch` does.
         """
-        if self.address is None:
+        if not self._is_started:
             raise FailedPreconditionError("the server was not started: call start().")
         return self._rendezvous.launch(job, work)
 
@@ -148,6 +168,8 @@ class Server:
         """End everything: trainings, links, listeners. May be called twice."""
         if self._stopped.is_set():
             return
+        if self.address is not None:
+            targets.leave(self.target)
         self.trainings.close(_STOP_S)
         self._closing.close()
         self.graphs.close(_STOP_S)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from kit.errors import InvalidArgumentError, NotFoundError
-from kit.server.directory import MAX_BODY, default_runtime_dir, socket_beside
+from kit.server.directory import (
+    MAX_BODY,
+    Directory,
+    default_runtime_dir,
+    socket_beside,
+)
 from kit.server.identity import shared_credentials
 from kit.session import targets
-from kit.session.connection import Connection, Remote
-from kit.settings import current
+from kit.session.connection import Connection
+from kit.session.options import Options
+from kit.session.remote import Remote
+from kit.settings import Settings, current
 from kit.task import Task
 from kit.wire.address import Address, TcpAddress, parse_address
 from kit.wire.introduction import Hello, Role
@@ -21,7 +29,31 @@ SCHEME = "psring://"
 CLIENT = Task("client", 0)
 
 
-def connect_to(target: str, soft: bool, filters: Sequence[str]) -> Connection:
+@dataclass(frozen=True)
+class ClusterTarget:
+    """A task of a cluster as the target of sessions, let in by the cluster's own key.
+
+    `directory` is asked when a link is opened: the tasks may have moved by then.
+    """
+
+    directory: Callable[[], Directory]
+    task: Task
+
+    def connect_session(self, options: Options) -> Connection:
+        """Return a connection; the task is dialled at the first run."""
+
+        def dial(deadline_s: float) -> Link:
+            found = self.directory()
+            limit_s = min(deadline_s, found.settings.connect_deadline_s)
+            return found.dial(self.task, CLIENT, Role.SESSION, deadline_s=limit_s)
+
+        return Remote(self.task, dial, options)
+
+    def __str__(self) -> str:
+        return str(self.task)
+
+
+def connect_to(target: str, options: Options) -> Connection:
     """Return a session's connection to a server of this user's, wherever it runs.
 
     Raises `NotFoundError` for a text that is no target, `InvalidArgumentError` for an
@@ -38,16 +70,20 @@ def connect_to(target: str, soft: bool, filters: Sequence[str]) -> Connection:
         raise InvalidArgumentError(
             f"{target!r} names no server: {exc.message}"
         ) from exc
-    return Remote(CLIENT, lambda: _dial(address), soft, filters)
+    settings = current()  # a thread that runs something later may have others
+
+    def dial(deadline_s: float) -> Link:
+        return _dial(address, settings, deadline_s)
+
+    return Remote(CLIENT, dial, options)
 
 
-def _dial(address: Address) -> Link:
-    settings = current()
+def _dial(address: Address, settings: Settings, deadline_s: float) -> Link:
     return connect(
-        _best(address),
+        _best(address, settings),
         Hello(Role.SESSION, CLIENT),
         shared_credentials(),
-        deadline_s=settings.connect_deadline_s,
+        deadline_s=min(deadline_s, settings.connect_deadline_s),
         insecure=settings.insecure,
         max_body=MAX_BODY,
         checksum=settings.checksum,
@@ -55,9 +91,8 @@ def _dial(address: Address) -> Link:
     )
 
 
-def _best(address: Address) -> Address:
-    """Return the unix socket beside a port of the loopback interface, if there is one."""
-    settings = current()
+def _best(address: Address, settings: Settings) -> Address:
+    """Return the unix socket beside a port of the loopback interface, if it exists."""
     if isinstance(address, TcpAddress) and settings.transport != "tcp":
         beside = socket_beside(default_runtime_dir(settings), address)
         if beside is not None and Path(beside.path).exists():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -11,6 +11,7 @@ from kit.graph.node import Node
 from kit.graph.static import Shape
 from kit.session.devices import Device
 from kit.session.home import Home
+from kit.session.queues import Element, FifoQueue, stacked
 from kit.session.state import Cell
 from kit.session.step import Step
 
@@ -39,16 +40,42 @@ class StepCall:
     def state(self, kind: str, make: Callable[[], Any]) -> Any:
         """Return this op's state on this task; see `kit.graph.table.Call`."""
         name = self._node.attrs.get("shared_name") or self._node.name
-        return self._home.store.find(self._node.container, f"{kind} {name}", make)
+        store = self._home.store_of(self.step.session)
+        return store.find(self._node.container, f"{kind} {name}", make)
 
     def own(self, make: Callable[[], Any]) -> Any:
         """Return this op's state within this session."""
         return self._home.of_session(self.step.session, self._node.name, make)
 
     def variable(self, shape: Shape, dtype: DType, shared_name: str) -> Cell:
-        """Return the variable that this op stands for."""
+        """Return the variable that this op stands for; each GPU has its own."""
         name = shared_name or self._node.name
-        return self._home.store.cell(self._node.container, name, shape, dtype)
+        if self._device.type != "CPU":
+            name = f"{name} on {self._device.type}:{self._device.index}"
+        store = self._home.store_of(self.step.session)
+        return store.cell(self._node.container, name, shape, dtype)
+
+    def queue(
+        self,
+        capacity: int,
+        dtypes: Sequence[DType],
+        shapes: Sequence[Shape] | None,
+        shared_name: str,
+    ) -> FifoQueue:
+        """Return the queue that this op stands for."""
+        name = shared_name or self._node.name
+
+        def make() -> FifoQueue:
+            return FifoQueue(name, capacity, dtypes, shapes)
+
+        # Without a name to share it by it is the session's own, as in the original.
+        found: FifoQueue = self.state("queue", make) if shared_name else self.own(make)
+        found.check(capacity, dtypes, shapes)
+        return found
+
+    def stacked(self, elements: Sequence[Element], queue: FifoQueue) -> Any:
+        """Return elements of a queue as one array for each component."""
+        return stacked(elements, queue)
 
     def wait(self, ready: Callable[[], bool], changed: Any, what: str) -> None:
         """Wait until `ready()`, the step's end, or its deadline."""
@@ -57,3 +84,7 @@ class StepCall:
     def function(self, token: str) -> Callable[..., Any]:
         """Return a Python function that a client registered."""
         return self._home.function(token)
+
+    def entropy(self) -> int:
+        """Return 128 bits that nobody can predict."""
+        return self._home.entropy()

@@ -1,134 +1,157 @@
-"""A link that belongs to one run at a time: parcels both ways, until an answer ends it.
+"""A link that belongs to one run at a time, between its master and one more task.
 
-    begins with   {"op": "segment.run", ...} and the feeds
-    either way    {"edge": [op, output]} and a tensor
-    ends with     {"done": ...} and the fetches, or {"error": ...}
+    begins with   SEGMENT and the feeds
+    either way    TENSOR, as long as there is room
+    either way    LATER: from here on tensors are pushed over links of their own
+    ends with     DONE and the fetches, or FAILED
 
-Both ends may have much to send at once. A large tensor is therefore sent by a thread of
-its own, so that this end goes on reading and the other can go on too.
+Neither end reads while it computes, and both may have much to send. So no more is sent
+on the channel than surely fits into the buffers of a socket. What is pushed instead is
+read at once, by a thread that does nothing else: no two ever wait for each other.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
-from kit.errors import DeadlineExceededError, InternalError, KitError, from_plain
-from kit.graph.dtypes import Array
-from kit.graph.node import Edge
-from kit.parcel import pack, unpack
-from kit.session.step import LOOK_S, Step
+from kit.errors import (
+    DeadlineExceededError,
+    InternalError,
+    KitError,
+    LinkLost,
+    from_plain,
+)
+from kit.graph.dtypes import STRING, Array
+from kit.session.message import Act, Message, recv, send
+from kit.session.step import Step
 from kit.wire.link import Link
 
-# What surely fits into the buffers of a socket, whoever reads.
-_SMALL_BYTES: Final = 64 * 1024
+# What surely fits into the buffers of a socket, whoever reads: unix sockets count about
+# 1 KiB besides the bytes of each frame, of 208 KiB.
+_ROOM_BYTES: Final = 64 * 1024
+_ROOM_FRAMES: Final = 64
 
+# A task reports better than its master what it waited for, so it may speak first.
+GRACE_S: Final = 0.5
 
-def send_parcel(
-    link: Link, meta: Mapping[str, Any], arrays: Sequence[Array], deadline_s: float
-) -> None:
-    """Send plain data and arrays as one frame; raises as `Link.send` does."""
-    link.send(*pack(meta, arrays), deadline_s=deadline_s)
-
-
-def recv_parcel(link: Link, deadline_s: float) -> tuple[dict[str, Any], list[Array]]:
-    """Return the next parcel; raises as `Link.recv` does."""
-    _, body = link.recv(deadline_s=deadline_s)
-    return unpack(body)
+# Pushes a tensor over a link of its own.
+Push = Callable[[int, dict[str, Any], Any], None]
 
 
 class Channel:
-    """One end of a link during one run. Only the run's own thread receives."""
+    """One end of a link during one run. Only the run's own thread uses it."""
 
-    def __init__(self, link: Link) -> None:
-        """Use an idle link."""
+    def __init__(self, link: Link, push: Push, grace_s: float = 0.0) -> None:
+        """Use an idle link. `push` takes what has no room on the channel."""
         self.link = link
-        self._tensors: dict[Edge, Array | None] = {}
-        self._answer: tuple[dict[str, Any], list[Array]] | None = None
-        self._senders: list[threading.Thread] = []
-        self._failure: KitError | None = None
+        self.has_spilled = False  # the other end pushes from here on
+        self._push, self._grace_s = push, grace_s
+        self._room_bytes, self._room_frames = _ROOM_BYTES, _ROOM_FRAMES
+        self._tensors: dict[int, Message] = {}
+        self._answer: Message | None = None
+        self._error: KitError | None = None
 
-    def send_tensor(self, edge: Edge, value: Array | None, deadline_s: float) -> None:
+    def send_tensor(
+        self, step: Step, number: int, meta: dict[str, Any], value: Array | None
+    ) -> None:
         """Send a tensor (None: only that its op is done)."""
-        arrays = [] if value is None else [value]
-        if value is None or value.nbytes <= _SMALL_BYTES:
-            send_parcel(self.link, {"edge": edge}, arrays, deadline_s)
+        if not self._has_room(value):
+            self._push(number, meta, value)
             return
-        sender = threading.Thread(
-            target=self._send_large, args=(edge, arrays, deadline_s), daemon=True
+        send(
+            self.link,
+            Act.TENSOR,
+            deadline_s=step.left_s,
+            number=number,
+            step=step.number,
+            meta=meta,
+            arrays=() if value is None else (value,),
         )
-        self._senders.append(sender)
-        sender.start()
 
-    def receive(self, step: Step, edge: Edge) -> Array | None:
-        """Return a tensor; raises the error that the other end answered instead."""
-        while edge not in self._tensors:
+    def receive(self, step: Step, number: int, what: str) -> Message | None:
+        """Return a tensor; None when it will be pushed instead.
+
+        Raises the error that the other end answered in its place.
+        """
+        while number not in self._tensors:
+            if self.has_spilled:
+                return None
             if self._answer is not None:
-                raise self._in_place_of(edge)
-            self._read(step, f"{edge[0]!r} from {self.link.peer}")
-        return self._tensors.pop(edge)
+                raise self._error or InternalError(
+                    f"{self.link.peer} ended its run without {what}."
+                )
+            self._read(step, what)
+        return self._tensors.pop(number)
 
-    def answer(self, step: Step) -> tuple[dict[str, Any], list[Array]]:
+    def answer(self, step: Step) -> Message:
         """Return what ends the run; raises it if it is an error."""
         while self._answer is None:
             self._read(step, f"the answer of {self.link.peer}")
-        meta, arrays = self._answer
-        if "error" in meta:
-            raise from_plain(meta["error"])
-        return meta, arrays
+        if self._error is not None:
+            raise self._error
+        return self._answer
 
     @property
-    def is_answered(self) -> bool:
-        """Whether the other end has ended the run."""
-        return self._answer is not None
+    def is_done(self) -> bool:
+        """Whether the other end has ended its part in order."""
+        return self._answer is not None and self._answer.act == Act.DONE
 
     def failure(self) -> KitError | None:
-        """Return the error that ended the run, None if none has."""
-        meta = self._answer[0] if self._answer else {}
-        return from_plain(meta["error"]) if "error" in meta else None
+        """Return the error that ended the other end's part, if one has."""
+        self._peek()
+        return self._error
 
-    def peek(self) -> None:
-        """Take in what has arrived, without waiting; raises `LinkLost`."""
-        try:
-            while self._answer is None:
-                self._take(*recv_parcel(self.link, 0.0))
-        except DeadlineExceededError:
-            return
-
-    def settle(self, deadline_s: float) -> None:
-        """Wait for what is still being sent; raises what went wrong with it."""
-        for sender in self._senders:
-            sender.join(deadline_s)
-        if self._failure is not None:
-            raise self._failure
-
-    def _send_large(
-        self, edge: Edge, arrays: Sequence[Array], deadline_s: float
-    ) -> None:
-        try:
-            send_parcel(self.link, {"edge": edge}, arrays, deadline_s)
-        except KitError as error:
-            self._failure = error
+    def _has_room(self, value: Array | None) -> bool:
+        if self._room_frames <= 0:
+            return False
+        n_bytes = 0 if value is None else value.nbytes
+        if value is not None and value.dtype == STRING:
+            n_bytes = _ROOM_BYTES + 1  # how long they are shows when they are packed
+        self._room_bytes -= n_bytes
+        self._room_frames -= 1
+        if self._room_bytes >= 0 and self._room_frames > 0:
+            return True
+        self._room_frames = 0
+        send(self.link, Act.LATER, deadline_s=GRACE_S)
+        return False
 
     def _read(self, step: Step, what: str) -> None:
         try:
-            meta, arrays = recv_parcel(self.link, min(LOOK_S, step.left_s))
+            self._keep(step, recv(self.link, step.left_s + self._grace_s))
         except DeadlineExceededError:
-            step.check(what)
+            raise step.too_late(what, self.link.peer) from None
+        except LinkLost:
+            if step.error is not None:
+                raise step.error from None
+            raise
+
+    def _peek(self) -> None:
+        """Take in what has arrived, without waiting."""
+        try:
+            while self._answer is None:
+                self._keep(None, recv(self.link, 0.0))
+        except KitError:
             return
-        self._take(meta, arrays)
 
-    def _take(self, meta: dict[str, Any], arrays: list[Array]) -> None:
-        if "edge" in meta:
-            name, number = meta["edge"]
-            self._tensors[str(name), int(number)] = arrays[0] if arrays else None
-        else:
-            self._answer = meta, arrays
+    def _keep(self, step: Step | None, message: Message) -> None:
+        match message.act:
+            case Act.TENSOR:
+                if step is not None and step.records is not None:
+                    message.meta["came"] = step.clock()
+                self._tensors[message.number] = message
+            case Act.LATER:
+                self.has_spilled = True
+            case Act.FAILED:
+                self._answer = message
+                self._error = self._named(from_plain(message.meta["error"]))
+            case _:
+                self._answer = message
 
-    def _in_place_of(self, edge: Edge) -> KitError:
-        assert self._answer is not None
-        meta, _ = self._answer
-        if "error" in meta:
-            return from_plain(meta["error"])
-        return InternalError(f"{self.link.peer} ended its run without sending {edge}.")
+    def _named(self, error: KitError) -> KitError:
+        """Say whose error it is, as the original does."""
+        task = self.link.peer
+        error.message = (
+            f"From /job:{task.job}/replica:0/task:{task.index}:\n{error.message}"
+        )
+        return error

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kit.device import DeviceSpec
-from kit.errors import InvalidArgumentError, PlacementError
+from kit.errors import InvalidArgumentError, KitError, PlacementError
 from kit.graph.node import Node
 from kit.graph.table import lookup
+from kit.session.gpu_hosted import hosted_nodes
 from kit.task import Task
 
 
@@ -45,22 +46,57 @@ def place(
     target: Task,
     *,
     soft: bool = False,
+    refused: dict[str, KitError] | None = None,
 ) -> dict[str, Device]:
     """Return the device of every node.
 
-    Raises `PlacementError` for a request that no device matches. With `soft` another
-    device of the same task is taken where the type or the number does not exist.
+    Raises `PlacementError` for a request that no device matches, unless `refused` is
+    given: such nodes are left out then, and their errors put in there. With `soft`
+    another device of the same task is taken where the type or the number does not
+    exist, or cannot do what an op does.
     """
     order = sorted(devices, key=lambda one: (one.task != target, one))
     groups = _Groups(nodes)
+    bound = _bound_to_host(nodes, devices, groups)
     placed: dict[str, Device] = {}
-    by_request: dict[str, Device] = {}
-    for name, node in nodes.items():
+    by_request: dict[tuple[str, bool], Device | KitError] = {}
+    groups.let_constants_follow()
+    for name in nodes:
         leader = nodes[groups.leader(name)]
-        if leader.device not in by_request:
-            by_request[leader.device] = _choose(leader, order, soft)
-        placed[name] = by_request[leader.device]
+        request = leader.device, leader.name in bound
+        if request not in by_request:
+            by_request[request] = _device_or_error(
+                leader, order, soft, bound.get(leader.name)
+            )
+        found = by_request[request]
+        if isinstance(found, Device):
+            placed[name] = found
+        elif refused is None:
+            raise found
+        else:
+            refused[name] = found
     return placed
+
+
+def _device_or_error(
+    node: Node, devices: Sequence[Device], soft: bool, why_host: str | None
+) -> Device | KitError:
+    try:
+        return _choose(node, devices, soft, why_host)
+    except InvalidArgumentError as error:
+        return error
+
+
+def _bound_to_host(
+    nodes: Mapping[str, Node], devices: Sequence[Device], groups: _Groups
+) -> dict[str, str]:
+    """Return the leaders of groups that no GPU can take, with the reason."""
+    if all(one.type == "CPU" for one in devices):
+        return {}
+    return {
+        groups.leader(name): f"{name!r} {why}"
+        for name, why in hosted_nodes(nodes).items()
+    }
 
 
 class _Groups:
@@ -80,6 +116,21 @@ class _Groups:
             name = self._above[name]
         return name
 
+    def let_constants_follow(self) -> None:
+        """Put a constant that nobody placed to the only op that uses it.
+
+        Else it would be sent there in every run.
+        """
+        users: dict[str, list[str]] = {}
+        for name, node in self._nodes.items():
+            for input_name, _ in node.inputs:
+                users.setdefault(input_name, []).append(name)
+        anchors = set(self._above.values())
+        for name, node in self._nodes.items():
+            is_said = node.device or node.colocation or node.control or name in anchors
+            if node.type == "Const" and not is_said and len(users.get(name, ())) == 1:
+                self._join(name, users[name][0])
+
     def _join(self, name: str, to: str) -> None:
         """Let `name` follow `to`: the variable, or the anchor, decides."""
         own, other = self.leader(name), self.leader(to)
@@ -92,18 +143,27 @@ def _taken_by_reference(node: Node) -> Iterable[str]:
     return [node.inputs[i][0] for i in refs if i < len(node.inputs)]
 
 
-def _choose(node: Node, devices: Sequence[Device], soft: bool) -> Device:
+def _choose(
+    node: Node, devices: Sequence[Device], soft: bool, why_host: str | None
+) -> Device:
     try:
         wanted = DeviceSpec.from_string(node.device)
     except ValueError as exc:
         raise InvalidArgumentError(f"op {node.name!r}{_made_at(node)}: {exc}") from exc
     here = [one for one in devices if _is_task(one.task, wanted)]
-    fitting = [one for one in here if _is_device(one, wanted)]
+    able = [one for one in here if one.type == "CPU" or why_host is None]
+    fitting = [one for one in able if _is_device(one, wanted)]
     if fitting:
         # An accelerator is taken only by those who ask for it.
         return min(fitting, key=lambda one: (one.type != "CPU", fitting.index(one)))
     if soft and here:
         return next((one for one in here if one.type == "CPU"), here[0])
+    if why_host is not None and any(_is_device(one, wanted) for one in here):
+        raise PlacementError(
+            f"op {node.name!r}{_made_at(node)} was placed on {wanted.to_string()!r}, "
+            f"but {why_host}, which a GPU cannot; place it on a CPU of {here[0].task}, "
+            f"or allow that with soft_placement=True."
+        )
     raise PlacementError(_refusal(node, wanted, devices, here))
 
 
@@ -127,7 +187,8 @@ def _refusal(
     known = sorted({one.name for one in (here or devices)})
     near = difflib.get_close_matches(node.device, known, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]}?" if near and not here else ""
-    where = f"{here[0].task} has" if here else "the cluster has"
+    is_one = len({one.task for one in here}) == 1
+    where = f"{here[0].task} has" if is_one else "the cluster has"
     return (
         f"op {node.name!r}{_made_at(node)} was placed on {wanted.to_string()!r}, but "
         f"{where} only: {', '.join(known)}.{hint}"

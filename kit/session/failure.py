@@ -24,20 +24,22 @@ _CLASSES: list[tuple[type[Exception], type[KitError]]] = [
     (MemoryError, ResourceExhaustedError),
     (NotImplementedError, UnimplementedError),
     (StopIteration, OutOfRangeError),
-    ((ValueError), InvalidArgumentError),
-    ((TypeError), InvalidArgumentError),
-    ((LookupError), InvalidArgumentError),
-    ((ArithmeticError), InvalidArgumentError),
+    (ValueError, InvalidArgumentError),
+    (TypeError, InvalidArgumentError),
+    (LookupError, InvalidArgumentError),
+    (ArithmeticError, InvalidArgumentError),
 ]
 
 
 def of_node(exc: Exception, node: Node | None, device: str, task: Task) -> KitError:
     """Return the error to raise for an exception of one node on one task."""
     where = f"on {device or task}"
+    name = node.name if node else None
     what = f"op {node.name!r} ({node.type}) {where}" if node else f"a transfer {where}"
     place = f"\nThe op was made at {node.place}." if node and node.place else ""
     if isinstance(exc, KitError):
-        if exc.task is not None:
+        if exc.task is not None:  # it says where it happened already
+            exc.node = exc.node or name
             return exc
         error: KitError = type(exc)(f"{what}: {exc.message}{place}", task=str(task))
         error.remote_traceback = exc.remote_traceback
@@ -45,6 +47,7 @@ def of_node(exc: Exception, node: Node | None, device: str, task: Task) -> KitEr
         error = _class_of(exc)(f"{what}: {_words(exc)}{place}", task=str(task))
         if node is not None and node.type == "PyFunc":
             error.remote_traceback = "".join(traceback.format_exception(exc))
+    error.node = name
     return error
 
 

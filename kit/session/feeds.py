@@ -11,20 +11,22 @@ from typing import Any
 import numpy as np
 
 from kit.arrays import to_numpy
+from kit.dask_feeds import announced_shape, is_lazy, loaded
 from kit.errors import InvalidArgumentError
 from kit.graph.dtypes import STRING, Array, DType, name_of, to_array
 from kit.graph.graph import Graph
 from kit.graph.op import Tensor
 from kit.graph.speak import Speaker
-from kit.graph.static import agrees, text
+from kit.graph.static import Shape, agrees, text
 
 
 def read_feeds(graph: Graph, given: Mapping[Any, Any] | None) -> dict[Tensor, Array]:
     """Return the fed tensors and their values.
 
     Keys are tensors, variables, or names such as `x:0`. A value is converted to the
-    tensor's dtype. Raises `TypeError` for a key that cannot be fed, `ValueError` for a
-    value of another shape or one that cannot be converted.
+    tensor's dtype; what dask has yet to compute is computed here, all of it at once.
+    Raises `TypeError` for a key that cannot be fed, `ValueError` for a value of another
+    shape or one that cannot be converted.
     """
     if given is None:
         return {}
@@ -32,15 +34,24 @@ def read_feeds(graph: Graph, given: Mapping[Any, Any] | None) -> dict[Tensor, Ar
         raise TypeError(
             f"feed_dict is {type(given).__name__}; give a dict from tensors to values."
         )
-    found: dict[Tensor, Array] = {}
+    fed: dict[Tensor, Any] = {}
     for key, value in given.items():
         if isinstance(key, tuple):
             for one, part in _pairs(key, value):
-                found[_tensor(graph, one)] = _value(_tensor(graph, one), part)
+                fed[fed_tensor(graph, one)] = part
         else:
-            tensor = _tensor(graph, key)
-            found[tensor] = _value(tensor, value)
-    return found
+            fed[fed_tensor(graph, key)] = value
+    if any(map(is_lazy, fed.values())):
+        fed = _loaded(fed)
+    return {tensor: fed_value(tensor, value) for tensor, value in fed.items()}
+
+
+def _loaded(fed: Mapping[Tensor, Any]) -> dict[Tensor, Any]:
+    """Let dask compute what it must, unless a shape tells before that it is in vain."""
+    for tensor, value in fed.items():
+        if is_lazy(value):
+            _check_shape(tensor, announced_shape(value))
+    return dict(zip(fed, loaded(list(fed.values())), strict=True))
 
 
 def _pairs(key: tuple[Any, ...], value: Any) -> list[tuple[Any, Any]]:
@@ -55,7 +66,8 @@ def _pairs(key: tuple[Any, ...], value: Any) -> list[tuple[Any, Any]]:
     return pairs
 
 
-def _tensor(graph: Graph, key: Any) -> Tensor:
+def fed_tensor(graph: Graph, key: Any) -> Tensor:
+    """Return the tensor that a key of a feed means; raises `TypeError`."""
     if isinstance(key, str | bytes):
         name = key.decode() if isinstance(key, bytes) else key
         try:
@@ -76,19 +88,24 @@ def _tensor(graph: Graph, key: Any) -> Tensor:
     return found
 
 
-def _value(tensor: Tensor, value: Any) -> Array:
+def fed_value(tensor: Tensor, value: Any) -> Array:
+    """Return a value as an array that fits a tensor; see `read_feeds`."""
     if isinstance(value, Speaker):
         raise TypeError(
-            f"feed_dict: the value for {tensor.name!r} is {value!r}, which has no value "
-            f"yet; run it first and feed the result."
+            f"feed_dict: the value for {tensor.name!r} is {value!r}, which has no "
+            f"value yet; run it first and feed the result."
         )
     array = _array(tensor, value)
-    if not agrees(tensor.static.shape, array.shape):
+    _check_shape(tensor, array.shape)
+    return array
+
+
+def _check_shape(tensor: Tensor, shape: Shape) -> None:
+    if not agrees(tensor.static.shape, shape):
         raise ValueError(
             f"feed_dict: {tensor.name!r} has the shape {text(tensor.static.shape)} and "
-            f"cannot be fed a value of {text(array.shape)}."
+            f"cannot be fed a value of {text(shape)}."
         )
-    return array
 
 
 def _array(tensor: Tensor, value: Any) -> Array:

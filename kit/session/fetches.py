@@ -1,7 +1,7 @@
 """What a run is asked for: tensors and ops in any nesting, and the results in the same.
 
-Pure. A structure is taken apart once into a flat list, and the results are put back into
-its shape: lists stay lists, tuples tuples, named tuples and dicts what they are.
+Pure. A structure is taken apart once into a flat list, and the results are put back
+into its shape: lists stay lists, tuples tuples, named tuples and dicts what they are.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ class Fetches:
         if hasattr(given, "_fields"):
             kind: Any = type(given)
             return lambda values: kind(*[part(values) for part in parts])
-        return lambda values: tuple(part(values) for part in parts)
+        make = type(given)
+        return lambda values: make([part(values) for part in parts])
 
     def _mapping(self, given: Mapping[Any, Any]) -> Callable[[list[Any]], Any]:
         parts = {key: self._flatten(one) for key, one in given.items()}
@@ -105,8 +106,8 @@ def element_of(graph: Graph, one: Any) -> Tensor | Op:
     found = getattr(one, "ref", one)
     if not isinstance(found, Tensor | Op):
         raise TypeError(
-            f"{one!r} of type {type(one).__name__} cannot be fetched; give a tensor, an "
-            f"op, a variable, a name such as 'add:0', or lists and dicts of them."
+            f"{one!r} of type {type(one).__name__} cannot be fetched; give a tensor, "
+            f"an op, a variable, a name such as 'add:0', or lists and dicts of them."
         )
     if found.graph is not graph:
         raise ValueError(
@@ -121,6 +122,6 @@ def _by_name(graph: Graph, name: str) -> Tensor | Op:
         return graph.tensor(name) if ":" in name else graph.op(name)
     except (KeyError, ValueError) as exc:
         raise ValueError(
-            f"the graph has nothing called {name!r}: {exc}. A tensor is written 'add:0', "
+            f"the graph has nothing called {name!r}: {exc}. A tensor is 'add:0', "
             f"an op 'add'."
         ) from exc

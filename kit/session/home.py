@@ -2,51 +2,109 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from kit.errors import FailedPreconditionError
+from kit.arrays import Gpu, all_gpus
+from kit.errors import FailedPreconditionError, InvalidArgumentError, PlacementError
+from kit.graph.dtypes import STRING
+from kit.graph.ops.function import function_of
 from kit.session.devices import Device
 from kit.session.state import Store
+from kit.session.step import SessionKey
 from kit.task import Task
+
+_ENTROPY_BITS = 128
 
 
 class Home:
-    """One task, as its programs see it."""
+    """One task, as its programs see it.
 
-    def __init__(self, task: Task) -> None:
-        self.task = task
+    Arrays of a CPU are numpy's, whichever CPU it is; those of a GPU stay there. They
+    move where an edge of the graph crosses, and between two GPUs through the host.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        n_cpus: int = 1,
+        gpus: Callable[[], Sequence[Gpu]] = all_gpus,
+        entropy: Callable[[], int] = lambda: secrets.randbits(_ENTROPY_BITS),
+    ) -> None:
+        """`gpus` is asked when somebody first wants to know the devices."""
+        self.task, self.entropy = task, entropy
         self.store = Store()
-        self.devices = [Device(task, "CPU", 0)]
+        self._n_cpus, self._find_gpus = n_cpus, gpus
         self._functions: dict[str, Callable[..., Any]] = {}
-        self._sessions: dict[str, dict[str, Any]] = {}
+        self._sessions: dict[SessionKey, dict[str, Any]] = {}
+        self._private: dict[SessionKey, Store] = {}
         self._lock = threading.Lock()
+
+    @cached_property
+    def _gpus(self) -> Sequence[Gpu]:
+        return self._find_gpus()
+
+    @cached_property
+    def devices(self) -> list[Device]:
+        """All devices of this task: its CPUs, then the GPUs that its process sees."""
+        cpus = [Device(self.task, "CPU", i) for i in range(self._n_cpus)]
+        return cpus + [Device(self.task, "GPU", i) for i in range(len(self._gpus))]
 
     def module(self, device: Device) -> ModuleType:
         """Return what computes on a device: numpy or cupy."""
-        return np
+        gpu = self._gpu(device)
+        return np if gpu is None else gpu.module
 
     def on(self, device: Device, call: Callable[..., Any]) -> Callable[..., Any]:
         """Return `call` so that it computes on a device."""
-        return call
+        gpu = self._gpu(device)
+        if gpu is None:
+            return call
+        entered = gpu.entered
+
+        def there(*args: Any) -> Any:
+            with entered():
+                return call(*args)
+
+        return there
 
     def is_same(self, one: Device | None, other: Device | None) -> bool:
         """Whether arrays of one device can be used on another (None: the host)."""
-        return True
+        return self._gpu(one) is self._gpu(other)
 
     def move(self, source: Device | None, to: Device | None, value: Any) -> Any:
-        """Return a value on another device."""
-        return value
+        """Return a value on another device.
+
+        From a GPU this waits until the value is computed. Raises
+        `InvalidArgumentError` for texts, which a GPU cannot hold.
+        """
+        left, entered = self._gpu(source), self._gpu(to)
+        if left is entered:
+            return value
+        host = value if left is None else left.get(value)
+        if entered is None:
+            return host
+        if host.dtype == STRING:
+            raise InvalidArgumentError(
+                f"texts cannot be on a GPU: place what works with them on the CPU of "
+                f"{self.task}."
+            )
+        return entered.put(host)
 
     def constant(self, value: Any, device: Device) -> Any:
         """Return a constant's value on its device."""
-        return value
+        return self.move(None, device, value)
 
-    def of_session(self, session: str, name: str, make: Callable[[], Any]) -> Any:
+    def of_session(
+        self, session: SessionKey, name: str, make: Callable[[], Any]
+    ) -> Any:
         """Return what one session keeps under a name, made at the first use."""
         with self._lock:
             kept = self._sessions.setdefault(session, {})
@@ -54,22 +112,50 @@ class Home:
                 kept[name] = make()
             return kept[name]
 
-    def end_session(self, session: str) -> None:
+    def end_session(self, session: SessionKey) -> None:
         """Forget what one session kept."""
         with self._lock:
             self._sessions.pop(session, None)
+            private = self._private.pop(session, None)
+        if private is not None:
+            private.clear()
+
+    def isolate(self, session: SessionKey) -> None:
+        """Give a session a store of its own, as long as it lives."""
+        with self._lock:
+            self._private.setdefault(session, Store())
+
+    def store_of(self, session: SessionKey) -> Store:
+        """Return where a session's variables are: with all others', or its own."""
+        return self._private.get(session, self.store) if self._private else self.store
 
     def add_function(self, token: str, function: Callable[..., Any]) -> None:
         """Let ops call a Python function by a token."""
         self._functions[token] = function
 
     def function(self, token: str) -> Callable[..., Any]:
-        """Return a function; raises `FailedPreconditionError` when it is not here."""
-        if token not in self._functions:
+        """Return a function that was added, or one that is known to this process.
+
+        Raises `FailedPreconditionError` when it is not here.
+        """
+        found = self._functions.get(token) or function_of(token)
+        if found is None:
             raise FailedPreconditionError(
-                f"{self.task} does not have the Python function {token!r}. Functions "
-                f"reach the tasks of a kit.Cluster, and servers of the process that "
-                f"made the op; place it there.",
+                f"{self.task} does not have this Python function: it is in the process "
+                f"that made the op, and travels only to the tasks of a kit.Cluster. "
+                f"Place the op there, or on a server of its own process.",
                 task=str(self.task),
             )
-        return self._functions[token]
+        return found
+
+    def _gpu(self, device: Device | None) -> Gpu | None:
+        """Return the GPU that a device is, None for the host's memory."""
+        if device is None or device.type == "CPU":
+            return None
+        if device not in self.devices:
+            raise PlacementError(
+                f"{device.name} is not here; {self.task} has: "
+                f"{', '.join(one.name for one in self.devices)}.",
+                task=str(self.task),
+            )
+        return self._gpus[device.index]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kit.errors import InvalidArgumentError
 from kit.graph.node import Edge, Node
@@ -20,6 +21,30 @@ from kit.task import Task
 DONE = -1  # the "output" that says only that an op is done
 
 
+class Move(NamedTuple):
+    """One tensor's way between two tasks, as each of them sees it.
+
+    `peer` is the other task; `number` names the way within the plan. A variable is read
+    for its way after the op `after`: what its reader waits for has run by then. All
+    others leave as soon as they are there.
+    """
+
+    edge: Edge
+    peer: Task
+    number: int
+    after: str = ""
+
+    @property
+    def tensor(self) -> str:
+        """The tensor's name; of a control edge the op's, after `^`.
+
+        >>> Move(("add", 0), Task("ps", 0), 7).tensor
+        'add:0'
+        """
+        name, index = self.edge
+        return f"^{name}" if index == DONE else f"{name}:{index}"
+
+
 @dataclass
 class Segment:
     """One task's part of a plan.
@@ -28,16 +53,16 @@ class Segment:
         nodes: in the order in which they run.
         devices: of each node, in the same order.
         feeds: tensors whose values come with the run.
-        receives: tensors that come from another task: (tensor, source).
-        sends: tensors that others need: (tensor, destination).
+        receives: tensors that come from another task.
+        sends: tensors that others need.
         fetches: tensors that go back to the master.
     """
 
     nodes: list[Node] = field(default_factory=list)
     devices: list[Device] = field(default_factory=list)
     feeds: list[Edge] = field(default_factory=list)
-    receives: list[tuple[Edge, Task]] = field(default_factory=list)
-    sends: list[tuple[Edge, Task]] = field(default_factory=list)
+    receives: list[Move] = field(default_factory=list)
+    sends: list[Move] = field(default_factory=list)
     fetches: list[Edge] = field(default_factory=list)
 
 
@@ -46,46 +71,48 @@ def prune(
     fetches: Sequence[Edge],
     targets: Sequence[str],
     feeds: Collection[Edge],
+    done: Collection[str] = (),
 ) -> list[Node]:
     """Return what must run for fetches and targets, each node after all it needs.
 
-    What may block stands as late as possible, else the graph's own order is kept.
-    Raises `InvalidArgumentError` when nodes need each other in a circle.
+    What may block stands as late as possible, else the graph's own order is kept. Ops
+    in `done` have run before, in another part of the same run. Raises
+    `InvalidArgumentError` when nodes need each other in a circle.
     """
-    fed = set(feeds)
+    fed, past = set(feeds), set(done)
+    needs: dict[str, list[str]] = {}
     stack = [name for name, _ in fetches if (name, _) not in fed] + list(targets)
-    needed: set[str] = set()
     while stack:
         name = stack.pop()
-        if name not in needed:
-            needed.add(name)
-            stack.extend(_needs(nodes[name], fed))
-    return _ordered([node for name, node in nodes.items() if name in needed], fed)
+        if name not in needs:
+            node = nodes[name]
+            needs[name] = [edge[0] for edge in node.inputs if edge not in fed]
+            needs[name] += [one for one in node.control if one not in past]
+            stack.extend(needs[name])
+    return _ordered([node for name, node in nodes.items() if name in needs], needs)
 
 
-def _needs(node: Node, fed: set[Edge]) -> list[str]:
-    return [edge[0] for edge in node.inputs if edge not in fed] + list(node.control)
-
-
-def _ordered(nodes: Sequence[Node], fed: set[Edge]) -> list[Node]:
+def _ordered(nodes: Sequence[Node], needs: Mapping[str, list[str]]) -> list[Node]:
     """Sort so that each node follows what it needs; blocking ones wait."""
-    done: set[str] = set()
     left = {node.name: node for node in nodes}
-    order: list[Node] = []
-    late = _behind_blocking(nodes, fed)
+    ordered: dict[str, Node] = {}
+    late = _behind_blocking(nodes, needs)
     for chosen in (False, True):
         for node in nodes:
             if (node.name in late) is chosen:
-                _append(node, left, done, order, fed)
-    return order
+                _append(node, left, ordered, needs)
+    return list(ordered.values())
 
 
-def _behind_blocking(nodes: Sequence[Node], fed: set[Edge]) -> set[str]:
+def _behind_blocking(nodes: Sequence[Node], needs: Mapping[str, list[str]]) -> set[str]:
+    """Return the nodes that may block, and those that need one of them."""
     late: set[str] = set()
-    # The graph's order is nearly always sorted already; a second look settles the rest.
-    for _ in range(2):
+    n_known = -1
+    # The graph's own order is sorted nearly always, so the second look finds nothing.
+    while len(late) > n_known:
+        n_known = len(late)
         for node in nodes:
-            if lookup(node.type).blocking or any(n in late for n in _needs(node, fed)):
+            if lookup(node.type).blocking or not late.isdisjoint(needs[node.name]):
                 late.add(node.name)
     return late
 
@@ -93,20 +120,18 @@ def _behind_blocking(nodes: Sequence[Node], fed: set[Edge]) -> set[str]:
 def _append(
     node: Node,
     left: Mapping[str, Node],
-    done: set[str],
-    order: list[Node],
-    fed: set[Edge],
+    ordered: dict[str, Node],
+    needs: Mapping[str, list[str]],
 ) -> None:
     """Append a node after everything it needs, without recursion."""
     stack, open_names = [(node, False)], set[str]()
     while stack:
         one, is_ready = stack.pop()
-        if one.name in done:
+        if one.name in ordered:
             continue
         if is_ready:
-            done.add(one.name)
             open_names.discard(one.name)
-            order.append(one)
+            ordered[one.name] = one
             continue
         if one.name in open_names:
             raise InvalidArgumentError(
@@ -114,14 +139,14 @@ def _append(
             )
         open_names.add(one.name)
         stack.append((one, True))
-        needs = [left[n] for n in _needs(one, fed) if n in left and n not in done]
-        circle = next((n for n in needs if n.name in open_names), None)
+        before = [left[name] for name in needs[one.name] if name not in ordered]
+        circle = next((n for n in before if n.name in open_names), None)
         if circle is not None:
             raise InvalidArgumentError(
                 f"the graph has a circle: {circle.name!r} and {one.name!r} need each "
                 f"other's result."
             )
-        stack.extend((n, False) for n in reversed(needs))
+        stack.extend((n, False) for n in reversed(before))
 
 
 def partition(
@@ -129,31 +154,56 @@ def partition(
     placed: Mapping[str, Device],
     fetches: Sequence[Edge],
     feeds: Sequence[Edge],
-    target: Task,
+    done: Collection[str] = (),
 ) -> dict[Task, Segment]:
     """Cut pruned nodes into one segment for each task that has some.
 
     A tensor that is both fed and fetched is the caller's affair.
     """
-    fed = set(feeds)
-    parts: dict[Task, Segment] = {}
-    sent: set[tuple[Edge, Task]] = set()
+    cut = _Cut(placed, set(feeds), set(done))
     for node in order:
-        here = placed[node.name].task
-        part = parts.setdefault(here, Segment())
-        part.nodes.append(node)
-        part.devices.append(placed[node.name])
-        for edge in (*node.inputs, *((name, DONE) for name in node.control)):
-            if edge in fed:
-                if edge not in part.feeds:
-                    part.feeds.append(edge)
-                continue
-            source = placed[edge[0]].task
-            if source != here and (edge, here) not in sent:
-                sent.add((edge, here))
-                part.receives.append((edge, source))
-                parts[source].sends.append((edge, here))
+        cut.add(node)
     for edge in dict.fromkeys(fetches):
-        if edge not in fed:
-            parts[placed[edge[0]].task].fetches.append(edge)
-    return parts
+        if edge not in cut.fed:
+            cut.parts[placed[edge[0]].task].fetches.append(edge)
+    return cut.parts
+
+
+class _Cut:
+    """The segments so far."""
+
+    def __init__(
+        self, placed: Mapping[str, Device], fed: set[Edge], done: set[str]
+    ) -> None:
+        self.parts: dict[Task, Segment] = {}
+        self.fed = fed
+        self._placed, self._done = placed, done
+        self._sent: set[tuple[Edge, Task]] = set()
+        self._refs: set[Edge] = set()
+
+    def add(self, node: Node) -> None:
+        here = self._placed[node.name].task
+        if lookup(node.type).gives_ref:
+            self._refs.add((node.name, 0))
+        part = self.parts.setdefault(here, Segment())
+        part.nodes.append(node)
+        part.devices.append(self._placed[node.name])
+        for edge in node.inputs:
+            if edge not in self.fed:
+                self._move(edge, here)
+            elif edge not in part.feeds:
+                part.feeds.append(edge)
+        for name in node.control:
+            if name not in self._done:
+                self._move((name, DONE), here)
+
+    def _move(self, edge: Edge, here: Task) -> None:
+        """Send a tensor to a task that needs it, once."""
+        source = self._placed[edge[0]].task
+        if source == here or (edge, here) in self._sent:
+            return
+        number = len(self._sent)
+        self._sent.add((edge, here))
+        self.parts[here].receives.append(Move(edge, source, number))
+        after = self.parts[source].nodes[-1].name if edge in self._refs else ""
+        self.parts[source].sends.append(Move(edge, here, number, after))

@@ -3,59 +3,70 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from kit.errors import PeerLost, UnavailableError, from_plain
-from kit.graph.node import Edge
-from kit.session.channel import recv_parcel, send_parcel
+from kit.errors import DeadlineExceededError, KitError, PeerLost, UnavailableError
+from kit.graph.dtypes import Array
+from kit.session import lending
+from kit.session.message import Act, Message, ask, begin_lending, good, send
+from kit.session.step import Step
+from kit.session.watch import Watch, has_ended
 from kit.task import Task
 from kit.wire.link import Link
 
+# Opens a link to a task within so many seconds.
+Dial = Callable[[Task, float], Link]
+
 
 class Peers:
-    """The way to all tasks. `dial` opens a link; links that failed are not reused."""
+    """The way to all tasks. Links that failed, or have ended, are not used again."""
 
-    def __init__(self, dial: Callable[[Task], Link]) -> None:
-        self._dial = dial
+    def __init__(self, dial: Dial, watch: Watch | None = None) -> None:
+        """`watch` is told of all links; without it nobody notices their end early."""
+        self._dial, self.watch = dial, watch
         self._idle: dict[Task, list[Link]] = {}
-        self._out: set[Link] = set()
+        self._out: dict[Link, Task] = {}
         self._lock = threading.Lock()
         self._is_closed = False
 
-    def take(self, task: Task) -> Link:
+    def take(self, task: Task, deadline_s: float) -> Link:
         """Return an idle link to a task, or a new one; give it back with `put_back`.
 
-        Raises `UnavailableError`, naming the task, when it does not answer.
+        Raises `PeerLost` or `DeadlineExceededError`, naming the task, when it does not
+        answer.
         """
-        with self._lock:
-            idle = self._idle.get(task)
-            link = idle.pop() if idle else None
-        if link is None:
-            try:
-                link = self._dial(task)
-            except UnavailableError as error:
-                raise PeerLost(
-                    f"{task} cannot be reached: {error.message}", task=str(task)
-                ) from error
-        with self._lock:
-            self._out.add(link)
-        return link
+        while True:
+            with self._lock:
+                idle = self._idle.get(task)
+                link = idle.pop() if idle else None
+            if link is None:
+                link = self._new(task, deadline_s)
+            elif has_ended(link):
+                lending.end(link)
+                continue
+            with self._lock:
+                self._out[link] = task
+                is_closed = self._is_closed
+            if is_closed:
+                self.put_back(link, is_clean=False)
+                raise UnavailableError(f"the way to {task} was closed on this side.")
+            return link
 
     def put_back(self, link: Link, *, is_clean: bool) -> None:
         """Return a link; one in the middle of a message is closed."""
         with self._lock:
-            self._out.discard(link)
-            if is_clean and not self._is_closed:
-                self._idle.setdefault(link.peer, []).append(link)
+            task = self._out.pop(link, None)
+            if is_clean and task is not None and not self._is_closed:
+                self._idle.setdefault(task, []).append(link)
                 return
-        link.close()
+        lending.end(link)
 
     @contextmanager
-    def lent(self, task: Task) -> Iterator[Link]:
+    def lent(self, task: Task, deadline_s: float) -> Iterator[Link]:
         """Give a link for a block; an error in the block closes it."""
-        link = self.take(task)
+        link = self.take(task, deadline_s)
         is_clean = False
         try:
             yield link
@@ -64,31 +75,37 @@ class Peers:
             self.put_back(link, is_clean=is_clean)
 
     def ask(
-        self, task: Task, meta: dict[str, Any], arrays: Any, deadline_s: float
-    ) -> tuple[dict[str, Any], list[Any]]:
+        self,
+        task: Task,
+        meta: Mapping[str, Any],
+        deadline_s: float,
+        arrays: Sequence[Array] = (),
+    ) -> Message:
         """Ask a task one question; raises the error that it answers."""
-        with self.lent(task) as link:
-            send_parcel(link, meta, arrays, deadline_s)
-            reply, found = recv_parcel(link, deadline_s)
-        if "error" in reply:
-            raise from_plain(reply["error"])
-        return reply, found
+        with self.lent(task, deadline_s) as link:
+            answer = ask(link, meta, deadline_s, arrays)
+        return good(answer)
 
-    def put(
-        self, task: Task, number: int, edge: Edge, value: Any, deadline_s: float
+    def push(
+        self, step: Step, task: Task, number: int, meta: Mapping[str, Any], value: Any
     ) -> None:
-        """Push a tensor of a step to a task; nothing is answered."""
-        meta = {"op": "put", "step": number, "edge": edge}
-        arrays = [] if value is None else [value]
-        with self.lent(task) as link:
-            send_parcel(link, meta, arrays, deadline_s)
-
-    def forget(self, task: Task) -> None:
-        """Close the idle links to a task, which may have been restarted."""
-        with self._lock:
-            idle = self._idle.pop(task, [])
-        for link in idle:
-            link.close()
+        """Send a tensor of a step to a task, which keeps it until it is asked for."""
+        arrays = () if value is None else (value,)
+        with self.lent(task, step.left_s) as link:
+            step.hold(link)
+            try:
+                begin_lending(link, arrays, step.left_s)
+                send(
+                    link,
+                    Act.TENSOR,
+                    deadline_s=step.left_s,
+                    number=number,
+                    step=step.number,
+                    meta=meta,
+                    arrays=arrays,
+                )
+            finally:
+                step.release(link)
 
     def close(self) -> None:
         """Close all links, those that are lent out too."""
@@ -97,4 +114,19 @@ class Peers:
             links = [*self._out, *(one for idle in self._idle.values() for one in idle)]
             self._idle.clear()
         for link in links:
-            link.close()
+            lending.end(link)
+
+    def _new(self, task: Task, deadline_s: float) -> Link:
+        try:
+            link = self._dial(task, max(0.001, deadline_s))
+        except UnavailableError as error:
+            raise _named(PeerLost, task, error) from error
+        except DeadlineExceededError as error:
+            raise _named(DeadlineExceededError, task, error) from error
+        if self.watch is not None:
+            self.watch.add(link)
+        return link
+
+
+def _named(kind: type[KitError], task: Task, error: KitError) -> KitError:
+    return kind(f"{task} cannot be reached: {error.message}", task=str(task))

@@ -5,13 +5,28 @@ Pure. Made once, and then used for every run with the same feeds and fetches.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
 
+from kit.errors import KitError
 from kit.graph.node import Edge, Node
-from kit.session.devices import Device, place
+from kit.session.devices import Device
 from kit.session.partition import Segment, partition, prune
 from kit.task import Task
+
+
+class Kind(NamedTuple):
+    """What distinguishes one kind of run from another: it gets a plan of its own.
+
+    `done` are ops that have run in an earlier part of the same run.
+    """
+
+    feeds: tuple[Edge, ...]
+    fetches: tuple[Edge, ...]
+    targets: tuple[str, ...]
+    done: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -19,40 +34,38 @@ class Plan:
     """Segments by task, and where feeds go and fetches come from.
 
     Attributes:
-        number: its name within the session.
         segments: by task; tasks without work are not in it.
         feed_of: for each segment, which of the run's feeds it gets, in its order.
         fetch_from: for each of the run's fetches, the task and the number within its
             segment's fetches.
     """
 
-    number: int
     segments: Mapping[Task, Segment]
     feed_of: Mapping[Task, tuple[int, ...]]
     fetch_from: tuple[tuple[Task, int], ...]
 
 
 def make_plan(
-    number: int,
     nodes: Mapping[str, Node],
-    feeds: Sequence[Edge],
-    fetches: Sequence[Edge],
-    targets: Sequence[str],
-    *,
-    devices: Sequence[Device],
-    target: Task,
-    soft: bool,
+    placed: Mapping[str, Device],
+    kind: Kind,
+    refused: Mapping[str, KitError] = MappingProxyType({}),
 ) -> Plan:
-    """Prune, place and cut.
+    """Prune and cut a placed graph.
 
-    Raises `PlacementError` and `InvalidArgumentError`. Fetches must not be fed.
+    Raises `InvalidArgumentError` for a graph with a circle, and the error of a node
+    that is needed and was `refused` a place. Fetches must not be fed.
     """
-    placed = place(nodes, devices, target, soft=soft)
-    order = prune(nodes, fetches, targets, feeds)
-    segments = partition(order, placed, fetches, feeds, target)
-    index = {edge: i for i, edge in enumerate(feeds)}
+    # A placeholder that is fed cannot run, and whoever must follow it need not wait.
+    fed = [name for name, _ in kind.feeds if nodes[name].type == "Placeholder"]
+    done = {*kind.done, *fed}
+    order = prune(nodes, kind.fetches, kind.targets, kind.feeds, done)
+    for node in order:
+        if node.name in refused:
+            raise refused[node.name]
+    segments = partition(order, placed, kind.fetches, kind.feeds, done)
+    index = {edge: i for i, edge in enumerate(kind.feeds)}
     return Plan(
-        number,
         segments,
         {
             task: tuple(index[edge] for edge in one.feeds)
@@ -60,6 +73,6 @@ def make_plan(
         },
         tuple(
             (placed[edge[0]].task, segments[placed[edge[0]].task].fetches.index(edge))
-            for edge in fetches
+            for edge in kind.fetches
         ),
     )

@@ -13,21 +13,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kit.errors import KitError
+from kit.errors import InvalidArgumentError, KitError
 from kit.graph.node import Edge, Node
 from kit.graph.table import OpDef, lookup
 from kit.session.call import StepCall
 from kit.session.devices import Device
 from kit.session.failure import of_node
 from kit.session.home import Home
-from kit.session.partition import DONE, Segment
+from kit.session.partition import DONE, Move, Segment
 from kit.session.step import Step
 
 Registers = list[Any]
 
 
 class Instruction(NamedTuple):
-    """`plain` for the quick way: one output, from the inputs' values alone."""
+    """`plain` for the quick way: one output, from the inputs' values alone.
+
+    `label` is the name of the op, `is_node` whether this is the op itself and not a
+    reading or a transfer on its behalf.
+    """
 
     plain: Callable[..., Any] | None
     special: Callable[[Step, Registers], None] | None
@@ -36,6 +40,7 @@ class Instruction(NamedTuple):
     free: tuple[int, ...]
     label: str
     device: str
+    is_node: bool
 
 
 class Program:
@@ -45,21 +50,23 @@ class Program:
     """
 
     def __init__(self, segment: Segment, home: Home) -> None:
-        """Raises `LookupError` for an op that this task does not know."""
-        self._home, self._segment = home, segment
+        self._home = home
         self._slots: dict[tuple[Edge, Device | None], int] = {}
         self._where: dict[Edge, Device | None] = {}
         self._refs: set[Edge] = set()
         self._initial: Registers = []
         self._code: list[Instruction] = []
-        self._receivable = dict(segment.receives)
+        self._constants: list[tuple[str, str]] = []
+        self._receivable = {move.edge: move for move in segment.receives}
+        self._sends: dict[str, list[Move]] = {}
+        for move in segment.sends:
+            self._sends.setdefault(move.after or move.edge[0], []).append(move)
         self._nodes = {node.name: node for node in segment.nodes}
+        self._fed = set(segment.feeds)
         for edge in segment.feeds:
             self._new(edge, None)
         for node, device in zip(segment.nodes, segment.devices, strict=True):
             self._add(node, device)
-        for edge, _ in segment.receives:
-            self._value(edge, None)  # used by control edges only
         self._outputs = tuple(self._value(edge, None) for edge in segment.fetches)
         self._feeds = tuple(self._slots[edge, None] for edge in segment.feeds)
         self._code = _with_frees(self._code, {*self._outputs}, len(self._initial))
@@ -72,22 +79,20 @@ class Program:
         registers = self._initial.copy()
         for slot, value in zip(self._feeds, feeds, strict=True):
             registers[slot] = value
-        code = self._code
-        if step.records is not None:
-            code = self._traced(code, step)
+        code = self._code if step.records is None else self._traced(step)
         instruction = None
         try:
             with np.errstate(all="ignore"):
                 for instruction in code:
-                    plain, special, inputs, output, free, _, _ = instruction
+                    plain, special, inputs, output, free, _, _, _ = instruction
                     if plain is not None:
                         registers[output] = plain(*[registers[i] for i in inputs])
                     else:
                         special(step, registers)  # type: ignore[misc]
                     for slot in free:
                         registers[slot] = None
-        except BaseException as exc:
-            if instruction is None or not isinstance(exc, Exception):
+        except Exception as exc:
+            if instruction is None:
                 raise
             raise self._named(exc, instruction, step) from exc
         return [registers[slot] for slot in self._outputs]
@@ -95,10 +100,10 @@ class Program:
     def _named(self, exc: Exception, at: Instruction, step: Step) -> KitError:
         return of_node(exc, self._nodes.get(at.label), at.device, step.me)
 
-    def _traced(self, code: Sequence[Instruction], step: Step) -> list[Instruction]:
-        """Return the code with each instruction timed into the step's records."""
+    def _traced(self, step: Step) -> list[Instruction]:
+        """Return the code with each op timed into the step's records."""
         records = step.records
-        assert records is not None
+        assert records is not None, "only a traced step is timed"
 
         def timed(one: Instruction, step: Step, registers: Registers) -> None:
             begin = step.clock()
@@ -108,15 +113,25 @@ class Program:
                 one.special(step, registers)
             records.nodes.append((one.label, one.device, begin, step.clock()))
 
-        return [one._replace(plain=None, special=partial(timed, one)) for one in code]
+        now = step.clock()
+        records.nodes += [(name, device, now, now) for name, device in self._constants]
+        return [
+            one._replace(plain=None, special=partial(timed, one))
+            if one.is_node
+            else one
+            for one in self._code
+        ]
 
     # -- making the code ---------------------------------------------------------------
 
     def _new(self, edge: Edge, device: Device | None) -> int:
-        self._initial.append(None)
-        slot = self._slots[edge, device] = len(self._initial) - 1
+        slot = self._slots[edge, device] = self._unnamed()
         self._where.setdefault(edge, device)
         return slot
+
+    def _unnamed(self) -> int:
+        self._initial.append(None)
+        return len(self._initial) - 1
 
     def _add(self, node: Node, device: Device) -> None:
         op_def = lookup(node.type)
@@ -126,38 +141,37 @@ class Program:
         inputs = tuple(
             self._input(edge, i, op_def, device) for i, edge in enumerate(node.inputs)
         )
-        outputs = self._n_outputs(node, op_def)
+        n = op_def.n_outputs
+        outputs = n if isinstance(n, int) else int(n(node.attrs))
+        # An output that is fed has its register already.
         edges = [(node.name, i) for i in range(outputs)]
-        slots = tuple(self._new(edge, device) for edge in edges)
+        slots = tuple(
+            self._unnamed() if edge in self._fed else self._new(edge, device)
+            for edge in edges
+        )
         if op_def.gives_ref:
-            self._refs.update(edges)
+            self._refs.update(set(edges) - self._fed)
         if node.type == "Const":
             self._initial[slots[0]] = self._home.constant(node.attrs["value"], device)
+            self._constants.append((node.name, device.name))
         elif op_def.stateful or outputs != 1:
-            self._append_special(node, op_def, device, inputs, slots)
+            special = self._special(node, op_def, device, inputs, slots)
+            self._emit(None, special, inputs, -1, node.name, device, is_node=True)
         else:
-            kernel = self._kernel(node, op_def, device)
-            self._emit(kernel, None, inputs, slots[0], node.name, device)
-        for edge in (*edges, (node.name, DONE)):
-            self._send(edge, node, device)
+            plain = op_def.kernel(self._home.module(device), node.attrs)
+            plain = self._home.on(device, plain)
+            self._emit(plain, None, inputs, slots[0], node.name, device, is_node=True)
+        for move in self._sends.get(node.name, ()):
+            self._send(move, device)
 
-    def _n_outputs(self, node: Node, op_def: OpDef) -> int:
-        """Return how many outputs of a node this segment can see used."""
-        n = op_def.n_outputs
-        return n if isinstance(n, int) else int(n(node.attrs))
-
-    def _kernel(self, node: Node, op_def: OpDef, device: Device) -> Callable[..., Any]:
-        module = self._home.module(device)
-        return self._home.on(device, partial(op_def.forward, module, **node.attrs))
-
-    def _append_special(
+    def _special(
         self,
         node: Node,
         op_def: OpDef,
         device: Device,
         inputs: tuple[int, ...],
         outputs: tuple[int, ...],
-    ) -> None:
+    ) -> Callable[[Step, Registers], None]:
         forward, home = op_def.forward, self._home
         module, attrs = home.module(device), node.attrs
 
@@ -170,8 +184,7 @@ class Program:
             found = forward(module, *[registers[i] for i in inputs], **attrs)
             _store(found, outputs, registers)
 
-        special = stateful if op_def.stateful else several
-        self._emit(None, home.on(device, special), inputs, -1, node.name, device)
+        return home.on(device, stateful if op_def.stateful else several)
 
     def _emit(
         self,
@@ -181,19 +194,28 @@ class Program:
         output: int,
         label: str,
         device: Device | None,
+        *,
+        is_node: bool = False,
     ) -> None:
-        name = "" if device is None else device.name
-        self._code.append(Instruction(plain, special, inputs, output, (), label, name))
+        where = "" if device is None else device.name
+        self._code.append(
+            Instruction(plain, special, inputs, output, (), label, where, is_node)
+        )
 
     def _input(self, edge: Edge, number: int, op_def: OpDef, device: Device) -> int:
-        if edge in self._refs and number in op_def.refs:
-            return self._slots[edge, self._where[edge]]
-        return self._value(edge, device)
+        if number not in op_def.refs:
+            return self._value(edge, device)
+        if edge not in self._refs:
+            raise InvalidArgumentError(
+                f"a {op_def.name} changes the variable {edge[0]!r} itself, so it "
+                f"cannot be fed."
+            )
+        return self._slots[edge, self._where[edge]]
 
     def _value(self, edge: Edge, device: Device | None) -> int:
         """Return the register of a tensor's value on a device (None: the host)."""
         if edge in self._receivable and edge not in self._where:
-            self._receive(edge)
+            self._receive(self._receivable[edge])
         here = self._where[edge]
         if edge in self._refs:
             return self._read(edge, here, device)
@@ -207,37 +229,44 @@ class Program:
 
     def _read(self, edge: Edge, here: Device | None, device: Device | None) -> int:
         """Read a variable anew for each use: another use may follow its update."""
-        self._initial.append(None)
-        slot = len(self._initial) - 1
-        read: Callable[..., Any] = lambda cell: cell.read()  # noqa: E731
+        slot = self._unnamed()
+        read: Callable[[Any], Any] = _read_cell
         if not self._home.is_same(here, device):
             move = partial(self._home.move, here, device)
-            read = lambda cell: move(cell.read())  # noqa: E731
+            read = partial(_read_and_move, move)
         self._emit(read, None, (self._slots[edge, here],), slot, edge[0], here)
         return slot
 
-    def _receive(self, edge: Edge) -> None:
-        source, slot = self._receivable[edge], self._new(edge, None)
+    def _receive(self, move: Move) -> None:
+        slot = self._new(move.edge, None)
 
         def receive(step: Step, registers: Registers) -> None:
-            registers[slot] = step.ways.receive(step, edge, source)
+            registers[slot] = step.ways.receive(step, move)
 
-        self._emit(None, receive, (), slot, edge[0], None)
+        self._emit(None, receive, (), slot, move.edge[0], None)
 
-    def _send(self, edge: Edge, node: Node, device: Device) -> None:
-        for sent, to in self._segment.sends:
-            if sent != edge:
-                continue
-            slot = None if edge[1] == DONE else self._value(edge, None)
+    def _send(self, move: Move, device: Device) -> None:
+        if move.edge[1] == DONE:
 
-            def send(
-                step: Step, registers: Registers, to: Any = to, slot: int | None = slot
-            ) -> None:
-                value = None if slot is None else registers[slot]
-                step.ways.send(step, edge, to, value)
+            def send(step: Step, _: Registers) -> None:
+                step.ways.send(step, move, None)
 
-            used = () if slot is None else (slot,)
-            self._emit(None, send, used, -1, node.name, device)
+            self._emit(None, send, (), -1, move.edge[0], device)
+            return
+        slot = self._value(move.edge, None)
+
+        def send_value(step: Step, registers: Registers) -> None:
+            step.ways.send(step, move, registers[slot])
+
+        self._emit(None, send_value, (slot,), -1, move.edge[0], device)
+
+
+def _read_cell(cell: Any) -> Any:
+    return cell.read()
+
+
+def _read_and_move(move: Callable[[Any], Any], cell: Any) -> Any:
+    return move(cell.read())
 
 
 def _store(found: Any, outputs: tuple[int, ...], registers: Registers) -> None:

@@ -10,7 +10,7 @@ from kit.graph.dtypes import Array
 from kit.graph.node import from_plain as nodes_from_plain
 from kit.graph.node import to_plain as nodes_to_plain
 from kit.session.devices import Device
-from kit.session.partition import Segment
+from kit.session.partition import Move, Segment
 from kit.task import Task
 
 
@@ -21,8 +21,12 @@ def to_plain(segment: Segment) -> tuple[dict[str, Any], list[Array]]:
         "nodes": nodes,
         "devices": [[one.type, one.index] for one in segment.devices],
         "feeds": segment.feeds,
-        "receives": [[edge, task.short] for edge, task in segment.receives],
-        "sends": [[edge, task.short] for edge, task in segment.sends],
+        "receives": [
+            [one.edge, one.peer.short, one.number] for one in segment.receives
+        ],
+        "sends": [
+            [one.edge, one.peer.short, one.number, one.after] for one in segment.sends
+        ],
         "fetches": segment.fetches,
     }
     return plain, arrays
@@ -35,8 +39,8 @@ def from_plain(plain: dict[str, Any], arrays: Sequence[Array], me: Task) -> Segm
             nodes_from_plain(plain["nodes"], arrays),
             [Device(me, str(kind), int(index)) for kind, index in plain["devices"]],
             [_edge(edge) for edge in plain["feeds"]],
-            [(_edge(edge), Task.parse(task)) for edge, task in plain["receives"]],
-            [(_edge(edge), Task.parse(task)) for edge, task in plain["sends"]],
+            [_move(*one) for one in plain["receives"]],
+            [_move(*one) for one in plain["sends"]],
             [_edge(edge) for edge in plain["fetches"]],
         )
     except (KeyError, TypeError, ValueError) as exc:
@@ -46,3 +50,7 @@ def from_plain(plain: dict[str, Any], arrays: Sequence[Array], me: Task) -> Segm
 def _edge(plain: Any) -> tuple[str, int]:
     name, number = plain
     return str(name), int(number)
+
+
+def _move(edge: Any, task: Any, number: Any, after: Any = "") -> Move:
+    return Move(_edge(edge), Task.parse(str(task)), int(number), str(after))

@@ -1,170 +1,221 @@
-"""Answers on a session link: questions of clients, of masters, and pushed tensors.
+"""Answers on a session link: runs and questions of clients and masters, and tensors.
 
-of clients    create extend prepare run close devices cluster_reset
-of masters    status register segment cancel end reset
-of peers      put, which is not answered
+of clients    RUN    create extend prepare close devices cluster_reset
+of masters    SEGMENT    status register end reset
+of peers      TENSOR, which is not answered
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from kit.errors import DeadlineExceededError, KitError, to_plain
-from kit.errors import from_plain as error_from_plain
+from kit.errors import (
+    CancelledError,
+    DeadlineExceededError,
+    InvalidArgumentError,
+    KitError,
+    ProtocolError,
+    UnimplementedError,
+    to_plain,
+)
 from kit.graph.node import from_plain as nodes_from_plain
-from kit.session import segment_text
-from kit.session.channel import Channel, recv_parcel, send_parcel
+from kit.session import lending, segment_text
 from kit.session.master import Master
-from kit.session.step import Step
-from kit.session.worker import ParticipantWays, Worker
+from kit.session.message import Act, Message, recv, send
+from kit.session.options import Options
+from kit.session.plan import Kind
+from kit.session.step import Records, Step
+from kit.session.worker import ParticipantWays
 from kit.wire.link import Link
 
 _IDLE_S = 3600.0
 _ANSWER_S = 60.0
 
-Answer = tuple[dict[str, Any], list[Any]]
+Meta = dict[str, Any]
+Answer = tuple[Meta, list[Any]]
 
 
 class Service:
     """Both services of one task, at the end of their links."""
 
-    def __init__(self, master: Master, worker: Worker) -> None:
-        self._master, self._worker = master, worker
-        self._table: dict[str, Callable[[dict[str, Any], list[Any]], Answer]] = {
+    def __init__(self, master: Master) -> None:
+        self._master, self._worker = master, master.worker
+        self._questions: dict[str, Callable[[Link, Message], Meta]] = {
             "create": self._create,
             "extend": self._extend,
             "prepare": self._prepare,
-            "run": self._run,
             "close": self._close,
             "devices": self._devices,
             "cluster_reset": self._cluster_reset,
             "status": self._status,
             "register": self._register,
-            "cancel": self._cancel,
             "end": self._end,
             "reset": self._reset,
+        }
+        self._acts: dict[int, Callable[[Link, Message], Answer | None]] = {
+            Act.ASK: self._ask,
+            Act.RUN: self._run,
+            Act.SEGMENT: self._segment,
         }
 
     def serve(self, link: Link) -> None:
         """Answer until the other end closes the link, which is closed then."""
-        with link:
-            while True:
-                try:
-                    meta, arrays = recv_parcel(link, _IDLE_S)
-                except DeadlineExceededError:
-                    continue
-                except KitError:
-                    return
-                try:
-                    self._one(link, meta, arrays)
-                except KitError:
-                    return
-
-    def _one(self, link: Link, meta: dict[str, Any], arrays: list[Any]) -> None:
-        op = meta.get("op")
-        if op == "put":
-            name, number = meta["edge"]
-            value = arrays[0] if arrays else None
-            self._worker.rendezvous.put(int(meta["step"]), (name, number), value)
-            return
-        channel = Channel(link)
+        self._worker.watch.add(link)
         try:
-            if op == "segment":
-                reply, found = self._segment(channel, meta, arrays)
-            else:
-                reply, found = self._table[str(op)](meta, arrays)
+            while self._one(link, recv(link, _IDLE_S)):
+                pass
+        except DeadlineExceededError:
+            pass  # nobody has asked anything for an hour
+        except (KitError, MemoryError):
+            pass  # it has ended, or cannot be read any more
+        finally:
+            lending.end(link)
+            self._master.left(link)
+
+    def _one(self, link: Link, message: Message) -> bool:
+        """Answer one message; whether the link is good for another one."""
+        if message.act == Act.TENSOR:
+            if "sent" in message.meta:
+                message.meta["came"] = time.monotonic()
+                if link.transport != "unix":  # the clock of another machine
+                    message.meta["sent"] = message.meta["came"]
+            self._worker.rendezvous.put(message.step, message.number, message)
+            return True
+        try:
+            if message.act not in self._acts:
+                raise ProtocolError(f"a message of kind {message.act} came unasked.")
+            found = self._acts[message.act](link, message)
+            if found is not None:
+                meta, arrays = found
+                send(link, Act.DONE, deadline_s=_ANSWER_S, meta=meta, arrays=arrays)
         except Exception as error:
-            reply, found = {"error": to_plain(error)}, []
-        send_parcel(link, reply, found, _ANSWER_S)
+            is_good = self._fail(link, error)
+            # The end of the link wakes a master that waits for another task meanwhile.
+            return is_good and message.act != Act.SEGMENT
+        return True
 
-    def _segment(
-        self, channel: Channel, meta: dict[str, Any], arrays: list[Any]
-    ) -> Answer:
-        ways = ParticipantWays(self._worker, channel.link.peer, channel)
-        step = Step(
-            int(meta["step"]),
-            str(meta["session"]),
-            self._worker.task,
-            ways,
-            float(meta["deadline_s"]),
-            traced=bool(meta.get("traced")),
-        )
-        found = self._worker.run(int(meta["plan"]), step, arrays)
-        channel.settle(step.left_s)
-        reply: dict[str, Any] = {}
-        if step.records is not None:
-            reply = {"nodes": step.records.nodes, "moves": step.records.transfers}
-        return reply, found
+    def _fail(self, link: Link, error: Exception) -> bool:
+        plain = {"error": to_plain(error)}
+        try:
+            send(link, Act.FAILED, deadline_s=_ANSWER_S, meta=plain)
+        except KitError:
+            return False
+        return True
 
-    def _create(self, meta: dict[str, Any], _: list[Any]) -> Answer:
-        filters = [str(one) for one in meta.get("filters", [])]
-        handle = self._master.create(soft=bool(meta.get("soft")), filters=filters)
-        return {"session": handle}, []
-
-    def _extend(self, meta: dict[str, Any], arrays: list[Any]) -> Answer:
-        session = self._master.session(str(meta["session"]))
-        nodes = nodes_from_plain(meta["nodes"], arrays)
-        return {"version": session.extend(int(meta["version"]), nodes)}, []
-
-    def _prepare(self, meta: dict[str, Any], _: list[Any]) -> Answer:
-        session = self._master.session(str(meta["session"]))
-        number = session.prepare(
-            [(str(name), int(i)) for name, i in meta["feeds"]],
-            [(str(name), int(i)) for name, i in meta["fetches"]],
-            [str(name) for name in meta["targets"]],
-            float(meta["deadline_s"]),
-        )
-        return {"plan": number}, []
-
-    def _run(self, meta: dict[str, Any], arrays: list[Any]) -> Answer:
-        session = self._master.session(str(meta["session"]))
-        traced = bool(meta.get("traced"))
+    def _run(self, link: Link, message: Message) -> Answer:
+        self._master.used(message.step, link)
+        session = self._master.session(message.step)
         found, records = session.run(
-            int(meta["plan"]), arrays, float(meta["deadline_s"]), traced=traced
+            message.number,
+            message.arrays,
+            message.limit_s,
+            traced="traced" in message.meta,
+            client=link,
         )
-        reply: dict[str, Any] = {}
-        if records is not None:
-            reply = {"nodes": records.nodes, "moves": records.transfers}
-        return reply, found
+        return _notes(records), found
 
-    def _close(self, meta: dict[str, Any], _: list[Any]) -> Answer:
-        self._master.end(str(meta["session"]))
-        return {}, []
+    def _segment(self, link: Link, message: Message) -> Answer:
+        worker = self._worker
+        step = Step(
+            message.step,
+            (link.peer, message.step >> 32),
+            worker.task,
+            ParticipantWays(worker, link.peer, link),
+            message.limit_s,
+            traced="traced" in message.meta,
+        )
+        gone = CancelledError(f"{link.peer} ended this run.")
+        worker.watch.during(link, partial(worker.abort, step, gone))
+        try:
+            found = worker.run(message.number, step, message.arrays)
+        finally:
+            worker.watch.forget(link)
+        return _notes(step.records), found
 
-    def _devices(self, meta: dict[str, Any], _: list[Any]) -> Answer:
-        members = self._master.members
-        filters = [str(one) for one in meta.get("filters", [])]
-        devices = members.devices(float(meta["deadline_s"]), filters)
+    def _ask(self, link: Link, message: Message) -> Answer | None:
+        op = str(message.meta.get("op"))
+        if op == lending.OP:
+            send(link, Act.DONE, deadline_s=_ANSWER_S)
+            lending.answer(link, _ANSWER_S)
+            return None
+        if op not in self._questions:
+            raise UnimplementedError(f"{self._worker.task} does not answer {op!r}.")
+        try:
+            found = self._questions[op](link, message)
+        except (KeyError, TypeError, ValueError) as exc:
+            raise InvalidArgumentError(
+                f"the question {op!r} is wrong: {exc!r}"
+            ) from exc
+        if isinstance(number := found.get("session"), int):
+            self._master.used(number, link)
+        return found, []
+
+    def _create(self, _: Link, message: Message) -> Meta:
+        options = Options.from_plain(message.meta["options"])
+        return {"session": self._master.create(options)}
+
+    def _extend(self, _: Link, message: Message) -> Meta:
+        session = self._master.session(message.meta["session"])
+        nodes = nodes_from_plain(message.meta["nodes"], message.arrays)
+        return {"version": session.extend(int(message.meta["version"]), nodes)}
+
+    def _prepare(self, _: Link, message: Message) -> Meta:
+        meta = message.meta
+        kind = Kind(
+            tuple((str(name), int(i)) for name, i in meta["feeds"]),
+            tuple((str(name), int(i)) for name, i in meta["fetches"]),
+            tuple(map(str, meta["targets"])),
+            tuple(map(str, meta["done"])),
+        )
+        session = self._master.session(meta["session"])
+        return {"plan": session.prepare(kind, float(meta["deadline_s"]))}
+
+    def _close(self, _: Link, message: Message) -> Meta:
+        self._master.end(message.meta["session"])
+        return {}
+
+    def _devices(self, _: Link, message: Message) -> Meta:
+        filters = [str(one) for one in message.meta["filters"]]
+        found = self._master.members.look(float(message.meta["deadline_s"]), filters)
         return {
             "devices": [
-                [one.task.short, one.type, one.index, members.incarnations[one.task]]
+                [task.short, one.type, one.index, incarnation]
+                for task, (devices, incarnation) in found.items()
                 for one in devices
             ]
-        }, []
+        }
 
-    def _cluster_reset(self, meta: dict[str, Any], _: list[Any]) -> Answer:
-        names = [str(one) for one in meta["names"]]
-        self._master.reset(names, float(meta["deadline_s"]))
-        return {}, []
+    def _cluster_reset(self, _: Link, message: Message) -> Meta:
+        names = [str(one) for one in message.meta["names"]]
+        self._master.reset(names, float(message.meta["deadline_s"]))
+        return {}
 
-    def _status(self, _: dict[str, Any], __: list[Any]) -> Answer:
+    def _status(self, _: Link, __: Message) -> Meta:
         devices = [[one.type, one.index] for one in self._worker.home.devices]
-        return {"devices": devices, "incarnation": self._worker.incarnation}, []
+        return {"devices": devices, "incarnation": self._worker.incarnation}
 
-    def _register(self, meta: dict[str, Any], arrays: list[Any]) -> Answer:
-        segment = segment_text.from_plain(meta["segment"], arrays, self._worker.task)
-        self._worker.register(str(meta["session"]), int(meta["plan"]), segment)
-        return {}, []
+    def _register(self, link: Link, message: Message) -> Meta:
+        meta = message.meta
+        self._worker.check_incarnation(int(meta["incarnation"]))
+        plain, me = meta["segment"], self._worker.task
+        segment = segment_text.from_plain(plain, message.arrays, me)
+        isolated = bool(meta["isolated"])
+        session = link.peer, int(meta["session"])
+        return {"token": self._worker.register(session, segment, isolated=isolated)}
 
-    def _cancel(self, meta: dict[str, Any], _: list[Any]) -> Answer:
-        self._worker.cancel(int(meta["step"]), error_from_plain(meta["error"]))
-        return {}, []
+    def _end(self, link: Link, message: Message) -> Meta:
+        self._worker.end_session((link.peer, int(message.meta["session"])))
+        return {}
 
-    def _end(self, meta: dict[str, Any], _: list[Any]) -> Answer:
-        self._worker.end_session(str(meta["session"]))
-        return {}, []
+    def _reset(self, _: Link, message: Message) -> Meta:
+        self._worker.reset([str(one) for one in message.meta["names"]])
+        return {}
 
-    def _reset(self, meta: dict[str, Any], _: list[Any]) -> Answer:
-        self._worker.reset([str(one) for one in meta["names"]])
-        return {}, []
+
+def _notes(records: Records | None) -> Meta:
+    if records is None:
+        return {}
+    return {"nodes": records.nodes, "moves": records.transfers}

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar, Token
+from functools import partial
 from typing import Any
-
-import numpy as np
 
 from kit.errors import KitError
 from kit.graph.default import default_graph
-from kit.graph.dtypes import STRING
 from kit.graph.graph import Graph
 from kit.graph.node import node_of
 from kit.graph.op import Op, Tensor
-from kit.session.connection import Connection, Kind
+from kit.session.connection import Connection
 from kit.session.devices import Device
-from kit.session.feeds import read_feeds
+from kit.session.feeds import fed_tensor, read_feeds
 from kit.session.fetches import Fetches
 from kit.session.metadata import RunMetadata
+from kit.session.options import Options
+from kit.session.parts import Parts
+from kit.session.plan import Kind
+from kit.session.recipe import Asked, Recipe, key_of
 from kit.session.targets import connect
 from kit.settings import current
 
@@ -31,10 +34,13 @@ class Session:
             session.run(kit.initialize_all())
             loss = session.run(loss_tensor, {x: images})
 
-    `target` is a `kit.Cluster` (its first worker), a `kit.Server`, a server's `target`
-    text, or None for this process alone. `graph` is the default graph unless given.
-    With `soft_placement` a device that does not exist is replaced by another of the
-    same task; `device_filters` names the only tasks to use besides the target.
+    `target` is a `kit.Cluster` (its first worker), `cluster.target("worker:1")`, a
+    `kit.Server`, a server's `target` text, or None for this process alone. `graph` is
+    the default graph unless given. With `soft_placement` a device that does not exist
+    is replaced by another of the same task; `device_filters` names the only tasks to
+    use besides the target; with `isolate_state` variables are the session's own and end
+    with it. With `place_all` one op that no device fits ends all runs, as in the
+    original, else only those that need it. `n_cpus` is how many CPU devices this process shows, without a target.
 
     Nothing is sent until the first run. Runs may come from many threads. Variables
     live on their tasks, longer than the session.
@@ -47,11 +53,18 @@ class Session:
         *,
         soft_placement: bool = False,
         device_filters: Sequence[str] = (),
+        isolate_state: bool = False,
+        place_all: bool = False,
+        n_cpus: int = 1,
     ) -> None:
         self.graph = default_graph() if graph is None else graph
-        self._connection: Connection = connect(target, soft_placement, device_filters)
+        filters = tuple(device_filters)
+        options = Options(soft_placement, filters, isolate_state, place_all)
+        self._connection: Connection = connect(target, options, n_cpus)
         self._sent = 0
         self._plans: dict[Kind, int] = {}
+        self._asked: dict[Any, Asked] = {}
+        self._parts = Parts(self)
         self._extending = threading.Lock()
         self._is_closed = False
         self._entered: list[tuple[Any, Token[tuple[Session, ...]]]] = []
@@ -68,15 +81,42 @@ class Session:
 
         A tensor gives its value (a numpy scalar if it has no axes), an op None. Fed
         values replace tensors for this run. `metadata` is filled with what ran where.
+        The run may wait `deadline_s`, by default the setting `run_deadline_s`.
 
         Raises `RuntimeError` on a closed session or an empty graph, `TypeError` and
         `ValueError` for what cannot be fetched or fed, and errors of `kit.errors` for
-        what goes wrong while running: the op's name, place and task are in them.
+        what goes wrong while running: the op's name, place and task are in them, and
+        `error.op` is the op.
         """
         self._check_open()
-        wanted = Fetches(self.graph, fetches)
-        feeds = read_feeds(self.graph, feed_dict)
-        return wanted.rebuild(self.values(wanted.elements, feeds, deadline_s, metadata))
+        key = key_of(fetches, feed_dict)
+        asked = self._asked.get(key) if key is not None else None
+        if asked is None:
+            wanted = Fetches(self.graph, fetches)
+            feeds = read_feeds(self.graph, feed_dict)
+            asked = Asked(wanted, list(feeds))
+            if key is not None:
+                self._asked[key] = asked
+        else:
+            feeds = read_feeds(self.graph, feed_dict)
+        fed = list(feeds.values())
+        values = self._values(asked.recipe, fed, deadline_s, metadata)
+        return asked.fetches.rebuild(values)
+
+    async def run_async(
+        self,
+        fetches: Any,
+        feed_dict: Mapping[Any, Any] | None = None,
+        *,
+        deadline_s: float | None = None,
+        metadata: RunMetadata | None = None,
+    ) -> Any:
+        """Do what `run` does, in a thread, while the event loop goes on.
+
+        To stop waiting does not stop the run; its deadline does, or `close`.
+        """
+        call = partial(self.run, fetches, feed_dict)
+        return await asyncio.to_thread(call, deadline_s=deadline_s, metadata=metadata)
 
     def values(
         self,
@@ -86,60 +126,50 @@ class Session:
         metadata: RunMetadata | None = None,
     ) -> list[Any]:
         """Return the values of tensors (of ops: None), given checked feeds."""
-        asked = [
-            one for one in elements if isinstance(one, Tensor) and one not in feeds
-        ]
-        kind = Kind(
-            tuple([(one.op.name, one.index) for one in feeds]),
-            tuple([(one.op.name, one.index) for one in asked]),
-            tuple([one.name for one in elements if isinstance(one, Op)]),
-        )
-        found: dict[Tensor, Any] = dict(feeds)
-        if kind.fetches or kind.targets:
-            results = self._run(kind, list(feeds.values()), deadline_s, metadata)
-            found.update(zip(asked, map(_unwrapped, results), strict=True))
-        return [found[one] if isinstance(one, Tensor) else None for one in elements]
+        recipe = Recipe(elements, list(feeds))
+        return self._values(recipe, list(feeds.values()), deadline_s, metadata)
 
-    def _run(
+    def partial_run_setup(
         self,
-        kind: Kind,
-        feeds: list[Any],
-        deadline_s: float | None,
-        metadata: RunMetadata | None,
-    ) -> list[Any]:
-        limit = current().run_deadline_s if deadline_s is None else deadline_s
-        try:
-            plan = self._plans.get(kind)
-            if plan is None:
-                plan = self._prepare(kind, limit)
-            traced = metadata is not None
-            results, records = self._connection.run(plan, feeds, limit, traced)
-        except KitError as error:
-            raise self._with_op(error) from None
-        if metadata is not None and records is not None:
-            metadata.fill(records)
-        return results
+        fetches: Any,
+        feeds: Sequence[Any] = (),
+        *,
+        deadline_s: float | None = None,
+    ) -> str:
+        """Declare a run in several parts; returns its handle for `partial_run`.
 
-    def _prepare(self, kind: Kind, deadline_s: float) -> int:
-        with self._extending:
-            ops = self.graph.ops
-            if len(ops) > self._sent:
-                new = [node_of(op) for op in ops[self._sent :]]
-                self._sent = self._connection.extend(self._sent, new)
-        plan = self._plans[kind] = self._connection.prepare(kind, deadline_s)
-        return plan
+        Raises `TypeError` and `ValueError` for what cannot be fetched or fed.
+        """
+        self._check_open()
+        wanted = Fetches(self.graph, fetches)
+        keys = [fed_tensor(self.graph, one) for one in feeds]
+        return self._parts.begin(wanted.elements, keys, deadline_s)
+
+    def partial_run(
+        self, handle: str, fetches: Any, feed_dict: Mapping[Any, Any] | None = None
+    ) -> Any:
+        """Give some of the declared feeds and take some of the declared fetches.
+
+        No op runs twice in all parts. Raises `InvalidArgumentError` for what was not
+        declared, is given or taken a second time, or needs feeds still to come, and for
+        an unknown or finished handle; `RuntimeError` for an op.
+        """
+        self._check_open()
+        wanted = Fetches(self.graph, fetches)
+        feeds = read_feeds(self.graph, feed_dict)
+        return wanted.rebuild(self._parts.part(handle, wanted.elements, feeds))
 
     def list_devices(self, deadline_s: float | None = None) -> list[tuple[Device, int]]:
         """Return the devices of all tasks, the target's first, with incarnations."""
-        self._check_open()
-        limit = current().run_deadline_s if deadline_s is None else deadline_s
-        return self._connection.devices(limit)
+        if self._is_closed:
+            raise RuntimeError("the session is closed; make a new one.")
+        return self._connection.devices(_limit(deadline_s))
 
     def callable(
         self, fetches: Any, feed_list: Sequence[Any] | None = None
     ) -> Callable[..., Any]:
         """Return a function of the values for `feed_list` that runs `fetches`."""
-        keys = list(feed_list or ())
+        keys = [fed_tensor(self.graph, one) for one in feed_list or ()]
 
         def call(*values: Any) -> Any:
             if len(values) != len(keys):
@@ -151,20 +181,79 @@ class Session:
 
         return call
 
+    def reset(
+        self, containers: Sequence[str] = ("",), *, deadline_s: float | None = None
+    ) -> None:
+        """Clear containers on all tasks, and end all sessions of this one's target.
+
+        '' is the default container. Sessions at other targets stay open and find their
+        variables uninitialised. The next run of an ended one raises `AbortedError`.
+        """
+        self._connection.reset(containers, _limit(deadline_s))
+
     def close(self) -> None:
         """End the session; runs under way are cancelled. May be called twice."""
         if not self._is_closed:
             self._is_closed = True
             self._connection.close()
 
+    def run_kind(
+        self,
+        kind: Kind,
+        feeds: list[Any],
+        deadline_s: float | None = None,
+        metadata: RunMetadata | None = None,
+    ) -> list[Any]:
+        """Run one kind of run as it is; for layers that make kinds of their own."""
+        limit = _limit(deadline_s)
+        try:
+            plan = self._plans.get(kind)
+            if plan is None:
+                plan = self._prepare(kind, limit)
+            traced = metadata is not None
+            results, records = self._connection.run(plan, feeds, limit, traced)
+        except KitError as error:
+            self._name_op(error)
+            raise
+        if metadata is not None and records is not None:
+            metadata.fill(records)
+        return results
+
+    def _values(
+        self,
+        recipe: Recipe,
+        fed: list[Any],
+        deadline_s: float | None,
+        metadata: RunMetadata | None,
+    ) -> list[Any]:
+        if recipe.is_empty:
+            return recipe.values((), fed)
+        results = self.run_kind(recipe.kind, fed, deadline_s, metadata)
+        return recipe.values(results, fed)
+
+    def _prepare(self, kind: Kind, deadline_s: float) -> int:
+        with self._extending:
+            new = self.graph.ops[self._sent :]
+            if new:
+                nodes = [node_of(op) for op in new]
+                self._sent = self._connection.extend(self._sent, nodes, deadline_s)
+                for op in new:
+                    op.seal()  # a change would have no effect
+        plan = self._plans[kind] = self._connection.prepare(kind, deadline_s)
+        return plan
+
+    def _name_op(self, error: KitError) -> None:
+        if error.node is not None and error.op is None:
+            try:
+                error.op = self.graph.op(error.node)
+            except KeyError:
+                return
+
     def _check_open(self) -> None:
         if self._is_closed:
             raise RuntimeError("the session is closed; make a new one.")
         if not self.graph.version:
             raise RuntimeError("the graph is empty; there is nothing to run.")
-
-    def _with_op(self, error: KitError) -> KitError:
-        return error
 
     def __enter__(self) -> Session:
         graph = self.graph.as_default()
@@ -188,13 +277,10 @@ _sessions: ContextVar[tuple[Session, ...]] = ContextVar("sessions", default=())
 
 
 def default_session() -> Session | None:
-    """Return the innermost session that was entered with `with`, None if there is none."""
+    """Return the innermost session entered with `with`, None if there is none."""
     stack = _sessions.get()
     return stack[-1] if stack else None
 
 
-def _unwrapped(value: Any) -> Any:
-    """Return a value of rank 0 as a scalar, everything else as it is."""
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        return value.item() if value.dtype == STRING else value[()]
-    return value
+def _limit(deadline_s: float | None) -> float:
+    return current().run_deadline_s if deadline_s is None else deadline_s

@@ -1,7 +1,7 @@
 """State of a task that outlives runs and sessions: variables and whatever ops keep.
 
-Found by container and name, and shared by all sessions of the server. A variable's value
-is replaced, never changed in place, so that a reader keeps what it has read.
+Found by container and name, and shared by all sessions of the server. A variable's
+value is replaced, never changed in place, so that a reader keeps what it has read.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Cell:
         """
         if keep_shape and not agrees(self.shape, value.shape):
             raise InvalidArgumentError(
-                f"the variable {self.name!r} has the shape {text(self.shape)} and cannot "
-                f"take a value of {text(value.shape)}; it was first made with that "
-                f"shape, maybe by another client."
+                f"the variable {self.name!r} has the shape {text(self.shape)} and "
+                f"cannot take a value of {text(value.shape)}; it was first made with "
+                f"that shape, maybe by another client."
             )
         with self._lock:
             self._value = value
@@ -88,6 +88,8 @@ class Store:
         found = self.find(container, name, lambda: Cell(name, shape, dtype))
         if not isinstance(found, Cell):
             raise InvalidArgumentError(f"{name!r} is a {type(found).__name__} here.")
+        if not found.is_initialized and found.dtype == dtype:
+            found.shape = shape  # whoever gives it a value first decides
         if found.dtype != dtype:
             raise InternalError(
                 f"the variable {name!r} exists with the dtype {name_of(found.dtype)}, "
@@ -95,10 +97,11 @@ class Store:
             )
         return found
 
-    def clear(self, containers: Iterable[str]) -> None:
-        """Forget all state of some containers."""
+    def clear(self, containers: Iterable[str] | None = None) -> None:
+        """Forget all state of some containers, or of all."""
         with self._lock:
-            dropped = [self._containers.pop(one, {}) for one in containers]
+            names = list(self._containers if containers is None else containers)
+            dropped = [self._containers.pop(one, {}) for one in names]
         for kept in dropped:
             for one in kept.values():
                 if hasattr(one, "close"):

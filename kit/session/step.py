@@ -1,7 +1,7 @@
 """One run of a plan on one task: its deadline, its end, and its tensors under way.
 
-A step ends early by an error that somebody sets; whoever waits looks for it several
-times a second and at every wake-up. Nothing waits beyond the deadline.
+A step ends early by an error that somebody sets from outside: whoever waits in it is
+woken by losing its link, or by its condition. Nothing waits beyond the deadline.
 """
 
 from __future__ import annotations
@@ -10,23 +10,29 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from kit.errors import DeadlineExceededError, KitError
-from kit.graph.node import Edge
+from kit.session.message import Message
+from kit.session.partition import Move
 from kit.task import Task
+from kit.wire.link import Link
 
-# How long a wait may not notice what nobody wakes it for.
-LOOK_S = 0.1
+# How long an op that waits for its own kind of news may not notice the step's end.
+LOOK_S: Final = 0.05
+
+
+# A session as the tasks know it: its master, and the number it has there.
+SessionKey = tuple[Task, int]
 
 
 class Ways(Protocol):
     """How a step's tensors reach other tasks."""
 
-    def send(self, step: Step, edge: Edge, to: Task, value: Any) -> None:
+    def send(self, step: Step, move: Move, value: Any) -> None:
         """Hand a tensor over; returns before it has arrived. `value` may be None."""
 
-    def receive(self, step: Step, edge: Edge, source: Task) -> Any:
+    def receive(self, step: Step, move: Move) -> Any:
         """Return a tensor of this step as soon as it is there."""
 
 
@@ -46,22 +52,21 @@ class Step:
     def __init__(
         self,
         number: int,
-        session: str,
+        session: SessionKey,
         me: Task,
         ways: Ways,
-        deadline_s: float,
+        limit_s: float,
         *,
         traced: bool = False,
-        look: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`look` is called while waiting; what it raises ends the wait."""
         self.number, self.session, self.me, self.ways = number, session, me, ways
-        self.deadline_s, self.clock = deadline_s, clock
-        self.deadline = clock() + deadline_s
+        self.limit_s, self.clock = limit_s, clock
+        self.deadline = clock() + limit_s
         self.records = Records() if traced else None
         self.error: KitError | None = None
-        self.look = look
+        self._held: dict[Link, None] = {}
+        self._lock = threading.Lock()
 
     @property
     def left_s(self) -> float:
@@ -73,13 +78,34 @@ class Step:
         if self.error is not None:
             raise self.error
         if self.clock() >= self.deadline:
-            raise DeadlineExceededError(
-                f"{what} did not come within the {self.deadline_s:g} s of this run "
-                f"(on {self.me}). Allow more with the run's deadline_s, or with the "
-                f"setting run_deadline_s.",
-                task=str(self.me),
+            raise self.too_late(what)
+
+    def too_late(self, what: str, task: Task | None = None) -> DeadlineExceededError:
+        """Return the error for what did not come within the deadline."""
+        return DeadlineExceededError(
+            f"{what} did not come within the {self.limit_s:g} s of this run (waited "
+            f"for on {self.me}). Allow more with the run's deadline_s, or with the "
+            f"setting run_deadline_s.",
+            task=str(task or self.me),
+        )
+
+    def take(self, move: Move, message: Message) -> Any:
+        """Return the tensor that came for a move, and note how it came."""
+        value = message.arrays[0] if message.arrays else None
+        if self.records is not None:
+            came = message.meta.get("came", self.clock())
+            self.records.transfers.append(
+                (
+                    *(move.tensor, str(move.peer), str(self.me)),
+                    0 if value is None else int(value.nbytes),
+                    *(min(message.meta.get("sent", came), came), came),
+                )
             )
-        self.look()
+        return value
+
+    def note_sending(self) -> dict[str, Any]:
+        """Return what goes along with a tensor: when it was handed over, if traced."""
+        return {} if self.records is None else {"sent": self.clock()}
 
     def wait(
         self, ready: Callable[[], bool], changed: threading.Condition, what: str
@@ -89,7 +115,27 @@ class Step:
             self.check(what)
             changed.wait(min(LOOK_S, self.left_s))
 
-    def end(self, error: KitError) -> None:
-        """End the step: waits raise `error` from now on. The first error counts."""
-        if self.error is None:
-            self.error = error
+    def hold(self, link: Link) -> None:
+        """Let the step's end close a link; raises what has ended the step already."""
+        with self._lock:
+            if self.error is not None:
+                raise self.error
+            self._held[link] = None
+
+    def release(self, link: Link) -> None:
+        """Let the step's end pass a link by."""
+        with self._lock:
+            self._held.pop(link, None)
+
+    def abort(self, error: KitError, *, spare: Link | None = None) -> None:
+        """End the step from outside. The first error counts.
+
+        All links that it holds are closed, which wakes who waits on them; one may be
+        spared, in which something is still to be read.
+        """
+        with self._lock:
+            if self.error is None:
+                self.error = error
+            for link in self._held:
+                if link is not spare:
+                    link.close()

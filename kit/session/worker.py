@@ -2,105 +2,143 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
 import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from kit.errors import AbortedError, CancelledError, KitError
 from kit.graph.dtypes import Array
-from kit.graph.node import Edge
 from kit.session.channel import Channel
 from kit.session.home import Home
-from kit.session.partition import Segment
+from kit.session.partition import Move, Segment
 from kit.session.peers import Peers
 from kit.session.program import Program
 from kit.session.rendezvous import Rendezvous
-from kit.session.step import Step, Ways
+from kit.session.step import SessionKey, Step, Ways
+from kit.session.watch import Watch
 from kit.task import Task
+from kit.wire.link import Link
 
 
 class Worker:
-    """What a task does for the masters of its cluster."""
+    """What a task does for the masters of its cluster.
 
-    def __init__(self, home: Home, peers: Peers) -> None:
-        """`incarnation` is drawn anew at each start, and tells a restart."""
-        self.home, self.peers = home, peers
+    `incarnation` is drawn anew at each start, and tells a restart.
+    """
+
+    def __init__(self, home: Home, peers: Peers, watch: Watch | None = None) -> None:
+        self.home, self.peers, self.watch = home, peers, watch or Watch()
         self.task = home.task
-        self.incarnation = secrets.randbits(63) | 1
+        self.incarnation = secrets.randbits(62) | 1
         self.rendezvous = Rendezvous()
-        self._programs: dict[tuple[str, int], Program] = {}
+        # Drawn too, so that a segment of the process before is not taken for one here.
+        self._tokens = itertools.count(secrets.randbits(31))
+        self._programs: dict[int, tuple[SessionKey, Program]] = {}
         self._steps: dict[int, Step] = {}
         self._lock = threading.Lock()
 
-    def register(self, session: str, plan: int, segment: Segment) -> None:
-        """Make a segment ready to run."""
+    def register(
+        self, session: SessionKey, segment: Segment, *, isolated: bool = False
+    ) -> int:
+        """Make a segment ready to run; returns its number on this task."""
+        if isolated:
+            self.home.isolate(session)
         program = Program(segment, self.home)
         with self._lock:
-            self._programs[session, plan] = program
+            token = next(self._tokens) % 2**32
+            self._programs[token] = session, program
+        return token
 
-    def run(self, plan: int, step: Step, feeds: Sequence[Array]) -> list[Any]:
+    def check_incarnation(self, expected: int) -> None:
+        """Raise `AbortedError` when a session has known this task before a restart."""
+        if expected != self.incarnation:
+            raise self._restarted()
+
+    def run(self, token: int, step: Step, feeds: Sequence[Array]) -> list[Any]:
         """Run a segment once; returns its fetches.
 
         Raises `AbortedError` when this task does not know the segment: it was
         restarted, or the session was closed.
         """
-        program = self._programs.get((step.session, plan))
-        if program is None:
-            raise AbortedError(
-                f"{self.task} does not know this session: it was restarted, and its "
-                f"variables are lost. Make a new session, and initialise or restore.",
-                task=str(self.task),
-            )
-        with self._lock:
-            self._steps[step.number] = step
+        found = self._programs.get(token)
+        if found is None or found[0] != step.session:
+            raise self._restarted()
+        self._steps[step.number] = step
         self.rendezvous.begin(step.number)
         try:
-            return program.run(step, feeds)
+            return found[1].run(step, feeds)
         finally:
-            with self._lock:
-                self._steps.pop(step.number, None)
+            self._steps.pop(step.number, None)
             self.rendezvous.end(step.number)
 
-    def cancel(self, number: int, error: KitError) -> None:
-        """End a step from outside; whoever waits in it gets `error`."""
-        step = self._steps.get(number)
-        if step is not None:
-            step.end(error)
+    def abort(self, step: Step, error: KitError, *, spare: Link | None = None) -> None:
+        """End a step from another thread; whoever waits in it gets `error`."""
+        step.abort(error, spare=spare)
         self.rendezvous.wake()
 
-    def end_session(self, session: str) -> None:
+    def end_session(self, session: SessionKey) -> None:
         """Forget a session: its segments and its own state; variables stay."""
         with self._lock:
-            for key in [key for key in self._programs if key[0] == session]:
-                del self._programs[key]
+            old = [token for token, (of, _) in self._programs.items() if of == session]
+            for token in old:
+                del self._programs[token]
         self.home.end_session(session)
+
+    @property
+    def n_segments(self) -> int:
+        """How many segments are registered."""
+        return len(self._programs)
 
     def reset(self, containers: Sequence[str]) -> None:
         """Forget the state in some containers."""
         self.home.store.clear(containers)
 
     def close(self) -> None:
-        """End all steps."""
-        for number in list(self._steps):
-            self.cancel(number, CancelledError(f"{self.task} was stopped."))
+        """End all steps and all links to other tasks, and forget all state."""
+        for step in list(self._steps.values()):
+            self.abort(step, CancelledError(f"{self.task} was stopped."))
+        self.peers.close()
+        self.watch.close()
+        self.home.store.clear()  # values may lie in memory of other tasks
+
+    def _restarted(self) -> AbortedError:
+        return AbortedError(
+            f"{self.task} does not know this session: it was restarted, and its "
+            f"variables are lost. Make a new session, and initialise or restore.",
+            task=str(self.task),
+        )
 
 
 class ParticipantWays(Ways):
     """How tensors move in a step that another task's master runs."""
 
-    def __init__(self, worker: Worker, master: Task, channel: Channel) -> None:
-        self._worker, self._master, self._channel = worker, master, channel
+    def __init__(self, worker: Worker, master: Task, link: Link) -> None:
+        self._worker, self._master, self._link = worker, master, link
+        self._channel: Channel | None = None
 
-    def send(self, step: Step, edge: Edge, to: Task, value: Any) -> None:
+    def send(self, step: Step, move: Move, value: Any) -> None:
         """Send to the master on its channel, to others over a link of ours."""
-        if to == self._master:
-            self._channel.send_tensor(edge, value, step.left_s)
+        along = step.note_sending()
+        if move.peer == self._master:
+            self._to_master(step).send_tensor(step, move.number, along, value)
         else:
-            self._worker.peers.put(to, step.number, edge, value, step.left_s)
+            self._worker.peers.push(step, move.peer, move.number, along, value)
 
-    def receive(self, step: Step, edge: Edge, source: Task) -> Any:
+    def receive(self, step: Step, move: Move) -> Any:
         """Read the master's channel, or wait for what others push here."""
-        if source == self._master:
-            return self._channel.receive(step, edge)
-        return self._worker.rendezvous.take(step, edge, str(source))
+        message = None
+        what = f"{move.tensor!r} from {move.peer}"
+        if move.peer == self._master:
+            message = self._to_master(step).receive(step, move.number, what)
+        if message is None:
+            message = self._worker.rendezvous.take(step, move.number, what)
+        return step.take(move, message)
+
+    def _to_master(self, step: Step) -> Channel:
+        if self._channel is None:
+            push = partial(self._worker.peers.push, step, self._master)
+            self._channel = Channel(self._link, push)
+        return self._channel

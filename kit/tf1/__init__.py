@@ -228,6 +228,8 @@ from kit.tf1.partitioners import (
 )
 from kit.tf1.queues import FIFOQueue as FIFOQueue
 from kit.tf1.queues import QueueBase as QueueBase
+from kit.tf1.replication import VariableAggregation as VariableAggregation
+from kit.tf1.replication import VariableSynchronization as VariableSynchronization
 from kit.tf1.run_metadata import RunMetadata as RunMetadata
 from kit.tf1.running import get_default_session as get_default_session
 from kit.tf1.scope import refuse
@@ -254,6 +256,7 @@ from kit.tf1.variable_lists import (
     global_variables_initializer as global_variables_initializer,
 )
 from kit.tf1.variable_lists import initialize_all_variables as initialize_all_variables
+from kit.tf1.variable_lists import initialize_variables as initialize_variables
 from kit.tf1.variable_lists import local_variables as local_variables
 from kit.tf1.variable_lists import (
     local_variables_initializer as local_variables_initializer,
@@ -268,6 +271,8 @@ from kit.tf1.variable_lists import variables_initializer as variables_initialize
 from kit.tf1.variables import Variable as Variable
 
 newaxis = None
+# The release whose names these are: programs look whether it begins with "1.".
+VERSION = __version__ = "1.15.5"
 
 
 def __getattr__(name: str) -> Any:

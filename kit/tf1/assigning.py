@@ -88,8 +88,10 @@ def is_variable_initialized(ref: Any, name: str | None = None) -> Any:
 
 def value_or(ref: Tensor, fallback: Any) -> Any:
     """Return a variable's value, or another one while it has none."""
-    with op_scope(None, "initialized_value", [ref, fallback]) as scope:
-        return create("InitializedValue", ref, fallback, name=scope)
+    # The original asks whether it has one, and chooses in a `cond`.
+    ref.graph.unique_name("IsVariableInitialized")
+    with op_scope(None, "cond", [ref, fallback]):
+        return create("InitializedValue", ref, fallback, name="Merge")
 
 
 def ref_of(ref: Any, op_type: str) -> Tensor:

@@ -53,15 +53,12 @@ class BaseSession:
         self._is_met, self._n_placed = False, 0
         self._looks_at_all = bool(text) or not self._prunes_first
         self._native = NativeSession(
-            native_target(
-                text,
-                self._config.device_count.get("CPU", 1),
-                prunes_first=self._prunes_first,
-            ),
+            native_target(text, self._config.device_count.get("CPU", 1)),
             self._graph,
             soft_placement=self._config.allow_soft_placement,
             device_filters=tuple(self._config.device_filters),
             isolate_state=self._config.isolate_session_state,
+            place_all=self._looks_at_all,
         )
 
     @property
@@ -149,11 +146,21 @@ class BaseSession:
         Raises `TypeError` and `ValueError` for what cannot be fetched or fed.
         """
         self._check_open()
-        keys = [self._graph.as_graph_element(one) for one in feeds or ()]
+        if isinstance(fetches, list | tuple) and not fetches:
+            raise InvalidArgumentError(
+                "Must specify at least one target to fetch or execute."
+            )
+        keys = [self._key(one) for one in feeds or ()]
         wanted, limit = fetchable(self._graph, fetches), self._deadline_s(None)
         with originals():
             self._meet(limit)
             return self._native.partial_run_setup(wanted, keys, deadline_s=limit)
+
+    def _key(self, given: Any) -> Any:
+        try:
+            return self._graph.as_graph_element(given)
+        except KeyError as exc:
+            raise ValueError(f"Cannot interpret feed key {given!r}: {exc}") from exc
 
     def partial_run(self, handle: str, fetches: Any, feed_dict: Any = None) -> Any:
         """Give some of the declared feeds and take some of the fetches.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from kit.cluster_def import ClusterDef
-from kit.tf1.message import Message
+from kit.tf1.message import Choice, Message
 
 
 class GPUOptions(Message):
@@ -27,6 +27,27 @@ class GPUOptions(Message):
     }
 
 
+class OptimizerLevel(Choice):
+    """How much a graph is rewritten."""
+
+    NAMES: ClassVar = {0: "L1", -1: "L0"}
+
+
+class JitLevel(Choice):
+    """How much of a graph is compiled."""
+
+    NAMES: ClassVar = {0: "DEFAULT", -1: "OFF", 1: "ON_1", 2: "ON_2"}
+
+
+class TraceLevel(Choice):
+    """How much of a run is noted."""
+
+    NAMES: ClassVar = {
+        **{0: "NO_TRACE", 1: "SOFTWARE_TRACE"},
+        **{2: "HARDWARE_TRACE", 3: "FULL_TRACE"},
+    }
+
+
 class OptimizerOptions(Message):
     """How a graph is rewritten before it runs."""
 
@@ -35,8 +56,8 @@ class OptimizerOptions(Message):
         "do_constant_folding": bool,
         "max_folded_constant_in_bytes": int,
         "do_function_inlining": bool,
-        "opt_level": int,
-        "global_jit_level": int,
+        "opt_level": OptimizerLevel,
+        "global_jit_level": JitLevel,
     }
     L1 = 0
     L0 = -1
@@ -174,7 +195,7 @@ class RunOptions(Message):
     """What one run does besides computing."""
 
     FIELDS: ClassVar = {
-        "trace_level": int,
+        "trace_level": TraceLevel,
         "timeout_in_ms": int,
         "inter_op_thread_pool": int,
         "output_partition_graphs": bool,

@@ -117,8 +117,8 @@ class Dimension:
     def __ge__(self, other: Any) -> Any:
         return self._compared(other, operator.ge)
 
-    def __hash__(self) -> int:
-        return hash(self._value)
+    # Two unknown sizes are neither equal nor unequal.
+    __hash__ = None  # type: ignore[assignment]
 
     def __index__(self) -> Any:
         # Python itself refuses None here, which is what an unknown size deserves.

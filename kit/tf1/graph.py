@@ -16,7 +16,7 @@ from kit.graph.default import entered
 from kit.graph.graph import Graph as NativeGraph
 from kit.graph.op import Op
 from kit.graph.op import Tensor as NativeTensor
-from kit.tf1.graph_def import GraphDef, graph_def_of
+from kit.tf1.graph_def import GraphDef, VersionDef, graph_def_of, versions
 from kit.tf1.operation import Operation
 from kit.tf1.stack import DefaultStack
 from kit.tf1.tensor import Tensor
@@ -55,6 +55,8 @@ class Graph(NativeGraph):
         """Add an operation; see `kit.graph.Graph.create`. An empty name is refused."""
         if name == "":
             raise ValueError("'' is not a valid node name")
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"the name of an operation is a string, not {name!r}.")
         op = super().create(op_type, *inputs, name=name, device=device, **attrs)
         for one in self._controllers.get():
             one.seen.add(op)
@@ -66,13 +68,17 @@ class Graph(NativeGraph):
         if control_inputs is None:
             controllers: tuple[_Controller, ...] = ()
         else:
-            ops = [self.as_op(one) for one in control_inputs]
+            ops = [self.as_op(self._named(one)) for one in control_inputs]
             controllers = (*self._controllers.get(), _Controller(ops))
         token = self._controllers.set(controllers)
         try:
             yield
         finally:
             self._controllers.reset(token)
+
+    def _named(self, given: Any) -> Any:
+        is_name = isinstance(given, str | bytes)
+        return self.as_graph_element(given) if is_name else given
 
     def _control_for(self, inputs: Sequence[NativeTensor]) -> list[Op]:
         direct = {one.op for one in inputs}
@@ -161,9 +167,16 @@ class Graph(NativeGraph):
                 f"{type(name).__name__}."
             )
 
-    def as_graph_def(self, *_: Any, **__: Any) -> GraphDef:
-        """Return all operations as a message."""
-        return graph_def_of(self.ops)
+    def as_graph_def(
+        self, from_version: int | None = None, add_shapes: bool = False
+    ) -> GraphDef:
+        """Return all operations, or those after a version, as a message."""
+        return graph_def_of(self.ops[from_version or 0 :])
+
+    @property
+    def graph_def_versions(self) -> VersionDef:
+        """What the graph's message says about who wrote it."""
+        return versions()
 
     @property
     def building_function(self) -> bool:

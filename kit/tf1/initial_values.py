@@ -75,6 +75,10 @@ class Constant(Initializer):
             )
         self.value, self.verify_shape = value, verify_shape
 
+    def get_config(self) -> dict[str, Any]:
+        """Return the value and the dtype."""
+        return {"value": self.value, "dtype": self.dtype.name}
+
     def _values(self, shape: list[int], dtype: DType) -> Any:
         array = to_constant(self.value, dtype)
         if self.verify_shape and list(array.shape) != shape:
@@ -104,12 +108,15 @@ def spread(array: Any, shape: Sequence[int]) -> Any:
 
 
 class RandomUniform(Initializer):
-    """Evenly distributed values from `minval` up to but not including `maxval`."""
+    """Evenly distributed values from `minval` up to but not including `maxval`.
+
+    Without `maxval` they are below 1.
+    """
 
     def __init__(
         self,
-        minval: Any = -0.05,
-        maxval: Any = 0.05,
+        minval: Any = 0,
+        maxval: Any = None,
         seed: Any = None,
         dtype: Any = float32,
     ) -> None:
@@ -128,7 +135,7 @@ class RandomNormal(Initializer):
     def __init__(
         self,
         mean: Any = 0.0,
-        stddev: Any = 0.05,
+        stddev: Any = 1.0,
         seed: Any = None,
         dtype: Any = float32,
     ) -> None:
@@ -194,12 +201,20 @@ class GlorotUniform(VarianceScaling):
     def __init__(self, seed: Any = None, dtype: Any = float32) -> None:
         super().__init__(1.0, "fan_avg", "uniform", seed, dtype)
 
+    def get_config(self) -> dict[str, Any]:
+        """Return the seed and the dtype."""
+        return {"seed": self.seed, "dtype": self.dtype.name}
+
 
 class GlorotNormal(VarianceScaling):
     """Normal values by the number of inputs and outputs."""
 
     def __init__(self, seed: Any = None, dtype: Any = float32) -> None:
         super().__init__(1.0, "fan_avg", "truncated_normal", seed, dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the seed and the dtype."""
+        return {"seed": self.seed, "dtype": self.dtype.name}
 
 
 def default_initializer(dtype: DType) -> Initializer:

@@ -7,6 +7,8 @@ Pure. A message has the fields that its class declares and no others:
         Gpu}
 
     bool, int, float, str   a value; its default is False, 0, 0.0 or ''
+    bytes                   the same; its default is b''
+    a class of `Choice`     a number that has a name
     [str]                   a list of values
     {str: int}              a dict
     a message class         a message inside
@@ -18,10 +20,23 @@ import copy
 from typing import Any, ClassVar, Self
 
 
+class Choice(int):
+    """A field that holds a number for each of some names."""
+
+    NAMES: ClassVar[dict[int, str]] = {}
+
+    @classmethod
+    def text(cls, number: int) -> str:
+        """Return the name of a number."""
+        return cls.NAMES.get(number, str(number))
+
+
 class Message:
     """A record with checked fields; equal to another of its class with equal fields."""
 
     FIELDS: ClassVar[dict[str, Any]] = {}
+    # Whether just one field is set, which is then written even with its default.
+    IS_ONE_OF: ClassVar[bool] = False
 
     def __init__(self, **fields: Any) -> None:
         """Fill the fields given; raises `ValueError` for one that does not exist."""
@@ -127,11 +142,15 @@ class Message:
 
 
 def _is_message(kind: Any) -> bool:
-    return isinstance(kind, type) and kind not in (bool, int, float, str)
+    if not isinstance(kind, type) or issubclass(kind, Choice):
+        return False
+    return kind not in (bool, int, float, str, bytes)
 
 
 def _default(kind: Any) -> Any:
-    return kind() if isinstance(kind, type) else type(kind)()
+    if isinstance(kind, type):
+        return 0 if issubclass(kind, Choice) else kind()
+    return type(kind)()
 
 
 def _wrong(message: Message, name: str, value: Any) -> TypeError:
@@ -148,8 +167,10 @@ def _checked(message: Message, name: str, kind: type, value: Any) -> Any:
         return value.decode()
     if kind is bool and isinstance(value, int):
         return bool(value)
-    if kind is int and hasattr(value, "__index__"):
+    if issubclass(kind, int) and hasattr(value, "__index__"):
         return int(value.__index__())
+    if kind is bytes and isinstance(value, str):
+        return value.encode()
     if not isinstance(value, kind):
         raise _wrong(message, name, value)
     return value
@@ -180,6 +201,9 @@ def _lines(message: Message) -> list[str]:
     found = []
     for name, kind in message.FIELDS.items():
         value = message._values[name]
+        if message.IS_ONE_OF and name in message._set and not _is_message(kind):
+            found.append(_text(name, value, kind))
+            continue
         if isinstance(kind, list):
             found += [_text(name, one) for one in value]
         elif isinstance(kind, dict):
@@ -190,11 +214,13 @@ def _lines(message: Message) -> list[str]:
         elif _is_message(kind):
             found += [_text(name, value)] * message.HasField(name)
         elif value != _default(kind):
-            found.append(_text(name, value))
+            found.append(_text(name, value, kind))
     return found
 
 
-def _text(name: str, value: Any) -> str:
+def _text(name: str, value: Any, kind: Any = None) -> str:
+    if isinstance(kind, type) and issubclass(kind, Choice):
+        return f"{name}: {kind.text(value)}\n"
     if isinstance(value, bool):
         return f"{name}: {str(value).lower()}\n"
     if isinstance(value, int | float):
@@ -202,5 +228,16 @@ def _text(name: str, value: Any) -> str:
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'{name}: "{escaped}"\n'
+    if isinstance(value, bytes):
+        return f'{name}: "{"".join(map(_escaped, value))}"\n'
     body = "".join(f"  {line}\n" for line in str(value).splitlines())
     return f"{name} {{\n{body}}}\n"
+
+
+def _escaped(byte: int) -> str:
+    if byte in _ESCAPES:
+        return _ESCAPES[byte]
+    return chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}"
+
+
+_ESCAPES = {9: "\\t", 10: "\\n", 13: "\\r", 34: '\\"', 39: "\\'", 92: "\\\\"}

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from kit.graph.op import Op
+from kit.tf1.attr_value import tensor_proto
 from kit.tf1.dtypes import as_dtype
 from kit.tf1.graph_def import NodeDef, node_def_of
-from kit.tf1.shape import TensorShape
+from kit.tf1.shape_proto import shape_proto
 
 # Where the original's name has a number by now.
 _RENAMED = {"Add": "AddV2"}
@@ -65,17 +66,28 @@ class Operation(Op):
             return as_dtype(self.outputs[0].static.dtype)
         if name == "container" and self.op_def.stateful:
             return self.container.encode()
+        if name == "shared_name" and self.op_def.stateful:
+            return b""
         if name not in self.attrs:
             raise ValueError(f"Operation {self.name!r} has no attr named {name!r}.")
-        value = self.attrs[name]
-        if isinstance(value, np.dtype):
-            return as_dtype(value)
-        if isinstance(value, str):
-            return value.encode()
-        return TensorShape(value) if name == "shape" else value
+        return _public(name, self.attrs[name])
+
+    def _set_device(self, device: Any) -> None:
+        self.device = str(device)
 
     def __str__(self) -> str:
         return str(self.node_def)
 
     def __repr__(self) -> str:
         return f"<tf.Operation {self.name!r} type={self.type}>"
+
+
+def _public(name: str, value: Any) -> Any:
+    """Return an attribute as the original hands it out."""
+    if name == "shape":
+        return shape_proto(value)
+    if isinstance(value, np.dtype):
+        return as_dtype(value)
+    if isinstance(value, np.ndarray):
+        return tensor_proto(value)
+    return value.encode() if isinstance(value, str) else value

@@ -23,16 +23,17 @@ from kit.tf1.convert import (
     op_scope,
 )
 from kit.tf1.dimension import dimension_value
-from kit.tf1.dtypes import DType, float32, float64
+from kit.tf1.dtypes import DType, bool_, float32, float64
 from kit.tf1.speak import OPERATORS
 
 _Function = Callable[[Any, Any, str], Any]
+_OF_TRUTH = ("LogicalAnd", "LogicalOr")
 
 
 def binary(op_type: str, x: Any, y: Any, name: str | None) -> Any:
     """Write an op of two tensors of one dtype; the first decides which."""
     with op_scope(name, op_type, [x, y]) as scope:
-        x = argument(op_type, "x", x)
+        x = argument(op_type, "x", x, bool_ if op_type in _OF_TRUTH else None)
         y = argument(op_type, "y", y, x.dtype.base_dtype)
         if op_type == "Add" and x.static.dtype == STRING:
             return create("StringJoin", x, y, separator="", name=scope)
@@ -43,6 +44,12 @@ def unary(op_type: str, x: Any, name: str | None = None) -> Any:
     """Write an op of one tensor."""
     with op_scope(name, op_type, [x]) as scope:
         return create(op_type, argument(op_type, "x", x), name=scope)
+
+
+def exclusive_or(x: Any, y: Any, name: str | None) -> Any:
+    """Say of truth values whether just one of two is true."""
+    either, both = (binary(one, x, y, None) for one in ("LogicalOr", "LogicalAnd"))
+    return binary("LogicalAnd", either, unary("LogicalNot", both), name)
 
 
 def _of(op_type: str) -> _Function:
@@ -113,7 +120,7 @@ for _method, _name, _function in (
     ("matmul", "matmul", matrix_multiply),
     ("and", "and", _of("LogicalAnd")),
     ("or", "or", _of("LogicalOr")),
-    ("xor", "xor", _of("LogicalXor")),
+    ("xor", "xor", exclusive_or),
 ):
     _enter(_method, _name, _function)
 

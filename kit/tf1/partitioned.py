@@ -56,7 +56,9 @@ class PartitionedVariable(Operators, Speaker):
             return create("Identity", self._parts[0].ref, name=self._name)
         with op_scope(f"{self._name}/ConcatPartitions/", None, self._parts):
             values = [one.value() for one in self._parts]
-            return create("ConcatV2", *values, axis=self._axis, name="concat")
+            whole = create("ConcatV2", *values, axis=self._axis, name="concat")
+        with op_scope(f"{self._name}/", None, [whole]):
+            return create("Identity", whole, name=f"{self._name}/")
 
     def _get_variable_list(self) -> list[Variable]:
         return list(self._parts)

@@ -15,15 +15,13 @@ from typing import Any
 from kit.tf1.convert import graph_for
 from kit.tf1.dtypes import as_dtype
 from kit.tf1.graph import Graph, get_default_graph
+from kit.tf1.replication import VariableAggregation, VariableSynchronization
 from kit.tf1.variable_scope_object import VariableScope as VariableScope
 from kit.tf1.variable_store import store_of
 
 
 class _ReuseMode(Enum):
     AUTO_REUSE = 1
-
-    def __repr__(self) -> str:
-        return "tf.AUTO_REUSE"
 
 
 AUTO_REUSE = _ReuseMode.AUTO_REUSE
@@ -222,8 +220,8 @@ def get_variable(
     use_resource: bool | None = None,
     custom_getter: Callable[..., Any] | None = None,
     constraint: Any = None,
-    synchronization: Any = None,
-    aggregation: Any = None,
+    synchronization: Any = VariableSynchronization.AUTO,
+    aggregation: Any = VariableAggregation.NONE,
 ) -> Any:
     """Return the variable of a name in the current variable scope, new or shared.
 

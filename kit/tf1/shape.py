@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kit.tf1.dimension import Dimension, as_dimension
+from kit.tf1.shape_proto import TensorShapeProto, shape_proto
 
 
 class TensorShape:
@@ -88,12 +89,29 @@ class TensorShape:
         except ValueError:
             raise ValueError(f"Shapes {self} and {found} are not compatible") from None
 
+    def most_specific_compatible_shape(self, other: Any) -> TensorShape:
+        """Return what is known of both: the sizes in which they agree."""
+        other = as_shape(other)
+        if self._dims is None or other._dims is None or self.ndims != other.ndims:
+            return unknown_shape()
+        pairs = zip(self.as_list(), other.as_list(), strict=True)
+        return TensorShape([x if x == y else None for x, y in pairs])
+
+    def as_proto(self) -> TensorShapeProto:
+        """Return the shape as a message."""
+        return shape_proto(None if self._dims is None else tuple(self.as_list()))
+
     def concatenate(self, other: Any) -> TensorShape:
         """Return the sizes of this shape followed by those of another."""
         other = as_shape(other)
         if self._dims is None or other._dims is None:
             return TensorShape(None)
         return TensorShape(self._dims + other._dims)
+
+    __add__ = concatenate
+
+    def __radd__(self, other: Any) -> TensorShape:
+        return as_shape(other).concatenate(self)
 
     def with_rank(self, rank: int) -> TensorShape:
         """Return this shape; raises `ValueError` if it cannot have `rank` axes."""

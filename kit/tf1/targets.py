@@ -14,7 +14,6 @@ from kit.server import target as remote
 from kit.session.connection import Connection, Direct
 from kit.session.options import Options
 from kit.session.targets import local_master
-from kit.tf1.pruned import PrunedDirect
 from kit.tf1.server import Server, server_at
 from kit.wire.address import TcpAddress, parse_address
 
@@ -24,13 +23,12 @@ _SCHEMES = ("grpc://", remote.SCHEME)
 class LocalTarget:
     """A cluster of one task with some CPU devices, which one session has for itself."""
 
-    def __init__(self, n_cpus: int, *, prunes_first: bool = False) -> None:
+    def __init__(self, n_cpus: int) -> None:
         self._n_cpus = n_cpus
-        self._connection = PrunedDirect if prunes_first else Direct
 
     def connect_session(self, options: Options) -> Connection:
         """Return a connection to it; called by `kit.session`."""
-        return self._connection(local_master(self._n_cpus), options, owns=True)
+        return Direct(local_master(self._n_cpus), options, owns=True)
 
 
 def text_of(target: Any) -> str:
@@ -50,17 +48,16 @@ def text_of(target: Any) -> str:
     )
 
 
-def native_target(target: str, n_cpus: int, *, prunes_first: bool = False) -> Any:
+def native_target(target: str, n_cpus: int) -> Any:
     """Return what `kit.session` takes for a target.
 
-    The number of CPU devices, and whether a run looks only at what it needs, matter for
-    a session of this process alone.
+    The number of CPU devices matters for a session of this process alone.
 
     Raises `NotFoundError` for a text that is no target, `InvalidArgumentError` for one
     without a port.
     """
     if not target:
-        return LocalTarget(max(1, n_cpus), prunes_first=prunes_first)
+        return LocalTarget(max(1, n_cpus))
     scheme = next((one for one in _SCHEMES if target.startswith(one)), None)
     if scheme is None:
         raise NotFoundError(

@@ -82,3 +82,4 @@ def assert_variables_initialized(var_list: Sequence[Any] | None = None) -> Any:
 # The names of the first versions.
 all_variables = global_variables
 initialize_all_variables = global_variables_initializer
+initialize_variables = variables_initializer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -106,18 +107,19 @@ def _new(
         initializer = default_initializer(chosen)
     if isinstance(initializer, type):
         initializer = initializer()
-    if callable(initializer) and not isinstance(initializer, Speaker):
-        if validate_shape and not shape.is_fully_defined():
-            raise ValueError(
-                f"Shape of a new variable ({name}) must be fully defined, but instead "
-                f"was {shape}."
-            )
-        given: Any = functools.partial(
-            initializer, shape.as_list(), dtype=chosen.base_dtype
+    of_variable: DType | None = None
+    if not callable(initializer) or isinstance(initializer, Speaker):
+        given = _value(name, initializer, dtype, has_shape)
+    elif shape.is_fully_defined():
+        given = _of_shape(initializer, shape, chosen)
+        of_variable = chosen.base_dtype
+    elif validate_shape and _required(initializer):
+        raise ValueError(
+            f"Shape of a new variable ({name}) must be fully defined, but instead was "
+            f"{shape}."
         )
-        of_variable: DType | None = chosen.base_dtype
     else:
-        given, of_variable = _value(name, initializer, dtype, has_shape), None
+        given = initializer
     made = Variable(
         given,
         trainable=trainable,
@@ -130,6 +132,22 @@ def _new(
     if regularizer is not None:
         _regularize(made, regularizer)
     return made
+
+
+def _of_shape(
+    initializer: Callable[..., Any], shape: TensorShape, dtype: DType
+) -> Callable[[], Any]:
+    """Return an initializer without arguments, from one that takes shape and dtype."""
+    extra: dict[str, Any] = {"dtype": dtype.base_dtype}
+    if "partition_info" in inspect.signature(initializer).parameters:
+        extra["partition_info"] = None
+    return functools.partial(initializer, shape.as_list(), **extra)
+
+
+def _required(function: Callable[..., Any]) -> list[str]:
+    """Return the names of the arguments that a function cannot do without."""
+    parameters = inspect.signature(function).parameters.values()
+    return [one.name for one in parameters if one.default is one.empty]
 
 
 def _value(name: str, value: Any, dtype: DType | None, has_shape: bool) -> Any:

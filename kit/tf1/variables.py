@@ -13,6 +13,7 @@ from kit.tf1.collections import GraphKeys
 from kit.tf1.convert import convert_to_tensor, create
 from kit.tf1.dtypes import as_dtype
 from kit.tf1.graph import Graph, get_default_graph
+from kit.tf1.replication import VariableAggregation, VariableSynchronization
 from kit.tf1.running import session_for
 from kit.tf1.shape import TensorShape
 from kit.tf1.speak import Operators
@@ -40,8 +41,8 @@ class Variable(Operators, NativeVariable):
         import_scope: Any = None,
         constraint: Callable[[Any], Any] | None = None,
         use_resource: bool | None = None,
-        synchronization: Any = None,
-        aggregation: Any = None,
+        synchronization: Any = VariableSynchronization.AUTO,
+        aggregation: Any = VariableAggregation.NONE,
         shape: Any = None,
     ) -> None:
         """Add the variable and its operations to the default graph.
@@ -57,6 +58,7 @@ class Variable(Operators, NativeVariable):
             raise ValueError("The `constraint` argument must be a callable.")
         self.trainable = trainable is None or bool(trainable)
         self.constraint = constraint
+        self.synchronization, self.aggregation = synchronization, aggregation
         self._graph: Graph = get_default_graph()
         self._save_slice_info: Any = None
         wanted = None if dtype is None else as_dtype(dtype).base_dtype
@@ -64,7 +66,7 @@ class Variable(Operators, NativeVariable):
         with (
             graph.as_default(),
             graph.control_dependencies(None),
-            graph.name_scope(name or "Variable") as scope,
+            graph.name_scope("Variable" if name is None else name) as scope,
         ):
             self._build(scope, initial_value, wanted, validate_shape)
         if self.trainable and GraphKeys.TRAINABLE_VARIABLES not in keys:
@@ -208,27 +210,36 @@ class Variable(Operators, NativeVariable):
         return assigning.is_variable_initialized(self, name)
 
     def scatter_add(
-        self, sparse_delta: IndexedSlices, use_locking: bool = False
+        self,
+        sparse_delta: IndexedSlices,
+        use_locking: bool = False,
+        name: str | None = None,
     ) -> Any:
         """Return what adds rows to the variable when it is run, its new value."""
-        return self._scattered("ScatterAdd", sparse_delta)
+        return self._scattered("ScatterAdd", sparse_delta, name)
 
     def scatter_sub(
-        self, sparse_delta: IndexedSlices, use_locking: bool = False
+        self,
+        sparse_delta: IndexedSlices,
+        use_locking: bool = False,
+        name: str | None = None,
     ) -> Any:
         """Return what subtracts rows when it is run, its new value."""
-        return self._scattered("ScatterSub", sparse_delta)
+        return self._scattered("ScatterSub", sparse_delta, name)
 
     def scatter_update(
-        self, sparse_delta: IndexedSlices, use_locking: bool = False
+        self,
+        sparse_delta: IndexedSlices,
+        use_locking: bool = False,
+        name: str | None = None,
     ) -> Any:
         """Return what sets rows when it is run, its new value."""
-        return self._scattered("ScatterUpdate", sparse_delta)
+        return self._scattered("ScatterUpdate", sparse_delta, name)
 
-    def _scattered(self, op_type: str, rows: Any) -> Any:
+    def _scattered(self, op_type: str, rows: Any, name: str | None) -> Any:
         if not isinstance(rows, IndexedSlices):
-            raise ValueError(f"sparse_delta is not IndexedSlices: {rows!r}")
-        return assigning.scatter(op_type, self, rows.indices, rows.values)
+            raise TypeError(f"sparse_delta is not IndexedSlices: {rows!r}")
+        return assigning.scatter(op_type, self, rows.indices, rows.values, name)
 
     def __bool__(self) -> bool:  # type: ignore[override]
         # As an object, not as a value: programs write `variable or default`.

@@ -13,7 +13,7 @@ from kit.tf1.convert import (
     create,
     op_scope,
 )
-from kit.tf1.operators import binary, true_divide, unary
+from kit.tf1.operators import binary, exclusive_or, true_divide, unary
 from kit.tf1.ops.write import write
 
 
@@ -86,7 +86,11 @@ greater = _binary("Greater", "whether x > y")
 greater_equal = _binary("GreaterEqual", "whether x >= y")
 logical_and = _binary("LogicalAnd", "whether both are true")
 logical_or = _binary("LogicalOr", "whether one is true, or both")
-logical_xor = _binary("LogicalXor", "whether just one is true")
+
+
+def logical_xor(x: Any, y: Any, name: str | None = "LogicalXor") -> Any:
+    """Return whether just one is true, element by element."""
+    return exclusive_or(x, y, name)
 
 
 def reciprocal(x: Any, name: str | None = None) -> Any:
@@ -145,8 +149,8 @@ def truediv(x: Any, y: Any, name: str | None = None) -> Any:
 def div(x: Any, y: Any, name: str | None = None) -> Any:
     """Return x / y as Python 2 did: whole numbers give a whole number."""
     with op_scope(name, "div", [x, y]) as scope:
-        x = argument("RealDiv", "x", x)
-        y = argument("RealDiv", "y", y, x.dtype.base_dtype)
+        x = convert_to_tensor(x, name="x")
+        y = convert_to_tensor(y, x.dtype.base_dtype, name="y")
         op_type = "FloorDiv" if x.dtype.is_integer else "RealDiv"
         return create(op_type, x, y, name=scope)
 

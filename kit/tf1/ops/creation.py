@@ -80,10 +80,23 @@ def _all(number: int, shape: Any, dtype: Any, name: str | None, default: str) ->
         raise TypeError(f"{default} makes numbers; there is no text that is one.")
     value = np.array(number if wanted != STRING else b"", wanted)
     with op_scope(name, default, [shape]) as scope:
+        small = _few(shape)
+        if small is not None:
+            return _const(np.full(small, value, wanted), scope)
         sizes = _sizes(shape)
-        if isinstance(sizes, list) and np.prod(sizes) < _MANY and min([*sizes, 0]) >= 0:
-            return _const(np.full(sizes, value, wanted), scope)
         return _fill(sizes, _const(value, "Const"), scope)
+
+
+def _few(shape: Any) -> list[int] | None:
+    """Return the sizes of a shape that holds few elements, None of any other."""
+    try:
+        known = None if isinstance(shape, Speaker) else TensorShape(shape)
+    except (TypeError, ValueError):
+        return None
+    if known is None or not known.is_fully_defined():
+        return None
+    sizes = [size or 0 for size in known.as_list()]
+    return sizes if np.prod(sizes) < _MANY else None
 
 
 def _sizes(shape: Any) -> Any:
@@ -186,6 +199,8 @@ def eye(
 
 
 def _number(given: Any) -> int:
+    if isinstance(given, int):
+        return given
     found = ints("Eye", "num_rows", given)
     if not isinstance(found, int):
         raise ValueError(

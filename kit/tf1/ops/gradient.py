@@ -17,6 +17,9 @@ from kit.tf1.dtypes import string
 from kit.tf1.ops.creation import zeros_like
 
 
+_METHODS = (0, 1, 2)
+
+
 class UnconnectedGradients(enum.Enum):
     """What the gradient is where no path leads from an x to a y."""
 
@@ -51,6 +54,8 @@ def gradients(
     of gathered rows is an `IndexedSlices`. Gates and aggregation change no value here.
     Raises `LookupError` for an operation on the way without a gradient.
     """
+    if aggregation_method not in (None, *_METHODS):
+        raise ValueError(f"Invalid aggregation_method specified {aggregation_method}.")
     is_zero = UnconnectedGradients(unconnected_gradients) is UnconnectedGradients.ZERO
     targets, sources = _listed(xs), _listed(ys)
     weights = [None] * len(sources) if grad_ys is None else _listed(grad_ys)
@@ -69,6 +74,7 @@ def gradients(
                 colocate=colocate_gradients_with_ops,
                 stop_gradients=stops,
                 name=scope,
+                gated=bool(gate_gradients),
             )
     if not is_zero:
         return found

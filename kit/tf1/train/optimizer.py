@@ -129,6 +129,8 @@ class Optimizer:
             chosen,
             grad_ys=grad_loss,
             colocate_gradients_with_ops=colocate_gradients_with_ops,
+            gate_gradients=gate_gradients == self.GATE_OP,
+            aggregation_method=aggregation_method,
         )
         if gate_gradients == self.GATE_GRAPH:
             found = gated(found)

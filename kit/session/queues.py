@@ -1,0 +1,147 @@
+"""A queue on its task: elements that wait for whoever takes them, in order.
+
+It is found by container and name like a variable, and shared by all sessions. An
+element is a tuple of arrays, one for each component.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from kit.errors import CancelledError, InvalidArgumentError, OutOfRangeError
+from kit.graph.dtypes import Array, DType
+from kit.graph.static import Shape, agrees, text
+
+Element = tuple[Array, ...]
+
+
+class Waits(Protocol):
+    """Who can wait: the call of a stateful op."""
+
+    def wait(self, ready: Callable[[], bool], changed: Any, what: str) -> None:
+        """Wait on a condition that is held; see `kit.graph.table.Call`."""
+
+
+class FifoQueue:
+    """At most `capacity` elements, without bound if that is negative."""
+
+    def __init__(
+        self,
+        name: str,
+        capacity: int,
+        dtypes: Sequence[DType],
+        shapes: Sequence[Shape] | None,
+    ) -> None:
+        self.name, self.capacity = name, capacity
+        self.dtypes, self.shapes = tuple(dtypes), shapes
+        self._elements: deque[Element] = deque()
+        self._is_closed = False
+        self._cancels = False
+        self._changed = threading.Condition()
+
+    @property
+    def size(self) -> int:
+        """How many elements wait."""
+        return len(self._elements)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing may be put in any more."""
+        return self._is_closed
+
+    def enqueue(self, call: Waits, elements: Sequence[Element]) -> None:
+        """Put elements in, one after the other; waits while the queue is full.
+
+        Raises `CancelledError` when the queue is closed, `InvalidArgumentError` for
+        another shape than the queue's.
+        """
+        for element in elements:
+            self._check_shape(element)
+        with self._changed:
+            if self._is_closed:
+                raise CancelledError(f"the queue {self.name!r} is closed.")
+            for element in elements:
+                call.wait(self._has_room, self._changed, f"room in {self.name!r}")
+                if self._cancels:
+                    raise CancelledError(f"the queue {self.name!r} was closed.")
+                self._elements.append(element)
+                self._changed.notify_all()
+
+    def dequeue(self, call: Waits, n: int, *, at_most: bool = False) -> list[Element]:
+        """Take `n` elements; waits until they are there.
+
+        Of a closed queue with fewer, `at_most` takes those, if there is any. Else
+        raises `OutOfRangeError`, and what is there stays.
+        """
+        if n < 0:
+            raise InvalidArgumentError(
+                f"{n} elements of the queue {self.name!r} were asked for."
+            )
+        with self._changed:
+            call.wait(
+                lambda: len(self._elements) >= n or self._is_closed,
+                self._changed,
+                f"elements of {self.name!r} ({len(self._elements)} of {n} are there)",
+            )
+            here = len(self._elements)
+            if here < n and not (at_most and here):
+                raise OutOfRangeError(
+                    f"the queue {self.name!r} is closed and has insufficient elements "
+                    f"(requested {n}, current size {here})."
+                )
+            found = [self._elements.popleft() for _ in range(min(n, here))]
+            self._changed.notify_all()
+        return found
+
+    def end(self, *, cancel_pending: bool) -> None:
+        """Take nothing in any more; what is there can still be taken.
+
+        Those who wait for room go on waiting, unless `cancel_pending`. Raises
+        `CancelledError` the second time.
+        """
+        with self._changed:
+            if self._is_closed and (self._cancels or not cancel_pending):
+                raise CancelledError(f"the queue {self.name!r} is already closed.")
+            self._is_closed = True
+            self._cancels = cancel_pending
+            self._changed.notify_all()
+
+    def check(
+        self, capacity: int, dtypes: Sequence[DType], shapes: Sequence[Shape] | None
+    ) -> None:
+        """Raise `InvalidArgumentError` unless the queue was made with the same."""
+        ours = self.capacity, self.dtypes, self.shapes
+        if ours != (capacity, tuple(dtypes), shapes):
+            raise InvalidArgumentError(
+                f"the queue {self.name!r} exists with capacity {self.capacity} and the "
+                f"components {[str(one) for one in self.dtypes]}, not with what is "
+                f"asked for here; give yours another name."
+            )
+
+    def _has_room(self) -> bool:
+        is_bounded = self.capacity >= 0
+        return self._cancels or not is_bounded or self.size < self.capacity
+
+    def _check_shape(self, element: Element) -> None:
+        for number, one in enumerate(element):
+            if self.shapes is not None and not agrees(self.shapes[number], one.shape):
+                raise InvalidArgumentError(
+                    f"component {number} of the queue {self.name!r} has the shape "
+                    f"{text(self.shapes[number])}, not {text(one.shape)}."
+                )
+
+
+def stacked(elements: Sequence[Element], queue: FifoQueue) -> tuple[Array, ...]:
+    """Return elements as one array for each component, with a new first axis."""
+    if elements:
+        return tuple(np.stack(parts) for parts in zip(*elements, strict=True))
+    shapes = queue.shapes or [()] * len(queue.dtypes)
+    return tuple(
+        np.zeros((0, *(size or 0 for size in shape or ())), dtype)
+        for shape, dtype in zip(shapes, queue.dtypes, strict=True)
+    )

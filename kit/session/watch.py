@@ -1,0 +1,100 @@
+"""Notice the end of links that nobody reads at the moment.
+
+A run reads one link at a time, for as long as its deadline allows, because that is the
+quickest way. Meanwhile another task may die, or its client may go away. The kernel
+tells so for every link at once, and one thread of each task waits for that alone.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from weakref import WeakValueDictionary
+
+from kit.wire.link import Link
+
+_ENDED = select.POLLRDHUP | select.POLLHUP | select.POLLERR
+
+
+def has_ended(link: Link) -> bool:
+    """Whether the other end of a link has closed it, or has died."""
+    fd = link.fileno()
+    if fd < 0:
+        return True
+    poll = select.poll()
+    poll.register(fd, _ENDED)
+    return bool(poll.poll(0))
+
+
+class Watch:
+    """Calls back when a link ends. Its thread begins with the first link."""
+
+    def __init__(self) -> None:
+        self._calls: dict[Link, Callable[[], None]] = {}
+        self._links: WeakValueDictionary[int, Link] = WeakValueDictionary()
+        self._epoll: select.epoll | None = None
+        self._wake = -1
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    def add(self, link: Link) -> None:
+        """Watch a link until it is closed."""
+        with self._lock:
+            if self._is_closed:
+                return
+            if self._epoll is None:
+                self._begin()
+            fd = link.fileno()
+            self._links[fd] = link
+            if self._epoll is not None:
+                with suppress(OSError, ValueError):  # it has just been closed
+                    # Once: a link that has ended would be told of for ever.
+                    self._epoll.register(fd, select.EPOLLRDHUP | select.EPOLLONESHOT)
+
+    def during(self, link: Link, call: Callable[[], None]) -> None:
+        """Call back, mostly in another thread, if a link ends before `forget`."""
+        self._calls[link] = call
+        if has_ended(link):  # the thread may have looked before the line above
+            self._tell(link)
+
+    def forget(self, link: Link) -> None:
+        """Do not call back for a link any more."""
+        self._calls.pop(link, None)
+
+    def close(self) -> None:
+        """End the thread."""
+        with self._lock:
+            self._is_closed = True
+            epoll, self._epoll = self._epoll, None
+        if epoll is None or self._thread is None:
+            return
+        os.eventfd_write(self._wake, 1)
+        self._thread.join()
+        epoll.close()
+        os.close(self._wake)
+
+    def _begin(self) -> None:
+        self._epoll = select.epoll()
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._epoll.register(self._wake, select.EPOLLIN)
+        self._thread = threading.Thread(
+            target=self._wait, args=(self._epoll,), name="kit-watch", daemon=True
+        )
+        self._thread.start()
+
+    def _wait(self, epoll: select.epoll) -> None:
+        while not self._is_closed:
+            for fd, _ in epoll.poll():
+                link = self._links.get(fd)
+                # The number may belong to a younger link by now.
+                if link is not None and has_ended(link):
+                    self._tell(link)
+
+    def _tell(self, link: Link) -> None:
+        call = self._calls.pop(link, None)
+        if call is not None:
+            call()

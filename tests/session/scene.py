@@ -1,0 +1,88 @@
+"""Graphs on several tasks, and what a test does while a run is blocked."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import numpy as np
+
+from kit.graph.default import default_graph
+from kit.graph.op import Op, Tensor
+from kit.graph.ops.source import constant
+from kit.graph.variable import Variable
+from kit.session.session import Session
+
+PS, W0, W1 = "/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1"
+
+
+def at(device: str) -> Any:
+    """Place the ops of a block."""
+    return default_graph().device(device)
+
+
+def value(device: str, number: float = 1.0) -> Tensor:
+    """Return a constant on a task."""
+    with at(device):
+        return constant(np.float32(number))
+
+
+def variable(device: str, name: str, start: Any = 0.0) -> Variable:
+    """Return a float32 variable on a task."""
+    with at(device):
+        return Variable(np.asarray(start, np.float32), name=name)
+
+
+def never(device: str, name: str = "empty") -> Tensor:
+    """Return the next element of a queue into which nobody puts one."""
+    attrs: dict[str, Any] = {"dtypes": [np.dtype("int32")], "shapes": [()]}
+    graph = default_graph()
+    with at(device):
+        queue = graph.create("FIFOQueueV2", capacity=1, shared_name=name, **attrs)
+        taken: Op = graph.create("QueueDequeueV2", queue.outputs[0], **attrs)
+    element: Tensor = taken.outputs[0]
+    return element
+
+
+def in_thread(call: Callable[[], Any]) -> Future[Any]:
+    """Begin a call in a thread of its own."""
+    future: Future[Any] = Future()
+
+    def work() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    return future
+
+
+def failure(future: Future[Any], within_s: float = 5.0) -> BaseException:
+    """Return what a call fails with, which must be soon."""
+    error = future.exception(within_s)
+    assert error is not None, f"it returned {future.result()!r}"
+    return error
+
+
+def until(holds: Callable[[], bool], within_s: float = 5.0) -> None:
+    """Wait until something holds."""
+    end = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.002)
+
+
+def works(session: Session, *devices: str) -> bool:
+    """Whether a good run on all these tasks gives what it should."""
+    with session.graph.as_default():
+        parts = [value(device, 2.0) for device in devices]
+        with at(devices[0]):
+            total = parts[0]
+            for one in parts[1:]:
+                total = total + one
+    found: float = session.run(total, deadline_s=10)
+    return found == 2.0 * len(devices)

@@ -1,0 +1,122 @@
+"""Runs that end early: by a deadline, a close, or a task that is not there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kit.errors import (
+    AbortedError,
+    CancelledError,
+    DeadlineExceededError,
+    KitError,
+)
+from kit.graph.graph import Graph
+from kit.session.session import Session
+from kit.testing.cluster import LocalCluster, local_cluster
+from tests.session.scene import (
+    PS,
+    W0,
+    failure,
+    in_thread,
+    never,
+    until,
+    value,
+    works,
+)
+
+
+@pytest.mark.parametrize("device", [PS, W0])
+def test_a_run_that_waits_in_vain_ends_at_its_deadline(
+    target: Any, device: str
+) -> None:
+    waits = never(device)
+    with Session(target) as session:
+        with pytest.raises(DeadlineExceededError, match=r"0\.1 s"):
+            session.run(waits, deadline_s=0.1)
+        assert works(session, W0, PS)
+
+
+@pytest.mark.parametrize("device", [PS, W0])
+def test_closing_cancels_a_run_that_another_thread_waits_for(
+    cluster: LocalCluster, target: Any, device: str
+) -> None:
+    waits = never(device)
+    session = Session(target)
+    run = in_thread(lambda: session.run(waits))
+    task = cluster.servers[0 if device == PS else 1].graphs.worker
+    until(lambda: bool(task._steps))
+
+    session.close()
+
+    error = failure(run)
+    assert isinstance(error, CancelledError)
+    assert "Session::Close()" in str(error)
+    until(lambda: not task._steps)
+
+
+def test_the_run_of_a_client_that_goes_away_is_cancelled(
+    cluster: LocalCluster,
+) -> None:
+    waits = never(PS)
+    session = Session(cluster.session_target)
+    run = in_thread(lambda: session.run(waits))
+    task = cluster.servers[0].graphs.worker
+    until(lambda: bool(task._steps))
+
+    session._connection._peers.close()  # type: ignore[attr-defined]  # as a kill would
+
+    assert isinstance(failure(run), KitError)
+    until(lambda: not task._steps)
+    session.close()
+
+
+def test_a_stopped_server_cancels_the_runs_of_its_part(cluster: LocalCluster) -> None:
+    waits = never(PS)
+    with Session(cluster.servers[1]) as session:
+        run = in_thread(lambda: session.run(waits))
+        until(lambda: bool(cluster.servers[0].graphs.worker._steps))
+
+        cluster.servers[0].stop()
+
+        assert "/job:ps/" in str(failure(run))
+
+
+def test_a_run_of_a_session_that_the_master_forgot_is_aborted(
+    cluster: LocalCluster, target: Any
+) -> None:
+    one = value(PS)
+    with Session(target) as session:
+        session.run(one)
+        cluster.servers[0].graphs.worker._programs.clear()  # as a restart would
+        for _ in range(2):
+            with pytest.raises(AbortedError, match="restarted"):
+                session.run(one)
+    with Session(target) as session:
+        assert session.run(one) == 1.0
+
+
+def test_a_task_that_is_missing_is_named_at_the_deadline(graph: Graph) -> None:
+    one = value("/job:worker/task:0")
+    with local_cluster(1, 1) as cluster:
+        mine = cluster.servers[1]
+        cluster.servers[0].stop()
+        with (
+            Session(mine) as session,
+            pytest.raises(DeadlineExceededError, match="/job:ps/task:0"),
+        ):
+            session.run(one, deadline_s=0.2)
+        with Session(mine, device_filters=["/job:worker"]) as session:
+            assert session.run(one) == 1.0
+
+
+def test_closing_ends_the_wait_for_a_task_that_is_missing(graph: Graph) -> None:
+    one = value("/job:worker/task:0")
+    with local_cluster(1, 1) as cluster:
+        cluster.servers[0].stop()
+        session = Session(cluster.servers[1])
+        run = in_thread(lambda: session.run(one))
+        until(lambda: session._sent > 0)
+        session.close()
+        assert isinstance(failure(run), CancelledError)

@@ -1,0 +1,149 @@
+"""Which device an op gets where there are GPUs, and what is said when it gets none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit import nn
+from kit.errors import InvalidArgumentError, PlacementError
+from kit.graph.graph import Graph
+from kit.graph.ops.function import py_function
+from kit.session.home import Home
+from kit.session.session import Session
+from kit.testing.strict_arrays import StrictGpu
+from tests.session.strict_devices import TASK, session_with
+
+GPU = "/device:GPU:0"
+
+
+@pytest.fixture(autouse=True)
+def graph() -> Iterator[Graph]:
+    with Graph().as_default() as graph:
+        yield graph
+
+
+def test_gpu_that_is_not_there_is_refused_with_what_there_is() -> None:
+    with kit.device("/device:GPU:7"):
+        x = kit.constant(1.0, name="far")
+
+    with (
+        session_with(2) as (session, _),
+        pytest.raises(PlacementError, match=r"'far' .*GPU:7.*CPU:0.*GPU:0.*GPU:1"),
+    ):
+        session.run(x)
+
+
+def test_soft_placement_takes_the_cpu_of_the_task_instead() -> None:
+    with kit.device("/device:GPU:7"):
+        x = kit.constant(1.0) + 1.0
+
+    with session_with(2, soft_placement=True) as (session, gpus):
+        found = session.run(x)
+
+    assert found == 2
+    assert not any(gpu.n_put for gpu in gpus)
+
+
+def test_without_a_gpu_a_request_for_one_is_refused_or_softened() -> None:
+    with kit.device(GPU):
+        x = kit.constant(3.0)
+
+    with Session() as session, pytest.raises(PlacementError, match="has only"):
+        session.run(x)
+    with Session(soft_placement=True) as session:
+        assert session.run(x) == 3
+
+
+def texts() -> Any:
+    name = kit.placeholder("string", (), name="name")
+    return name, kit.identity(kit.constant("hello ") + name, name="greeting")
+
+
+def test_texts_on_a_gpu_are_refused_by_name() -> None:
+    with kit.device(GPU):
+        name, greeting = texts()
+
+    with (
+        session_with(1) as (session, _),
+        pytest.raises(PlacementError, match=r"'name' works with texts.*soft_placement"),
+    ):
+        session.run(greeting, {name: "you"})
+
+
+def test_texts_stay_on_the_cpu_with_soft_placement() -> None:
+    with kit.device(GPU):
+        name, greeting = texts()
+        w = kit.Variable("nobody", name="last")
+        last = w.assign(greeting)
+        number = kit.constant(2.0) * 3.0
+
+    with session_with(1, soft_placement=True) as (session, gpus):
+        session.run(w.initializer)
+        found = session.run([last, number], {name: "you"})
+
+    assert found == [b"hello you", 6]
+    assert gpus[0].n_got == 1  # the number was there
+
+
+def test_python_function_runs_on_the_host_with_values_of_a_gpu() -> None:
+    seen: list[type] = []
+
+    def doubled(x: Any) -> Any:
+        seen.append(type(x))
+        return x * 2
+
+    with kit.device(GPU):
+        x = kit.constant([1.0, 2.0]) + 1.0
+    y = py_function(doubled, [x], "float32", [2])
+    with kit.device(GPU):
+        z = y + x
+
+    with session_with(1) as (session, _):
+        found = session.run(z)
+
+    assert found.tolist() == [6, 9]
+    assert seen == [np.ndarray]
+
+
+def test_python_function_on_a_gpu_is_refused() -> None:
+    with kit.device(GPU):
+        result = py_function(lambda: 1.0, [], "float32")
+
+    with (
+        session_with(1) as (session, _),
+        pytest.raises(PlacementError, match="'PyFunc' is computed by Python"),
+    ):
+        session.run(result)
+
+
+def test_error_on_a_gpu_names_the_device() -> None:
+    x = kit.placeholder("int32", (None,))
+    with kit.device(GPU):
+        y = nn.embedding_lookup(np.eye(2), x)
+
+    with (
+        session_with(1) as (session, _),
+        pytest.raises(InvalidArgumentError, match=r"on .*device:GPU:0"),
+    ):
+        session.run(y, {x: [2]})
+
+
+def test_gpus_are_asked_for_when_the_devices_are() -> None:
+    asked: list[int] = []
+
+    def gpus() -> list[StrictGpu]:
+        asked.append(1)
+        return [StrictGpu(0)]
+
+    home = Home(TASK, gpus=gpus)
+    before = list(asked)
+
+    devices = [device.type for device in home.devices + home.devices]
+
+    assert (before, asked) == ([], [1])
+    assert devices == ["CPU", "GPU", "CPU", "GPU"]

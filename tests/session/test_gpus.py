@@ -1,0 +1,234 @@
+"""Graphs on GPUs, tried with arrays that refuse to mix: where values lie and move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit import nn, random
+from kit.graph.gradients import dense
+from kit.graph.graph import Graph
+from kit.session.metadata import RunMetadata
+from kit.session.session import Session
+from kit.testing.strict_arrays import StrictGpu
+from tests.graph.cases.case import Case, all_cases, listed
+from tests.session.strict_devices import TARGET, session_with, task_with
+
+GPU, SECOND = "/device:GPU:0", "/device:GPU:1"
+
+
+@pytest.fixture(autouse=True)
+def graph() -> Iterator[Graph]:
+    with Graph().as_default() as graph:
+        yield graph
+
+
+def name_of(case: Case) -> str:
+    return f"{case.op}-{'-'.join(str(list(one.shape)) for one in case.arrays)}"
+
+
+@pytest.mark.parametrize("case", all_cases(), ids=name_of)
+def test_an_op_gives_the_same_on_a_gpu(case: Case) -> None:
+    xs = [kit.placeholder(one.dtype, one.shape) for one in case.arrays]
+    with kit.device(GPU):
+        results = listed(case.build(*xs))
+        if case.has_slope:
+            floats = [x for x in xs if x.static.dtype.kind == "f"]
+            found = kit.gradients(results, floats)
+            results += [dense(one) for one in found if one is not None]
+    feeds = dict(zip(xs, case.arrays, strict=True))
+    with Session(soft_placement=True) as session:
+        expected = session.run(results, feeds)
+
+    with session_with(1) as (session, gpus):
+        found = session.run(results, feeds)
+
+    assert gpus[0].n_got
+    for value, wanted in zip(found, expected, strict=True):
+        assert value.dtype == wanted.dtype
+        assert np.array_equal(value, wanted, equal_nan=value.dtype.kind in "fc")
+
+
+def test_devices_are_the_tasks_cpu_and_gpus(graph: Graph) -> None:
+    kit.constant(1)
+
+    with session_with(2) as (session, _):
+        names = [device.name for device, _ in session.list_devices()]
+
+    task = "/job:localhost/replica:0/task:0"
+    assert names == [f"{task}/device:{kind}" for kind in ("CPU:0", "GPU:0", "GPU:1")]
+
+
+def test_ops_that_ask_for_no_device_stay_on_the_cpu() -> None:
+    result = kit.constant([1.0, 2.0]) * 2
+
+    with session_with(1) as (session, gpus):
+        session.run(result)
+
+    assert (gpus[0].n_put, gpus[0].n_got) == (0, 0)
+
+
+def test_an_array_moves_only_where_an_edge_crosses() -> None:
+    x = kit.placeholder("float32", (3,))
+    with kit.device(GPU):
+        y = np.tanh(x * x) + np.exp(x)
+        z = y.sum()
+    w = y + z
+
+    with session_with(1) as (session, gpus):
+        found = session.run([w, y], {x: [1.0, 2.0, 3.0]})
+        first = gpus[0].n_put, gpus[0].n_got
+        session.run([w, y], {x: [1.0, 2.0, 3.0]})
+
+    assert found[0] == pytest.approx(found[1] + found[1].sum())
+    # One way in for x; y goes out once for the CPU's op and once for the fetch, z once.
+    assert first == (1, 3)
+    assert (gpus[0].n_put, gpus[0].n_got) == (2, 6)
+
+
+def test_constant_is_on_its_gpu_before_the_first_run() -> None:
+    with kit.device(GPU):
+        result = kit.constant([1.0, 2.0]) + 1.0
+
+    with session_with(1) as (session, gpus):
+        session.run(result)
+        first = gpus[0].n_put
+        session.run(result)
+
+    assert gpus[0].n_put == first == 2
+
+
+def test_variable_lives_on_its_gpu_and_is_changed_there() -> None:
+    with kit.device(GPU):
+        w = kit.Variable(np.ones(3, np.float32), name="w")
+        step = w.assign_sub(kit.gradients((w * w).sum(), w)[0] * 0.25)
+
+    with session_with(1) as (session, gpus):
+        session.run(kit.initialize_all())
+        moved = gpus[0].n_put
+        for _ in range(3):
+            session.run(step.op)
+        no_more = gpus[0].n_put, gpus[0].n_got
+        found = session.run([w, w.is_initialized()])
+
+    assert no_more == (moved + 1, 0)  # a second plan has a constant of its own
+    assert found[0].tolist() == [0.125] * 3
+    assert found[1]
+
+
+def test_each_gpu_has_its_own_variable_of_a_name() -> None:
+    values = []
+    for device, value in ((GPU, 1.0), ("/device:CPU:0", 2.0)):
+        with Graph().as_default() as graph, graph.device(device):
+            w = kit.Variable(value, name="w")
+            values.append((graph, w, kit.initialize_all([w])))
+
+    with task_with([StrictGpu(0)]):
+        sessions = [Session(TARGET, graph) for graph, _, _ in values]
+        for session, (_, _, init) in zip(sessions, values, strict=True):
+            session.run(init)
+        found = [
+            session.run(w) for session, (_, w, _) in zip(sessions, values, strict=True)
+        ]
+        for session in sessions:
+            session.close()
+
+    assert found == [1.0, 2.0]
+
+
+def test_training_on_a_gpu_gives_the_bits_of_the_cpu() -> None:
+    def trained(device: str) -> Any:
+        with Graph().as_default() as graph, graph.device(device):
+            graph.seed = 5
+            x = kit.placeholder("float32", (None, 4))
+            labels = kit.placeholder("int32", (None,))
+            w = kit.Variable(random.truncated_normal([4, 8]), name="w")
+            v = kit.Variable(random.normal([8, 3]), name="v")
+            hidden = nn.dropout(nn.relu(x @ w), 0.25)
+            loss = np.mean(nn.sparse_softmax_cross_entropy(labels, hidden @ v))
+            slopes = kit.gradients(loss, [w, v])
+            steps = [
+                one.assign_sub(0.1 * slope)
+                for one, slope in zip((w, v), slopes, strict=True)
+            ]
+            rng = np.random.default_rng(1)
+            data = {x: rng.normal(size=(16, 4)), labels: rng.integers(0, 3, 16)}
+            with session_with(1) as (session, _):
+                session.run(kit.initialize_all())
+                return [session.run([loss, *steps], data) for _ in range(4)]
+
+    on_gpu, on_cpu = trained(GPU), trained("/device:CPU:0")
+
+    for one, other in zip(on_gpu, on_cpu, strict=True):
+        for value, wanted in zip(one, other, strict=True):
+            assert np.array_equal(value, wanted)
+
+
+def test_arrays_of_two_gpus_meet_by_way_of_the_host() -> None:
+    with kit.device(GPU):
+        a = kit.constant([1.0, 2.0]) * 2.0
+    with kit.device(SECOND):
+        b = kit.constant([10.0, 20.0]) * 2.0
+        c = a + b
+    with kit.device(GPU):
+        d = c * a
+
+    with session_with(2) as (session, gpus):
+        found = session.run(d)
+
+    assert found.tolist() == [44, 176]
+    assert (gpus[0].n_got, gpus[1].n_got) == (2, 1)
+
+
+def test_gradients_are_computed_where_the_forward_op_was() -> None:
+    x = kit.placeholder("float32", (2,))
+    with kit.device(GPU):
+        y = np.exp(x * 3.0)
+    (slope,) = kit.gradients(y, x)
+    metadata = RunMetadata()
+
+    with session_with(1) as (session, _):
+        session.run(slope, {x: [0.0, 1.0]}, metadata=metadata)
+
+    devices = {one.node: one.device.rpartition("device:")[2] for one in metadata.nodes}
+    assert set(devices.values()) == {"GPU:0"}
+    assert len(devices) > 3
+
+
+def test_numbers_of_a_random_op_are_those_of_the_cpu() -> None:
+    with kit.device(GPU):
+        drawn = [
+            random.normal([5], seed=1),
+            random.uniform([5], seed=1),
+            random.integers([5], 0, kit.constant(100), seed=1),
+            random.shuffle(np.arange(5), seed=1),
+        ]
+    with Session(soft_placement=True) as session:
+        expected = session.run(drawn)
+
+    with session_with(1) as (session, _):
+        found = session.run(drawn)
+
+    for value, wanted in zip(found, expected, strict=True):
+        assert np.array_equal(value, wanted)
+
+
+def test_embedding_may_have_its_parts_on_gpus() -> None:
+    parts = []
+    for number in range(2):
+        with kit.device(f"/device:GPU:{number}"):
+            table = np.arange(6.0).reshape(3, 2) + 10 * number
+            parts.append(kit.Variable(table, name=f"part_{number}"))
+    found = nn.embedding_lookup(parts, [3, 0, 5])
+    slopes = kit.gradients(found, parts)
+
+    with session_with(2) as (session, _):
+        session.run(kit.initialize_all())
+        value, rows = session.run([found, slopes])
+
+    assert value.tolist() == [[12, 13], [0, 1], [14, 15]]
+    assert [one.indices.tolist() for one in rows] == [[0], [1, 2]]

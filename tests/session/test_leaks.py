@@ -1,0 +1,146 @@
+"""Sessions leave nothing on the tasks: not many of them, and not abandoned ones."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kit.errors import AbortedError
+from kit.graph.graph import Graph
+from kit.session.master import Master
+from kit.session.members import Members
+from kit.session.options import Options
+from kit.session.peers import Peers
+from kit.session.rendezvous import Rendezvous
+from kit.session.session import Session
+from kit.session.step import Step
+from kit.session.targets import LOCAL, local_master
+from kit.session.worker import Worker
+from kit.testing.cluster import LocalCluster
+from tests.session.scene import PS, W0, W1, at, until, value
+
+
+def held(cluster: LocalCluster) -> dict[str, int]:
+    """Count all that a session takes on its tasks."""
+    graphs = [server.graphs for server in cluster.servers]
+    return {
+        "sessions": sum(len(one.master) for one in graphs),
+        "segments": sum(one.worker.n_segments for one in graphs),
+        "steps": sum(len(one.worker.rendezvous) for one in graphs),
+        "private": sum(len(one.home._private) for one in graphs),
+        "own": sum(len(one.home._sessions) for one in graphs),
+    }
+
+
+NOTHING = dict.fromkeys(("sessions", "segments", "steps", "private", "own"), 0)
+
+
+@pytest.mark.slow
+def test_a_thousand_sessions_leave_nothing(cluster: LocalCluster, target: Any) -> None:
+    with at(W0):
+        total = value(PS) + value(W1)
+
+    def run() -> None:
+        with Session(target, isolate_state=True) as session:
+            assert session.run(total) == 2.0
+
+    for _ in range(20):
+        run()
+    until(lambda: threading.active_count() < 40)
+    before = len(list(Path("/proc/self/fd").iterdir())), threading.active_count()
+    for _ in range(1000):
+        run()
+
+    assert held(cluster) == NOTHING
+    until(lambda: threading.active_count() <= before[1])
+    gc.collect()
+    until(lambda: len(os.listdir("/proc/self/fd")) <= before[0])  # noqa: PTH208
+
+
+def test_a_session_that_its_client_left_is_ended_in_time() -> None:
+    now = [0.0]
+    worker = local_master().worker
+    master = Master(worker, Members(worker, lambda: [LOCAL]), clock=lambda: now[0])
+    left, kept = master.create(Options()), master.create(Options())
+    link, other = object(), object()
+    for number in (left, kept):
+        master.used(number, link)
+    master.used(kept, other)
+
+    master.left(link)
+    now[0] = 599.0
+    master.create(Options())
+    assert master.session(left) is not None
+    now[0] = 601.0
+    master.create(Options())
+
+    with pytest.raises(AbortedError):
+        master.session(left)
+    assert master.session(kept) is not None
+
+
+def test_a_client_that_dials_again_keeps_its_session() -> None:
+    now = [0.0]
+    worker = local_master().worker
+    master = Master(worker, Members(worker, lambda: [LOCAL]), clock=lambda: now[0])
+    number = master.create(Options())
+    master.used(number, "first")
+    master.left("first")
+    master.used(number, "second")
+
+    now[0] = 10_000.0
+    master.create(Options())
+
+    assert master.session(number) is not None
+
+
+def test_a_link_that_failed_is_replaced(cluster: LocalCluster) -> None:
+    one = value(PS)
+    with Session(cluster.session_target) as session:
+        session.run(one)
+        for link in list(cluster.servers[1].graphs._links):
+            link.close()
+        until(lambda: not cluster.servers[1].graphs._links)
+        assert session.run(one) == 1.0
+
+
+def test_tensors_that_nobody_asks_for_are_dropped() -> None:
+    now = [0.0]
+    box = Rendezvous(clock=lambda: now[0])
+    box.put(1, 0, "early")
+    box.begin(2)
+    box.put(2, 0, "begun")
+    now[0] = 61.0
+
+    box.put(3, 0, "new")
+
+    assert len(box) == 2
+    box.end(2)
+    box.put(2, 1, "late")
+    assert len(box) == 1
+
+
+def test_a_step_that_was_aborted_takes_no_link() -> None:
+    worker = Worker(local_master().worker.home, Peers(lambda *_: None))  # type: ignore[arg-type]
+    step = Step(1, (LOCAL, 1), LOCAL, None, 1.0)  # type: ignore[arg-type]
+    error = AbortedError("why")
+    worker.abort(step, error)
+
+    with pytest.raises(AbortedError, match="why"):
+        step.hold(object())  # type: ignore[arg-type]
+    worker.abort(step, AbortedError("later"))
+    assert step.error is error
+
+
+def test_closing_a_local_session_ends_its_threads(graph: Graph) -> None:
+    before = threading.active_count()
+    one = value("")
+    with Session() as session:
+        assert session.run(one + np.float32(1)) == 2.0
+    assert threading.active_count() == before

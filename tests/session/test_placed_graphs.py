@@ -1,0 +1,208 @@
+"""Any graph on any tasks gives what plain numbers give, with the fewest transfers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit.graph.graph import Graph
+from kit.graph.node import Edge, Node, node_of
+from kit.graph.op import Op, Tensor
+from kit.graph.ops.source import constant, placeholder
+from kit.session.devices import Device, place
+from kit.session.partition import DONE, partition, prune
+from kit.session.plan import Kind, make_plan
+from kit.session.session import Session
+from kit.task import Task
+from kit.testing.cluster import LocalCluster, local_cluster
+from tests.session.scene import PS, W0, W1, never
+
+TASKS = (PS, W0, W1)
+NODES = st.lists(
+    st.tuples(
+        st.sampled_from("+-*"),
+        st.integers(0, 100),
+        st.integers(0, 100),
+        st.integers(0, 2),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=14,
+)
+
+
+class Drawn(NamedTuple):
+    """A graph, its fed tensor, and the same as Python numbers."""
+
+    graph: Graph
+    fed: Tensor
+    tensors: list[Tensor]
+    values: list[int]
+
+
+def drawn(nodes: list[tuple[str, int, int, int, bool]]) -> Drawn:
+    """Return a graph in which each node takes two of those before it."""
+    with Graph().as_default() as graph:
+        fed = placeholder("int64", ())
+        tensors, values = [fed], [3]
+        for sign, a, b, task, has_control in nodes:
+            x, y = tensors[a % len(tensors)], tensors[b % len(tensors)]
+            v, w = values[a % len(values)], values[b % len(values)]
+            before = [tensors[(a + b) % len(tensors)]] if has_control else []
+            with graph.device(TASKS[task]), graph.control_dependencies(before):
+                made = {"+": x + y, "-": x - y, "*": x * y}[sign]
+            tensors.append(made)
+            values.append(_wrapped({"+": v + w, "-": v - w, "*": v * w}[sign]))
+    return Drawn(graph, fed, tensors, values)
+
+
+def _wrapped(value: int) -> int:
+    """Return a number as 64 bits hold it."""
+    return (value + 2**63) % 2**64 - 2**63
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[LocalCluster]:
+    with local_cluster(1, 2) as cluster:
+        yield cluster
+
+
+@pytest.mark.slow
+@pytest.mark.lasting("descriptor", "thread")
+@given(NODES)
+def test_a_placed_graph_gives_what_plain_numbers_give(
+    shared: LocalCluster, nodes: list[tuple[str, int, int, int, bool]]
+) -> None:
+    graph, fed, tensors, values = drawn(nodes)
+
+    with Session(shared.servers[1], graph) as session:
+        found = session.run(tensors, {fed: 3})
+
+    assert [int(one) for one in found] == values
+
+
+def nodes_of(graph: Graph) -> dict[str, Node]:
+    return {op.name: node_of(op) for op in graph.ops}
+
+
+DEVICES = [Device(Task.parse(one)) for one in ("worker:0", "ps:0", "worker:1")]
+
+
+@given(NODES, st.integers(0, 100))
+def test_each_tensor_goes_once_to_each_task_that_needs_it(
+    nodes: list[tuple[str, int, int, int, bool]], wanted: int
+) -> None:
+    graph, fed, tensors, _ = drawn(nodes)
+    target = tensors[wanted % len(tensors)]
+    known = nodes_of(graph)
+    placed = place(known, DEVICES, DEVICES[0].task)
+    feeds = ((fed.op.name, 0),) if target is not fed else ()
+    kind = Kind(feeds, ((target.op.name, target.index),), ())
+
+    plan = make_plan(known, placed, kind)
+
+    ran = [node.name for one in plan.segments.values() for node in one.nodes]
+    assert len(ran) == len(set(ran))
+    assert set(ran) == needed(known, target.op.name, {*feeds})
+    for task, part in plan.segments.items():
+        inside = {node.name for node in part.nodes}
+        fed_names = {name for name, _ in feeds}
+        used = {edge for node in part.nodes for edge in edges_into(node)}
+        foreign = {edge for edge in used if edge[0] not in inside | fed_names}
+        assert sorted(move.edge for move in part.receives) == sorted(foreign)
+        for move in part.receives:
+            sent = [
+                one
+                for one in plan.segments[move.peer].sends
+                if (one.edge, one.peer) == (move.edge, task)
+            ]
+            assert [one.number for one in sent] == [move.number]
+
+
+def needed(known: dict[str, Node], name: str, fed: set[Edge]) -> set[str]:
+    """Return all that a node needs, itself included, by recursion."""
+    before = {edge[0] for edge in edges_into(known[name])} - {edge[0] for edge in fed}
+    return {name}.union(*(needed(known, one, fed) for one in before))
+
+
+def edges_into(node: Node) -> list[Edge]:
+    return [*node.inputs, *((name, DONE) for name in node.control)]
+
+
+@given(NODES)
+def test_segments_stand_in_one_order_on_all_tasks(
+    nodes: list[tuple[str, int, int, int, bool]],
+) -> None:
+    graph, _, tensors, _ = drawn(nodes)
+    known = nodes_of(graph)
+    order = prune(known, [(one.op.name, 0) for one in tensors], [], [])
+
+    done: set[str] = set()
+    for node in order:
+        assert {edge[0] for edge in edges_into(node)} <= done
+        done.add(node.name)
+    assert len(done) == len(tensors)
+
+
+def test_what_may_block_runs_after_all_that_need_not(graph: Graph) -> None:
+    waits = never(W0)
+    behind = waits + 1
+    free = constant(1) + constant(2)
+
+    order = prune(nodes_of(graph), [edge_of(behind), edge_of(free)], [], [])
+
+    names = [node.name for node in order]
+    assert names.index(free.op.name) < names.index(waits.op.name)
+    assert names.index(waits.op.name) < names.index(behind.op.name)
+
+
+def edge_of(tensor: Tensor) -> Edge:
+    return tensor.op.name, tensor.index
+
+
+def test_a_fed_tensor_needs_nothing_before_it(graph: Graph) -> None:
+    a = constant(1) + constant(2)
+    b = a * constant(3)
+
+    order = prune(nodes_of(graph), [edge_of(b)], [], [edge_of(a)])
+
+    assert a.op.name not in [node.name for node in order]
+
+
+def test_a_control_edge_to_another_task_is_a_move_without_value(graph: Graph) -> None:
+    with graph.device(PS):
+        first: Op = graph.create("NoOp")
+    with graph.device(W0), graph.control_dependencies([first]):
+        last: Op = graph.create("NoOp")
+    known = nodes_of(graph)
+    placed = place(known, DEVICES, DEVICES[0].task)
+
+    parts = partition(prune(known, [], [last.name], []), placed, [], [])
+
+    (move,) = parts[Task("worker", 0)].receives
+    assert move.edge == (first.name, DONE)
+    assert move.tensor == f"^{first.name}"
+
+
+def test_a_graph_with_a_circle_is_refused() -> None:
+    from kit.errors import InvalidArgumentError
+
+    a = Node("a", "Identity", (("b", 0),), (), {}, "", (), "", "")
+    b = Node("b", "Identity", (("a", 0),), (), {}, "", (), "", "")
+
+    with pytest.raises(InvalidArgumentError, match="circle"):
+        prune({"a": a, "b": b}, [("a", 0)], [], [])
+
+
+def test_the_nodes_that_no_fetch_needs_are_left_out(graph: Graph) -> None:
+    wanted = constant(np.float32(1)) + constant(np.float32(2))
+    constant(np.float32(3))
+
+    order = prune(nodes_of(graph), [edge_of(wanted)], [], [])
+
+    assert len(order) == 3

@@ -1,0 +1,139 @@
+"""Which device an op gets, and what is said when there is none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kit.errors import InvalidArgumentError, PlacementError
+from kit.graph.graph import Graph
+from kit.graph.node import node_of
+from kit.graph.op import Op
+from kit.graph.ops.source import constant, identity
+from kit.graph.variable import Variable
+from kit.session.devices import Device, place
+from kit.task import Task
+from tests.session.scene import PS, W0, W1, value, variable
+
+TARGET = Task("worker", 0)
+DEVICES = [
+    Device(Task("worker", 0)),
+    Device(Task("ps", 0)),
+    Device(Task("ps", 0), "CPU", 1),
+    Device(Task("worker", 1)),
+    Device(Task("worker", 1), "GPU", 0),
+]
+
+
+def places(graph: Graph, *, soft: bool = False) -> dict[str, str]:
+    known = {op.name: node_of(op) for op in graph.ops}
+    found = place(known, DEVICES, TARGET, soft=soft)
+    return {name: device.name for name, device in found.items()}
+
+
+def full(job: str, index: int, kind: str = "CPU", number: int = 0) -> str:
+    return f"/job:{job}/replica:0/task:{index}/device:{kind}:{number}"
+
+
+def test_what_nobody_placed_runs_on_the_target(graph: Graph) -> None:
+    op: Op = graph.create("NoOp")
+
+    assert places(graph)[op.name] == full("worker", 0)
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        ("/job:ps", full("ps", 0)),
+        ("/job:worker", full("worker", 0)),
+        ("/job:worker/task:1", full("worker", 1)),
+        ("/task:1", full("worker", 1)),
+        ("/job:ps/cpu:1", full("ps", 0, "CPU", 1)),
+        ("/job:worker/task:1/gpu:0", full("worker", 1, "GPU", 0)),
+        ("/gpu:0", full("worker", 1, "GPU", 0)),
+        ("/cpu:0", full("worker", 0)),
+        ("/job:ps/device:CPU:*", full("ps", 0)),
+    ],
+)
+def test_a_part_of_a_name_takes_the_first_that_fits(
+    graph: Graph, request_: str, expected: str
+) -> None:
+    op: Op = graph.create("NoOp", device=request_)
+
+    assert places(graph)[op.name] == expected
+
+
+@pytest.mark.parametrize(
+    "request_",
+    ["/job:moon", "/job:ps/task:3", "/job:ps/gpu:0", "/cpu:7", "/replica:1"],
+)
+def test_a_device_that_does_not_exist_is_refused_with_those_that_do(
+    graph: Graph, request_: str
+) -> None:
+    graph.create("NoOp", name="lonely", device=request_)
+
+    with pytest.raises(PlacementError, match="lonely") as caught:
+        places(graph)
+
+    assert "/device:CPU:0" in str(caught.value)
+    assert "test_placement.py" in str(caught.value)
+
+
+def test_soft_placement_stays_on_the_task(graph: Graph) -> None:
+    op: Op = graph.create("NoOp", device="/job:ps/gpu:3")
+
+    assert places(graph, soft=True)[op.name] == full("ps", 0)
+
+
+def test_soft_placement_does_not_invent_a_task(graph: Graph) -> None:
+    graph.create("NoOp", device="/job:moon")
+
+    with pytest.raises(PlacementError):
+        places(graph, soft=True)
+
+
+def test_a_text_that_is_no_device_is_an_error_of_the_run(graph: Graph) -> None:
+    graph.create("NoOp", name="odd", device="/zzz:0")
+
+    with pytest.raises(InvalidArgumentError, match="odd"):
+        places(graph)
+
+
+def test_what_changes_a_variable_is_where_the_variable_is(graph: Graph) -> None:
+    v = variable(PS, "v")
+    operand = value(W1)
+    with graph.device(W1), graph.colocate_with(None, ignore_existing=True):
+        change: Op = graph.create("AssignAdd", v.ref, operand, device=W1)
+
+    found = places(graph)
+    assert found[change.name] == full("ps", 0)
+    assert found[operand.op.name] == full("worker", 1)
+
+
+def test_a_group_follows_its_anchor(graph: Graph) -> None:
+    anchor = value(PS)
+    with graph.device(W1), graph.colocate_with(anchor.op):
+        follower = identity(constant(np.float32(1)))
+
+    assert places(graph)[follower.op.name] == full("ps", 0)
+
+
+def test_a_constant_that_nobody_placed_is_where_its_only_user_is(graph: Graph) -> None:
+    v = Variable(np.float32(0), name="free")
+    one = constant(np.float32(1))
+    with graph.device(W1):
+        identity(one)
+    shared = constant(np.float32(2))
+    with graph.device(PS):
+        identity(shared)
+        identity(shared)
+    with graph.device(W0):
+        placed = constant(np.float32(3))
+    with graph.device(PS):
+        identity(placed)
+
+    found = places(graph)
+    assert found[v.op.name] == full("worker", 0)
+    assert found[one.op.name] == full("worker", 1)
+    assert found[shared.op.name] == full("worker", 0)
+    assert found[placed.op.name] == full("worker", 0)

@@ -1,0 +1,129 @@
+"""Variables in a file: it is whole or not there, and a wrong one changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kit.errors import (
+    DataLossError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+)
+from kit.graph.graph import Graph
+from kit.graph.ops.source import constant
+from kit.graph.variable import Variable, initialize_all
+from kit.session.saving import restore_variables, save_variables
+from kit.session.session import Session
+from tests.session.scene import PS, W1, at, variable
+
+
+def test_variables_come_back_on_their_tasks(target: Any, tmp_path: Path) -> None:
+    v, scalar = variable(PS, "layer/v", [[1, 2]]), variable(W1, "file", 3)
+    with Session(target) as session:
+        session.run(initialize_all())
+        path = save_variables(session, tmp_path / "model")
+        session.run([v.assign([[0, 0]]), scalar.assign(np.float32(0))])
+
+        restore_variables(session, path)
+
+        assert path.name == "model.npz"
+        assert session.run(v).tolist() == [[1, 2]]
+        assert session.run(scalar) == 3.0
+    with np.load(path, allow_pickle=False) as file:
+        assert sorted(file.files) == ["file", "layer/v"]
+
+
+def test_a_graph_that_was_never_initialised_can_be_restored(tmp_path: Path) -> None:
+    v = variable("", "v", [1, 2])
+    with Session() as session:
+        session.run(v.initializer)
+        path = save_variables(session, tmp_path / "model.npz")
+    v.graph.finalize()
+
+    with Session(graph=v.graph) as session:
+        restore_variables(session, path)
+        assert session.run(v).tolist() == [1, 2]
+
+
+def test_variables_that_begin_with_one_tensor_keep_their_own_values(
+    tmp_path: Path,
+) -> None:
+    start = constant(np.zeros(2, np.float32))
+    v, w = Variable(start, name="v"), Variable(start, name="w")
+    with Session() as session:
+        session.run(initialize_all())
+        session.run([v.assign([1, 2]), w.assign([3, 4])])
+        path = save_variables(session, tmp_path / "model")
+        session.run(initialize_all())
+        restore_variables(session, path)
+        assert session.run([v, w])[0].tolist() == [1, 2]
+        assert session.run(w).tolist() == [3, 4]
+
+
+def test_some_variables_may_be_chosen(tmp_path: Path) -> None:
+    v, w = variable("", "v", 1), variable("", "w", 2)
+    with Session() as session:
+        session.run(initialize_all())
+        path = save_variables(session, tmp_path / "model", [v])
+        session.run([v.assign(np.float32(7)), w.assign(np.float32(8))])
+        restore_variables(session, path, [v])
+        assert session.run([v, w]) == [1.0, 8.0]
+        with pytest.raises(NotFoundError, match="'w'"):
+            restore_variables(session, path)
+
+
+def test_a_file_that_does_not_fit_changes_nothing(tmp_path: Path) -> None:
+    with Session() as session:
+        v, w = variable("", "v", [1, 2]), variable("", "w", 3)
+        session.run(initialize_all())
+        path = save_variables(session, tmp_path / "model")
+    with Graph().as_default(), Session() as session:
+        v, w = variable("", "v", 9), variable("", "w", 9)
+        session.run(initialize_all())
+        with pytest.raises(InvalidArgumentError, match=r"\[2\]"):
+            restore_variables(session, path)
+        assert session.run([v, w]) == [9.0, 9.0]
+
+
+@pytest.mark.parametrize("keep", [0, 10, 200])
+def test_a_damaged_file_is_refused(tmp_path: Path, keep: int) -> None:
+    v = variable("", "v", np.arange(100))
+    with Session() as session:
+        session.run(v.initializer)
+        path = save_variables(session, tmp_path / "model")
+        path.write_bytes(path.read_bytes()[:keep])
+        with pytest.raises(DataLossError, match=r"model\.npz"):
+            restore_variables(session, path)
+        with pytest.raises(NotFoundError):
+            restore_variables(session, tmp_path / "moon.npz")
+
+
+def test_a_file_with_a_pickle_is_refused(tmp_path: Path) -> None:
+    v = variable("", "v", 1)
+    path = tmp_path / "bad.npz"
+    np.savez(path, v=np.array([{}], object))
+    session = Session(graph=v.graph)
+    with session, pytest.raises(DataLossError, match="pickle"):
+        restore_variables(session, path)
+
+
+def test_a_variable_without_value_leaves_no_file(tmp_path: Path) -> None:
+    variable("", "v", 1)
+    with Session() as session, pytest.raises(FailedPreconditionError):
+        save_variables(session, tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+def test_texts_and_graphs_without_variables_are_refused(tmp_path: Path) -> None:
+    constant(1)
+    with Session() as session, pytest.raises(InvalidArgumentError, match="no var"):
+        save_variables(session, tmp_path / "model")
+    with at(""):
+        Variable(["a"], name="text")
+    with Session() as session, pytest.raises(InvalidArgumentError, match="'text'"):
+        save_variables(session, tmp_path / "model")

@@ -1,0 +1,275 @@
+"""The life of a session: what it takes, what it keeps, and how often it asks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kit.errors import (
+    AbortedError,
+    CancelledError,
+    DeadlineExceededError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+    PlacementError,
+    UnavailableError,
+)
+from kit.graph.graph import Graph
+from kit.graph.ops.source import constant
+from kit.graph.variable import initialize_all
+from kit.server.server import Server
+from kit.session.message import Act
+from kit.session.options import Options
+from kit.session.session import Session, default_session
+from kit.session.targets import connect
+from kit.settings import settings
+from kit.testing.cluster import LocalCluster
+from kit.wire.link import Link
+from tests.session.scene import (
+    PS,
+    W0,
+    W1,
+    at,
+    failure,
+    in_thread,
+    never,
+    until,
+    value,
+    variable,
+    works,
+)
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> Counter[Act]:
+    """Count the messages on all links of this process, by their act."""
+    counts: Counter[Act] = Counter()
+    send = Link.send
+
+    def counting(self: Link, *payload: Any, epoch: int = 0, **rest: Any) -> None:
+        counts[Act(epoch)] += 1
+        send(self, *payload, epoch=epoch, **rest)
+
+    monkeypatch.setattr(Link, "send", counting)
+    return counts
+
+
+def test_the_second_run_of_a_kind_is_one_message_to_each_task(
+    cluster: LocalCluster, sent: Counter[Act]
+) -> None:
+    with at(W0):
+        total = value(PS) + value(W1)
+    with Session(cluster.servers[1]) as session:
+        session.run(total)
+        sent.clear()
+
+        session.run(total)
+
+    assert sent[Act.SEGMENT] == 2
+    assert sent[Act.TENSOR] == 2
+    assert sent[Act.DONE] == 2 + 2  # and the session's end, told to both
+    assert sent[Act.ASK] == 2
+
+
+def test_a_run_on_the_target_alone_sends_nothing(
+    cluster: LocalCluster, sent: Counter[Act]
+) -> None:
+    mine = value(W0)
+    with Session(cluster.servers[1]) as session:
+        session.run(mine)
+        sent.clear()
+        session.run(mine)
+        assert not sent
+
+
+def test_a_graph_may_grow_between_runs(target: Any) -> None:
+    first = value(PS, 1)
+    with Session(target) as session:
+        assert session.run(first) == 1.0
+        with at(W1):
+            second = first + np.float32(1)
+        assert session.run([first, second]) == [1.0, 2.0]
+
+
+def test_an_extension_of_an_older_version_is_refused(cluster: LocalCluster) -> None:
+    connection = connect(cluster.servers[1].target, Options())
+    try:
+        with pytest.raises(AbortedError, match="0 nodes here and 3"):
+            connection.extend(3, [], 5.0)
+    finally:
+        connection.close()
+
+
+def test_an_op_that_was_sent_cannot_change(target: Any) -> None:
+    one = value(PS)
+    one.op.device = W1  # before the first run it may
+    with Session(target) as session:
+        session.run(one)
+        with pytest.raises(FailedPreconditionError, match="sent"):
+            one.op.device = PS
+        with pytest.raises(FailedPreconditionError, match="sent"):
+            one.op.attrs["value"] = np.float32(7)
+        assert session.run(one) == 1.0
+
+
+def test_a_closed_session_refuses_to_run(target: Any) -> None:
+    one = value(PS)
+    session = Session(target)
+    session.close()
+    session.close()
+
+    with pytest.raises(RuntimeError, match="closed"):
+        session.run(one)
+
+
+def test_an_empty_graph_cannot_run(graph: Graph, target: Any) -> None:
+    with Session(target) as session, pytest.raises(RuntimeError, match="empty"):
+        session.run([])
+
+
+def test_a_session_entered_is_the_default_one(graph: Graph) -> None:
+    outer = Session()
+    with outer:
+        with Session() as inner:
+            assert default_session() is inner
+        assert default_session() is outer
+    assert default_session() is None
+
+
+def test_a_target_that_is_no_target_is_refused() -> None:
+    with pytest.raises(NotFoundError):
+        Session("localhost:2222")
+    with pytest.raises(InvalidArgumentError):
+        Session("psring://localhost")
+    with pytest.raises(TypeError):
+        Session(3)
+
+
+def test_a_server_and_its_text_mean_the_same_task(cluster: LocalCluster) -> None:
+    server = cluster.servers[2]
+    here = value("")
+    for target in (server, server.target):
+        with Session(target) as session:
+            (device, _), *_ = session.list_devices()
+            assert session.run(here) == 1.0
+        assert device.task == server.task
+
+
+def test_devices_are_listed_with_the_targets_first(target: Any) -> None:
+    value(W0)
+    with Session(target) as session:
+        found = session.list_devices()
+
+    names = [str(device.task) for device, _ in found]
+    assert names == ["/job:worker/task:0", "/job:ps/task:0", "/job:worker/task:1"]
+    assert len({incarnation for _, incarnation in found}) == 3
+
+
+def test_filters_leave_tasks_out(cluster: LocalCluster) -> None:
+    there, here = value(W1), value(W0)
+    with Session(cluster.servers[1], device_filters=["/job:ps"]) as session:
+        tasks = [str(device.task) for device, _ in session.list_devices()]
+        with pytest.raises(InvalidArgumentError, match="worker/task:1"):
+            session.run(there)
+        session.run(here)
+    assert tasks == ["/job:worker/task:0", "/job:ps/task:0"]
+
+
+@pytest.mark.parametrize("place_all", [False, True])
+def test_op_without_a_place_ends_other_runs_only_if_all_are_placed(
+    place_all: bool,
+) -> None:
+    with Graph().as_default() as graph:
+        good = constant(2.0)
+        with graph.device("/device:GPU:9"):
+            bad = constant(1.0)
+
+        with Session(place_all=place_all) as session:
+            with pytest.raises(PlacementError, match="GPU:9"):
+                session.run(bad)
+            if place_all:
+                with pytest.raises(PlacementError, match="GPU:9"):
+                    session.run(good)
+            else:
+                assert session.run(good) == 2.0
+
+
+def test_soft_placement_takes_the_cpu_of_the_task(cluster: LocalCluster) -> None:
+    one = value(f"{W1}/device:GPU:5")
+    with Session(cluster.servers[1]) as session, pytest.raises(InvalidArgumentError):
+        session.run(one)
+    with Session(cluster.servers[1], soft_placement=True) as session:
+        assert session.run(one) == 1.0
+
+
+def test_one_process_may_show_several_devices(graph: Graph) -> None:
+    one = value("/device:CPU:2", 4)
+    with Session(n_cpus=3) as session:
+        assert session.run(one) == 4.0
+        assert len(session.list_devices()) == 3
+
+
+def test_one_client_may_use_several_masters(cluster: LocalCluster) -> None:
+    v = variable(PS, "v", 3)
+    with Session(cluster.servers[1]) as a, Session(cluster.target("worker:1")) as b:
+        a.run(initialize_all())
+        assert a.run(v.assign_add(np.float32(1))) == 4.0
+        assert b.run(v) == 4.0
+
+
+def test_a_run_can_be_awaited_while_the_loop_goes_on(target: Any) -> None:
+    one = value(PS)
+
+    async def main() -> list[Any]:
+        with Session(target) as session:
+            runs = [session.run_async(one + np.float32(i)) for i in range(3)]
+            return await asyncio.gather(*runs)
+
+    assert asyncio.run(main()) == [1.0, 2.0, 3.0]
+
+
+def test_the_setting_limits_every_run(target: Any) -> None:
+    waits = never(PS)
+    with (
+        settings(run_deadline_s=0.2),
+        Session(target) as session,
+        pytest.raises(DeadlineExceededError, match=r"0\.2 s"),
+    ):
+        session.run(waits)
+
+
+def test_a_server_that_stops_ends_its_sessions(
+    cluster: LocalCluster, target: Any
+) -> None:
+    one = value(W1)
+    server: Server = cluster.servers[2]
+    session = Session(server)
+    session.run(one)
+
+    server.stop()
+
+    with pytest.raises(AbortedError):
+        session.run(one)
+    session.close()
+    with Session(server) as session, pytest.raises(UnavailableError):
+        session.run(one)
+    with Graph().as_default(), Session(target, device_filters=[PS]) as other:
+        assert works(other, W0, PS)
+
+
+def test_a_run_on_a_session_closed_meanwhile_is_cancelled(target: Any) -> None:
+    waits = never(PS)
+    session = Session(target)
+    run = in_thread(lambda: session.run(waits))
+    until(lambda: bool(session._plans))
+
+    session.close()
+
+    error = failure(run)
+    assert isinstance(error, CancelledError)
+    assert "Session::Close()" in str(error)

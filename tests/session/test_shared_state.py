@@ -1,0 +1,232 @@
+"""Variables outlive sessions, and are shared by all that name the same one."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kit.errors import (
+    AbortedError,
+    FailedPreconditionError,
+    InternalError,
+    InvalidArgumentError,
+)
+from kit.graph.graph import Graph
+from kit.graph.variable import Variable, initialize_all
+from kit.session.session import Session
+from kit.testing.cluster import LocalCluster
+from tests.session.scene import PS, W0, W1, at, variable
+
+
+def test_another_session_at_another_master_sees_the_value(
+    cluster: LocalCluster,
+) -> None:
+    v = variable(PS, "v", 3)
+    with Session(cluster.servers[1]) as session:
+        session.run(v.initializer)
+
+    with Session(cluster.target("worker:1")) as session:
+        assert session.run(v) == 3.0
+
+
+def test_another_graph_finds_the_variable_by_name(cluster: LocalCluster) -> None:
+    with Session(cluster.servers[1]) as session:
+        session.run(variable(PS, "v", 3).initializer)
+
+    with Graph().as_default():
+        twin = variable(PS, "v", 0)
+        with Session(cluster.servers[1]) as session:
+            assert session.run(twin) == 3.0
+
+
+def test_the_same_name_on_another_task_is_another_variable(target: Any) -> None:
+    v = variable(PS, "v", 3)
+    with Graph().as_default():
+        twin = variable(W1, "v")
+        with Session(target, v.graph) as one, Session(target, twin.graph) as two:
+            one.run(v.initializer)
+            with pytest.raises(FailedPreconditionError, match="uninitialized"):
+                two.run(twin)
+
+
+def test_another_shape_is_read_as_it_was_stored(target: Any) -> None:
+    v = variable(PS, "v", [1, 2])
+    with Graph().as_default():
+        twin = variable(PS, "v", [0, 0, 0])
+        with Session(target, v.graph) as one, Session(target, twin.graph) as two:
+            one.run(v.initializer)
+            assert two.run(twin).tolist() == [1, 2]
+            with pytest.raises(InvalidArgumentError, match="shape"):
+                two.run(twin.initializer)
+
+
+def test_whoever_gives_the_first_value_decides_the_shape(target: Any) -> None:
+    v = variable(PS, "v", [1, 2])
+    with Graph().as_default():
+        twin = variable(PS, "v", [0, 0, 0])
+        with Session(target, v.graph) as one, Session(target, twin.graph) as two:
+            with pytest.raises(FailedPreconditionError):
+                two.run(twin)
+            one.run(v.initializer)
+            assert one.run(v).tolist() == [1, 2]
+
+
+def test_another_dtype_is_an_error(target: Any) -> None:
+    v = variable(PS, "v", 1)
+    with Graph().as_default():
+        with at(PS):
+            twin = Variable(np.int32(1), name="v")
+        with Session(target, v.graph) as one, Session(target, twin.graph) as two:
+            one.run(v.initializer)
+            with pytest.raises(InternalError, match="float32"):
+                two.run(twin)
+
+
+def test_sessions_of_this_process_share_nothing(graph: Graph) -> None:
+    v = variable("", "v", 1)
+    with Session() as one, Session() as two:
+        one.run(v.initializer)
+        with pytest.raises(FailedPreconditionError):
+            two.run(v)
+
+
+def test_a_container_keeps_its_variables_apart(target: Any) -> None:
+    v = variable(PS, "v", 1)
+    with Graph().as_default() as other, other.in_container("box"):
+        boxed = variable(PS, "v", 2)
+    with Session(target, v.graph) as one, Session(target, other) as two:
+        one.run(v.initializer)
+        two.run(boxed.initializer)
+        assert (one.run(v), two.run(boxed)) == (1.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("containers", "is_lost", "is_boxed_lost"),
+    [(("",), True, False), (("box",), False, True), (("moon",), False, False)],
+)
+def test_a_reset_clears_on_all_tasks_and_ends_the_sessions_of_its_master(
+    cluster: LocalCluster,
+    target: Any,
+    containers: tuple[str, ...],
+    is_lost: bool,
+    is_boxed_lost: bool,
+) -> None:
+    v = variable(PS, "v", 1)
+    with v.graph.in_container("box"):
+        boxed = variable(W1, "boxed", 2)
+    mine, other = Session(target), Session(cluster.servers[2])
+    mine.run(initialize_all())
+    other.run(v)
+
+    mine.reset(containers)
+
+    with pytest.raises(AbortedError):
+        mine.run(v)
+    for one, is_gone in ((v, is_lost), (boxed, is_boxed_lost)):
+        if is_gone:
+            with pytest.raises(FailedPreconditionError):
+                other.run(one)
+        else:
+            other.run(one)
+    for session in (mine, other):
+        session.close()
+    with Session(target) as session:
+        session.run(initialize_all())
+        assert session.run([v, boxed]) == [1.0, 2.0]
+
+
+def test_an_isolated_session_has_its_own_variables(target: Any) -> None:
+    v, w = variable(PS, "v", 1), variable(W0, "w", 2)
+    with Session(target) as shared, Session(target, isolate_state=True) as alone:
+        shared.run(initialize_all())
+        with pytest.raises(FailedPreconditionError):
+            alone.run(v)
+        alone.run(initialize_all())
+        alone.run([v.assign_add(np.float32(5)), w.assign_add(np.float32(5))])
+        assert alone.run([v, w]) == [6.0, 7.0]
+        assert shared.run([v, w]) == [1.0, 2.0]
+
+
+def test_an_isolated_session_leaves_nothing(cluster: LocalCluster, target: Any) -> None:
+    v = variable(PS, "v", 1)
+    with Session(target, isolate_state=True) as alone:
+        alone.run(v.initializer)
+        assert cluster.servers[0].graphs.home._private
+
+    assert not cluster.servers[0].graphs.home._private
+
+
+@pytest.mark.slow
+def test_no_increment_is_lost_between_threads_and_sessions(
+    cluster: LocalCluster,
+) -> None:
+    count = variable(PS, "count")
+    more = count.assign_add(np.float32(1))
+    sessions = [Session(cluster.servers[1]), Session(cluster.target("worker:1"))]
+    sessions[0].run(count.initializer)
+
+    def work(session: Session) -> None:
+        for _ in range(200):
+            session.run(more)
+
+    threads = [
+        threading.Thread(target=work, args=(session,))
+        for session in sessions
+        for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sessions[0].run(count) == 800.0
+    for session in sessions:
+        session.close()
+
+
+def test_a_fetched_array_is_the_callers_own(graph: Graph) -> None:
+    v = variable("", "v", [1, 2])
+    c = v * np.float32(1)
+    with Session() as session:
+        session.run(v.initializer)
+        for one in (v, v.value(), c, v.initial_value):
+            found = session.run(one)
+            found += 100
+            assert session.run(one).tolist() == [1, 2]
+
+
+def test_a_fed_array_stays_the_callers_own(graph: Graph) -> None:
+    v = variable("", "v", [0, 0])
+    given = np.array([1, 2], np.float32)
+    with Session() as session:
+        session.run(v.initializer, {v.initial_value: given})
+        given += 100
+        assert session.run(v).tolist() == [1, 2]
+
+
+def test_a_large_result_that_nobody_shares_is_not_copied(graph: Graph) -> None:
+    kept: list[int] = []
+    v = variable("", "v", np.zeros(1000))
+    doubled = v + v
+    with Session() as session:
+        session.run(v.initializer)
+        session.run(doubled)
+        program = next(iter(session._connection._master.worker._programs.values()))  # type: ignore[attr-defined]
+        assert program
+        run = type(program[1]).run
+
+        def noting(self: Any, step: Any, feeds: Any) -> list[Any]:
+            found: list[Any] = run(self, step, feeds)
+            kept.extend(id(one) for one in found)
+            return found
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(type(program[1]), "run", noting)
+            found = session.run(doubled)
+            stored = session.run(v)
+
+    assert id(found) == kept[0]
+    assert id(stored) != kept[1]

@@ -1,0 +1,113 @@
+"""Finding the GPUs of a process, with a module that stands for cupy."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kit import arrays
+from kit.testing.strict_arrays import strict
+
+find = arrays.all_gpus.__wrapped__
+
+
+class PretendedCupy(ModuleType):
+    """What is used of cupy; notes which device and stream are entered, in order."""
+
+    def __init__(self, n_devices: int | None) -> None:
+        super().__init__("cupy")
+        self.log: list[str] = []
+        self._n_devices = n_devices
+        self.cuda = SimpleNamespace(
+            Device=self._device,
+            Stream=self._stream,
+            runtime=SimpleNamespace(getDeviceCount=self._count),
+        )
+
+    def _count(self) -> int:
+        if self._n_devices is None:
+            raise RuntimeError("cudaErrorNoDevice: no CUDA-capable device is detected")
+        return self._n_devices
+
+    @contextmanager
+    def _device(self, number: int) -> Iterator[None]:
+        self.log.append(f"device {number}")
+        yield
+        self.log.append(f"back from device {number}")
+
+    def _stream(self) -> Any:
+        return _Stream(self.log)
+
+    def asarray(self, x: Any) -> Any:
+        self.log.append("asarray")
+        return strict.asarray(x)
+
+
+class _Stream:
+    def __init__(self, log: list[str]) -> None:
+        self._log = log
+
+    def __enter__(self) -> None:
+        self._log.append("stream")
+
+    def __exit__(self, *_: object) -> None:
+        self._log.append("back from stream")
+
+    def synchronize(self) -> None:
+        self._log.append("wait")
+
+
+@pytest.mark.parametrize("n_devices", [None, 0, 2])
+def test_gpus_are_as_many_as_the_driver_counts(
+    n_devices: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", PretendedCupy(n_devices))
+
+    assert len(find()) == (n_devices or 0)
+
+
+def test_without_a_driver_cupy_is_not_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    monkeypatch.setattr(arrays, "_DRIVERS", ("/dev/no-such-driver",))
+    looked: list[str] = []
+    monkeypatch.setattr(arrays, "find_spec", looked.append)
+
+    assert find() == ()
+    assert looked == []
+
+
+def test_driver_without_cupy_gives_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    monkeypatch.setattr(arrays, "_DRIVERS", ("/dev/null",))
+    monkeypatch.setattr(arrays, "find_spec", lambda _: None)
+
+    assert find() == ()
+
+
+def test_arrays_come_and_go_on_the_devices_own_stream(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cupy = PretendedCupy(2)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    gpu = find()[1]
+    host = np.arange(3.0)
+    cupy.log.clear()
+
+    there = gpu.put(host)
+    went = list(cupy.log)
+    back = gpu.get(there)
+
+    inside = went.index("asarray")
+    assert went[:inside] == ["device 1", "stream"]
+    assert went[inside + 1 :] == ["back from stream", "back from device 1"]
+    assert cupy.log[len(went) :][:3] == ["device 1", "stream", "wait"]
+    assert isinstance(back, np.ndarray)
+    assert np.array_equal(back, host)
