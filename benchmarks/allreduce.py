@@ -20,7 +20,7 @@ _SIZES = [1 << shift for shift in range(12, 27, 2)]
 _QUICK_SIZES = [1 << 12, 1 << 18, 1 << 20, 1 << 24]
 _LEAST, _BUDGET_BYTES = 3, 1 << 25  # repeats a round: at least; together so many bytes
 _MOST = 200
-OURS = ("ring", "mesh", "ps")
+OURS = ("ring", "mesh", "ring-step", "ps")
 
 
 @contextmanager
@@ -122,10 +122,10 @@ def _table(rows: list[tuple[str, ...]], peers: dict[str, Peer]) -> Table:
     return Table(
         "All-reduce on one host, median microseconds",
         (
-            "Arrays in memory that members share for ring, mesh and ps, whose time "
-            "includes taking the mean into a second array; private arrays, summed in "
-            "place, for the peers. ps has one process more. copy: every rank copies "
-            "its array once, all together.",
+            "ring and mesh sum in place, in memory that members share; the peers sum "
+            "in place in private arrays. ring-step and ps do what a training does: the "
+            "mean goes into a second array. ps has one process more. copy: every rank "
+            "copies its array once, all together.",
             f"Peers found: {versions or 'none'}. The last four columns are ratios.",
         ),
         (

@@ -99,18 +99,28 @@ class Mpi:
 
 
 class Ours:
-    """The plan of a topology, over shared memory, with the mean as its update."""
+    """The plan of a topology, over shared memory.
 
-    def __init__(self, topology: str, rank: int, n_ranks: int, n_bytes: int) -> None:
+    It sums in place as the peers do; `ring-step` and `ps` do what a training does, with
+    the mean as the update, in a second array.
+    """
+
+    def __init__(self, system: str, rank: int, n_ranks: int, n_bytes: int) -> None:
         from benchmarks.bare_member import BareMember
 
         fds = [int(fd) for fd in os.environ["BENCH_PEERS"].split(",")]
-        self._member = BareMember(topology, rank, n_ranks, n_bytes, fds)
+        topology = system.removesuffix("-step")
+        self._n = n_ranks if topology == system != "ps" else 0
+        self._member = BareMember(
+            topology, rank, n_ranks, n_bytes, fds, sums=self._n > 0
+        )
         is_server = topology == "ps" and rank == 0
         self.array = None if is_server else self._member.array
         self.call = self._member.step
 
     def mean(self) -> float:
+        if self._n:
+            return float(self._member.array[-1]) / self._n
         return float(self._member.result[-1])
 
     def close(self) -> None:

@@ -13,7 +13,9 @@ from contextlib import ExitStack
 
 import numpy as np
 
+from benchmarks.sum_in_place import in_place
 from kit.exchange.connect import Joining, Quarters
+from kit.exchange.early import early
 from kit.exchange.endpoint import Endpoint
 from kit.exchange.layout import Layout, Spec, lay_out
 from kit.exchange.memory import Array, physical
@@ -65,12 +67,22 @@ class Links:
 
 
 class BareMember:
-    """Exchanges one float32 array; the result lies in `result`, not in `array`."""
+    """Exchanges one float32 array; the sum lies in `array`, or the mean in `result`."""
 
     def __init__(
-        self, topology: str, rank: int, n_ranks: int, n_bytes: int, fds: Sequence[int]
+        self,
+        topology: str,
+        rank: int,
+        n_ranks: int,
+        n_bytes: int,
+        fds: Sequence[int],
+        *,
+        sums: bool,
     ) -> None:
-        """Join the others; `fds` are our ends of the socket pairs, by rank."""
+        """Join the others; `fds` are our ends of the socket pairs, by rank.
+
+        It `sums` in place, or does what a training does in a step.
+        """
         self._stack = ExitStack()
         n_ps = 1 if topology == "ps" else 0
         n_workers = n_ranks - n_ps
@@ -81,6 +93,8 @@ class BareMember:
         self._endpoint, memory = links.endpoint, links.quarters.memory
         plan = by_name(topology).plan(layout, group, rank)
         assert plan is not None
+        plan = early(plan, layout)
+        plan = in_place(plan) if sums else plan
         self.meter = Meter(rank)
         self._program = Program(
             plan,
@@ -98,7 +112,7 @@ class BareMember:
 
     @property
     def result(self) -> Array:
-        """The mean over all workers, after `step`."""
+        """The mean over all workers, after a `step` that does not sum in place."""
         return self._results[self._endpoint.stamp.parity]
 
     def step(self) -> None:

@@ -33,6 +33,7 @@ class Training(NamedTuple):
     topology: str
     synchronous: bool = True
     trace: bool = True
+    writes: bool = False  # the step function writes its gradients in place
 
 
 class Outcome(NamedTuple):
@@ -74,7 +75,7 @@ def train(on: Crew, how: Training, model: tuple[int, ...], steps: int) -> Outcom
         synchronous=how.synchronous,
         settings=Settings(trace=how.trace),
     )
-    on.order(do="begin", job=job.to_plain(), model=model)
+    on.order(do="begin", job=job.to_plain(), model=model, writes=how.writes)
     return outcome(on.order(do="finish")[1:], how.synchronous)
 
 

@@ -47,15 +47,19 @@ class KitTask:
         """Learn where the other tasks are."""
         self._server.connect(spec)
 
-    def begin(self, job: dict[str, Any], model: list[int]) -> None:
-        """Begin this task's part of a training, if it has one."""
+    def begin(self, job: dict[str, Any], model: list[int], writes: bool) -> None:
+        """Begin this task's part of a training, if it has one.
+
+        The step function hands its gradients over, or it `writes` them in place.
+        """
         from kit.train.job import Job, Work
 
         agreed = Job.from_plain(job)
         self._member = None
         if self._server.task in agreed.tasks:
             widths = tuple(model)
-            work = Work(mlp.step, mlp.examples(widths), mlp.parameters(widths))
+            step = mlp.write if writes else mlp.step
+            work = Work(step, mlp.examples(widths), mlp.parameters(widths))
             is_server = self._job == "ps"
             begin = self._server.trainings.begin
             self._member = begin(agreed, None if is_server else work)
@@ -97,10 +101,11 @@ class KitTask:
             return {"ends": [], "losses": []}
         widths = tuple(model)
         params, ends, losses = mlp.parameters(widths), [], []
+        gradients = {name: np.empty_like(value) for name, value in params.items()}
         source = ArraySource(mlp.examples(widths), mlp.BATCH, 0, 0, 1)
         for number in range(steps):
             x, y = source.batch(number)
-            loss, gradients = mlp.step(params, (x, y))
+            loss = mlp.write(params, (x, y), gradients)
             for name, gradient in gradients.items():
                 gradient *= np.float32(mlp.RATE)
                 params[name] -= gradient

@@ -45,6 +45,8 @@ from kit.server import target as _target  # noqa: F401  # how far sessions reach
 from kit.server.engine import current as this_server
 from kit.server.server import Server as Server
 from kit.session.metadata import RunMetadata as RunMetadata
+from kit.session.saving import restore_variables as restore_variables
+from kit.session.saving import save_variables as save_variables
 from kit.session.session import Session as Session
 from kit.settings import Settings as Settings
 from kit.settings import settings as settings
@@ -104,6 +106,8 @@ __all__ = [
     "py_function",
     "random",
     "replica_device_setter",
+    "restore_variables",
+    "save_variables",
     "settings",
     "stop_gradient",
     "this_server",

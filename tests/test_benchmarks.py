@@ -38,15 +38,16 @@ def test_every_system_finds_the_mean_of_what_the_ranks_bring(n: int) -> None:
     found = allreduce.compare(n, [4096, 1 << 20], rounds=1, peers={})
 
     assert {size: set(took) for size, took in found.items()} == {
-        4096: {"copy", "ring", "mesh", "ps"},
-        1 << 20: {"copy", "ring", "mesh", "ps"},
+        4096: {"copy", "ring", "mesh", "ring-step", "ps"},
+        1 << 20: {"copy", "ring", "mesh", "ring-step", "ps"},
     }
     assert all(t > 0 for took in found.values() for ts in took.values() for t in ts)
 
 
 @pytest.mark.slow
-def test_an_exchange_gives_every_rank_the_mean_of_all_elements() -> None:
-    with crew("ring", "benchmarks.allreduce_rank", 3, "ring") as ranks:
+@pytest.mark.parametrize("system", ["ring", "mesh", "ring-step"])
+def test_an_exchange_gives_every_rank_the_mean_of_all_elements(system: str) -> None:
+    with crew(system, "benchmarks.allreduce_rank", 3, system) as ranks:
         order = {"do": "prepare", "n_bytes": 12_000}
         means = ranks.order(**order, values=[1.0, 5.0, 12.0])
         ranks.order(do="measure", repeats=3)
@@ -69,12 +70,13 @@ def test_an_exchange_lasts_from_the_last_arrival_to_the_last_finish() -> None:
 
 
 def test_a_missing_peer_is_called_missing() -> None:
-    took = {"copy": [1.0], "ring": [2.0], "mesh": [2.5], "ps": [3.0]}
+    took = {"copy": [1.0], "ring": [2.0], "mesh": [2.5], "ring-step": [2.6]}
+    took["ps"] = [3.0]
 
     row = allreduce._row(2, 4096, took)
 
     assert row == (
-        *("2", "4 KiB", "1.0", "2.0", "2.5", "3.0"),
+        *("2", "4 KiB", "1.0", "2.0", "2.5", "2.6", "3.0"),
         *["missing"] * 3,
         *("2.00", "-", "-", "-"),
     )
@@ -98,7 +100,7 @@ def test_mpi_is_started_by_the_launcher_beside_its_interpreter(tmp_path: Path) -
 def test_all_ways_to_train_learn_and_ring_and_ps_lose_the_same() -> None:
     found = training.compare(TINY, steps=30, rounds=1, peers={})
 
-    assert set(found) == {"no exchange", "ring", "ps", "ps-async"}
+    assert set(found) == {"no exchange", *training.OURS}
     assert all(rate > 0 for rates in found.values() for rate in rates)
 
 

@@ -78,6 +78,8 @@ PURE = (
     *_pure("kit/demo", "findings"),
     *_pure("kit/train", "account elementwise optimizers records splits minimize"),
     *_pure("kit/train", "minimizer graph_updates graph_stages graph_random"),
+    *_pure("kit/session", "devices partition plan options failure fetches recipe"),
+    *_pure("kit/session", "segment_text metadata"),
     *_pure("kit/wire", "frame handshake message shaping"),
 )
 IMPURE_IMPORTS = frozenset(

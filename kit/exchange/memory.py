@@ -67,6 +67,11 @@ class Memory:
         flat = self._regions[region, part.lo : part.hi]
         return flat.view(self.layout.dtype_at(part.lo))
 
+    def bits(self, region: int, part: Range, dtype: str) -> Array:
+        """Return a range of a physical region as whole items of an unsigned dtype."""
+        size = part.size // np.dtype(dtype).itemsize * np.dtype(dtype).itemsize
+        return self._regions[region, part.lo : part.lo + size].view(dtype)
+
     def leaf(self, region: int, leaf: Leaf) -> Array:
         """Return one parameter's array inside a physical region."""
         flat = self._regions[region, leaf.range.lo : leaf.range.hi]

@@ -73,7 +73,7 @@ def name_of(dtype: DType) -> str:
 
 
 def to_array(value: Any, dtype: DType | None = None) -> Array:
-    """Return a Python value as an array of a dtype that a tensor can have.
+    """Return a Python value as a new array of a dtype that a tensor can have.
 
     Python's own numbers become float32 and int32 (int64 where they do not fit), unless
     `dtype` says otherwise; numpy arrays keep theirs, or are cast to `dtype`. Raises
@@ -114,7 +114,8 @@ def _of_numpy(array: Array, dtype: DType | None) -> Array:
         raise TypeError(
             f"an array of {name_of(array.dtype)} cannot be used as {name_of(wanted)}."
         )
-    return np.asarray(array, wanted)
+    # Always a copy: the caller may go on to change its own.
+    return np.array(array, wanted)
 
 
 def _texts(array: Array, value: Any) -> Array:

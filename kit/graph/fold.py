@@ -11,13 +11,14 @@ until a run is NaN, which spreads through arithmetic as "unknown" should.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from kit.errors import KitError
 from kit.graph.dtypes import Array
 from kit.graph.static import Shape, Static
+from kit.graph.static import known as known_shape
 from kit.graph.table import Attrs, OpDef
 
 # Larger values say nothing about shapes, and would be held for nothing.
@@ -29,6 +30,8 @@ _PARTIAL: Final = frozenset(
     | {"Split", "SplitV", "Reshape", "ExpandDims", "Squeeze", "Add", "Sub", "Mul"}
     | {"FloorDiv", "Maximum", "Minimum", "Sum", "Prod", "Neg", "Cast"}
 )
+# Ops that put numbers beside each other, of which each says something alone.
+_JOINING: Final = frozenset({"Pack", "ConcatV2"})
 _FAILURES = (KitError, ArithmeticError, LookupError, TypeError, ValueError)
 
 
@@ -38,20 +41,30 @@ def folded(
     """Return the outputs' statics with their values, where these can be known."""
     if not inputs or op_def.stateful or not all(map(_is_small, outputs)):
         return outputs
-    is_partial = False
-    arrays: list[Any] = []
-    for one in inputs:
-        known = one.partial if one.value is None else one.value
-        if known is None:
-            return outputs
-        is_partial = is_partial or known is one.partial
-        arrays.append(known)
+    arrays = _known(inputs, op_def.name in _JOINING)
+    if arrays is None:
+        return outputs
+    is_partial = any(one.value is None for one in inputs)
     if is_partial and op_def.name not in _PARTIAL:
         return outputs
     found = _computed(op_def, attrs, arrays, is_partial)
     if found is None or len(found) != len(outputs):
         return outputs
     return [_with_value(one, x) for one, x in zip(outputs, found, strict=True)]
+
+
+def _known(inputs: Sequence[Static], is_joining: bool) -> list[Array] | None:
+    """Return the inputs' values, None if there is one of which nothing is known."""
+    found = [one.partial if one.value is None else one.value for one in inputs]
+    if is_joining and any(one is not None for one in found):
+        found = [
+            np.full(known_shape(one.shape), np.nan)
+            if known is None and _is_small(one)
+            else known
+            for one, known in zip(inputs, found, strict=True)
+        ]
+    whole = [one for one in found if one is not None]
+    return whole if len(whole) == len(found) else None
 
 
 def sizes_of(static: Static) -> Shape:

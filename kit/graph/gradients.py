@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import numpy as np
+
 from kit.graph.convert import make, tensor
 from kit.graph.op import Op, Tensor
 from kit.graph.slices import IndexedSlices
-from kit.graph.static import agrees, text
+from kit.graph.static import agrees, is_known, text
 
 _FLOATS = "fc"
 
@@ -34,8 +36,9 @@ def gradients(
     gradient is None, or zeros with `unconnected="zero"`. The gradient of gathered rows
     is an `IndexedSlices`. With `colocate` each new op is placed where its forward op
     is, else in the current scopes. With `gated` the gradient by an x of an op that has
-    several is an op of its own, `MatMul_grad/tuple/control_dependency_1`. Raises `LookupError` for an op on the way without a
-    gradient, `ValueError` for a y or x of another graph.
+        several is an op of its own, `MatMul_grad/tuple/control_dependency_1`. Raises
+    `LookupError` for an op on the way without a gradient, `ValueError` for a y or x of
+    another graph.
     """
     if unconnected not in ("none", "zero"):
         raise ValueError(f"unconnected is {unconnected!r}; give 'none' or 'zero'.")
@@ -86,7 +89,7 @@ class _Flow:
             gradients = [self.total(one) for one in op.outputs]
             if all(one is None for one in gradients) or op.op_def.gradient is None:
                 continue
-            with self.at(op), op.graph.name_scope(f"{op.name}_grad"):
+            with self.at(op), op.graph.gradient_scope(op):
                 if not op.op_def.rows:
                     gradients = [
                         one if one is None else dense(one) for one in gradients
@@ -186,8 +189,7 @@ def _seed(y: Tensor, weight: Any) -> Tensor:
             f"{y!r} has no gradient: only floating point values have; cast it first."
         )
     if weight is None:
-        made: Tensor = make("OnesLike", y, name="grad_ys_0")
-        return made
+        return _ones(y)
     given = tensor(weight, y.static.dtype)
     if not agrees(given.static.shape, y.static.shape):
         raise ValueError(
@@ -195,6 +197,19 @@ def _seed(y: Tensor, weight: Any) -> Tensor:
             f"that of y."
         )
     return given
+
+
+def _ones(y: Tensor) -> Tensor:
+    """Return ones like y, not computed from y where its shape is known."""
+    shape, dtype = y.static.shape, y.static.dtype
+    if shape is None or not is_known(shape):
+        made: Tensor = make("OnesLike", y, name="grad_ys_0")
+        return made
+    if not shape:
+        return tensor(np.ones((), dtype), name="grad_ys_0")
+    one = tensor(np.ones((), dtype), name="grad_ys_0/Const")
+    made = make("Fill", one, shape=shape, name="grad_ys_0")
+    return made
 
 
 def _result(flow: _Flow, x: Tensor, unconnected: str) -> Any:

@@ -150,6 +150,10 @@ class Graph(Pictured):
         finally:
             self._scope.reset(token)
 
+    def gradient_scope(self, op: Op) -> AbstractContextManager[Any]:
+        """Put names of the ops of one op's gradient below a name of theirs."""
+        return self.name_scope(f"{op.name}_grad")
+
     def device(self, scope: Any) -> AbstractContextManager[None]:
         """Place new ops: by a name, a `DeviceSpec`, a function of the op, or None.
 
@@ -174,9 +178,9 @@ class Graph(Pictured):
     def colocate_with(
         self, anchor: Any, ignore_existing: bool = False
     ) -> Iterator[None]:
-        """Put new ops where `anchor` is, whatever the device scopes say.
+        """Put new ops where `anchor` is, whatever the device scopes outside say.
 
-        None with `ignore_existing` forgets devices and anchors; without it raises
+        Scopes inside place ops whose anchor has no device of its own. None with `ignore_existing` forgets devices and anchors; without it raises
         `ValueError`.
         """
         if anchor is None and not ignore_existing:
@@ -188,10 +192,7 @@ class Graph(Pictured):
         anchors = outer if anchor is None else (*outer, self.as_op(anchor))
         token = self._anchors.set(anchors)
         try:
-            if anchor is None:
-                with self._devices.replaced(()):
-                    yield
-            else:
+            with self._devices.replaced(()):
                 yield
         finally:
             self._anchors.reset(token)
@@ -249,11 +250,11 @@ class Graph(Pictured):
         anchors = self._anchors.get()
         if device is not None:
             op.device = device
-        elif anchors:
-            op.device = anchors[-1].device
         else:
             resolve(op, self._devices.entries())
             check_device(op.device)
+            placed = (one.device for one in reversed(anchors) if one.device)
+            op.device = next(placed, op.device)
         own = {name for one in anchors for name in (one.colocation or (one.name,))}
         op.colocation = tuple(sorted(own))
 

@@ -47,7 +47,7 @@ class ClusterTarget:
             limit_s = min(deadline_s, found.settings.connect_deadline_s)
             return found.dial(self.task, CLIENT, Role.SESSION, deadline_s=limit_s)
 
-        return Remote(self.task, dial, options)
+        return Remote(str(self.task), dial, options)
 
     def __str__(self) -> str:
         return str(self.task)
@@ -75,7 +75,7 @@ def connect_to(target: str, options: Options) -> Connection:
     def dial(deadline_s: float) -> Link:
         return _dial(address, settings, deadline_s)
 
-    return Remote(CLIENT, dial, options)
+    return Remote(f"the server at {address}", dial, options)
 
 
 def _dial(address: Address, settings: Settings, deadline_s: float) -> Link:

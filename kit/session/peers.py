@@ -7,7 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from kit.errors import DeadlineExceededError, KitError, PeerLost, UnavailableError
+from kit.errors import (
+    DeadlineExceededError,
+    KitError,
+    LinkLost,
+    PeerLost,
+    UnavailableError,
+)
 from kit.graph.dtypes import Array
 from kit.session import lending
 from kit.session.message import Act, Message, ask, begin_lending, good, send
@@ -23,9 +29,14 @@ Dial = Callable[[Task, float], Link]
 class Peers:
     """The way to all tasks. Links that failed, or have ended, are not used again."""
 
-    def __init__(self, dial: Dial, watch: Watch | None = None) -> None:
-        """`watch` is told of all links; without it nobody notices their end early."""
-        self._dial, self.watch = dial, watch
+    def __init__(
+        self, dial: Dial, watch: Watch | None = None, *, name: str | None = None
+    ) -> None:
+        """`watch` is told of all links; without it nobody notices their end early.
+
+        `name` stands for the task in messages, where one way leads to one task only.
+        """
+        self._dial, self.watch, self._name = dial, watch, name
         self._idle: dict[Task, list[Link]] = {}
         self._out: dict[Link, Task] = {}
         self._lock = threading.Lock()
@@ -65,12 +76,18 @@ class Peers:
 
     @contextmanager
     def lent(self, task: Task, deadline_s: float) -> Iterator[Link]:
-        """Give a link for a block; an error in the block closes it."""
+        """Give a link for a block; an error in the block closes it.
+
+        `LinkLost` becomes `PeerLost`, naming the task.
+        """
         link = self.take(task, deadline_s)
         is_clean = False
         try:
             yield link
             is_clean = True
+        except LinkLost as error:
+            peer = str(link.peer)
+            raise PeerLost(f"{peer} was lost: {error.message}", task=peer) from error
         finally:
             self.put_back(link, is_clean=is_clean)
 
@@ -120,13 +137,13 @@ class Peers:
         try:
             link = self._dial(task, max(0.001, deadline_s))
         except UnavailableError as error:
-            raise _named(PeerLost, task, error) from error
+            raise self._unreached(PeerLost, task, error) from error
         except DeadlineExceededError as error:
-            raise _named(DeadlineExceededError, task, error) from error
+            raise self._unreached(DeadlineExceededError, task, error) from error
         if self.watch is not None:
             self.watch.add(link)
         return link
 
-
-def _named(kind: type[KitError], task: Task, error: KitError) -> KitError:
-    return kind(f"{task} cannot be reached: {error.message}", task=str(task))
+    def _unreached(self, kind: type[KitError], task: Task, error: KitError) -> KitError:
+        name = self._name or str(task)
+        return kind(f"{name} cannot be reached: {error.message}", task=error.task)

@@ -32,6 +32,7 @@ from kit.wire.link import Link
 # An answer may come a little after the deadline that it tells of.
 _GRACE_S = 5.0
 _CLOSE_S = 2.0
+_TARGET = Task("target", 0)  # the only one there is a way to
 _CLOSED = "the session was closed (Session::Close())."
 
 
@@ -42,11 +43,11 @@ class Remote(Connection):
     """
 
     def __init__(
-        self, task: Task, dial: Callable[[float], Link], options: Options
+        self, name: str, dial: Callable[[float], Link], options: Options
     ) -> None:
-        """`task` is what the master is called in messages."""
-        self._task, self._options = task, options
-        self._peers = Peers(lambda _, deadline_s: dial(deadline_s))
+        """`name` is what the master is called in messages."""
+        self._options = options
+        self._peers = Peers(lambda _, deadline_s: dial(deadline_s), name=name)
         self._number = 0
         self._creating = threading.Lock()
         self._is_closed = False
@@ -129,7 +130,7 @@ class Remote(Connection):
 
     def _plainly(self, meta: dict[str, Any], deadline_s: float) -> Message:
         """Ask something that is no part of the session."""
-        return self._peers.ask(self._task, meta, deadline_s)
+        return self._peers.ask(_TARGET, meta, deadline_s)
 
     def _exchange(
         self, exchange: Callable[[Link], Message], deadline_s: float
@@ -147,14 +148,14 @@ class Remote(Connection):
         self, exchange: Callable[[Link], Message], deadline_s: float
     ) -> Message:
         try:
-            with self._peers.lent(self._task, deadline_s) as link:
+            with self._peers.lent(_TARGET, deadline_s) as link:
                 if not self._number:
                     self._create(link, deadline_s)
                 return exchange(link)
         except (UnavailableError, DeadlineExceededError) as error:
             if self._is_closed:
                 raise CancelledError(_CLOSED) from error
-            if isinstance(error, LinkLost):
+            if isinstance(error.__cause__, LinkLost) and error.task is not None:
                 raise _lost(error) from error
             if isinstance(error, DeadlineExceededError):
                 raise _silent(error, deadline_s) from error
@@ -168,10 +169,10 @@ class Remote(Connection):
                 self._number = int(answer.meta["session"])
 
 
-def _lost(error: LinkLost) -> PeerLost:
+def _lost(error: KitError) -> PeerLost:
     return PeerLost(
-        f"the session's target was lost during a run: {error.message} Its variables "
-        f"are lost with it; start it again and make a new session.",
+        f"the session's target failed during a run: {error.message} Its variables are "
+        f"lost with it; start it again and make a new session.",
         task=error.task,
     )
 

@@ -40,7 +40,8 @@ class Session:
     is replaced by another of the same task; `device_filters` names the only tasks to
     use besides the target; with `isolate_state` variables are the session's own and end
     with it. With `place_all` one op that no device fits ends all runs, as in the
-    original, else only those that need it. `n_cpus` is how many CPU devices this process shows, without a target.
+    original, else only those that need it. `n_cpus` is how many CPU devices this
+    process shows, without a target.
 
     Nothing is sent until the first run. Runs may come from many threads. Variables
     live on their tasks, longer than the session.

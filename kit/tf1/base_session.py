@@ -46,7 +46,7 @@ class BaseSession:
             raise TypeError(f"graph must be a tf.Graph, but got {graph!r}")
         if config is not None and not isinstance(config, ConfigProto):
             raise TypeError(f"config must be a tf.ConfigProto, but got {config!r}")
-        self._target = text.encode()
+        self._target, self._has_no_target = text.encode(), target is None
         self._graph = get_default_graph() if graph is None else graph
         self._config = _merged(text, config)
         self._is_closed = False
@@ -72,9 +72,9 @@ class BaseSession:
         return self._graph.as_graph_def()
 
     @property
-    def sess_str(self) -> bytes:
-        """The target, in bytes."""
-        return self._target
+    def sess_str(self) -> bytes | None:
+        """The target, in bytes; None if none was given."""
+        return None if self._has_no_target else self._target
 
     def run(
         self,

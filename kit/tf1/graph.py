@@ -7,15 +7,16 @@ rule that an op need not wait for what its inputs have waited for.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 from kit.graph.default import entered
-from kit.graph.graph import Graph as NativeGraph
 from kit.graph.op import Op
 from kit.graph.op import Tensor as NativeTensor
+from kit.tf1.collected import Collected
+from kit.tf1.gradient_names import names_in_gradient_of
 from kit.tf1.graph_def import GraphDef, VersionDef, graph_def_of, versions
 from kit.tf1.operation import Operation
 from kit.tf1.stack import DefaultStack
@@ -29,7 +30,7 @@ class _Controller:
         self.ops, self.seen = tuple(ops), set[Op]()
 
 
-class Graph(NativeGraph):
+class Graph(Collected):
     """Operations, in the order in which they were made."""
 
     op_class = Operation
@@ -37,7 +38,9 @@ class Graph(NativeGraph):
 
     def __init__(self) -> None:
         super().__init__()
-        self._collections: dict[Any, list[Any]] = {}
+        self._called: ContextVar[Mapping[str, str] | None] = ContextVar(
+            "called", default=None
+        )
         self._unfetchable: set[Op] = set()
         self._unfeedable: set[Any] = set()
         self._controllers: ContextVar[tuple[_Controller, ...]] = ContextVar(
@@ -57,6 +60,7 @@ class Graph(NativeGraph):
             raise ValueError("'' is not a valid node name")
         if name is not None and not isinstance(name, str):
             raise TypeError(f"the name of an operation is a string, not {name!r}.")
+        name = name or (self._called.get() or {}).get(op_type)
         op = super().create(op_type, *inputs, name=name, device=device, **attrs)
         for one in self._controllers.get():
             one.seen.add(op)
@@ -88,6 +92,16 @@ class Graph(NativeGraph):
             if not direct & one.seen:
                 wanted.update(dict.fromkeys(op for op in one.ops if op not in direct))
         return list(wanted)
+
+    @contextmanager
+    def gradient_scope(self, op: Op) -> Iterator[None]:
+        """Name new operations as the original does in the gradient of one."""
+        token = self._called.set(names_in_gradient_of(op.op_def.name))
+        try:
+            with super().gradient_scope(op):
+                yield
+        finally:
+            self._called.reset(token)
 
     def as_default(self) -> AbstractContextManager[Graph]:
         """Make this the graph that new operations enter, in this thread."""
@@ -220,46 +234,6 @@ class Graph(NativeGraph):
     def prevent_feeding(self, tensor: Any) -> None:
         """Let all further feeds of a tensor be refused."""
         self._unfeedable.add(tensor)
-
-    # -- collections -------------------------------------------------------------------
-
-    @property
-    def collections(self) -> list[Any]:
-        """The names of all collections."""
-        return list(self._collections)
-
-    def get_all_collection_keys(self) -> list[Any]:
-        """Return the names of all collections that are names."""
-        return [one for one in self._collections if isinstance(one, str)]
-
-    def add_to_collection(self, name: Any, value: Any) -> None:
-        """Add a value to a collection; raises `RuntimeError` in a finalized graph."""
-        self._check_open()
-        self._collections.setdefault(name, []).append(value)
-
-    def add_to_collections(self, names: Any, value: Any) -> None:
-        """Add a value to several collections, once to each."""
-        chosen = [names] if isinstance(names, str) else dict.fromkeys(names)
-        for name in chosen:
-            self.add_to_collection(name, value)
-
-    def get_collection(self, name: Any, scope: str | None = None) -> list[Any]:
-        """Return a copy of a collection; with `scope` what has names that begin so."""
-        found = self._collections.get(name, [])
-        if scope is None:
-            return list(found)
-        return [
-            one for one in found if hasattr(one, "name") and one.name.startswith(scope)
-        ]
-
-    def get_collection_ref(self, name: Any) -> list[Any]:
-        """Return a collection itself, which may be changed."""
-        return self._collections.setdefault(name, [])
-
-    def clear_collection(self, name: Any) -> None:
-        """Empty a collection."""
-        self._check_open()
-        self._collections.pop(name, None)
 
 
 def _wanted(allow_tensor: bool, allow_operation: bool) -> str:

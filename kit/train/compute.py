@@ -3,6 +3,9 @@
 The function returns the loss and all gradients at once, or it is a generator that
 yields `(name, gradient)` as each is ready and returns the loss; then the exchange of
 what is ready goes on beside the rest of the computation.
+
+A function with a parameter called `grads` writes its gradients there itself
+(`kit.train.places`). It returns the loss alone, or yields each name when it is written.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from kit.exchange.memory import Memory, physical
 from kit.exchange.plan import NOW
 from kit.exchange.port import Stamp
 from kit.train.handover import Handover
+from kit.train.places import NAME, takes_places
 
 Ready = Callable[[int], None]
 
@@ -29,6 +33,7 @@ class Compute:
         """Prepare read-only views of both parameter regions."""
         self._function, self._task, self._stamp = step, task, stamp
         self.handover = Handover(memory, task)
+        self._writes = takes_places(step)
         self._params = [memory.leaves(physical(NOW, parity)) for parity in (0, 1)]
         for views in self._params:
             for view in views.values():
@@ -44,11 +49,14 @@ class Compute:
         traceback, `GradientMismatch` or `NotFinite`.
         """
         self.handover.begin(step, weight)
-        result = self._run(
-            step, self._function, dict(self._params[self._stamp.parity]), batch
-        )
+        params = dict(self._params[self._stamp.parity])
+        places = {NAME: self.handover.open()} if self._writes else {}
+        result = self._run(step, self._function, params, batch, **places)
         if isinstance(result, Generator):
             loss = self._drain(step, result, ready)
+        elif self._writes:
+            loss = self._alone(step, result)
+            self.handover.all_written()
         else:
             loss, gradients = self._split(step, result)
             self.handover.take_all(gradients)
@@ -66,13 +74,18 @@ class Compute:
             is_over, value = self._run(step, following)
             if is_over:
                 return float("nan") if value is None else value
-            name, gradient = self._split(step, value)
-            for bucket in self.handover.take(name, gradient):
+            if self._writes:
+                complete = self.handover.written(self._alone(step, value))
+            else:
+                complete = self.handover.take(*self._split(step, value))
+            for bucket in complete:
                 ready(bucket)
 
-    def _run(self, step: int, function: Callable[..., Any], *args: Any) -> Any:
+    def _run(
+        self, step: int, function: Callable[..., Any], *args: Any, **named: Any
+    ) -> Any:
         try:
-            return function(*args)
+            return function(*args, **named)
         except KitError:
             raise
         except BaseException as error:  # sys.exit() ends the training, not the task
@@ -96,6 +109,17 @@ class Compute:
                 task=self._task,
                 step=step,
             ) from error
+
+    def _alone(self, step: int, result: Any) -> Any:
+        if not isinstance(result, tuple):
+            return result
+        raise GradientMismatch(
+            f"{self._task}, step {step}: step() takes grads and gave a tuple of "
+            f"{len(result)}; write the gradients into grads and return the loss alone, "
+            f"or yield the name of each when it is written.",
+            task=self._task,
+            step=step,
+        )
 
     def _split(self, step: int, result: Any) -> tuple[Any, Any]:
         if isinstance(result, tuple) and len(result) == 2:

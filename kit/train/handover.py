@@ -20,6 +20,7 @@ from kit.exchange.layout import Range, intersect
 from kit.exchange.memory import Array, Memory
 from kit.exchange.plan import GRAD
 from kit.train.gather import Gather
+from kit.train.places import Marks, Places
 
 _INF = float("inf")
 _PIECE_BYTES = 256 * 1024  # what is copied is still in the cache when it is checked
@@ -46,6 +47,7 @@ class Handover:
         self._places = memory.gradients()
         self._flat = {name: place.ravel() for name, place in self._places.items()}
         self._names = list(self._places)
+        self._marks = Marks(memory)
         self._pieces = _pieces_of(memory)
         self._buckets = _buckets_of(memory)
         waits = [bucket for buckets in self._buckets.values() for bucket in buckets]
@@ -66,14 +68,9 @@ class Handover:
 
         Raises `GradientMismatch` or `NotFinite`, naming worker, step and parameter.
         """
-        if self._missing is None:
-            self._missing = set(self._names)
-            self._open = self._waits.copy()
-        if name not in self._missing:
-            raise self._named(GradientMismatch(self._why_not(name)))
+        self._count(name)
         with np.errstate(all="ignore"):
             self._put(name, gradient)
-        self._missing.discard(name)
         return self._completed(name)
 
     def take_all(self, gradients: Any) -> None:
@@ -82,6 +79,32 @@ class Handover:
         with np.errstate(all="ignore"):  # once: it costs as much as a small gradient
             for piece in self._pieces:
                 self._put_together(piece, values[piece.places])
+        self._missing = set()
+
+    def open(self) -> Places:
+        """Return where to write the gradients of this step.
+
+        They are not handed over then: call `written` for each, or `all_written`.
+        """
+        self._marks.set()
+        return Places(self._places)
+
+    def written(self, name: Any) -> Iterator[int]:
+        """Take a gradient that is in its place; yields and raises as `take` does."""
+        self._count(name)
+        with np.errstate(all="ignore"):
+            self._weigh(self._flat[name])
+            if not self._is_finite(self._flat[name]):
+                self._check_written([name])
+        return self._completed(name)
+
+    def all_written(self) -> None:
+        """Take all gradients that are in their places; raises as `take_all` does."""
+        with np.errstate(all="ignore"):
+            for piece in self._pieces:
+                self._weigh(piece.flat)
+                if not self._is_finite(piece.flat):
+                    self._check_written(piece.names)
         self._missing = set()
 
     def end(self) -> None:
@@ -98,9 +121,8 @@ class Handover:
             for name, gradient in zip(piece.names, values, strict=True):
                 self._put(name, gradient)
             return
-        if self._weight != 1.0:
-            np.multiply(flat, flat.dtype.type(self._weight), out=flat)
-        if not np.dot(flat, flat) < _INF:
+        self._weigh(flat)
+        if not self._is_finite(flat):
             for name in piece.names:
                 self._check_finite(name)
 
@@ -112,11 +134,37 @@ class Handover:
         except InvalidArgumentError as error:
             text = f"the gradient of {name!r}: {error.message}"
             raise self._named(GradientMismatch(text)) from error
-        if self._weight != 1.0:
-            np.multiply(place, place.dtype.type(self._weight), out=place)
-        # The quick look of `is_finite` first, without what a call of it costs.
-        if not np.dot(flat, flat) < _INF:
+        self._weigh(flat)
+        if not self._is_finite(flat):
             self._check_finite(name)
+
+    def _weigh(self, flat: Array) -> None:
+        if self._weight != 1.0:
+            np.multiply(flat, flat.dtype.type(self._weight), out=flat)
+
+    def _is_finite(self, flat: Array) -> bool:
+        """Take the quick look of `is_finite`, without what a call of it costs."""
+        return bool(np.dot(flat, flat) < _INF)
+
+    def _check_written(self, names: Sequence[str]) -> None:
+        left = [name for name in reversed(names) if self._marks.is_on(name)]
+        if left:
+            text = (
+                f"step() did not write grads[{left[0]!r}]; a step that takes grads "
+                f"must fill each of its arrays, for example by out=grads[{left[0]!r}]."
+            )
+            raise self._named(GradientMismatch(text))
+        for name in names:
+            self._check_finite(name)
+
+    def _count(self, name: Any) -> None:
+        """Note that a gradient is handed over; no other one may be."""
+        if self._missing is None:
+            self._missing = set(self._names)
+            self._open = self._waits.copy()
+        if name not in self._missing:
+            raise self._named(GradientMismatch(self._why_not(name)))
+        self._missing.discard(name)
 
     def _check_finite(self, name: str) -> None:
         flat = self._flat[name]

@@ -106,7 +106,9 @@ def train(
     the gradients: a dict by name, or a list in the order of `params`; arrays of numpy,
     cupy, torch, jax or tensorflow. It may instead be a generator that yields
     `(name, gradient)`, last layers first, and returns the loss; then the exchange goes
-    on beside the rest of its computation.
+    on beside the rest of its computation. A third parameter called `grads` gets a dict
+    of arrays to fill (`np.matmul(x.T, d, out=grads["w"])`), which saves a copy: the
+    step returns the loss alone then, or yields names.
 
     `params` is a dict of float32 or float64 arrays (or a function that makes it).
     `data` is a tuple of arrays (numpy or dask) whose first axis is the examples, or an
@@ -123,10 +125,10 @@ def train(
     Without, each worker goes at its own pace and `steps` counts all their updates.
 
     Raises `InvalidArgumentError` for what cannot be trained, `ClusterBusy` while
-    another training runs. What comes later is raised by `run.wait()` or `await run`.
+    another training runs; `run.wait()` or `await run` raise what comes later.
 
-    `cluster` may be a worker's own `Server`: then every worker's program makes this
-    call with the same arguments, and it returns when all have (see `kit.server.spmd`).
+    `cluster` may be a worker's own `Server`: all workers' programs make the same call
+    then, and it returns when all have (see `kit.server.spmd`).
     """
     cluster = _running() if cluster is None else cluster
     work = _work(step, params, data, session, seed)

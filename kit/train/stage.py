@@ -14,6 +14,7 @@ import numpy as np
 
 from kit.arrays import to_numpy
 from kit.exchange import moves
+from kit.exchange.early import early
 from kit.exchange.layout import Range
 from kit.exchange.memory import physical
 from kit.exchange.plan import NOW, SLOT, Owned, Plan
@@ -99,6 +100,8 @@ class Stage:
         part, place = self._part, self._place
         if not self._epoch.synchronous:
             return AsyncWorker(part, place) if place else AsyncServer(part)
+        if not self._n_slots:
+            plan = early(plan, part.job.layout)
         program = Program(
             plan,
             part.endpoint,

@@ -13,6 +13,7 @@ from kit.graph.graph import Graph
 from kit.graph.op import Op
 from kit.graph.ops.source import constant, group, no_op
 from kit.graph.variable import Variable
+from kit.session.session import Session
 
 
 @pytest.fixture(autouse=True)
@@ -234,3 +235,15 @@ def test_shapes_in_conflict_are_told_when_the_line_is_written(graph: Graph) -> N
         constant([1.0, 2.0]) + constant([1.0, 2.0, 3.0])
     with pytest.raises(TypeError):
         constant(["a"]) * 2
+
+
+def test_a_constant_keeps_its_value_when_the_array_it_came_from_changes() -> None:
+    given = np.ones(3, np.float32)
+    with Graph().as_default():
+        kept, added = constant(given), constant(1.0) + given
+        given += 5
+
+        with Session() as session:
+            one, two = session.run([kept, added])
+
+    assert (one.tolist(), two.tolist()) == ([1.0] * 3, [2.0] * 3)

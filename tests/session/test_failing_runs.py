@@ -215,13 +215,17 @@ def test_runs_of_many_threads_do_not_meet(target: Any) -> None:
     assert found == {i: 2.0 * i + 1 for i in range(12)}
 
 
-def test_texts_go_anywhere(target: Any) -> None:
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_texts_go_anywhere(transport: str) -> None:
     with at(PS):
         text = placeholder(STRING, (2,))
         first = identity(text)
     with at(W1):
         second = identity(first)
-    with Session(target) as session:
+    with (
+        local_cluster(1, 2, settings=Settings(transport=transport)) as cluster,
+        Session(cluster) as session,
+    ):
         assert session.run(second, {text: [b"a", "ä"]}).tolist() == [b"a", "ä".encode()]
 
 

@@ -1,7 +1,7 @@
 """`kit.tf1` does in every recorded case what the original was seen to do.
 
-One test a topic: thousands of tests of a millisecond each would take minutes to collect.
-A failure names each case that differs, and how.
+One test a topic: thousands of tests of a millisecond each would take long to collect. A
+failure names each case that differs, and how.
 """
 
 from __future__ import annotations

@@ -36,8 +36,9 @@ def _infer_slice(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     if sizes is None:
         sizes = numbers_of(rest.pop(0))
     if sizes is None or x.shape is None:
-        n = len(sizes or begins or ()) if sizes or begins else None
-        return [Static(None if n is None else (None,) * n, x.dtype)]
+        known = sizes or (None,) * len(begins or ())
+        shape = tuple(None if size == -1 else size for size in known)
+        return [Static(shape or None, x.dtype)]
     if len(sizes) != len(x.shape) or (begins is not None and len(begins) != len(sizes)):
         raise ValueError(
             f"begin and size need {len(x.shape)} numbers, one for each axis of "

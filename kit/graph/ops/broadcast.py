@@ -83,7 +83,8 @@ def _infer_tile(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     x, given = inputs[0], attrs["multiples"]
     times: Shape = sizes_of(inputs[1]) if given is None else given
     if x.shape is None or times is None:
-        return [Static(x.shape and (None,) * len(x.shape), x.dtype)]
+        known = x.shape if times is None else times
+        return [Static(known and (None,) * len(known), x.dtype)]
     if len(times) != len(x.shape):
         raise ValueError(
             f"multiples has {len(times)} numbers for the {len(x.shape)} axes of "

@@ -111,7 +111,8 @@ def _prod(_: ModuleType, x: Any, axis: Ints | None, keep: bool) -> Any:
 
 def _log_sum_exp(xp: ModuleType, x: Any, axis: Ints | None, keep: bool) -> Any:
     wide = widened(xp, x)
-    top = wide.max(axis=axis, keepdims=True)
+    greatest = wide.max if wide.size else wide.sum
+    top = greatest(axis=axis, keepdims=True)
     top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
     total = xp.log(xp.exp(wide - top).sum(axis=axis, keepdims=True)) + top
     if not keep:

@@ -112,10 +112,13 @@ def _gather_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
         return [make("GatherGrad", g, indices, x, axis=op.attrs["axis"]), None]
     # Set beside the rows' owner, so that only rows travel there.
     if is_known(shape):
+        # Not computed from x: of a variable the shape is known before any value is.
+        whole = tensor(np.array(shape, np.int32), name="Shape")
         row: Any = (-1, *shape[1:])
     else:
-        row = make("ConcatV2", tensor([-1], np.int32), shape_of(x)[1:], axis=0)
-    return [IndexedSlices(reshape(g, row), reshape(indices, -1), shape_of(x)), None]
+        whole = shape_of(x)
+        row = make("ConcatV2", tensor([-1], np.int32), whole[1:], axis=0)
+    return [IndexedSlices(reshape(g, row), reshape(indices, -1), whole), None]
 
 
 def _gather_back(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:

@@ -74,6 +74,9 @@ def _infer_reshape(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
         given = tuple(inputs[1].value.reshape(-1).tolist())
     if given is None:
         wanted = sizes_of(inputs[1])
+        if wanted is not None and wanted.count(None) == 1:
+            # One unknown size is found as -1 is.
+            wanted = _filled(tuple(-1 if n is None else n for n in wanted), x.shape)
         return [Static(wanted, x.dtype)]
     return [Static(_filled(given, x.shape), x.dtype)]
 

@@ -16,7 +16,6 @@ from kit.tf1.convert import (
 from kit.tf1.dtypes import string
 from kit.tf1.ops.creation import zeros_like
 
-
 _METHODS = (0, 1, 2)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from kit.errors import InvalidArgumentError
+from kit.tf1.allowed import check_allowed
 from kit.tf1.convert import argument, convert_to_tensor, create, op_scope
 from kit.tf1.dtypes import float32
 from kit.tf1.ops.arithmetic import abs as absolute
@@ -43,6 +44,7 @@ def softsign(features: Any, name: str | None = None) -> Any:
     """Return x / (1 + |x|)."""
     with op_scope(name, "Softsign", [features]) as scope:
         x = argument("Softsign", "features", features)
+        check_allowed("Softsign", [x])
         return divide(x, absolute(x) + 1, name=scope)
 
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.tf1.ops.creation import fill, zeros_like
+from kit.tf1.initial_values import (
+    constant_initializer,
+    ones_initializer,
+    zeros_initializer,
+)
+from kit.tf1.ops.creation import zeros_like
 from kit.tf1.scopes import get_variable, variable_scope
 
 
@@ -29,17 +34,23 @@ def create_filled_slot(
     wanted = primary.dtype.base_dtype if dtype is None else dtype
     with variable_scope(None, f"{primary.op.name}/{name}"):
         if not colocate:
-            return _variable(_filled(primary, number, wanted))
+            return _filled(primary, number, wanted)
         with primary.graph.colocate_with(primary.op):
-            return _variable(_filled(primary, number, wanted))
+            return _filled(primary, number, wanted)
 
 
 def _filled(primary: Any, number: float, dtype: Any) -> Any:
-    value = dtype.as_numpy_dtype(number)
-    if primary.shape.is_fully_defined():
-        return fill(primary.shape.as_list(), value)
-    like = getattr(primary, "initialized_value", lambda: primary)()
-    return zeros_like(like, dtype) + value
+    if not primary.shape.is_fully_defined():
+        like = getattr(primary, "initialized_value", lambda: primary)()
+        return _variable(zeros_like(like, dtype) + dtype.as_numpy_dtype(number))
+    simple = {0.0: zeros_initializer, 1.0: ones_initializer}.get(number)
+    return get_variable(
+        "",
+        primary.shape,
+        dtype,
+        initializer=simple() if simple else constant_initializer(number, dtype),
+        trainable=False,
+    )
 
 
 def _variable(value: Any) -> Any:

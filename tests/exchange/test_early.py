@@ -1,0 +1,118 @@
+"""Handing out early: the same operations, in an order that still fits together."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+import kit.exchange  # noqa: F401  # fills the table of topologies
+from benchmarks.sum_in_place import in_place
+from kit.exchange.early import early
+from kit.exchange.layout import Layout, Spec, lay_out
+from kit.exchange.placement import place
+from kit.exchange.plan import NEXT, Add, Apply, Group, Plan, Receive, Send
+from kit.exchange.topology import by_name
+from tests.exchange.models import models
+
+TOPOLOGIES = st.sampled_from(["ring", "ps", "ring-whole", "mesh"])
+GROUPS = st.tuples(st.integers(1, 6), st.integers(1, 3))
+
+
+def plans(
+    specs: list[Spec], sizes: tuple[int, int], name: str
+) -> tuple[Layout, dict[int, Plan]]:
+    n, n_ps = sizes
+    layout = lay_out(specs, n, 64)
+    workers, servers = tuple(range(n_ps, n_ps + n)), tuple(range(n_ps))
+    group = Group(servers, workers, place(layout, n_ps))
+    made = {m: by_name(name).plan(layout, group, m) for m in group.members}
+    return layout, {member: plan for member, plan in made.items() if plan}
+
+
+def walk(all_plans: dict[int, Plan]) -> None:
+    """Carry the messages; fails on a deadlock, on another message and on leftovers."""
+    ops = {member: deque(plan.ops) for member, plan in all_plans.items()}
+    sent: dict[tuple[int, int], deque[object]] = defaultdict(deque)
+    moving = True
+    while moving:
+        moving = False
+        for member, own in ops.items():
+            while own:
+                op = own[0]
+                if isinstance(op, Send):
+                    sent[member, op.to].append((op.region, op.range, op.kind))
+                elif isinstance(op, Receive):
+                    if not sent[op.source, member]:
+                        break
+                    message = (op.region, op.range, op.kind)
+                    assert sent[op.source, member].popleft() == message
+                own.popleft()
+                moving = True
+    assert not any(ops.values()), "a deadlock"
+    assert not any(sent.values()), "a message that nobody takes"
+
+
+@given(models(), GROUPS, TOPOLOGIES)
+def test_early_plans_have_the_same_operations_and_fit_together(
+    specs: list[Spec], sizes: tuple[int, int], name: str
+) -> None:
+    layout, late = plans(specs, sizes, name)
+
+    soon = {member: early(plan, layout) for member, plan in late.items()}
+
+    for member, plan in late.items():
+        assert Counter(soon[member].ops) == Counter(plan.ops)
+    walk(soon)
+
+
+@given(models(), GROUPS, TOPOLOGIES)
+def test_no_range_is_updated_before_it_is_summed_nor_sent_before_it_is_updated(
+    specs: list[Spec], sizes: tuple[int, int], name: str
+) -> None:
+    layout, late = plans(specs, sizes, name)
+
+    for plan in late.values():
+        updated: set[int] = set()
+        open_sums = [op.range for op in plan.ops if isinstance(op, Add)]
+        own = {b for op in plan.ops if isinstance(op, Apply) for b in range(*op.range)}
+        for op in early(plan, layout).ops:
+            covered = set(range(*op.range))
+            if isinstance(op, Add):
+                open_sums.remove(op.range)
+                assert not covered & updated
+            elif isinstance(op, Apply):
+                assert not any(covered & set(range(*part)) for part in open_sums)
+                updated |= covered
+            elif isinstance(op, Send) and op.region == NEXT:
+                assert covered & own <= updated
+
+
+def test_update_of_a_bucket_does_not_wait_for_the_next_bucket() -> None:
+    layout, late = plans([Spec("w", (64,), "float32")], (2, 0), "ring")
+
+    kinds = [[type(op).__name__ for op in ops] for ops in early(late[0], layout).reduce]
+
+    assert len(kinds) == 4
+    assert kinds[0] == ["Send", "Receive", "Add", "Apply"]
+    assert kinds[1] == [*kinds[0], "Send", "Receive", "Copy"]
+
+
+@given(models(), st.integers(1, 6), st.sampled_from(["ring", "mesh"]))
+def test_sums_in_place_fit_together_and_end_when_all_readers_have_read(
+    specs: list[Spec], n: int, name: str
+) -> None:
+    layout, late = plans(specs, (n, 0), name)
+
+    summed = {member: in_place(early(plan, layout)) for member, plan in late.items()}
+
+    walk(summed)
+    for member, plan in late.items():
+        readers = {
+            op.to for op in plan.ops if isinstance(op, Send) and op.region == NEXT
+        }
+        last = summed[member].ops[-len(readers) :] if readers else ()
+        assert {op.source for op in last if isinstance(op, Receive)} == readers
+        assert all(op.range.size == 0 for op in last)
+        assert not any(isinstance(op, Apply) for op in summed[member].ops)
