@@ -136,6 +136,13 @@ class ScopeStack:
         top = self._top.get()
         return () if top is None else top.entries
 
+    def hidden(self) -> tuple[ScopeEntry, ...]:
+        """Return the open scopes, or if all were replaced by none those before that."""
+        frame = self._top.get()
+        while frame is not None and not frame.entries:
+            frame = frame.outer
+        return () if frame is None else frame.entries
+
     @contextmanager
     def push(self, x: Scope) -> Iterator[None]:
         """Open one more scope. Raises as `parse_scope` and `replaced` do."""

@@ -97,12 +97,23 @@ class _Flow:
                 by_input = op.op_def.gradient(op, gradients)
                 if self._gated:
                     by_input = self._behind_gates(op, by_input)
+                self._fill_up(op, gradients)
             pairs = list(zip(op.inputs, by_input, strict=True))
             for to, gradient in reversed(pairs):
                 # A gradient by an input that leads to no target is never looked at.
                 if gradient is not None:
                     # In the end the terms stand in the order of the ops they come from.
                     self._found.setdefault(to, []).insert(0, gradient)
+
+    def _fill_up(self, op: Op, gradients: Sequence[Any]) -> None:
+        """Give zeros to outputs that are targets and led nowhere, beside some that did.
+
+        They are no less connected than the others: all came of one op.
+        """
+        for one, gradient in zip(op.outputs, gradients, strict=True):
+            if gradient is None and one in self._wanted:
+                if one.static.dtype.kind in _FLOATS:
+                    self._summed[one] = make("ZerosLike", one)
 
     def _behind_gates(self, op: Op, by_input: Sequence[Any]) -> Sequence[Any]:
         """Give the gradients by targets, of an op that has several, names of theirs."""

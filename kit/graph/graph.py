@@ -180,8 +180,8 @@ class Graph(Pictured):
     ) -> Iterator[None]:
         """Put new ops where `anchor` is, whatever the device scopes outside say.
 
-        Scopes inside place ops whose anchor has no device of its own. None with `ignore_existing` forgets devices and anchors; without it raises
-        `ValueError`.
+        Scopes inside place ops whose anchor has no device of its own. None with
+        `ignore_existing` forgets devices and anchors; without it raises `ValueError`.
         """
         if anchor is None and not ignore_existing:
             raise ValueError(

@@ -61,12 +61,13 @@ def place(
     placed: dict[str, Device] = {}
     by_request: dict[tuple[str, bool], Device | KitError] = {}
     groups.let_constants_follow()
+    speakers = groups.speakers()
     for name in nodes:
-        leader = nodes[groups.leader(name)]
-        request = leader.device, leader.name in bound
+        leader = nodes[speakers.get(groups.leader(name), groups.leader(name))]
+        request = leader.device, groups.leader(name) in bound
         if request not in by_request:
             by_request[request] = _device_or_error(
-                leader, order, soft, bound.get(leader.name)
+                leader, order, soft, bound.get(groups.leader(name))
             )
         found = by_request[request]
         if isinstance(found, Device):
@@ -115,6 +116,16 @@ class _Groups:
         while name in self._above:
             name = self._above[name]
         return name
+
+    def speakers(self) -> dict[str, str]:
+        """Return who says where a group goes whose leader does not, by its leader."""
+        found: dict[str, str] = {}
+        for name in self._above:
+            if self._nodes[name].device:
+                leader = self.leader(name)
+                if not self._nodes[leader].device:
+                    found.setdefault(leader, name)
+        return found
 
     def let_constants_follow(self) -> None:
         """Put a constant that nobody placed to the only op that uses it.

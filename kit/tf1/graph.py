@@ -93,6 +93,10 @@ class Graph(Collected):
                 wanted.update(dict.fromkeys(op for op in one.ops if op not in direct))
         return list(wanted)
 
+    def variable_scopes(self) -> AbstractContextManager[None]:
+        """Let device scopes outside of a colocation hold: for variables they do."""
+        return self._devices.replaced(self._devices.hidden())
+
     @contextmanager
     def gradient_scope(self, op: Op) -> Iterator[None]:
         """Name new operations as the original does in the gradient of one."""

@@ -66,6 +66,7 @@ class Variable(Operators, NativeVariable):
         with (
             graph.as_default(),
             graph.control_dependencies(None),
+            graph.variable_scopes(),
             graph.name_scope("Variable" if name is None else name) as scope,
         ):
             self._build(scope, initial_value, wanted, validate_shape)

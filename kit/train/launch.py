@@ -106,9 +106,8 @@ def train(
     the gradients: a dict by name, or a list in the order of `params`; arrays of numpy,
     cupy, torch, jax or tensorflow. It may instead be a generator that yields
     `(name, gradient)`, last layers first, and returns the loss; then the exchange goes
-    on beside the rest of its computation. A third parameter called `grads` gets a dict
-    of arrays to fill (`np.matmul(x.T, d, out=grads["w"])`), which saves a copy: the
-    step returns the loss alone then, or yields names.
+    on beside the rest. A third parameter called `grads` gets a dict of arrays to fill,
+    which saves a copy: the step returns the loss alone then, or yields names.
 
     `params` is a dict of float32 or float64 arrays (or a function that makes it).
     `data` is a tuple of arrays (numpy or dask) whose first axis is the examples, or an
@@ -117,18 +116,16 @@ def train(
     Instead of a function, a `loss` can be trained that is a tensor: the mean over the
     examples. `kit.train(loss, {x: images, y: labels})` trains the variables that it
     depends on; each worker computes loss and gradients by itself, wherever the graph
-    places them. `{(x, y): batches}` takes all forms of data above. Variables begin as
-    they say, drawn with `seed`, or as in `session`; `kit.load_variables` sets them.
+    places them. `{(x, y): batches}` takes all data above. Variables begin as they say,
+    drawn with `seed`, or as in `session`; `kit.load_variables` sets them.
 
     With `sync`, each of `steps` updates uses one mini-batch of `batch` examples, split
-    over the workers: the result does not depend on the topology, to the last bit.
-    Without, each worker goes at its own pace and `steps` counts all their updates.
+    over the workers, with the same bits for every topology. Without, each worker goes
+    at its own pace and `steps` counts all their updates.
 
     Raises `InvalidArgumentError` for what cannot be trained, `ClusterBusy` while
-    another training runs; `run.wait()` or `await run` raise what comes later.
-
-    `cluster` may be a worker's own `Server`: all workers' programs make the same call
-    then, and it returns when all have (see `kit.server.spmd`).
+    another training runs; `run.wait()` or `await run` raise what comes later. A
+    worker's own `Server` as `cluster`: see `kit.server.spmd`.
     """
     cluster = _running() if cluster is None else cluster
     work = _work(step, params, data, session, seed)
