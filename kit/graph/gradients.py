@@ -111,9 +111,9 @@ class _Flow:
         They are no less connected than the others: all came of one op.
         """
         for one, gradient in zip(op.outputs, gradients, strict=True):
-            if gradient is None and one in self._wanted:
-                if one.static.dtype.kind in _FLOATS:
-                    self._summed[one] = make("ZerosLike", one)
+            is_wanted = one in self._wanted and one.static.dtype.kind in _FLOATS
+            if gradient is None and is_wanted:
+                self._summed[one] = make("ZerosLike", one)
 
     def _behind_gates(self, op: Op, by_input: Sequence[Any]) -> Sequence[Any]:
         """Give the gradients by targets, of an op that has several, names of theirs."""
