@@ -115,7 +115,8 @@ def test_variable_lives_on_its_gpu_and_is_changed_there() -> None:
         no_more = gpus[0].n_put, gpus[0].n_got
         found = session.run([w, w.is_initialized()])
 
-    assert no_more == (moved + 1, 0)  # a second plan has a constant of its own
+    # A second plan has constants of its own: 0.25, and the 1 that a gradient begins at.
+    assert no_more == (moved + 2, 0)
     assert found[0].tolist() == [0.125] * 3
     assert found[1]
 
