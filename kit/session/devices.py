@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from kit.device import DeviceSpec
+from kit.device import DeviceSpec, merge
 from kit.errors import InvalidArgumentError, KitError, PlacementError
 from kit.graph.node import Node
 from kit.graph.table import lookup
@@ -61,15 +62,25 @@ def place(
     placed: dict[str, Device] = {}
     by_request: dict[tuple[str, bool], Device | KitError] = {}
     groups.let_constants_follow()
-    speakers = groups.speakers()
+    wishes = groups.wishes()
     for name in nodes:
-        leader = nodes[speakers.get(groups.leader(name), groups.leader(name))]
-        request = leader.device, groups.leader(name) in bound
+        leader = nodes[groups.leader(name)]
+        if leader.name in wishes:
+            leader = replace(leader, device=wishes[leader.name])
+        request = leader.device, leader.name in bound
         if request not in by_request:
             by_request[request] = _device_or_error(
-                leader, order, soft, bound.get(groups.leader(name))
+                leader, order, soft, bound.get(leader.name)
             )
         found = by_request[request]
+        own = nodes[name].device
+        if own and own != leader.device and isinstance(found, Device):
+            # It goes with the others, but what it asks for must exist all the same.
+            if (own, False) not in by_request:
+                by_request[own, False] = _device_or_error(
+                    nodes[name], order, soft, None
+                )
+            found = _first_error(by_request[own, False], found)
         if isinstance(found, Device):
             placed[name] = found
         elif refused is None:
@@ -86,6 +97,12 @@ def _device_or_error(
         return _choose(node, devices, soft, why_host)
     except InvalidArgumentError as error:
         return error
+
+
+def _first_error(
+    checked: Device | KitError, found: Device | KitError
+) -> Device | KitError:
+    return checked if isinstance(checked, KitError) else found
 
 
 def _bound_to_host(
@@ -117,14 +134,14 @@ class _Groups:
             name = self._above[name]
         return name
 
-    def speakers(self) -> dict[str, str]:
-        """Return who says where a group goes whose leader does not, by its leader."""
+    def wishes(self) -> dict[str, str]:
+        """Return where groups go, by leader, where it does not say all of it itself."""
         found: dict[str, str] = {}
         for name in self._above:
-            if self._nodes[name].device:
-                leader = self.leader(name)
-                if not self._nodes[leader].device:
-                    found.setdefault(leader, name)
+            leader, wish = self.leader(name), self._nodes[name].device
+            known = found.get(leader, self._nodes[leader].device)
+            if wish and wish != known:
+                found[leader] = _completed(known, wish)
         return found
 
     def let_constants_follow(self) -> None:
@@ -147,6 +164,17 @@ class _Groups:
         own, other = self.leader(name), self.leader(to)
         if own != other:
             self._above[own] = other
+
+
+@lru_cache(maxsize=1024)
+def _completed(device: str, wish: str) -> str:
+    """Return a device with what another adds to it, or as it is if they contradict."""
+    try:
+        mine, other = DeviceSpec.from_string(device), DeviceSpec.from_string(wish)
+    except ValueError:
+        return device  # what cannot be read is told when its op is placed
+    both = merge(outer=other, inner=mine).to_string()
+    return both if merge(outer=mine, inner=other).to_string() == both else device
 
 
 def _taken_by_reference(node: Node) -> Iterable[str]:

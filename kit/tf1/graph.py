@@ -188,8 +188,8 @@ class Graph(Collected):
     def as_graph_def(
         self, from_version: int | None = None, add_shapes: bool = False
     ) -> GraphDef:
-        """Return all operations, or those after a version, as a message."""
-        return graph_def_of(self.ops[from_version or 0 :])
+        """Return all operations as a message, whatever `from_version` is."""
+        return graph_def_of(self.ops)
 
     @property
     def graph_def_versions(self) -> VersionDef:

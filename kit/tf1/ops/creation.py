@@ -83,7 +83,10 @@ def _all(number: int, shape: Any, dtype: Any, name: str | None, default: str) ->
         small = _few(shape)
         if small is not None:
             return _const(np.full(small, value, wanted), scope)
-        sizes = _sizes(shape)
+        has_tensors = isinstance(shape, list | tuple) and any(
+            isinstance(one, Speaker) for one in shape
+        )
+        sizes = _sizes(shape, "packed" if has_tensors else "shape_as_tensor")
         return _fill(sizes, _const(value, "Const"), scope)
 
 
@@ -99,9 +102,9 @@ def _few(shape: Any) -> list[int] | None:
     return sizes if np.prod(sizes) < _MANY else None
 
 
-def _sizes(shape: Any) -> Any:
+def _sizes(shape: Any, name: str = "shape_as_tensor") -> Any:
     """Return sizes as a list if they are known now, else as a tensor."""
-    found = ints("Fill", "shape_as_tensor", shape)
+    found = ints("Fill", name, shape)
     return [found] if isinstance(found, int) else found
 
 

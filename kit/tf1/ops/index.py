@@ -100,7 +100,13 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
         one = argument("Select", "t", x)
         other = argument("Select", "e", y, one.dtype.base_dtype)
         by_rows = _check_choice(test.static.shape, one.static.shape, other.static.shape)
-        return create("Select", test, one, other, name=scope, rows=by_rows)
+        made = create("Select", test, one, other, name=scope, rows=by_rows)
+        # Nothing is broadcast: what is known of one is known of the other.
+        shape = merge(one.static.shape, other.static.shape)
+        if shape is not None and test.shape.ndims and not by_rows:
+            shape = merge(shape, test.static.shape)
+        made.static = made.static._replace(shape=shape)
+        return made
 
 
 def _check_choice(condition: Any, x: Any, y: Any) -> bool:

@@ -1,0 +1,120 @@
+"""What a program finds when it looks into a graph's messages, and printed forms."""
+
+from __future__ import annotations
+
+import pickle
+from operator import add
+from typing import Any
+
+from tests.tf1.look import run
+
+
+def node(op: Any) -> Any:
+    """Tell of a message what all versions agree on, whatever the order."""
+    found = op.node_def
+    attrs = {key: str(found.attr[key]) for key in sorted(found.attr)}
+    return [found.name, found.op, list(found.input), found.device, attrs]
+
+
+def matrix(tf: Any) -> Any:
+    return tf.constant([[1.0, 2.0], [3.0, 4.0]], name="c")
+
+
+def size_of_fed(tf: Any) -> Any:
+    shape = tf.placeholder(tf.float32, [None, 3]).op.get_attr("shape")
+    return [one.size for one in shape.dim]
+
+
+def first_node(tf: Any) -> Any:
+    matrix(tf)
+    return tf.get_default_graph().as_graph_def().node[0]
+
+
+def later_nodes(tf: Any) -> Any:
+    matrix(tf)
+    version = tf.get_default_graph().version
+    tf.constant(1.0, name="later")
+    found = tf.get_default_graph().as_graph_def(from_version=version)
+    return [one.name for one in found.node]
+
+
+def moved(tf: Any) -> Any:
+    with tf.device("/job:a"):
+        made = tf.constant(1.0)
+    made.op._set_device("/job:b")
+    return made.device
+
+
+def slices(tf: Any, *shape: Any) -> Any:
+    return str(tf.IndexedSlices(tf.constant([1.0]), tf.constant([0]), *shape))
+
+
+def level(tf: Any) -> Any:
+    found = tf.ConfigProto()
+    found.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
+    return str(found)
+
+
+def read_first(tf: Any) -> Any:
+    made = tf.Variable(1.0, name="v")
+    return [made.op.get_attr(name) for name in ("container", "shared_name")]
+
+
+CASES = {
+    "message_of_a_constant": lambda tf: node(matrix(tf).op),
+    "message_of_a_number": lambda tf: node(tf.constant(1.5).op),
+    "message_of_a_whole_number": lambda tf: node(tf.constant(7).op),
+    "message_of_texts": lambda tf: node(tf.constant(["a", 'b"']).op),
+    "message_of_a_placeholder": lambda tf: node(
+        tf.placeholder(tf.float32, [None, 2], name="p").op
+    ),
+    "message_of_any_shape": lambda tf: node(tf.placeholder(tf.int64, name="p").op),
+    "message_of_a_variable": lambda tf: node(tf.Variable(1.0, name="v").op),
+    "message_of_an_assignment": lambda tf: node(tf.Variable(1.0, name="v").initializer),
+    "message_of_a_sum_of_two": lambda tf: node(tf.add(1, 2, name="s").op)[:4][2:],
+    "attributes_of_a_product": lambda tf: sorted(
+        (tf.constant(1.0) * 2.0).op.node_def.attr.keys()
+    ),
+    "number_of_a_dtype": lambda tf: first_node(tf).attr["dtype"].type,
+    "sizes_of_a_constant": lambda tf: [
+        one.size for one in first_node(tf).attr["value"].tensor.tensor_shape.dim
+    ],
+    "bytes_of_a_constant": lambda tf: (
+        first_node(tf).attr["value"].tensor.tensor_content
+    ),
+    "number_of_a_reference": lambda tf: tf.Variable(1.0).op.node_def.attr["dtype"].type,
+    "shape_of_a_placeholder": size_of_fed,
+    "container_and_shared_name": read_first,
+    "graph_tells_who_wrote_it": lambda tf: (
+        tf.get_default_graph().as_graph_def().versions.producer > 0
+        and tf.get_default_graph().graph_def_versions.producer > 0
+    ),
+    "graph_is_whole_from_any_version": later_nodes,
+    "device_set_afterwards": moved,
+    "text_of_run_options": lambda tf: str(
+        tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE, timeout_in_ms=5)
+    ),
+    "text_of_an_optimizer_level": level,
+    "text_of_slices": slices,
+    "text_of_slices_of_a_whole": lambda tf: slices(tf, tf.constant([3])),
+    "text_of_reuse": lambda tf: [str(tf.AUTO_REUSE), repr(tf.AUTO_REUSE)],
+    "shape_as_a_message": lambda tf: str(tf.TensorShape([1, None]).as_proto()),
+    "any_shape_as_a_message": lambda tf: str(tf.TensorShape(None).as_proto()),
+    "shapes_are_joined": lambda tf: add(tf.TensorShape([1]), [2]).as_list(),
+    "shape_is_joined_to_a_list": lambda tf: add([3], tf.TensorShape([1])).as_list(),
+    "what_two_shapes_share": lambda tf: (
+        tf.TensorShape([1, None, 2]).most_specific_compatible_shape([1, 3, 4]).as_list()
+    ),
+    "sizes_have_no_hash": lambda tf: hash(tf.Dimension(3)),
+    "fully_known_shapes_have_one": lambda tf: (
+        hash(tf.TensorShape([1])) == hash(tf.TensorShape([1]))
+    ),
+    "dtype_survives_pickling": lambda tf: (
+        pickle.loads(pickle.dumps(tf.int32)) == tf.int32
+    ),
+    "version_begins_with_a_number": lambda tf: [
+        tf.__version__[0].isdigit(),
+        tf.__version__ == tf.VERSION,
+    ],
+    "value_of_a_graph_with_messages": lambda tf: run(tf, matrix(tf)),
+}
