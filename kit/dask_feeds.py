@@ -2,8 +2,9 @@
 
     session.run(loss, {x: dask_images[:64], y: dask_labels[:64]})
 
-They are computed in the process that asks for the run, at each run anew, and fed like
-any array. (For training, `kit.train` lets each worker load its own blocks instead.)
+They are computed at each run anew: by the tasks that use them when the session runs on
+a `kit.Cluster` (see `kit.session.late`), else in the process that asks for the run.
+(For training, `kit.train` lets each worker load its own blocks.)
 Looks for them only where dask is loaded: else nothing can be a collection of dask's.
 """
 
@@ -42,18 +43,26 @@ def announced_shape(x: Any) -> Shape:
     return tuple(_size(one) for one in shape)
 
 
-def loaded(values: Sequence[Any]) -> list[Any]:
+def token_of(x: Any) -> str:
+    """Return what a collection is known by: equal ones compute the same."""
+    from dask.base import tokenize
+
+    return str(tokenize(x))
+
+
+def loaded(values: Sequence[Any], scheduler: str | None = None) -> list[Any]:
     """Return the values with those of dask computed, all at once.
 
-    What they share is computed once. Uses the scheduler that dask is set to, and raises
-    what the computation raises.
+    What they share is computed once. Uses the scheduler that dask is set to unless one
+    is named, and raises what the computation raises.
     """
     places = [i for i, one in enumerate(values) if is_lazy(one)]
     found = list(values)
     if places:
         from dask.base import compute
 
-        results = compute(*[values[i] for i in places], traverse=False)  # type: ignore[no-untyped-call]  # dask's own gap
+        wanted = [values[i] for i in places]
+        results = compute(*wanted, traverse=False, scheduler=scheduler)  # type: ignore[no-untyped-call]  # dask's own gap
         for i, result in zip(places, results, strict=True):
             found[i] = result
     return found

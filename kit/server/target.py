@@ -16,6 +16,7 @@ from kit.server.directory import (
 from kit.server.identity import shared_credentials
 from kit.session import targets
 from kit.session.connection import Connection
+from kit.session.late import Carry, LateFeeds
 from kit.session.options import Options
 from kit.session.remote import Remote
 from kit.settings import Settings, current
@@ -34,10 +35,12 @@ class ClusterTarget:
     """A task of a cluster as the target of sessions, let in by the cluster's own key.
 
     `directory` is asked when a link is opened: the tasks may have moved by then.
+    `carry` calls a function on all tasks, over a channel that may carry code.
     """
 
     directory: Callable[[], Directory]
     task: Task
+    carry: Carry | None = None
 
     def connect_session(self, options: Options) -> Connection:
         """Return a connection; the task is dialled at the first run."""
@@ -47,7 +50,8 @@ class ClusterTarget:
             limit_s = min(deadline_s, found.settings.connect_deadline_s)
             return found.dial(self.task, CLIENT, Role.SESSION, deadline_s=limit_s)
 
-        return Remote(str(self.task), dial, options)
+        late = None if self.carry is None else LateFeeds(self.carry)
+        return Remote(str(self.task), dial, options, late)
 
     def __str__(self) -> str:
         return str(self.task)

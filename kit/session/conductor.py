@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from kit.errors import CancelledError, KitError, LinkLost, PeerLost, UnavailableError
 from kit.graph.dtypes import Array
 from kit.session.channel import GRACE_S, Channel
+from kit.session.late import apart
 from kit.session.message import Act, begin_lending, send
 from kit.session.partition import Move
 from kit.session.step import Step, Ways
@@ -32,7 +33,7 @@ class Conductor(Ways):
         self, step: Step, tokens: Mapping[Task, int], feeds: Mapping[Task, list[Array]]
     ) -> None:
         """Tell every other task to run its segment."""
-        meta = {"traced": True} if step.records is not None else {}
+        traced = {"traced": True} if step.records is not None else {}
         for task, token in tokens.items():
             if task == self._worker.task:
                 continue
@@ -41,7 +42,8 @@ class Conductor(Ways):
             channel = self._channels[task] = Channel(link, push, GRACE_S)
             step.hold(link)
             self._worker.watch.during(link, partial(self._ended, step, task, channel))
-            self._naming(task, begin_lending, link, feeds[task], step.left_s)
+            arrays, late = apart(feeds[task])
+            self._naming(task, begin_lending, link, arrays, step.left_s)
             tell = partial(
                 send,
                 link,
@@ -50,8 +52,8 @@ class Conductor(Ways):
                 number=token,
                 step=step.number,
                 limit_s=step.left_s,
-                meta=meta,
-                arrays=feeds[task],
+                meta={**traced, **late} if late else traced,
+                arrays=arrays,
             )
             self._naming(task, tell)
 

@@ -11,6 +11,7 @@ import numpy as np
 from kit.graph.dtypes import Array
 from kit.graph.node import Node
 from kit.session.devices import Device
+from kit.session.late import LateFeeds
 from kit.session.master import Master
 from kit.session.options import Options
 from kit.session.plan import Kind
@@ -18,7 +19,12 @@ from kit.session.step import Records
 
 
 class Connection(Protocol):
-    """One session at its master, which begins with the first question."""
+    """One session at its master, which begins with the first question.
+
+    `late`, if there is one, lets the tasks load what they are fed.
+    """
+
+    late: LateFeeds | None = None
 
     def extend(self, version: int, nodes: Sequence[Node], deadline_s: float) -> int:
         """Add nodes to a graph of `version` nodes; returns the new number."""

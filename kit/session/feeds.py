@@ -5,8 +5,8 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,14 +17,33 @@ from kit.graph.dtypes import STRING, Array, DType, name_of, to_array
 from kit.graph.graph import Graph
 from kit.graph.op import Tensor
 from kit.graph.speak import Speaker
-from kit.graph.static import Shape, agrees, text
+from kit.graph.static import Shape, Static, agrees, text
 
 
-def read_feeds(graph: Graph, given: Mapping[Any, Any] | None) -> dict[Tensor, Array]:
+class Fed(Protocol):
+    """What is fed: a tensor, or what stands for one on another task."""
+
+    @property
+    def name(self) -> str:
+        """The tensor's name."""
+
+    @property
+    def static(self) -> Static:
+        """Its shape and dtype."""
+
+
+# Returns what to feed tensors in the place of what dask has yet to compute.
+Later = Callable[[Sequence[tuple[Fed, Any]]], list[Any]]
+
+
+def read_feeds(
+    graph: Graph, given: Mapping[Any, Any] | None, later: Later | None = None
+) -> dict[Tensor, Any]:
     """Return the fed tensors and their values.
 
     Keys are tensors, variables, or names such as `x:0`. A value is converted to the
-    tensor's dtype; what dask has yet to compute is computed here, all of it at once.
+    tensor's dtype; what dask has yet to compute is computed here, all of it at once, or
+    is left to `later`.
     Raises `TypeError` for a key that cannot be fed, `ValueError` for a value of another
     shape or one that cannot be converted.
     """
@@ -42,15 +61,26 @@ def read_feeds(graph: Graph, given: Mapping[Any, Any] | None) -> dict[Tensor, Ar
         else:
             fed[fed_tensor(graph, key)] = value
     if any(map(is_lazy, fed.values())):
+        if later is not None:
+            return _left(fed, later)
         fed = _loaded(fed)
     return {tensor: fed_value(tensor, value) for tensor, value in fed.items()}
+
+
+def _left(fed: Mapping[Tensor, Any], later: Later) -> dict[Tensor, Any]:
+    lazy = [(tensor, value) for tensor, value in fed.items() if is_lazy(value)]
+    found = dict(zip([one for one, _ in lazy], later(lazy), strict=True))
+    return {
+        tensor: found[tensor] if tensor in found else fed_value(tensor, value)
+        for tensor, value in fed.items()
+    }
 
 
 def _loaded(fed: Mapping[Tensor, Any]) -> dict[Tensor, Any]:
     """Let dask compute what it must, unless a shape tells before that it is in vain."""
     for tensor, value in fed.items():
         if is_lazy(value):
-            _check_shape(tensor, announced_shape(value))
+            check_shape(tensor, announced_shape(value))
     return dict(zip(fed, loaded(list(fed.values())), strict=True))
 
 
@@ -88,7 +118,7 @@ def fed_tensor(graph: Graph, key: Any) -> Tensor:
     return found
 
 
-def fed_value(tensor: Tensor, value: Any) -> Array:
+def fed_value(tensor: Fed, value: Any) -> Array:
     """Return a value as an array that fits a tensor; see `read_feeds`."""
     if isinstance(value, Speaker):
         raise TypeError(
@@ -96,11 +126,12 @@ def fed_value(tensor: Tensor, value: Any) -> Array:
             f"value yet; run it first and feed the result."
         )
     array = _array(tensor, value)
-    _check_shape(tensor, array.shape)
+    check_shape(tensor, array.shape)
     return array
 
 
-def _check_shape(tensor: Tensor, shape: Shape) -> None:
+def check_shape(tensor: Fed, shape: Shape) -> None:
+    """Raise `ValueError` for a shape that does not fit a fed tensor's."""
     if not agrees(tensor.static.shape, shape):
         raise ValueError(
             f"feed_dict: {tensor.name!r} has the shape {text(tensor.static.shape)} and "
@@ -108,7 +139,7 @@ def _check_shape(tensor: Tensor, shape: Shape) -> None:
         )
 
 
-def _array(tensor: Tensor, value: Any) -> Array:
+def _array(tensor: Fed, value: Any) -> Array:
     dtype = tensor.static.dtype
     if type(value) is np.ndarray and value.dtype == dtype:
         return value
@@ -129,7 +160,7 @@ def _array(tensor: Tensor, value: Any) -> Array:
         ) from exc
 
 
-def _check_fits(tensor: Tensor, value: int, dtype: DType) -> None:
+def _check_fits(tensor: Fed, value: int, dtype: DType) -> None:
     try:
         fits = dtype.kind not in "iu" or int(np.asarray(value).astype(dtype)) == value
     except OverflowError:

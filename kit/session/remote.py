@@ -21,6 +21,7 @@ from kit.graph.node import to_plain as nodes_to_plain
 from kit.session.connection import Connection
 from kit.session.devices import Device
 from kit.session.function_carrier import carry_functions
+from kit.session.late import LateFeeds, apart
 from kit.session.message import Act, Message, ask, begin_lending, good, recv, send
 from kit.session.options import Options
 from kit.session.peers import Peers
@@ -43,10 +44,14 @@ class Remote(Connection):
     """
 
     def __init__(
-        self, name: str, dial: Callable[[float], Link], options: Options
+        self,
+        name: str,
+        dial: Callable[[float], Link],
+        options: Options,
+        late: LateFeeds | None = None,
     ) -> None:
         """`name` is what the master is called in messages."""
-        self._options = options
+        self._options, self.late = options, late
         self._peers = Peers(lambda _, deadline_s: dial(deadline_s), name=name)
         self._number = 0
         self._creating = threading.Lock()
@@ -70,9 +75,12 @@ class Remote(Connection):
         self, plan: int, feeds: Sequence[Array], deadline_s: float, traced: bool
     ) -> tuple[list[Any], Records | None]:
         """See `Connection`."""
+        arrays, meta = apart(feeds)
+        if traced:
+            meta = {**meta, "traced": True}
 
         def exchange(link: Link) -> Message:
-            begin_lending(link, feeds, deadline_s)
+            begin_lending(link, arrays, deadline_s)
             send(
                 link,
                 Act.RUN,
@@ -80,8 +88,8 @@ class Remote(Connection):
                 number=plan,
                 step=self._number,
                 limit_s=deadline_s,
-                meta={"traced": True} if traced else {},
-                arrays=feeds,
+                meta=meta,
+                arrays=arrays,
             )
             answer = recv(link, deadline_s + _GRACE_S)
             # What has been large once will be so again.
@@ -114,6 +122,8 @@ class Remote(Connection):
         """See `Connection`."""
         self._is_closed = True
         with suppress(KitError):  # if it is gone, the session is with it
+            if self.late is not None:
+                self.late.close()
             if self._number:
                 self._plainly({"op": "close", "session": self._number}, _CLOSE_S)
         with self._quiet:  # those who run get their CancelledError first

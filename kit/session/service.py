@@ -23,6 +23,7 @@ from kit.errors import (
 )
 from kit.graph.node import from_plain as nodes_from_plain
 from kit.session import lending, segment_text
+from kit.session.late import together
 from kit.session.master import Master
 from kit.session.message import Act, Message, recv, send
 from kit.session.options import Options
@@ -110,7 +111,7 @@ class Service:
         session = self._master.session(message.step)
         found, records = session.run(
             message.number,
-            message.arrays,
+            together(message.arrays, message.meta),
             message.limit_s,
             traced="traced" in message.meta,
             client=link,
@@ -130,7 +131,8 @@ class Service:
         gone = CancelledError(f"{link.peer} ended this run.")
         worker.watch.during(link, partial(worker.abort, step, gone))
         try:
-            found = worker.run(message.number, step, message.arrays)
+            feeds = together(message.arrays, message.meta)
+            found = worker.run(message.number, step, feeds)
         finally:
             worker.watch.forget(link)
         return _notes(step.records), found

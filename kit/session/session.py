@@ -94,12 +94,12 @@ class Session:
         asked = self._asked.get(key) if key is not None else None
         if asked is None:
             wanted = Fetches(self.graph, fetches)
-            feeds = read_feeds(self.graph, feed_dict)
+            feeds = self._read(feed_dict)
             asked = Asked(wanted, list(feeds))
             if key is not None:
                 self._asked[key] = asked
         else:
-            feeds = read_feeds(self.graph, feed_dict)
+            feeds = self._read(feed_dict)
         fed = list(feeds.values())
         values = self._values(asked.recipe, fed, deadline_s, metadata)
         return asked.fetches.rebuild(values)
@@ -227,10 +227,15 @@ class Session:
         deadline_s: float | None,
         metadata: RunMetadata | None,
     ) -> list[Any]:
-        if recipe.is_empty:
-            return recipe.values((), fed)
-        results = self.run_kind(recipe.kind, fed, deadline_s, metadata)
-        return recipe.values(results, fed)
+        results: Sequence[Any] = ()
+        if not recipe.is_empty:
+            results = self.run_kind(recipe.kind, fed, deadline_s, metadata)
+        found, late = recipe.values(results, fed), self._connection.late
+        return found if late is None else late.here(found)
+
+    def _read(self, given: Mapping[Any, Any] | None) -> dict[Tensor, Any]:
+        late = self._connection.late
+        return read_feeds(self.graph, given, None if late is None else late.feed)
 
     def _prepare(self, kind: Kind, deadline_s: float) -> int:
         with self._extending:

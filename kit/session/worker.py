@@ -13,6 +13,7 @@ from kit.errors import AbortedError, CancelledError, KitError
 from kit.graph.dtypes import Array
 from kit.session.channel import Channel
 from kit.session.home import Home
+from kit.session.late import present
 from kit.session.partition import Move, Segment
 from kit.session.peers import Peers
 from kit.session.program import Program
@@ -69,7 +70,7 @@ class Worker:
         self._steps[step.number] = step
         self.rendezvous.begin(step.number)
         try:
-            return found[1].run(step, feeds)
+            return found[1].run(step, present(feeds))
         finally:
             self._steps.pop(step.number, None)
             self.rendezvous.end(step.number)

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import dask
+import dask.array as da
 import numpy as np
 import pytest
 
@@ -83,3 +85,20 @@ def test_function_that_cannot_be_pickled_is_refused_by_name(session: Session) ->
 
     with pytest.raises(InvalidArgumentError, match=r"cannot travel .*locked"):
         session.run(result)
+
+
+@pytest.mark.lasting("descriptor", "thread")
+def test_array_of_dask_is_loaded_in_the_process_of_the_task(
+    cluster: kit.Cluster,
+) -> None:
+    def load() -> Any:
+        return np.array([os.getpid()])
+
+    delayed: Any = dask.delayed  # type: ignore[attr-defined]  # dask's own gap
+    array = da.from_delayed(delayed(load)(), (1,), dtype="int64")  # type: ignore[no-untyped-call]
+    with Graph().as_default(), Session(cluster) as session:
+        with kit.device("/job:ps/task:0"):
+            x = kit.placeholder("int64", (None,))
+            y = x + 0
+
+        assert session.run(y, {x: array}).tolist() == [cluster.call("ps:0", os.getpid)]
