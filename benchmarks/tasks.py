@@ -57,7 +57,13 @@ def tasks() -> Iterator[Crew]:
 
 
 def train(on: Crew, how: Training, model: tuple[int, ...], steps: int) -> Outcome:
-    """Train on the tasks and return how fast it went.
+    """Train on the tasks and return how fast it went."""
+    begin(on, how, model, steps)
+    return outcome(on.order(do="finish")[1:], how.synchronous)
+
+
+def begin(on: Crew, how: Training, model: tuple[int, ...], steps: int) -> None:
+    """Begin to train, and return at once.
 
     The ring's job is one of the workers alone, so that no process looks on.
     """
@@ -76,7 +82,17 @@ def train(on: Crew, how: Training, model: tuple[int, ...], steps: int) -> Outcom
         settings=Settings(trace=how.trace),
     )
     on.order(do="begin", job=job.to_plain(), model=model, writes=how.writes)
-    return outcome(on.order(do="finish")[1:], how.synchronous)
+
+
+def memory(on: Crew, what: str) -> tuple[list[int], bool]:
+    """Return the bytes of each task ("pss" or "rss"), and whether all have ended."""
+    looks = on.order(do="look")
+    return [one[what] for one in looks], all(one["over"] for one in looks)
+
+
+def alone_memory(on: Crew, model: tuple[int, ...]) -> list[int]:
+    """Return the bytes of each task at the end of a training by itself."""
+    return [one["pss"] for one in on.order(do="alone", model=model, steps=3)]
 
 
 def outcome(workers: list[Times], synchronous: bool) -> Outcome:

@@ -9,8 +9,10 @@ machine-wide nanoseconds, at which each step was complete, and the losses.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ import numpy as np
 from benchmarks import mlp
 from benchmarks.rank import obey
 
-Times = dict[str, list[Any]]
+Times = dict[str, Any]
 _WAIT_S = 300.0
 
 
@@ -28,6 +30,9 @@ class KitTask:
     def __init__(self, rank: int) -> None:
         self._job, self._index = ("worker", rank - 1) if rank else ("ps", 0)
         self._server: Any = None
+        self._member: Any = None
+        self._watched: Any = None
+        self._cursors = [0, 0, 0]
 
     def listen(self, folder: str, credentials: dict[str, str]) -> str:
         """Start the server; returns its address."""
@@ -76,6 +81,18 @@ class KitTask:
         rows = rows[rows["examples"] > 0]
         return {"ends": rows["end"].tolist(), "losses": rows["loss"].tolist()}
 
+    def look(self) -> dict[str, Any]:
+        """Read the news of the training, as who watches it does, and the memory."""
+        from kit.train.snapshot import poll
+
+        member = self._member
+        if member is None:
+            return {**taken(), "over": True}
+        if member is not self._watched:
+            self._watched, self._cursors = member, [0, 0, 0]
+        self._cursors = poll(member, self._cursors)[0]["cursors"]
+        return {**taken(), "over": member.is_over}
+
     def record(self) -> float:
         """Record the rows of the last training again; microseconds a step it takes."""
         from kit.traffic import Meter
@@ -98,7 +115,7 @@ class KitTask:
         from kit.train.sources import ArraySource
 
         if self._job == "ps":
-            return {"ends": [], "losses": []}
+            return {"ends": [], "losses": [], **taken()}
         widths = tuple(model)
         params, ends, losses = mlp.parameters(widths), [], []
         gradients = {name: np.empty_like(value) for name, value in params.items()}
@@ -111,7 +128,14 @@ class KitTask:
                 params[name] -= gradient
             ends.append(time.monotonic_ns())
             losses.append(loss)
-        return {"ends": ends, "losses": losses}
+        return {"ends": ends, "losses": losses, **taken()}
+
+
+def taken() -> dict[str, int]:
+    """Return the bytes of this process: its share of the memory, and all it sees."""
+    text = Path("/proc/self/smaps_rollup").read_text("ascii")
+    found = dict(re.findall(r"^(Pss|Rss):\s+(\d+) kB", text, re.MULTILINE))
+    return {name.lower(): int(size) * 1024 for name, size in found.items()}
 
 
 class Ddp:
@@ -161,7 +185,7 @@ def main() -> None:
         obey(rank, {"train": Ddp(rank, n_ranks).train})
         return
     task = KitTask(rank)
-    names = ("listen", "connect", "begin", "finish", "alone", "record")
+    names = ("listen", "connect", "begin", "finish", "alone", "record", "look")
     obey(rank, {name: getattr(task, name) for name in names})
 
 

@@ -40,6 +40,7 @@ class Kind(IntEnum):
     BROADCAST = 5  # initial parameters, from the coordinator to all
     MOVE = 6  # optimizer slots and parameters that change their owner at a switch
     TENSOR = 7  # a value in a graph that an op on another task needs
+    LATE = 8  # gradient that came when its step was complete without it
 
 
 class Phase(IntEnum):
@@ -109,6 +110,7 @@ TOTAL = np.dtype(
 )
 _CODES = {"u1": "B", "u2": "H", "u4": "I", "i8": "q", "f8": "d"}  # numpy's, struct's
 _BATCH = 64  # rows packed together
+_WINDOW = 8_192  # rows that are kept whether they were read or not
 
 
 def rows(dtype: np.dtype[Any], tuples: Iterable[tuple[Any, ...]] = ()) -> Rows:
@@ -123,9 +125,12 @@ def rows(dtype: np.dtype[Any], tuples: Iterable[tuple[Any, ...]] = ()) -> Rows:
 class Log:
     """A bounded list of rows with a cursor, so that a reader can ask for the news.
 
-    The rows lie packed in one block of memory, which is taken as it is first used and
-    has nothing in it for the garbage collector. New ones are packed many at a time, so
-    that adding one costs a quarter of a microsecond.
+    Beyond the newest `window` rows, those that somebody has read make room first, so a
+    log that is read in time stays as small as that; at most `limit` rows are kept.
+
+    The rows lie packed in one block of memory, the window of which is taken at once,
+    the rest as it is first used; the garbage collector has nothing to visit. New ones
+    are packed many at a time, so that adding one costs a quarter of a microsecond.
 
     >>> log = Log(SPAN, limit=2)
     >>> for step in range(3):
@@ -135,11 +140,14 @@ class Log:
     ([1, 2], 3)
     """
 
-    def __init__(self, dtype: np.dtype[Any], limit: int) -> None:
+    def __init__(self, dtype: np.dtype[Any], limit: int, window: int = _WINDOW) -> None:
         self.dtype = dtype
         self._limit, self._size = limit, dtype.itemsize
+        self._window = min(window, limit)
+        self._read = 0  # all rows before this number were given to somebody
         self._block = np.zeros(limit * self._size, np.uint8).data
         self._rows: Rows = np.frombuffer(self._block, dtype)
+        self._rows[: self._window] = 0  # taken now, so that it does not grow later
         codes = "".join(_CODES[dtype[name].str[1:]] for name in dtype.names or ())
         self._one, self._many = Struct("=" + codes), Struct("=" + codes * _BATCH)
         self._new: list[tuple[Any, ...]] = []
@@ -167,18 +175,19 @@ class Log:
         """Return kept rows from number `cursor` on, and the cursor after them."""
         with self._lock:
             self._settle()
-            begin = max(cursor, self._packed - self._limit, 0)
+            begin = max(cursor, self._packed - self._window, 0)
             left = max(0, self._packed - begin)
             count = left if most is None else min(left, most)
-            places = np.arange(begin, begin + count) % self._limit
-            return self._rows[places], begin + count
+            self._read = max(self._read, begin + count)
+            return self._rows[self._places(begin, begin + count)], begin + count
 
     def _settle(self) -> None:
         """Pack what is new. Others may append meanwhile: nothing of that is touched."""
         new, size = self._new, self._size
+        self._make_room(len(new))
         while len(new) >= _BATCH:
-            place = self._packed % self._limit
-            if place + _BATCH > self._limit:
+            place = self._packed % self._window
+            if place + _BATCH > self._window:
                 break
             self._many.pack_into(
                 self._block, place * size, *chain.from_iterable(new[:_BATCH])
@@ -187,10 +196,25 @@ class Log:
             self._packed += _BATCH
         count = len(new)
         for row in new[:count]:
-            place = self._packed % self._limit
+            place = self._packed % self._window
             self._one.pack_into(self._block, place * size, *row)
             self._packed += 1
         del new[:count]
+
+    def _make_room(self, count: int) -> None:
+        """Widen the window if `count` rows would fall on some that nobody has read."""
+        unread = self._packed + count - self._read
+        if unread <= self._window or self._window == self._limit:
+            return
+        first = max(0, self._packed - self._window)
+        kept = self._rows[self._places(first, self._packed)]
+        while self._window < unread:
+            self._window = self._window * 2
+        self._window = min(self._window, self._limit)
+        self._rows[self._places(first, self._packed)] = kept
+
+    def _places(self, begin: int, end: int) -> npt.NDArray[np.intp]:
+        return np.arange(begin, end) % self._window
 
 
 class Meter:

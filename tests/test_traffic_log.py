@@ -70,3 +70,51 @@ def test_rows_keep_fractions_and_what_was_read_does_not_change() -> None:
     log.add(StepRow(1, 3, 3, float("nan"), 4, 5, 6, 7, 8, 9))
 
     assert before.tolist() == [(1, 2, 3, 0.125, 4, 5, 6, 7, 8, 9)]
+
+
+@given(
+    window=st.integers(1, 100),
+    limit=st.integers(1, 400),
+    adds=st.lists(st.integers(0, 200), max_size=8),
+)
+def test_whoever_reads_in_time_gets_every_row_once(
+    window: int, limit: int, adds: list[int]
+) -> None:
+    log, cursor, total = Log(SPAN, limit, window), 0, 0
+    for count in adds:
+        added = [row(number) for number in range(total, total + count)]
+        log.extend(added)
+        total += count
+        news, cursor = log.since(cursor)
+        assert news.tolist() == added[-limit:]
+        assert cursor == total
+
+
+@given(
+    window=st.integers(1, 100),
+    limit=st.integers(1, 400),
+    adds=st.lists(st.integers(0, 200), max_size=8),
+)
+def test_rows_that_nobody_has_read_are_kept_up_to_the_limit(
+    window: int, limit: int, adds: list[int]
+) -> None:
+    log, total = Log(SPAN, limit, window), 0
+    for count in adds:
+        log.extend([row(number) for number in range(total, total + count)])
+        total += count
+
+    news, _ = log.since(0)
+
+    assert news.tolist() == [row(n) for n in range(max(0, total - limit), total)]
+
+
+def test_log_that_is_read_takes_no_more_memory_than_its_window() -> None:
+    log, cursor = Log(SPAN, limit=1_000_000, window=1_000), 0
+
+    for _ in range(100):
+        log.extend([row(7)] * 500)
+        _, cursor = log.since(cursor)
+
+    used = log._rows["phase"].nonzero()[0]  # every row has a phase
+    assert cursor == 50_000
+    assert len(used) == 1_000
