@@ -53,6 +53,8 @@ from kit.settings import settings as settings
 from kit.spec import ClusterSpec as ClusterSpec
 from kit.task import Task as Task
 from kit.trace import Trace as Trace
+from kit.train.checkpoints import Checkpoints as Checkpoints
+from kit.train.evolve import evolve as evolve
 from kit.train.graph_values import load_variables as load_variables
 from kit.train.launch import train as train
 from kit.train.optimizers import Adagrad as Adagrad
@@ -60,6 +62,7 @@ from kit.train.optimizers import Adam as Adam
 from kit.train.optimizers import GradientDescent as GradientDescent
 from kit.train.optimizers import Momentum as Momentum
 from kit.train.optimizers import RMSProp as RMSProp
+from kit.train.reading import load_checkpoint as load_checkpoint
 from kit.train.run import Run as Run
 
 if TYPE_CHECKING:
@@ -69,6 +72,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Adagrad",
     "Adam",
+    "Checkpoints",
     "Cluster",
     "ClusterSpec",
     "DeviceSpec",
@@ -94,11 +98,13 @@ __all__ = [
     "current_cluster",
     "device",
     "errors",
+    "evolve",
     "global_norm",
     "gradients",
     "group",
     "identity",
     "initialize_all",
+    "load_checkpoint",
     "load_variables",
     "name_scope",
     "nn",
@@ -121,3 +127,17 @@ def __getattr__(name: str) -> Any:
 
         return cluster.current if name == "current_cluster" else cluster.Cluster
     raise AttributeError(f"module 'kit' has no attribute {name!r}")
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Add the magics to a notebook; what `%load_ext kit` calls."""
+    from kit import magics
+
+    magics.load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """Take the magics out again; what `%unload_ext kit` calls."""
+    from kit import magics
+
+    magics.unload(shell)

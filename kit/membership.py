@@ -51,6 +51,7 @@ class Verdict(Enum):
     PREPARE = "prepare"  # get ready for the epoch, then report
     COMMIT = "commit"  # all are ready: the epoch begins
     ABANDON = "abandon"  # one could not: carry on as before
+    SAVE = "save"  # copy what is yours, then come to the next boundary
     FINISH = "finish"  # the training is over
 
 
@@ -76,9 +77,16 @@ class Agreement:
     (<Verdict.PREPARE: 'prepare'>, 1)
     """
 
-    def __init__(self, members: Sequence[int], start: Epoch, steps: int) -> None:
-        """`start` is epoch 0: what shall hold from the first step on."""
+    def __init__(
+        self, members: Sequence[int], start: Epoch, steps: int, *, saves: bool = False
+    ) -> None:
+        """`start` is epoch 0: what shall hold from the first step on.
+
+        With `saves`, the training does not end before its last state is saved, or an
+        attempt to do so has failed.
+        """
         self.members = frozenset(members)
+        self.lost: frozenset[int] = frozenset()  # the training goes on without them
         self.epoch = start
         self.steps = steps
         self.rounds: dict[int, Round] = {}
@@ -89,6 +97,8 @@ class Agreement:
         self._paused = self._stopped = self._finished = False
         self._budget = 0  # steps that a paused training may still do
         self._allowed_to = 0
+        self._saves, self._save_wished, self._saving = saves, False, False
+        self._saved_at = self._last_tried = -1
 
     def wish(
         self, *, topology: str | None = None, link: str | None = None, at: int = 0
@@ -116,6 +126,22 @@ class Agreement:
     def stop(self) -> None:
         """End the training at the next boundary."""
         self._stopped = True
+
+    def save(self) -> None:
+        """Ask for a copy of the state at the next boundary, when no other is under way.
+
+        Also a paused training is saved.
+        """
+        self._save_wished = True
+
+    def saving(self) -> None:
+        """Note that a copy of the state is being written."""
+        self._saving = True
+
+    def saved(self, step: int | None) -> None:
+        """Note that writing has ended, with the state before `step`; None: failed."""
+        self._saving = False
+        self._saved_at = self._saved_at if step is None else step
 
     def fail(self, error: KitError) -> None:
         """End the training with an error; the first one counts.
@@ -149,6 +175,8 @@ class Agreement:
         self._take_up(step + 1)
         if self._stopped or self.pending is not None:
             return True
+        if self._save_wished and not self._saving:
+            return True
         return self._paused and step + 1 >= self._allowed_to
 
     def arrive(self, member: int, number: int, step: int) -> None:
@@ -159,10 +187,21 @@ class Agreement:
 
     def missing(self, number: int) -> frozenset[int]:
         """Return the members that have not arrived (or are not ready) yet."""
-        meeting = self.rounds.get(number, Round())
-        if meeting.verdict is Verdict.PREPARE:
-            return self.members - meeting.prepared.keys()
-        return self.members - meeting.arrived.keys()
+        return self._missing(self.rounds.get(number, Round()))
+
+    def _missing(self, meeting: Round) -> frozenset[int]:
+        here = (
+            meeting.prepared if meeting.verdict is Verdict.PREPARE else meeting.arrived
+        )
+        return self.members - self.lost - here.keys()
+
+    def lose(self, member: int) -> None:
+        """Go on without a member: no boundary waits for it."""
+        self.lost |= {member}
+        for meeting in self.rounds.values():
+            is_open = meeting.outcome is Verdict.WAIT and not self._missing(meeting)
+            if meeting.verdict is Verdict.PREPARE and is_open:
+                self._conclude(meeting)
 
     def verdict(self, number: int) -> Verdict:
         """Return what to do at a boundary; raises the error of a failed training."""
@@ -178,8 +217,14 @@ class Agreement:
         self._take_up(step)
         wished = self.pending
         # Without a first epoch no member but one would have any parameters.
-        if self.epoch.number and (self._stopped or step >= self.steps):
+        ends = self.epoch.number > 0 and (self._stopped or step >= self.steps)
+        if self.epoch.number and self._must_save(step, ends):
+            meeting.verdict, self._saving, self._save_wished = Verdict.SAVE, True, False
+            self._last_tried = step
+        elif ends and not self._saving:
             meeting.verdict, self._finished = Verdict.FINISH, True
+        elif ends:
+            return  # what is being written shall be complete when the training is
         elif wished is not None:
             number = self.epoch.number + 1
             meeting.proposal = replace(wished, number=number, first_step=step)
@@ -188,6 +233,12 @@ class Agreement:
             if self._budget:
                 self._allowed_to, self._budget = step + self._budget, 0
             meeting.verdict = Verdict.GO
+
+    def _must_save(self, step: int, ends: bool) -> bool:
+        if self._saving:
+            return False
+        last = self._saves and ends and step not in (self._saved_at, self._last_tried)
+        return self._save_wished or last
 
     def prepared(self, member: int, number: int, refusal: str | None = None) -> None:
         """Note that a member is ready for the proposal, or why it cannot."""

@@ -50,6 +50,8 @@ class Settings:
             tasks that are not up yet.
         start_deadline_s: how long a cluster may take to come up.
         stop_deadline_s: how long tasks may take to stop before they are killed.
+        save_deadline_s: how long writing a checkpoint may take before it is given up;
+            the training goes on meanwhile.
         heartbeat_s: how often tasks tell each other that they are alive.
         suspect_after_s: silence after which a task is shown as suspect; more than
             `heartbeat_s`.
@@ -80,6 +82,7 @@ class Settings:
     run_deadline_s: float = 30.0
     start_deadline_s: float = 60.0
     stop_deadline_s: float = 10.0
+    save_deadline_s: float = 300.0
     heartbeat_s: float = 0.5
     suspect_after_s: float = 2.0
     dead_after_s: float = 10.0

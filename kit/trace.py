@@ -27,7 +27,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 #: The kinds that move in every step; the others belong to the start and to switches.
-STEP_KINDS = (Kind.PUSH, Kind.PULL, Kind.REDUCE, Kind.GATHER)
+STEP_KINDS = (Kind.PUSH, Kind.PULL, Kind.REDUCE, Kind.GATHER, Kind.LATE)
 _MOST_CELLS = 20_000_000  # of links times bins: 160 MB
 
 

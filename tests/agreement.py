@@ -21,13 +21,19 @@ class Player:
     place: str = "away"  # away, arrived, told, prepared, working, done, failed
     step: int = 0
     epochs: list[Epoch] = field(default_factory=list)
+    copies: list[int] = field(default_factory=list)  # the steps before which it copied
 
 
 class Game:
     """An agreement, and members that keep its rules."""
 
-    def __init__(self, steps: int, members: tuple[int, ...] = MEMBERS) -> None:
-        self.agreement = Agreement(members, Epoch(0, "ps"), steps)
+    def __init__(
+        self, steps: int, members: tuple[int, ...] = MEMBERS, *, saves: bool = False
+    ) -> None:
+        self.agreement = Agreement(members, Epoch(0, "ps"), steps, saves=saves)
+        self.writing: int | None = None  # the step whose copies are being written
+        self.written: list[int] = []
+        self.copies: list[int] = []
         self.players = {member: Player() for member in members}
         self.workers = [member for member in members if member in WORKERS]
         self.verdicts: dict[int, Verdict] = {}
@@ -64,11 +70,30 @@ class Game:
         assert self.verdicts.setdefault(player.number, verdict) is verdict
         player.step = self.agreement.rounds[player.number].step
         if verdict is Verdict.FINISH:
+            assert self.writing is None, "it ends before all is written"
             player.place = "done"
+        elif verdict is Verdict.SAVE:
+            self._copy(player)
+            self._leave(player, is_working=False)
         elif verdict is Verdict.PREPARE:
             player.place = "told"
         else:
             self._leave(player, member in WORKERS)
+
+    def _copy(self, player: Player) -> None:
+        player.copies.append(player.step)
+        if len(player.copies) > len(self.copies):
+            assert self.writing is None, "two are written at the same time"
+            self.copies.append(player.step)
+            self.writing = player.step
+
+    def write(self, *, good: bool) -> None:
+        """Let what is being written be complete, or fail."""
+        assert self.writing is not None
+        if good:
+            self.written.append(self.writing)
+        self.agreement.saved(self.writing if good else None)
+        self.writing = None
 
     def _told(self, member: int, refusal: str | None) -> None:
         player = self.players[member]
@@ -119,3 +144,7 @@ class Game:
         assert [epoch.number for epoch in longest] == list(range(1, len(longest) + 1))
         firsts = [epoch.first_step for epoch in longest]
         assert firsts == sorted(firsts)
+        assert self.copies == sorted(self.copies)
+        for player in self.players.values():
+            assert player.copies == self.copies[: len(player.copies)]
+            assert len(self.copies) - len(player.copies) <= 1

@@ -27,12 +27,13 @@ class Trainings(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.game = Game(1)
-        self.stopped = False
+        self.stopped = self.saves = False
         self.failed: PeerLost | None = None
 
-    @initialize(steps=st.integers(0, 12))
-    def begin(self, steps: int) -> None:
-        self.game = Game(steps)
+    @initialize(steps=st.integers(0, 12), saves=st.booleans())
+    def begin(self, steps: int, saves: bool) -> None:
+        self.game = Game(steps, saves=saves)
+        self.saves = saves
 
     @precondition(lambda self: any(self.game.moves()))
     @rule(data=st.data(), refuse=st.sampled_from([False] * 9 + [True]))
@@ -54,6 +55,15 @@ class Trainings(RuleBasedStateMachine):
         self.game.agreement.pause(steps)
         # Who has begun with a step finishes it, and learns of the halt in the next one.
         self.game.may_do = 1 + steps
+
+    @rule()
+    def user_saves(self) -> None:
+        self.game.agreement.save()
+
+    @precondition(lambda self: self.game.writing is not None)
+    @rule(good=st.booleans())
+    def copies_are_written(self, good: bool) -> None:
+        self.game.write(good=good)
 
     @rule()
     def user_resumes(self) -> None:
@@ -86,11 +96,14 @@ class Trainings(RuleBasedStateMachine):
         for _ in range(400):
             for place, member in list(self.game.moves()):
                 self.game.move(place, member)
+            if self.game.writing is not None:
+                self.game.write(good=True)
         players = self.game.players
         if self.failed is None:
             assert {player.place for player in players.values()} == {"done"}
             (last,) = {player.step for player in players.values()}
             assert self.stopped or last == self.game.agreement.steps
+            assert not self.saves or last in self.game.copies
         else:
             workers = {players[worker].place for worker in WORKERS}
             assert workers <= {"failed", "working"}
@@ -191,6 +204,62 @@ def test_advance_does_so_many_steps_also_across_a_switch() -> None:
 
     assert game.players[0].step == before + 7
     assert [epoch.first_step for epoch in game.players[0].epochs] == [0, before + 3]
+
+
+def test_a_paused_training_is_saved_without_a_step() -> None:
+    game = Game(10)
+    play(game, until=3)
+    game.agreement.pause()
+    play(game)
+    before = game.players[0].step
+    game.agreement.save()
+
+    play(game)
+
+    assert game.copies == [before]
+    assert {player.step for player in game.players.values()} == {before}
+
+
+def test_a_second_wish_waits_until_the_first_is_written() -> None:
+    game = Game(10)
+    play(game, until=3)
+    game.agreement.pause()
+    game.agreement.save()
+    play(game)
+    game.agreement.save()
+    play(game)
+    assert len(game.copies) == 1
+
+    game.write(good=True)
+    play(game)
+
+    assert len(game.copies) == 2
+
+
+@pytest.mark.parametrize("good", [True, False])
+def test_the_end_waits_for_one_attempt_to_save_the_last_state(good: bool) -> None:
+    game = Game(4, saves=True)
+    play(game)
+    assert {player.place for player in game.players.values()} == {"arrived"}
+    assert game.copies == [4]
+
+    game.write(good=good)
+    play(game)
+
+    assert {player.place for player in game.players.values()} == {"done"}
+    assert game.copies == [4]
+
+
+def test_a_training_restored_at_its_end_is_not_saved_again() -> None:
+    game = Game(4, saves=True)
+    game.agreement.saved(4)
+    for player in game.players.values():
+        player.step = 4
+
+    play(game)
+
+    assert {player.place for player in game.players.values()} == {"done"}
+    assert game.copies == []
 
 
 def test_a_stranger_is_refused_by_number() -> None:

@@ -3,7 +3,8 @@
 It shows what `kit` recorded and decides nothing; `kit` never imports it.
 """
 
+from widgets.board import TrafficBoard as TrafficBoard
 from widgets.report import Section as Section
 from widgets.report import write_report as write_report
 
-__all__ = ["Section", "write_report"]
+__all__ = ["Section", "TrafficBoard", "write_report"]

@@ -19,7 +19,8 @@ class Bootstrap:
     """Three functions that run on an engine.
 
     `start` gets job, index, credentials, transport, insecure, runtime_dir and settings
-    and returns address, pid and host. `connect` gets the full spec, `{job: [address]}`.
+    and returns address, pid and host; in the place of a lost process it gets the
+    address too. `connect` gets the full spec, `{job: [address]}`.
     """
 
     start: Callable[[dict[str, Any]], dict[str, Any]]

@@ -39,6 +39,11 @@ class Calls:
         self._errors[task] = error
         self._lost[task].set()
 
+    def find_again(self, task: Task) -> None:
+        """Let calls go to a task that was lost: it has a new process."""
+        self._lost[task] = asyncio.Event()
+        self._errors.pop(task, None)
+
     async def perform(
         self, payloads: Mapping[Task, bytes], deadline_s: float, what: str
     ) -> dict[Task, Any]:

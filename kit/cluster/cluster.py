@@ -11,21 +11,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import psutil
 
 from kit.cluster import lifecycle, loop, remote, report, runtime
+from kit.cluster.arguments import check_times, merge_jobs
 from kit.cluster.bootstrap import SERVERS, Bootstrap
-from kit.cluster.crew import Plan
-from kit.cluster.engines import default_python
+from kit.cluster.engine_work import EngineWork
 from kit.cluster.keeper import Process
 from kit.cluster.launching import launch
-from kit.cluster.lifecycle import Lifecycle
+from kit.cluster.plan import Plan
 from kit.cluster.report import State, TaskStatus
+from kit.cluster.runtime import default_python
 from kit.cluster.selection import Selector, check_jobs, is_single, make_tasks, select
 from kit.dask_graph import set_cluster
-from kit.errors import FailedPreconditionError, InvalidArgumentError
+from kit.errors import FailedPreconditionError
 from kit.graph.known_tasks import set_known_tasks
 from kit.server.directory import Directory
 from kit.server.target import ClusterTarget
@@ -36,15 +39,17 @@ from kit.task import Task
 from kit.train.job import Job, Work
 from kit.train.launch import set_current
 from kit.train.run import Run
+from kit.wire.shaping import LinkSettings
 
 
-class Cluster(Lifecycle):
+class Cluster(EngineWork):
     """Local engine processes, each one task of a job.
 
     `ps` and `worker` are numbers of tasks; `jobs` adds more jobs by name, in its order.
     `transport`, `insecure`: how tasks are linked (see `Settings`). `lease_s`: how long
-    engines outlive a notebook that was killed. `threads`: BLAS threads of each engine,
-    by default a fair share of the cores. `python`: the interpreter of the engines.
+    engines outlive a notebook that was killed. `link`: the speed of the links in
+    trainings that ask for none, such as `"1gbit,5ms"`. `threads`: BLAS threads of each
+    engine, by default a fair share of the cores. `python`: the engines' interpreter.
     Deadlines are in seconds. Raises `InvalidArgumentError` for values that cannot be.
     """
 
@@ -57,6 +62,7 @@ class Cluster(Lifecycle):
         transport: str = "auto",
         insecure: bool = False,
         lease_s: float = 15.0,
+        link: str = "",
         threads: int | None = None,
         start_deadline_s: float = 60.0,
         stop_deadline_s: float = 2.0,
@@ -64,10 +70,10 @@ class Cluster(Lifecycle):
         python: str | None = None,
         bootstrap: Bootstrap = SERVERS,
     ) -> None:
-        counts = _merge_jobs(ps, worker, jobs or {})
+        counts = merge_jobs(ps, worker, jobs or {})
         check_jobs(counts)
-        _check_times(lease_s=lease_s)
-        _check_times(start_deadline_s=start_deadline_s, stop_deadline_s=stop_deadline_s)
+        check_times(lease_s=lease_s)
+        check_times(start_deadline_s=start_deadline_s, stop_deadline_s=stop_deadline_s)
         tasks = tuple(make_tasks(counts))
         plan = Plan(
             tasks,
@@ -81,6 +87,7 @@ class Cluster(Lifecycle):
             log_level=log_level,
             bootstrap=bootstrap,
             settings=current_settings().as_plain(),
+            link=str(LinkSettings.parse(link)),
         )
         super().__init__(plan)
 
@@ -130,6 +137,15 @@ class Cluster(Lifecycle):
         """BLAS threads of each engine."""
         return self._plan.threads
 
+    @property
+    def link(self) -> str:
+        """The speed of the links in trainings that ask for none, "" for full speed."""
+        return self._plan.link
+
+    @link.setter
+    def link(self, text: str) -> None:
+        self._plan = replace(self._plan, link=str(LinkSettings.parse(text)))
+
     def __repr__(self) -> str:
         lost = [s for s in self.status if s.state is State.LOST]
         return report.one_line(self.state, self._plan.jobs, self.threads, lost)
@@ -158,7 +174,8 @@ class Cluster(Lifecycle):
         Raises `PlacementError` for one that the cluster does not have.
         """
         (found,) = select(str(task), self._plan.tasks)
-        return ClusterTarget(lambda: self.directory, found)
+        carry = partial(self.call, "all")
+        return ClusterTarget(lambda: self.directory, found, carry)
 
     @property
     def session_target(self) -> ClusterTarget:
@@ -172,7 +189,10 @@ class Cluster(Lifecycle):
 
         Raises `ClusterBusy` while another one runs here; none of the tasks begins then.
         """
-        return launch(self, job, work)
+        if not job.link:
+            job = replace(job, link=self._plan.link)
+        self._run = launch(self, job, work)
+        return self._run
 
     def view(self, selector: Selector = "all") -> Any:
         """Return an ipyparallel `DirectView` of the tasks that the selector names.
@@ -224,7 +244,7 @@ class Cluster(Lifecycle):
         deadline_s: float,
     ) -> loop.Work[dict[Task, Any]]:
         crew = self._ready()
-        _check_times(deadline_s=deadline_s)
+        check_times(deadline_s=deadline_s)
         payload = remote.pack(function, args, kwargs)
         payloads = dict.fromkeys(select(where, self._plan.tasks), payload)
         what = f"return from {getattr(function, '__name__', 'the function')}()"
@@ -253,23 +273,6 @@ def _known_tasks() -> list[Task] | None:
 set_current(current)
 set_known_tasks(_known_tasks)
 set_cluster(current)
-
-
-def _merge_jobs(ps: int, worker: int, more: Mapping[str, int]) -> dict[str, int]:
-    taken = {"ps", "worker"} & more.keys()
-    if taken:
-        raise InvalidArgumentError(
-            f"jobs={dict(more)!r} names {' and '.join(sorted(taken))}, which have "
-            f"arguments of their own: Cluster(ps=..., worker=..., jobs=...)."
-        )
-    named = {"ps": ps, "worker": worker} | dict(more)
-    return {job: n for job, n in named.items() if n != 0 or job == "worker"}
-
-
-def _check_times(**seconds: float) -> None:
-    for name, value in seconds.items():
-        if not 0 < value < float("inf"):
-            raise InvalidArgumentError(f"{name}={value!r}: give seconds, more than 0.")
 
 
 def _memory_mib(pid: int) -> float | None:

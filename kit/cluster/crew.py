@@ -11,17 +11,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from kit.cluster import keeper, remote
-from kit.cluster.bootstrap import SERVERS, Bootstrap
 from kit.cluster.calls import Calls, cancel
 from kit.cluster.engines import Engines
+from kit.cluster.plan import Plan
 from kit.cluster.processes import Keeper, Processes, why
 from kit.cluster.report import State, TaskStatus
 from kit.cluster.runtime import engine_environment, make_folder, remove_folder
@@ -35,36 +34,6 @@ _GRACE_S = 2.0
 _LAST_WORD_S = 0.5
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What a cluster is asked to be; plain values, checked by `Cluster`."""
-
-    tasks: tuple[Task, ...]
-    threads: int
-    python: str
-    transport: str = "auto"
-    insecure: bool = False
-    lease_s: float = 15.0
-    start_deadline_s: float = 60.0
-    stop_deadline_s: float = 2.0
-    log_level: int = logging.CRITICAL
-    bootstrap: Bootstrap = SERVERS
-    settings: Mapping[str, Any] | None = None
-
-    @property
-    def jobs(self) -> dict[str, int]:
-        """The number of tasks of each job."""
-        return dict(Counter(task.job for task in self.tasks))
-
-    @property
-    def as_arguments(self) -> str:
-        """The jobs as one would write them: `ps=1, worker=3`."""
-        named = {"ps": 0} | self.jobs
-        more = {job: n for job, n in named.items() if job not in ("ps", "worker")}
-        text = [f"{job}={n}" for job, n in named.items() if job not in more]
-        return ", ".join(text + ([f"jobs={more}"] if more else []))
-
-
 class Crew:
     """The processes of one cluster and what is known of them."""
 
@@ -75,12 +44,13 @@ class Crew:
         self.controller_lost = ""
         self._loop = asyncio.get_running_loop()
         self._phase = "the processes"
+        self._began = self._loop.time()
         self._failed: asyncio.Future[str] = self._loop.create_future()
         self._refresher: asyncio.Task[None] | None = None
         self._endings: set[asyncio.Task[None]] = set()
         self.folder = make_folder()
         try:
-            self._keeper = Keeper(self.folder, plan.lease_s)
+            self._keeper = Keeper(self.folder, plan.lease_s, plan.as_arguments)
         except OSError:
             remove_folder(self.folder)
             raise
@@ -118,6 +88,7 @@ class Crew:
             raise
 
     async def _stages(self) -> None:
+        self._set_phase("waits for the controller")
         names = [task.short for task in self.plan.tasks]
         environment = engine_environment(self.folder, self.plan.threads)
         self.engines = engines = Engines(
@@ -128,8 +99,9 @@ class Crew:
         await engines.launch(self._processes.add)
         self._phase = "the engines to be forked"
         for index, pid in (await engines.pids()).items():
-            self._watch_engine(self.plan.tasks[index], pid)
+            self.watch_engine(self.plan.tasks[index], pid)
         self._phase = "the engines to register"
+        self._set_phase("registers")
         await engines.connect(self.plan.start_deadline_s)
         self._watch_controller(engines.controller_pid)
         self._phase = "the tasks' servers"
@@ -138,32 +110,45 @@ class Crew:
         self._refresher = asyncio.create_task(self._keep_fresh())
 
     async def _start_servers(self) -> None:
-        config = {
-            "credentials": self.credentials.to_plain(),
-            "transport": self.plan.transport,
-            "insecure": self.plan.insecure,
-            "runtime_dir": str(self.folder),
-            "settings": dict(self.plan.settings or {}),
-        }
-        payloads = {
-            task: remote.pack(
-                self.plan.bootstrap.start,
-                [config | {"job": task.job, "index": task.index}],
-                {},
-            )
-            for task in self.plan.tasks
-        }
+        self._set_phase("starts its server")
         deadline_s = self.plan.start_deadline_s
+        payloads = {task: self._start_payload(task) for task in self.plan.tasks}
         replies = await self.calls.perform(payloads, deadline_s, "start its server")
         addresses: dict[str, list[str]] = {}
         for task, reply in replies.items():
             addresses.setdefault(task.job, []).append(str(reply["address"]))
             self._set(task, host=str(reply.get("host", "")))
         self.spec = ClusterSpec(dict(addresses))
-        payload = remote.pack(self.plan.bootstrap.connect, [addresses], {})
-        await self.calls.perform(dict.fromkeys(replies, payload), deadline_s, "connect")
-        for task in self.plan.tasks:
-            self._set(task, state=State.READY)
+        await self._connect(self.plan.tasks)
+
+    async def start_server(self, task: Task) -> None:
+        """Start one task's server where its last one was, and connect it."""
+        assert self.spec is not None, "a ready crew has a spec"
+        address = self.spec.task_address(task.job, task.index)
+        payload = self._start_payload(task, address=address)
+        deadline_s = self.plan.start_deadline_s
+        await self.calls.perform({task: payload}, deadline_s, "start its server")
+        await self._connect([task])
+
+    def _start_payload(self, task: Task, **more: str) -> bytes:
+        config = {
+            "job": task.job,
+            "index": task.index,
+            "credentials": self.credentials.to_plain(),
+            "transport": self.plan.transport,
+            "insecure": self.plan.insecure,
+            "runtime_dir": str(self.folder),
+            "settings": dict(self.plan.settings or {}),
+        }
+        return remote.pack(self.plan.bootstrap.start, [config | more], {})
+
+    async def _connect(self, tasks: Sequence[Task]) -> None:
+        assert self.spec is not None, "it was made of their addresses"
+        payload = remote.pack(self.plan.bootstrap.connect, [self.spec.as_dict()], {})
+        deadline_s = self.plan.start_deadline_s
+        await self.calls.perform(dict.fromkeys(tasks, payload), deadline_s, "connect")
+        for task in tasks:
+            self.set_ready(task)
 
     def _too_late(self) -> str:
         waiting = [t.short for t, s in self.status.items() if s.state is State.STARTING]
@@ -177,15 +162,28 @@ class Crew:
 
     # -- watch -----------------------------------------------------------------
 
-    def _watch_engine(self, task: Task, pid: int) -> None:
+    def watch_engine(self, task: Task, pid: int) -> None:
+        """Take over a new process of a task: its end is the task's loss."""
         self._set(task, pid=pid)
         process = self._processes.add(pid)
         if process is None:
-            self._engine_ended(task)
+            self._engine_ended(task, pid)
         else:
-            self._processes.on_end(process, partial(self._engine_ended, task))
+            self._processes.on_end(process, partial(self._engine_ended, task, pid))
 
-    def _engine_ended(self, task: Task) -> None:
+    def forget_engine(self, task: Task) -> None:
+        """Expect the end of a task's process: it is to be replaced."""
+        self._set(task, state=State.STARTING, pid=None, reason="", ready_s=None)
+        self._began = self._loop.time()
+
+    def set_ready(self, task: Task) -> None:
+        """Note that a task can be used."""
+        took_s = self._loop.time() - self._began
+        self._set(task, state=State.READY, phase="", ready_s=took_s)
+
+    def _engine_ended(self, task: Task, pid: int) -> None:
+        if self.status[task].pid != pid:
+            return  # it was replaced
         ending = asyncio.create_task(self._find_reason(task))
         self._endings.add(ending)  # the loop itself keeps no reference
         ending.add_done_callback(self._endings.discard)
@@ -193,16 +191,20 @@ class Crew:
     async def _find_reason(self, task: Task) -> None:
         index = self.plan.tasks.index(task)
         reason = why(await self._exit_status(index))
-        self._set(task, state=State.LOST, reason=reason)
+        self.set_lost(task, reason)
+        log = self.engines.log_tail(index) if self.engines is not None else ""
+        self._fail(f"{task.short} {reason}.\n{log}")
+
+    def set_lost(self, task: Task, reason: str) -> None:
+        """Note that a task is gone, and fail the calls to it."""
+        self._set(task, state=State.LOST, reason=reason, phase="")
         self.calls.lose(
             task,
             PeerLost(
-                f"{task.short} {reason}. Its state is lost; call cluster.stop() and "
-                f"start a new one."
+                f"{task.short} {reason}. Its state is lost; begin it anew with "
+                f"cluster.restart({task.short!r})."
             ),
         )
-        log = self.engines.log_tail(index) if self.engines is not None else ""
-        self._fail(f"{task.short} {reason}.\n{log}")
 
     async def _exit_status(self, index: int) -> int | None:
         """Wait for it: the nursery writes it a moment after the end is seen here."""
@@ -245,6 +247,10 @@ class Crew:
 
     def _set(self, task: Task, **changes: Any) -> None:
         self.status[task] = replace(self.status[task], **changes)
+
+    def _set_phase(self, phase: str) -> None:
+        for task in self.plan.tasks:
+            self._set(task, phase=phase)
 
     async def _keep_fresh(self) -> None:
         while True:

@@ -23,8 +23,7 @@ import json
 import logging
 import os
 import secrets
-import sys
-import threading
+import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -35,8 +34,11 @@ import zmq
 from ipyparallel.cluster.launcher import LocalEngineLauncher
 from traitlets.config import Config
 
+from kit.cluster.cell_output import OnMessage
+from kit.cluster.loop import in_thread
 from kit.cluster.remote import Perform
-from kit.errors import FailedPreconditionError, StartFailed
+from kit.cluster.runtime import log_tail, tail
+from kit.errors import FailedPreconditionError
 
 _POLL_S = 0.01
 _GIVE_UP_S = 10.0
@@ -124,6 +126,7 @@ class Engines:
             f"--names={','.join(self._names)}",
             f"--connection={self._connection('engine')}",
             f"--report={self._report}",
+            f"--orders={self._orders}",
             f"--logs={self._folder / 'logs'}",
             f"--deadline={deadline_s}",
             f"--preload={','.join(_PRELOAD)}",
@@ -137,6 +140,10 @@ class Engines:
     @property
     def _report(self) -> Path:
         return self._folder / "engines.jsonl"
+
+    @property
+    def _orders(self) -> Path:
+        return self._folder / "orders"
 
     async def launch(self, record: Callable[[int], object]) -> None:
         """Start the controller and the nursery; `record` gets each pid at once."""
@@ -177,9 +184,19 @@ class Engines:
         with contextlib.suppress(FileNotFoundError):
             for line in self._report.read_text().splitlines():
                 entry = json.loads(line)
-                kind = pids if "pid" in entry else statuses
-                kind[entry["engine"]] = entry.get("pid", entry.get("status"))
+                index = entry["engine"]
+                if "pid" in entry:
+                    pids[index] = entry["pid"]
+                    statuses.pop(index, None)  # that of an earlier process
+                else:
+                    statuses[index] = entry["status"]
         return pids, statuses
+
+    def fork_again(self, index: int) -> None:
+        """Order another process for engine `index`, whose last one is gone."""
+        with self._orders.open("a", encoding="utf-8") as file:
+            file.write(f"{index}\n")
+        os.kill(self._cluster.engine_set.pid, signal.SIGUSR1)
 
     async def pids(self) -> dict[int, int]:
         """Wait until the nursery has forked all engines; return their pids."""
@@ -191,14 +208,17 @@ class Engines:
         """Connect the client and wait until every engine is registered."""
         path = self._connection("client")
         info = await self._cluster.controller.get_connection_info(deadline_s)
-        self._client = await _in_thread(
+        self._client = await in_thread(
             lambda: ipyparallel.Client(
                 info["client"],
                 profile_dir=str(path.parent.parent),
                 ipython_dir=str(self._folder / "ipython"),
                 context=self._context,
                 timeout=min(deadline_s, _GIVE_UP_S),
-            )
+            ),
+            name="kit-cluster-connect",
+            undo=lambda client: client.close(linger=0),
+            patience_s=_GIVE_UP_S,
         )
         while len(self._client.ids) < len(self._names):
             await asyncio.sleep(_POLL_S)
@@ -212,12 +232,40 @@ class Engines:
         """Return an ipyparallel DirectView of these engines."""
         return self._client.direct_view(list(indices))
 
-    def log_tail(self, index: int) -> str:
+    @property
+    def registered(self) -> frozenset[int]:
+        """The engines that the controller knows now."""
+        return frozenset() if self._client is None else frozenset(self._client.ids)
+
+    def execute(self, index: int, code: str, on_message: OnMessage) -> Any:
+        """Run code on engine `index` as a cell; return ipyparallel's future of it.
+
+        `on_message` gets each message of the cell's output, in ipyparallel's thread.
+        """
+        view, client = self._client[index], self._client
+
+        # Before it is sent: output that comes at once would be missed later.
+        def attach(future: Any) -> None:
+            future.iopub_callbacks.append(on_message)
+
+        return client.send_execute_request(
+            view._socket,
+            code,
+            silent=False,
+            ident=client._build_targets([index])[0][0],
+            metadata={"label": None},
+            message_future_hook=attach,
+        )
+
+    def interrupt(self, indices: Sequence[int]) -> None:
+        """Send SIGINT to these engines; returns at once."""
+        known = self.registered.intersection(indices)
+        if known:
+            self._client.send_signal(signal.SIGINT, targets=sorted(known), block=False)
+
+    def log_tail(self, index: int, n_lines: int = 12) -> str:
         """Return the last lines that engine `index` wrote."""
-        path = self._folder / "logs" / f"{self._names[index].replace(':', '-')}.log"
-        with contextlib.suppress(OSError):
-            return tail(path.read_text(encoding="utf-8", errors="replace"))
-        return ""
+        return log_tail(self._folder, self._names[index], n_lines)
 
     def disconnect(self) -> None:
         """Close the client and its sockets, also when it never connected."""
@@ -239,32 +287,6 @@ class Engines:
             await self._cluster.stop_cluster()
 
 
-async def _in_thread(make: Callable[[], Any]) -> Any:
-    """Run what blocks in a thread of its own; cancelled, it still waits for its end.
-
-    Not the loop's executor: that one starts a thread when the loop closes, which is
-    impossible at the interpreter's exit.
-    """
-    future: Future[Any] = Future()
-
-    def work() -> None:
-        try:
-            future.set_result(make())
-        except BaseException as error:
-            future.set_exception(error)
-
-    thread = threading.Thread(target=work, name="kit-cluster-connect", daemon=True)
-    thread.start()
-    waiter = asyncio.wrap_future(future)
-    try:
-        return await asyncio.shield(waiter)
-    except asyncio.CancelledError:
-        await asyncio.wait([waiter], timeout=_GIVE_UP_S)
-        if waiter.done() and waiter.exception() is None:
-            waiter.result().close(linger=0)
-        raise
-
-
 def _require_curve() -> None:
     if not zmq.has("curve"):
         raise FailedPreconditionError(
@@ -272,24 +294,3 @@ def _require_curve() -> None:
             f"without CURVE, so the cluster's messages would travel unencrypted. "
             f"Install the wheel from PyPI: pip install --force-reinstall pyzmq"
         )
-
-
-def tail(text: str, n_lines: int = 12) -> str:
-    r"""Return the last lines that say something.
-
-    >>> tail("a\n\nb\nc\n", n_lines=2)
-    'b\nc'
-    """
-    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
-    return "\n".join(lines[-n_lines:])
-
-
-def default_python() -> str:
-    """Return the interpreter that engines run in: this one."""
-    if not sys.executable or not os.access(sys.executable, os.X_OK):
-        raise StartFailed(
-            f"this Python does not know where its interpreter is ({sys.executable!r}), "
-            f"so no engine can be started with it; start it from a file or give "
-            f"Cluster(python=...)."
-        )
-    return sys.executable

@@ -10,17 +10,20 @@ import asyncio
 import atexit
 import os
 import threading
+from collections.abc import Generator
 from types import TracebackType
 from typing import Self
 
 from kit.cluster import memory
-from kit.cluster.crew import Crew, Plan
+from kit.cluster.crew import Crew
 from kit.cluster.loop import LoopThread, Work
+from kit.cluster.plan import Plan
 from kit.cluster.report import State
 from kit.errors import CancelledError, ControllerLost, FailedPreconditionError
 from kit.task import Task
 
 _THREAD = "kit-cluster-loop"
+_LOOK_S = 0.05
 _running: list[Lifecycle] = []
 
 
@@ -41,6 +44,17 @@ class Lifecycle:
         self._crew: Crew | None = None
         self._owner = os.getpid()
 
+    @property
+    def plan(self) -> Plan:
+        """What the cluster was asked to be."""
+        return self._plan
+
+    def twin(self) -> Self:
+        """Return a new cluster like this one, which has yet to be started."""
+        other = object.__new__(type(self))
+        Lifecycle.__init__(other, self._plan)
+        return other
+
     # -- start and stop ---------------------------------------------------------
 
     def start(self) -> Self:
@@ -57,6 +71,21 @@ class Lifecycle:
             self._close()
             raise
         return self
+
+    def begin_start(self) -> Generator[float, None, None]:
+        """Start as `start` does, yielding the seconds to leave it alone; for drivers.
+
+        Ending the iterator early gives the start up.
+        """
+        work = self._begin()
+        try:
+            while not work.done():
+                yield _LOOK_S
+            work.result()
+        except BaseException:
+            self.stop()
+            self._close()
+            raise
 
     async def start_async(self) -> Self:
         """Start as `start` does, without blocking the running loop."""

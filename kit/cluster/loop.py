@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -115,3 +115,35 @@ class Work(Future[T]):
             if future.done() and not future.cancelled():
                 future.exception()  # known, and less important than the cancellation
             raise
+
+
+async def in_thread(
+    make: Callable[[], T],
+    *,
+    name: str,
+    undo: Callable[[T], object],
+    patience_s: float,
+) -> T:
+    """Run what blocks in a thread of its own; cancelled, it still waits for its end.
+
+    What was made for nobody, because the waiter was cancelled, is handed to `undo`. Not
+    the loop's executor: that one starts a thread when the loop closes, which is
+    impossible at the interpreter's exit.
+    """
+    future: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            future.set_result(make())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=work, name=name, daemon=True).start()
+    waiter = asyncio.wrap_future(future)
+    try:
+        return await asyncio.shield(waiter)
+    except asyncio.CancelledError:
+        await asyncio.wait([waiter], timeout=patience_s)
+        if waiter.done() and waiter.exception() is None:
+            undo(waiter.result())
+        raise

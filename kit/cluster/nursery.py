@@ -8,7 +8,9 @@ the controller starts, and the forks share the pages. Nothing that a fork would 
 touched before it: no thread, no event loop, no zmq context, no GPU.
 
 It tells what happens to the engines by JSON lines in a file: `{"engine": 0, "pid": 17}`
-after the fork, `{"engine": 0, "status": -9}` after the end (negative: the signal).
+after the fork, `{"engine": 0, "status": -9}` after the end (negative: the signal). It
+takes orders for further engines from another file, a number a line, and looks there at
+SIGUSR1. It lives on without engines, until it is told to end.
 """
 
 from __future__ import annotations
@@ -21,12 +23,14 @@ import importlib
 import json
 import os
 import signal
+import sys
 import time
 import warnings
 from pathlib import Path
 
 _SET_CHILD_SUBREAPER = 36  # prctl(2)
 _POLL_S = 0.01
+_NEWS = {signal.SIGCHLD, signal.SIGUSR1}
 
 
 def _arguments() -> argparse.Namespace:
@@ -34,6 +38,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--names", required=True, help="task names, comma separated")
     parser.add_argument("--connection", type=Path, required=True)
     parser.add_argument("--report", type=Path, required=True)
+    parser.add_argument("--orders", type=Path, required=True)
     parser.add_argument("--logs", type=Path, required=True)
     parser.add_argument("--deadline", type=float, required=True)
     parser.add_argument("--preload", default="")
@@ -69,8 +74,10 @@ def wait_for_json(path: Path, deadline_s: float) -> None:
 class Nursery:
     """The engines as child processes, by pid, and the report about them."""
 
-    def __init__(self, report: Path) -> None:
-        self._report = report
+    def __init__(self, report: Path, orders: Path) -> None:
+        self._report, self._orders = report, orders
+        self._n_taken = 0
+        self._is_stopping = False
         self._engines: dict[int, int] = {}
 
     def tell(self, **line: int) -> None:
@@ -92,22 +99,42 @@ class Nursery:
 
     def stop(self, number: int, _frame: object) -> None:
         """Pass the signal on to the engines; their end is ours."""
+        self._is_stopping = True
         for pid in self._engines:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
+        if not self._engines:
+            sys.exit(0)
 
-    def reap(self) -> None:
-        """Report each engine's end; return when there is none left."""
-        while self._engines:
-            pid, status = os.waitpid(-1, 0)
-            index = self._engines.pop(pid, None)
-            if index is not None:
-                self.tell(engine=index, status=os.waitstatus_to_exitcode(status))
+    def attend(self) -> int | None:
+        """Report ends and fork on order until stopped; in a fork, return its number."""
+        while self._engines or not self._is_stopping:
+            if signal.sigwait(_NEWS) == signal.SIGUSR1:
+                for index in self._new_orders():
+                    if self.fork(index):
+                        return index
+            self._reap()
+        return None
+
+    def _new_orders(self) -> list[int]:
+        orders = [int(line) for line in self._orders.read_text().split()]
+        new, self._n_taken = orders[self._n_taken :], len(orders)
+        return new
+
+    def _reap(self) -> None:
+        """Report the engines that have ended; one signal may stand for several."""
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                index = self._engines.pop(ended[0], None)
+                if index is not None:
+                    status = os.waitstatus_to_exitcode(ended[1])
+                    self.tell(engine=index, status=status)
 
 
 def _become_engine(name: str, index: int, log: Path, connection: Path) -> None:
     os.setsid()  # Ctrl-C in the notebook's terminal is not for the engines
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _NEWS)
     with log.open("ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
@@ -119,22 +146,25 @@ def _become_engine(name: str, index: int, log: Path, connection: Path) -> None:
 
 
 def main() -> None:
-    """Fork the engines and wait for their end; in an engine, run it."""
+    """Fork the engines and attend to them; in an engine, run it."""
     arguments = _arguments()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Before a library starts a thread: that one would take the signals from `sigwait`.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _NEWS)
     _adopt_orphans()
     _preload(arguments.preload)
     wait_for_json(arguments.connection, arguments.deadline)
-    nursery = Nursery(arguments.report)
+    nursery = Nursery(arguments.report, arguments.orders)
     signal.signal(signal.SIGTERM, nursery.stop)
     gc.collect()
     gc.freeze()  # else the first collection in each engine would copy all pages
-    for index, name in enumerate(arguments.names.split(",")):
-        if nursery.fork(index):
-            log = arguments.logs / f"{name.replace(':', '-')}.log"
-            _become_engine(name, index, log, arguments.connection)
-            return
-    nursery.reap()
+    names = arguments.names.split(",")
+    index = next((i for i in range(len(names)) if nursery.fork(i)), None)
+    if index is None:
+        index = nursery.attend()
+    if index is not None:
+        log = arguments.logs / f"{names[index].replace(':', '-')}.log"
+        _become_engine(names[index], index, log, arguments.connection)
 
 
 if __name__ == "__main__":

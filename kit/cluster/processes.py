@@ -17,16 +17,20 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from kit.cluster import keeper
+from kit.cluster import keeper, left_behind
 from kit.cluster.keeper import Process
 
 _STOP_S = 5.0
 
 
 class Keeper:
-    """The kernel's end of the keeper process: tells it the record, ends it."""
+    """The kernel's end of the keeper process: tells it the record, ends it.
 
-    def __init__(self, folder: Path, lease_s: float) -> None:
+    The record is in the cluster's folder too, under `jobs`, for other notebooks.
+    """
+
+    def __init__(self, folder: Path, lease_s: float, jobs: str = "") -> None:
+        self._folder, self._jobs = folder, jobs
         self._child = subprocess.Popen(
             [sys.executable, "-I", "-S", keeper.__file__],
             stdin=subprocess.PIPE,
@@ -50,7 +54,9 @@ class Keeper:
 
     def update(self, processes: Iterable[Process]) -> None:
         """Tell the whole record anew."""
-        self._tell({"processes": sorted(processes)})
+        known = sorted(processes)
+        self._tell({"processes": known})
+        left_behind.record(self._folder, self._jobs, self.pid, known)
 
     def stop(self) -> None:
         """Let the keeper go, and wait until it has gone."""

@@ -27,13 +27,18 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class TaskStatus:
-    """What is known of one task. `reason` says why it is lost."""
+    """What is known of one task. `reason` says why it is lost.
+
+    `phase` says how far its start is, `ready_s` how many seconds the start took.
+    """
 
     task: Task
     state: State = State.NEW
     pid: int | None = None
     host: str = ""
     reason: str = ""
+    phase: str = ""
+    ready_s: float | None = None
 
     def __str__(self) -> str:
         reason = f" ({self.reason})" if self.reason else ""

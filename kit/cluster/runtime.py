@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 import shutil
 import site
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from kit.errors import InvalidArgumentError
+from kit.errors import InvalidArgumentError, StartFailed
 
 _THREADS = (
     "OMP_NUM_THREADS",
@@ -80,3 +81,33 @@ def _python_path(current: str) -> str:
     if home not in installed and home not in parts:
         parts.insert(0, home)
     return os.pathsep.join(parts)
+
+
+def log_tail(folder: Path, name: str, n_lines: int = 12) -> str:
+    """Return the last lines of a task's log, nothing if it has none."""
+    path = folder / "logs" / f"{name.replace(':', '-')}.log"
+    try:
+        return tail(path.read_text(encoding="utf-8", errors="replace"), n_lines)
+    except OSError:
+        return ""
+
+
+def tail(text: str, n_lines: int = 12) -> str:
+    r"""Return the last lines that say something.
+
+    >>> tail("a\n\nb\nc\n", n_lines=2)
+    'b\nc'
+    """
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    return "\n".join(lines[-n_lines:])
+
+
+def default_python() -> str:
+    """Return the interpreter that engines run in: this one."""
+    if not sys.executable or not os.access(sys.executable, os.X_OK):
+        raise StartFailed(
+            f"this Python does not know where its interpreter is ({sys.executable!r}), "
+            f"so no engine can be started with it; start it from a file or give "
+            f"Cluster(python=...)."
+        )
+    return sys.executable

@@ -41,10 +41,11 @@ def check_jobs(jobs: Mapping[str, int]) -> None:
             )
         if n:
             Task.parse(f"{job}:0")
+    counts = ", ".join(f"{job}={n}" for job, n in jobs.items())
     if not any(n for job, n in jobs.items() if job != "ps"):
         raise InvalidArgumentError(
-            f"{dict(jobs)!r} has no worker, so nothing would compute; "
-            f"ask for at least one, as in Cluster(ps=1, worker=1)."
+            f"{counts} has no worker, so nothing would compute; ask for at least one: "
+            f"ps=1, worker=1."
         )
 
 

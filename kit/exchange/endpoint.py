@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import select
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kit.errors import DeadlineExceededError, KitError, PeerLost
 from kit.exchange.port import Arrival, Expected, Port, Stamp
@@ -54,6 +54,7 @@ class Endpoint:
         self._asleep = asleep if asleep is not None else memoryview(bytearray(8))
         self._sleep = sleep
         self._error: KitError | None = None
+        self.lost: frozenset[int] = frozenset()  # members that are not waited for
         self._poll = select.poll()
         self._poll.register(self.doorbell, select.POLLIN)
         self._by_fd: dict[int, Port] = {}
@@ -136,6 +137,30 @@ class Endpoint:
         lost = next(port for port in ports if port.lost)
         self._wait(lost.has_arrived, lost)
         return lost
+
+    def until(self, ready: Callable[[], bool]) -> None:
+        """Wait until `ready`, which is asked whenever something may have happened.
+
+        Raises `DeadlineExceededError`, or what the training was aborted with.
+        """
+        if not ready():
+            self._wait(ready, None)
+
+    def lose(self, members: Iterable[int]) -> None:
+        """Note that the training goes on without some members; from any thread."""
+        if not self.lost.issuperset(members):
+            self.lost |= set(members)
+            self.wake()
+
+    def forget(self, member: int) -> None:
+        """Close the port to a member; what it has not taken is dropped."""
+        port = self.ports.pop(member)
+        if port in self._carriers:
+            self._carriers.remove(port)
+        for fd in [fd for fd, one in self._by_fd.items() if one is port]:
+            self._poll.unregister(fd)
+            del self._by_fd[fd]
+        port.close()
 
     def flush(self) -> None:
         """Wait until everything posted has left this process."""

@@ -78,6 +78,22 @@ def handover(
     return tuple(moves)
 
 
+def restored(
+    layout: Layout, group: Group, root: int, after: Iterable[Owned], n_slots: int
+) -> tuple[Move, ...]:
+    """Return what moves when `root` has read a whole state: parameters and all slots.
+
+    It is the broadcast of the start, and then a handover by somebody who owned all.
+    """
+    whole = [Owned(bucket.range, (root,)) for bucket in layout.buckets]
+    slots = (
+        move
+        for move in handover(whole, after, n_slots, group)
+        if move.region != NOW  # the broadcast brings the parameters to all
+    )
+    return (*broadcast(layout, group, root), *slots)
+
+
 def ops(moves: Iterable[Move], member: int) -> tuple[Op, ...]:
     """Return one member's operations for a list of moves that all members share."""
     return tuple(_ops(moves, member))

@@ -72,6 +72,9 @@ class Port(Protocol):
     def has_arrived(self) -> bool:
         """Whether the next message is here; costs one look at memory."""
 
+    def n_arrived(self) -> int:
+        """Return how many messages are here and not taken yet."""
+
     def take(self) -> tuple[int, int, int, int]:
         """Take the next message, an `Arrival`; only when `has_arrived`."""
 

@@ -114,6 +114,10 @@ class SharedPort:
         """Whether the peer has posted more than we took."""
         return bool(self._in[0] > self._taken)
 
+    def n_arrived(self) -> int:
+        """Return how much more the peer has posted than we took."""
+        return int(self._in[0]) - self._taken
+
     def take(self) -> tuple[int, int, int, int]:
         """Take the next message, an `Arrival` without names: those cost time."""
         self._taken = number = self._taken + 1

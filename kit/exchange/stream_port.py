@@ -111,6 +111,10 @@ class StreamPort:
         """Whether a whole frame is here."""
         return bool(self._arrived)
 
+    def n_arrived(self) -> int:
+        """Return how many whole frames are here."""
+        return len(self._arrived)
+
     def take(self) -> Arrival:
         """Take the next message."""
         return self._arrived.popleft()

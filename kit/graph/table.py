@@ -40,6 +40,8 @@ class Call(Protocol):
     """The op's name, for messages."""
     container: str
     """Where shared state of this op lives; '' is the default container."""
+    disk: Any
+    """What saves and restores tensors on this task (`kit.session.disk`)."""
 
     def state(self, kind: str, make: Callable[[], Any]) -> Any:
         """Return this op's state on this task, made by `make` at the first use.
@@ -54,6 +56,11 @@ class Call(Protocol):
 
     def queue(self, capacity: int, dtypes: Any, shapes: Any, shared_name: str) -> Any:
         """Return the queue that this op stands for (`kit.session.queues`)."""
+
+    def accumulator(
+        self, is_sparse: bool, dtype: Any, shape: Any, reduction: str, shared_name: str
+    ) -> Any:
+        """Return the accumulator that this op stands for (`kit.session`)."""
 
     def stacked(self, elements: Any, queue: Any) -> Any:
         """Return elements of a queue as one array for each component."""

@@ -21,7 +21,9 @@ def start(config: dict[str, Any]) -> dict[str, Any]:
     global _server  # an engine is one task: this is its state
     job, index = str(config["job"]), int(config["index"])
     folder = str(config["runtime_dir"])
-    if config["transport"] == "tcp":
+    if config.get("address"):
+        address = str(config["address"])  # that of the process before this one
+    elif config["transport"] == "tcp":
         address = "127.0.0.1:0"
     else:
         address = f"unix:{folder}/{job}-{index}.sock"

@@ -1,12 +1,14 @@
 """What a task answers: one function for each question, in one table.
 
 run.begun  run.arrive  run.prepared  run.beat  run.fail  run.leave   of members
+run.where  run.wrote                                 of members that save
 run.join                                                             of workers
 run.begin  run.command  run.poll  run.params          of whoever leads or looks on
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,6 +40,8 @@ class Handlers:
             "run.beat": self._beat,
             "run.fail": self._fail,
             "run.leave": self._leave,
+            "run.where": self._where,
+            "run.wrote": self._wrote,
             "run.begin": self._begin,
             "run.command": self._command,
             "run.poll": self._poll,
@@ -80,15 +84,29 @@ class Handlers:
         return _plain(answer), b""
 
     def _beat(self, question: dict[str, Any], _: bytearray) -> Answer:
-        error = self._authority(question).beat(int(question["member"]))
-        return {"error": to_plain(error) if error else None}, b""
+        authority = self._authority(question)
+        error = authority.beat(int(question["member"]))
+        plain = to_plain(error) if error else None
+        return {"error": plain, "lost": sorted(authority.lost)}, b""
 
     def _fail(self, question: dict[str, Any], _: bytearray) -> Answer:
-        self._authority(question).fail(from_plain(question["error"]))
+        lost, by = question.get("lost"), question.get("member")
+        error = from_plain(question["error"])
+        self._authority(question).fail(error, by=by, lost=lost)
         return {}, b""
 
     def _leave(self, question: dict[str, Any], _: bytearray) -> Answer:
         self._authority(question).leave(int(question["member"]))
+        return {}, b""
+
+    def _where(self, question: dict[str, Any], _: bytearray) -> Answer:
+        place = self._authority(question).ledger.where(_key(question))
+        return place._asdict(), b""
+
+    def _wrote(self, question: dict[str, Any], entry: bytearray) -> Answer:
+        ledger, member = self._authority(question).ledger, int(question["member"])
+        wrong = str(question["wrong"])
+        ledger.wrote(member, _key(question), json.loads(entry), wrong)
         return {}, b""
 
     def _begin(self, question: dict[str, Any], _: bytearray) -> Answer:
@@ -108,6 +126,11 @@ class Handlers:
     def _params(self, question: dict[str, Any], _: bytearray) -> Answer:
         step, flat = parameters(self._trainings.find(str(question["run"])))
         return {"step": step}, flat
+
+
+def _key(question: dict[str, Any]) -> tuple[int, int]:
+    step, boundary = question["key"]
+    return int(step), int(boundary)
 
 
 def _plain(answer: Verdict) -> dict[str, Any]:

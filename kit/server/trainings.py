@@ -17,6 +17,7 @@ from kit.errors import (
     ClusterBusy,
     DeadlineExceededError,
     InvalidArgumentError,
+    KitError,
 )
 from kit.server.directory import Directory
 from kit.task import Task
@@ -41,6 +42,7 @@ class Trainings:
         """`directory` is asked when a training begins: a server may start before it."""
         self._me, self._directory = me, directory
         self._member: Member | None = None
+        self._refusal: tuple[KitError, set[int]] | None = None
         self._arrived: dict[tuple[str, Task], Link] = {}
         self._changed = threading.Condition()
 
@@ -59,7 +61,12 @@ class Trainings:
         with self._changed:
             self.check_free()
             last = self._member
-            self._member = member = Member(job, number, work, self)
+            try:
+                self._member = member = Member(job, number, work, self)
+            except KitError as error:
+                self._refusal = error, set()
+                raise
+            self._refusal = None
         if last is not None:
             last.release()
         member.start()
@@ -83,7 +90,15 @@ class Trainings:
             member.abort(AbortedError("the training did not begin on all tasks."))
 
     def join(self, number: int, terms: Mapping[str, str]) -> str | None:
-        """Return the run that member `number` shall join; None while there is none."""
+        """Return the run that member `number` shall join; None while there is none.
+
+        Raises what the last one was refused with here, once to each member.
+        """
+        if self._refusal is not None:
+            error, told = self._refusal
+            if number not in told:  # it would wait for what has been refused here
+                told.add(number)
+                raise error
         member = self._member
         if member is None or member.authority is None:
             return None

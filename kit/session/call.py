@@ -9,9 +9,12 @@ from typing import Any
 from kit.graph.dtypes import DType
 from kit.graph.node import Node
 from kit.graph.static import Shape
+from kit.session.accumulators import Accumulator, DenseAccumulator
 from kit.session.devices import Device
+from kit.session.disk import DISK, Disk
 from kit.session.home import Home
 from kit.session.queues import Element, FifoQueue, stacked
+from kit.session.row_accumulators import RowAccumulator
 from kit.session.state import Cell
 from kit.session.step import Step
 
@@ -73,6 +76,26 @@ class StepCall:
         found.check(capacity, dtypes, shapes)
         return found
 
+    def accumulator(
+        self,
+        is_sparse: bool,
+        dtype: DType,
+        shape: Shape,
+        reduction: str,
+        shared_name: str,
+    ) -> Accumulator:
+        """Return the accumulator that this op stands for; who came first made it."""
+        name = shared_name or self._node.name
+        kind = RowAccumulator if is_sparse else DenseAccumulator
+
+        def make() -> Accumulator:
+            return kind(name, dtype, shape, reduction)
+
+        found: Accumulator = (
+            self.state("accumulator", make) if shared_name else self.own(make)
+        )
+        return found
+
     def stacked(self, elements: Sequence[Element], queue: FifoQueue) -> Any:
         """Return elements of a queue as one array for each component."""
         return stacked(elements, queue)
@@ -80,6 +103,11 @@ class StepCall:
     def wait(self, ready: Callable[[], bool], changed: Any, what: str) -> None:
         """Wait until `ready()`, the step's end, or its deadline."""
         self.step.wait(ready, changed, what)
+
+    @property
+    def disk(self) -> Disk:
+        """What saves and restores on this task."""
+        return DISK
 
     def function(self, token: str) -> Callable[..., Any]:
         """Return a Python function that a client registered."""

@@ -24,6 +24,7 @@ from kit.graph.dtypes import Array
 from kit.graph.node import Edge, Node
 from kit.graph.table import lookup
 from kit.session import segment_text
+from kit.session.cancelling import current_cancellation
 from kit.session.conductor import Conductor, feeds_by_task
 from kit.session.devices import Device, place
 from kit.session.members import Known, Members
@@ -137,14 +138,20 @@ class MasterSession:
                 gone = CancelledError("the client of this run has gone.")
                 abort = partial(self._worker.abort, step, gone)
                 self._worker.watch.during(client, abort)
-            found = self._carry_out(step, conductor, plan, tokens, feeds)
+            cancellation = current_cancellation()
+            if cancellation is None:
+                found = self._carry_out(step, conductor, plan, tokens, feeds)
+            else:
+                error = CancelledError("the run was cancelled.")
+                with cancellation.during(partial(self._worker.abort, step, error)):
+                    found = self._carry_out(step, conductor, plan, tokens, feeds)
             if client is None and me in found:
                 found[me] = taken_over(found[me])
-        except KitError as error:
-            cause = conductor.cause(step, error)
-            if cause is error:
+        except KitError as met:
+            cause = conductor.cause(step, met)
+            if cause is met:
                 raise
-            raise cause from error
+            raise cause from met
         finally:
             self._steps.pop(step.number, None)
             if client is not None:

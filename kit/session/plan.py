@@ -13,6 +13,7 @@ from typing import NamedTuple
 from kit.errors import KitError
 from kit.graph.node import Edge, Node
 from kit.session.devices import Device
+from kit.session.fresh_reads import refreshed
 from kit.session.partition import Segment, partition, prune
 from kit.task import Task
 
@@ -63,6 +64,7 @@ def make_plan(
     for node in order:
         if node.name in refused:
             raise refused[node.name]
+    order = refreshed(order, kind.feeds)
     segments = partition(order, placed, kind.fetches, kind.feeds, done)
     index = {edge: i for i, edge in enumerate(kind.feeds)}
     return Plan(

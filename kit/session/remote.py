@@ -18,6 +18,7 @@ from kit.errors import (
 from kit.graph.dtypes import Array
 from kit.graph.node import Node
 from kit.graph.node import to_plain as nodes_to_plain
+from kit.session.cancelling import Cancellation, current_cancellation
 from kit.session.connection import Connection
 from kit.session.devices import Device
 from kit.session.function_carrier import carry_functions
@@ -35,6 +36,7 @@ _GRACE_S = 5.0
 _CLOSE_S = 2.0
 _TARGET = Task("target", 0)  # the only one there is a way to
 _CLOSED = "the session was closed (Session::Close())."
+_CANCELLED = "the run was cancelled."
 
 
 class Remote(Connection):
@@ -96,7 +98,9 @@ class Remote(Connection):
             begin_lending(link, answer.arrays, deadline_s)
             return answer
 
-        answer = self._exchange(exchange, deadline_s)
+        cancellation = current_cancellation()
+        asked = exchange if cancellation is None else _ended_by(cancellation, exchange)
+        answer = self._exchange(asked, deadline_s)
         if not traced:
             return answer.arrays, None
         nodes, moves = answer.meta.get("nodes", ()), answer.meta.get("moves", ())
@@ -165,6 +169,9 @@ class Remote(Connection):
         except (UnavailableError, DeadlineExceededError) as error:
             if self._is_closed:
                 raise CancelledError(_CLOSED) from error
+            cancellation = current_cancellation()
+            if cancellation is not None and cancellation.is_cancelled:
+                raise CancelledError(_CANCELLED) from error
             if isinstance(error.__cause__, LinkLost) and error.task is not None:
                 raise _lost(error) from error
             if isinstance(error, DeadlineExceededError):
@@ -177,6 +184,18 @@ class Remote(Connection):
                 meta = {"op": "create", "options": self._options.to_plain()}
                 answer = good(ask(link, meta, deadline_s))
                 self._number = int(answer.meta["session"])
+
+
+def _ended_by(
+    cancellation: Cancellation, exchange: Callable[[Link], Message]
+) -> Callable[[Link], Message]:
+    """Return an exchange that loses its link, which the master takes for the end."""
+
+    def ended(link: Link) -> Message:
+        with cancellation.during(link.close):
+            return exchange(link)
+
+    return ended
 
 
 def _lost(error: KitError) -> PeerLost:

@@ -37,7 +37,9 @@ class LocalCluster:
 
     def launch(self, job: Job, work: Work) -> Run:
         """Begin a training on all servers."""
-        for server in self.servers:
+        leader = job.tasks[job.coordinator]
+        # The coordinator first: what it refuses, nobody else has begun.
+        for server in sorted(self.servers, key=lambda one: one.task != leader):
             is_ps = server.task.job == "ps"
             server.trainings.begin(job, None if is_ps else work)
         return Run(job, self.dial)

@@ -10,6 +10,11 @@ Points of a training, in the order in which a step reaches them:
 
     step.begun  compute.done  exchange.reduced  exchange.done  step.done
     epoch.prepared  epoch.committed  run.connected
+
+Of a checkpoint, whose step is the number of steps done: its copy was taken; the
+coordinator is about to rename the draft, or has done so:
+
+    ckpt.copied  ckpt.before_rename  ckpt.after_rename
 """
 
 from __future__ import annotations
@@ -30,6 +35,9 @@ POINTS = (
     "exchange.reduced",
     "exchange.done",
     "step.done",
+    "ckpt.copied",
+    "ckpt.before_rename",
+    "ckpt.after_rename",
 )
 _SIGNALS = ("SIGKILL", "SIGSTOP", "SIGTERM")
 

@@ -5,7 +5,8 @@ Each task appends to a file of its own, `worker-1.jsonl`, in the folder that the
 the event and its values. `check` tests what must hold over all tasks:
 
     I1  one digest of the parameters for each committed step, on all members
-    I2  committed steps follow each other without gap or repeat
+    I2  committed steps follow each other without gap or repeat, from step 0 or from
+        the step that a task said it was restored at
     I5  one topology for each epoch
 """
 
@@ -69,11 +70,14 @@ def check(events: list[dict[str, Any]]) -> list[str]:
     digests: dict[int, set[str]] = defaultdict(set)
     steps: dict[str, list[int]] = defaultdict(list)
     topologies: dict[int, set[str]] = defaultdict(set)
+    firsts: dict[str, int] = defaultdict(int)
     for event in events:
         if event["event"] == "step":
             steps[event["task"]].append(event["step"])
             if event.get("digest"):
                 digests[event["step"]].add(event["digest"])
+        elif event["event"] == "restored":
+            firsts[event["task"]] = event["step"]
         elif event["event"] == "epoch":
             topologies[event["epoch"]].add(event["topology"])
     wrong = [
@@ -84,7 +88,7 @@ def check(events: list[dict[str, Any]]) -> list[str]:
     wrong += [
         f"I2: {task} committed the steps {done}"
         for task, done in sorted(steps.items())
-        if task.startswith("worker") and done != list(range(len(done)))
+        if task.startswith("worker") and done != _following(firsts[task], len(done))
     ]
     wrong += [
         f"I5: epoch {epoch} has the topologies {', '.join(sorted(found))}"
@@ -92,3 +96,7 @@ def check(events: list[dict[str, Any]]) -> list[str]:
         if len(found) > 1
     ]
     return wrong
+
+
+def _following(first: int, count: int) -> list[int]:
+    return list(range(first, first + count))

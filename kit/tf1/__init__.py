@@ -21,6 +21,13 @@ from kit.tf1 import initializers as initializers
 from kit.tf1 import logging as logging
 from kit.tf1 import nn as nn
 from kit.tf1 import train as train
+from kit.tf1.accumulators import ConditionalAccumulator as ConditionalAccumulator
+from kit.tf1.accumulators import (
+    ConditionalAccumulatorBase as ConditionalAccumulatorBase,
+)
+from kit.tf1.accumulators import (
+    SparseConditionalAccumulator as SparseConditionalAccumulator,
+)
 from kit.tf1.assigning import assign as assign
 from kit.tf1.assigning import assign_add as assign_add
 from kit.tf1.assigning import assign_sub as assign_sub

@@ -67,7 +67,7 @@ class Operation(Op):
         if name == "container" and self.op_def.stateful:
             return self.container.encode()
         if name == "shared_name" and self.op_def.stateful:
-            return b""
+            return str(self.attrs.get(name) or "").encode()
         if name not in self.attrs:
             raise ValueError(f"Operation {self.name!r} has no attr named {name!r}.")
         return _public(name, self.attrs[name])

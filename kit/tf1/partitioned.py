@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kit.graph.speak import Speaker
 from kit.tf1.convert import create, op_scope
@@ -15,6 +15,26 @@ from kit.tf1.variables import Variable
 
 if TYPE_CHECKING:
     from kit.tf1.variable_store import VariableStore
+
+
+class SaveSliceInfo(NamedTuple):
+    """Which part of a whole a variable is, for those who save it under one name."""
+
+    full_name: str
+    full_shape: list[int]
+    var_offset: list[int]
+    var_shape: list[int]
+
+    @property
+    def spec(self) -> str:
+        """The part as text.
+
+        >>> SaveSliceInfo("w", [5, 2], [3, 0], [2, 2]).spec
+        '5 2 3,2:0,2'
+        """
+        pairs = zip(self.var_offset, self.var_shape, strict=True)
+        axes = ":".join(f"{begin},{size}" for begin, size in pairs)
+        return f"{' '.join(map(str, self.full_shape))} {axes}"
 
 
 class PartitionedVariable(Operators, Speaker):
@@ -127,6 +147,8 @@ def partitioned(
             initializer=chosen,
             **how,
         )
+        offset = [begin if one == axis else 0 for one in range(len(sizes))]
+        made._save_slice_info = SaveSliceInfo(name, sizes, offset, part)
         parts.append(made)
         begin += size
     return PartitionedVariable(name, known, axis, parts)

@@ -63,7 +63,12 @@ def account(job: Job, trace: Trace, last_step: int) -> list[Entry]:
 
 def _entry(job: Job, trace: Trace, row: EpochRow, steps: int, member: int) -> Entry:
     formula = by_name(row.topology).traffic(job.layout, job.group)
-    sent, received = per_member(formula, member)
+    times = _gradients(job, trace, row.number, steps)
+    moved = {
+        (source, target, kind): size * times.get(source, times.get(target, 0))
+        for (source, target, kind), size in formula.items()
+    }
+    sent, received = per_member(moved, member)
     return Entry(
         row.number,
         row.topology,
@@ -71,9 +76,20 @@ def _entry(job: Job, trace: Trace, row: EpochRow, steps: int, member: int) -> En
         steps,
         _total(trace, row.number, "source", member, STEP_KINDS),
         _total(trace, row.number, "destination", member, STEP_KINDS),
-        sent * steps,
-        received * steps,
+        sent,
+        received,
     )
+
+
+def _gradients(job: Job, trace: Trace, epoch: int, steps: int) -> dict[int, int]:
+    """Return how many gradients each worker has sent: one a step, if all must.
+
+    Else as many as its own rows tell, as far as the trace has kept them.
+    """
+    if not job.has_backups:
+        return dict.fromkeys(job.workers, steps)
+    rows = trace.steps[trace.steps["epoch"] == epoch]
+    return {worker: int((rows["task"] == worker).sum()) for worker in job.workers}
 
 
 def once_only(job: Job, trace: Trace) -> list[tuple[int, int, int]]:
@@ -83,10 +99,13 @@ def once_only(job: Job, trace: Trace) -> list[tuple[int, int, int]]:
     for row in trace.epochs:
         owners = by_name(row.topology.removesuffix("-async")).owners
         after = owners(job.layout, job.group)
-        if before is None:
+        n_slots = len(job.optimizer.slots)
+        if before is None and row.first_step:
+            leader = job.coordinator
+            moved = moves.restored(job.layout, job.group, leader, after, n_slots)
+        elif before is None:
             moved = moves.broadcast(job.layout, job.group, job.coordinator)
         else:
-            n_slots = len(job.optimizer.slots)
             moved = moves.handover(before, after, n_slots, job.group)
         totals = trace.totals[trace.totals["epoch"] == row.number]
         once = totals[~_is_in(totals["kind"], STEP_KINDS)]

@@ -138,7 +138,7 @@ class AsyncWorker:
         part, endpoint = self._part, self._part.endpoint
         stamp, clock = endpoint.stamp, endpoint.clock
         begin, self._program.waited_ns, stamp.step = clock(), 0, version
-        part.reach("step.begun", version)
+        part.begin(version)
         loss, examples = self._place.compute_next(version)
         computed = clock()
         part.meter.span(Phase.COMPUTE, version, begin, computed)
@@ -156,7 +156,7 @@ class AsyncWorker:
         staleness = number - 1 - version
         part.meter.steps.add(StepRow(*row, computed - begin, wait, staleness))
         part.commit(number)
-        part.reach("step.done", number - 1)
+        part.end(number - 1, loss)
         return number, all(note.halt == NO_HALT for note in notes)
 
 

@@ -10,18 +10,23 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kit.errors import (
-    DeadlineExceededError,
+    FailedPreconditionError,
     InternalError,
     KitError,
-    MemberMismatch,
     PeerLost,
 )
 from kit.membership import Agreement, Epoch, Verdict
+from kit.train import complaints
 from kit.train.job import Job
+from kit.train.ledger import Ledger
 from kit.train.terms import difference, terms_of
+from kit.train.vault import vault_of
+
+if TYPE_CHECKING:
+    from kit.train.hooked import Hooked
 
 
 class Answer(NamedTuple):
@@ -36,11 +41,24 @@ class Answer(NamedTuple):
 class Authority:
     """Owns the epochs of one training. Every method may be called from any thread."""
 
-    def __init__(self, job: Job, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        job: Job,
+        clock: Callable[[], float] = time.monotonic,
+        hooks: Hooked | None = None,
+    ) -> None:
         """Begin with epoch 0, before any member has come."""
-        self._job, self._clock = job, clock
+        self._job, self._clock, self._hooks = job, clock, hooks
+        # Asynchronous members would never get to a step.
+        self._always = hooks is not None and hooks.may_stop and job.synchronous
         self._changed = threading.Condition()
-        self._agreement = Agreement(range(len(job.tasks)), job.start, job.steps)
+        saves = job.checkpoints is not None
+        members = range(len(job.tasks))
+        self._agreement = Agreement(members, job.start, job.steps, saves=saves)
+        # None without checkpoints. It raises what kit.train shall raise at once.
+        self.vault = vault_of(job, self._saving, self._saved)
+        if self.vault is not None and self.vault.resumed is not None:
+            self._agreement.saved(self.vault.step)
         # Who has not been heard of yet may still be starting: others wait for its
         # links.
         self._heard: dict[int, float] = {}
@@ -52,6 +70,8 @@ class Authority:
     def arrive(self, member: int, number: int, step: int, patience_s: float) -> Answer:
         """Take a member to its boundary; WAIT after `patience_s`: ask again."""
         with self._changed:
+            if member in self._agreement.lost:
+                raise complaints.left_behind(self._job, member)
             self._heard.setdefault(member, self._clock())
             self._agreement.arrive(member, number, step)
             if member in self._job.workers:  # an idle server waits as long as it takes
@@ -83,13 +103,32 @@ class Authority:
 
     def wants_halt(self, step: int) -> bool:
         """Whether all members must meet after `step`; cheap, asked before each step."""
+        vault = self.vault
         with self._changed:
-            return self._agreement.wants_halt(step)
+            if vault is not None and vault.ledger.is_due(step):
+                self._agreement.save()
+            return self._agreement.wants_halt(step) or self._always
+
+    def _saving(self) -> None:
+        with self._changed:
+            self._agreement.saving()
+
+    def _saved(self, step: int | None) -> None:
+        with self._changed:
+            self._agreement.saved(step)
+            self._changed.notify_all()
 
     def beat(self, member: int) -> KitError | None:
-        """Note that a member lives; returns what the training failed with."""
+        """Note that a member lives; returns what its training failed with."""
+        if member in self._agreement.lost:
+            return complaints.left_behind(self._job, member)
         self._heard[member] = self._clock()
         return self._agreement.error
+
+    @property
+    def lost(self) -> frozenset[int]:
+        """The workers that the training goes on without."""
+        return self._agreement.lost
 
     def join(self, member: int, terms: Mapping[str, str]) -> str | None:
         """Take in a member that came by itself; returns the run that it shall join.
@@ -109,17 +148,26 @@ class Authority:
                 return None
             found = difference(terms_of(self._job), terms)
             if found:
-                name = str(self._job.tasks[member])
-                leader = self._job.tasks[self._job.coordinator]
-                error = MemberMismatch(
-                    f"{name} would train something else than {leader}, which leads: "
-                    f"{found}. Give kit.train() the same arguments on all workers.",
-                    task=name,
-                )
+                error = complaints.mismatch(self._job, member, found)
                 self._agreement.fail(error)
                 self._changed.notify_all()
                 raise error
             return self._job.run
+
+    @property
+    def ledger(self) -> Ledger:
+        """The book of checkpoints; `FailedPreconditionError` if there are none."""
+        if self.vault is None:
+            raise FailedPreconditionError(
+                "this training has no folder for checkpoints; begin it with "
+                "kit.train(..., checkpoint=folder), or take run.params."
+            )
+        return self.vault.ledger
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the end was agreed."""
+        return self._agreement.is_finished
 
     @property
     def error(self) -> KitError | None:
@@ -137,15 +185,34 @@ class Authority:
 
         Who leads stays until the others have heard that the training is over.
         """
-        everybody = self._agreement.members
-        with self._changed:
-            return self._changed.wait_for(lambda: self._left >= everybody, timeout_s)
+        agreed = self._agreement
 
-    def fail(self, error: KitError) -> None:
-        """End the training for all members; the first error counts."""
+        def have_left() -> bool:
+            return self._left >= agreed.members - agreed.lost
+
         with self._changed:
-            self._agreement.fail(error)
+            return self._changed.wait_for(have_left, timeout_s)
+
+    def fail(
+        self, error: KitError, *, by: int | None = None, lost: int | None = None
+    ) -> None:
+        """End the training for all members; the first error counts.
+
+        It goes on when the error says no more than that the member `lost` is gone, and
+        it can do without that one. What a lost member reports (`by`) is not heard.
+        """
+        with self._changed:
+            if lost is not None and self._can_spare(lost):
+                self._agreement.lose(lost)
+                self._heard.pop(lost, None)
+            elif by not in self._agreement.lost:
+                self._agreement.fail(error)
             self._changed.notify_all()
+
+    def _can_spare(self, member: int) -> bool:
+        agreement = self._agreement
+        has_begun = agreement.epoch.number > 0  # before, all take part in agreeing
+        return has_begun and self._job.can_spare(agreement.lost | {member})
 
     def gone(self, member: int, reason: str) -> None:
         """Take a closed link: unless the member left in order, the training fails."""
@@ -153,7 +220,7 @@ class Authority:
             return
         name = str(self._job.tasks[member])
         text = f"{name} is gone: {reason}. The training cannot go on without it."
-        self.fail(PeerLost(text, task=name))
+        self.fail(PeerLost(text, task=name), lost=member)
 
     def watch(self) -> None:
         """Find members that are silent, and boundaries that not all come to."""
@@ -172,19 +239,12 @@ class Authority:
     def _watch_rounds(self, now: float, deadline_s: float) -> None:
         agreement = self._agreement
         for number, since in list(self._waiting_since.items()):
-            if number < max(self._waiting_since) - 2:
+            # A round that is forgotten was complete; an idle server may be far ahead.
+            if number not in agreement.rounds:
                 del self._waiting_since[number]
-            elif now - since > deadline_s and agreement.missing(number):
-                self._late(agreement.missing(number), number, deadline_s)
-
-    def _late(self, missing: frozenset[int], number: int, deadline_s: float) -> None:
-        names = ", ".join(str(self._job.tasks[member]) for member in sorted(missing))
-        text = (
-            f"{names} did not come to boundary {number} within {deadline_s:g} s. "
-            f"Allow more with settings(step_deadline_s=...)."
-        )
-        self._agreement.fail(DeadlineExceededError(text, task=names))
-        self._changed.notify_all()
+            elif now - since > deadline_s and (missing := agreement.missing(number)):
+                agreement.fail(complaints.late(self._job, missing, number, deadline_s))
+                self._changed.notify_all()
 
     def command(self, what: str, **values: Any) -> None:
         """Note a wish of the user; it is taken up at the next boundary.
@@ -203,7 +263,10 @@ class Authority:
                 agreement.resume()
             elif what == "stop":
                 agreement.stop()
-            else:
+            elif what == "save":
+                self.ledger.ask(str(values["ticket"]))
+                agreement.save()
+            elif what != "look":
                 raise InternalError(f"{what!r} is no command.")
             self._changed.notify_all()
 
@@ -216,4 +279,6 @@ class Authority:
             "pending": pending.to_plain() if pending else None,
             "paused": agreement.is_paused,
             "abandoned": agreement.abandoned,
+            "saves": self.vault.status() if self.vault else None,
+            "said": self._hooks.said() if self._hooks else [],
         }

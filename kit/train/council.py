@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+import json
+from typing import Any, NamedTuple, Protocol
 
 from kit.errors import KitError, from_plain, to_plain
 from kit.membership import Epoch, Verdict
 from kit.train.authority import Answer, Authority
+from kit.train.ledger import Key, Place
 from kit.wire.rpc import Caller
 
 _PATIENCE_S = 2.0  # how long the coordinator keeps a question before saying "wait"
+
+
+class Pulse(NamedTuple):
+    """The answer to a sign of life.
+
+    What the training failed with, and the members that it goes on without.
+    """
+
+    error: KitError | None
+    lost: frozenset[int]
 
 
 class Council(Protocol):
@@ -21,14 +33,20 @@ class Council(Protocol):
     def prepared(self, number: int, refusal: str | None) -> Answer:
         """Report that the proposal was prepared, or why not."""
 
-    def beat(self) -> KitError | None:
-        """Give a sign of life; returns what the training failed with."""
+    def beat(self) -> Pulse:
+        """Give a sign of life; returns what has happened elsewhere."""
 
     def fail(self, error: KitError) -> None:
         """Report that this member cannot go on."""
 
     def leave(self) -> None:
         """Say that this member ends in good order."""
+
+    def where(self, key: Key) -> Place:
+        """Ask where the shard of a checkpoint belongs."""
+
+    def wrote(self, key: Key, entry: Any, wrong: str) -> None:
+        """Hand in the entry of a shard, as plain data, or why there is none."""
 
     def close(self) -> None:
         """Let go of the links."""
@@ -49,18 +67,26 @@ class LocalCouncil:
         """See `Council`."""
         return self._authority.prepared(self._member, number, refusal, _PATIENCE_S)
 
-    def beat(self) -> KitError | None:
+    def beat(self) -> Pulse:
         """See `Council`; also looks after the others."""
         self._authority.watch()
-        return self._authority.beat(self._member)
+        return Pulse(self._authority.beat(self._member), self._authority.lost)
 
     def fail(self, error: KitError) -> None:
         """See `Council`."""
-        self._authority.fail(error)
+        self._authority.fail(error, by=self._member)
 
     def leave(self) -> None:
         """See `Council`."""
         self._authority.leave(self._member)
+
+    def where(self, key: Key) -> Place:
+        """See `Council`."""
+        return self._authority.ledger.where(key)
+
+    def wrote(self, key: Key, entry: Any, wrong: str) -> None:
+        """See `Council`."""
+        self._authority.ledger.wrote(self._member, key, entry, wrong)
 
     def close(self) -> None:
         """Nothing to let go of."""
@@ -86,10 +112,11 @@ class RemoteCouncil:
         """See `Council`."""
         return _answer(self._ask("run.prepared", number=number, refusal=refusal))
 
-    def beat(self) -> KitError | None:
+    def beat(self) -> Pulse:
         """See `Council`."""
         reply, _ = self._quick.call("run.beat", self._deadline_s, self._about)
-        return from_plain(reply["error"]) if reply["error"] else None
+        error = from_plain(reply["error"]) if reply["error"] else None
+        return Pulse(error, frozenset(map(int, reply["lost"])))
 
     def fail(self, error: KitError) -> None:
         """See `Council`."""
@@ -99,6 +126,18 @@ class RemoteCouncil:
     def leave(self) -> None:
         """See `Council`."""
         self._quick.call("run.leave", self._deadline_s, self._about)
+
+    def where(self, key: Key) -> Place:
+        """See `Council`."""
+        values = {**self._about, "key": list(key)}
+        reply, _ = self._quick.call("run.where", self._deadline_s, values)
+        return Place(str(reply["state"]), str(reply["path"]))
+
+    def wrote(self, key: Key, entry: Any, wrong: str) -> None:
+        """See `Council`."""
+        values = {**self._about, "key": list(key), "wrong": wrong}
+        blob = json.dumps(entry).encode()  # as long as there are parameters
+        self._quick.call("run.wrote", self._deadline_s, values, blob=blob)
 
     def close(self) -> None:
         """Close both links."""

@@ -6,7 +6,7 @@ A `Job` is plain data; every member derives the same layout, shards and plans fr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -20,8 +20,10 @@ from kit.membership import Epoch
 from kit.settings import Settings
 from kit.task import Task
 from kit.train import optimizers
+from kit.train.checkpoints import Checkpoints, tensors_of
 from kit.train.elementwise import Optimizer
 from kit.train.graph_step import GraphStep
+from kit.train.hook_list import HookList
 from kit.train.splits import check_seed
 from kit.wire.shaping import LinkSettings
 
@@ -39,8 +41,11 @@ class Job:
     batch: int
     seed: int = 0
     synchronous: bool = True
+    aggregate: int = 0  # how many gradients make a step; 0: all workers'
     link: str = ""
     placement: str = "round_robin"
+    checkpoints: Checkpoints | None = None
+    restore: str = ""  # of the checkpoints: the newest "", "step-400", "afresh"
     settings: Settings = field(default_factory=Settings)
 
     def __post_init__(self) -> None:
@@ -58,9 +63,12 @@ class Job:
                 f"workers; give a batch of at least {len(self.workers)}."
             )
         check_seed(self.seed)
+        self._check_aggregate()
         LinkSettings.parse(self.link)
         self.check_topology(self.topology)
         _ = self.group
+        if self.checkpoints is not None:
+            tensors_of(self.specs, self.slots)
 
     def check_topology(self, name: str) -> Topology:
         """Return a topology that these members can form, or say why they cannot."""
@@ -75,7 +83,49 @@ class Job:
                 f"asynchronous training meets at parameter servers, not on {name!r}; "
                 f"use topology='ps' or sync=True."
             )
+        if self.has_backups and name != "ps":
+            raise InvalidArgumentError(
+                f"topology {name!r} needs the gradient of every worker in every step, "
+                f"and this training takes the first {self.quorum} of "
+                f"{len(self.workers)} (aggregate={self.aggregate}); only the servers "
+                f"of topology='ps' can leave some out."
+            )
         return topology
+
+    def _check_aggregate(self) -> None:
+        if not 0 <= self.aggregate <= len(self.workers):
+            raise InvalidArgumentError(
+                f"aggregate is {self.aggregate}, but {len(self.workers)} workers send "
+                f"a gradient each; give a number from 1 to {len(self.workers)}."
+            )
+        if self.aggregate and not self.synchronous:
+            raise InvalidArgumentError(
+                f"aggregate={self.aggregate} says for how many gradients a synchronous "
+                f"step waits; with sync=False each is applied alone. Leave one out."
+            )
+
+    @property
+    def quorum(self) -> int:
+        """How many gradients make a step."""
+        return self.aggregate or len(self.workers)
+
+    @property
+    def has_backups(self) -> bool:
+        """Whether there are more workers than a step waits for."""
+        return self.quorum < len(self.workers)
+
+    def can_spare(self, lost: Collection[int]) -> bool:
+        """Whether the training can go on without some members.
+
+        They are workers, the coordinator is not among them, and enough are left.
+        """
+        left = [worker for worker in self.workers if worker not in lost]
+        return (
+            self.has_backups
+            and len(left) >= self.quorum
+            and len(left) + len(lost) == len(self.workers)
+            and self.coordinator in left
+        )
 
     @cached_property
     def workers(self) -> tuple[int, ...]:
@@ -91,6 +141,11 @@ class Job:
     def coordinator(self) -> int:
         """The member that owns the step loop and the epochs: the first worker."""
         return self.workers[0]
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """The names of the optimizer's slots."""
+        return tuple(slot.name for slot in self.optimizer.slots)
 
     @cached_property
     def layout(self) -> Layout:
@@ -120,8 +175,11 @@ class Job:
             "batch": self.batch,
             "seed": self.seed,
             "synchronous": self.synchronous,
+            "aggregate": self.aggregate,
             "link": self.link,
             "placement": self.placement,
+            "checkpoints": self.checkpoints.to_plain() if self.checkpoints else None,
+            "restore": self.restore,
             "settings": self.settings.as_plain(),
         }
 
@@ -134,6 +192,7 @@ class Job:
             Spec(name, tuple(shape), dtype) for name, shape, dtype in plain["specs"]
         )
         values["optimizer"] = optimizers.from_plain(plain["optimizer"])
+        values["checkpoints"] = Checkpoints.from_plain(plain["checkpoints"])
         values["settings"] = Settings.from_plain(plain["settings"])
         return cls(**values)
 
@@ -143,9 +202,10 @@ class Work:
     """A worker's own part. `params` are the initial values, given to the coordinator.
 
     The coordinator's values are broadcast; what the other workers were given only has
-    to be of the same names, shapes and dtypes.
+    to be of the same names, shapes and dtypes. `hooks` are the coordinator's too.
     """
 
     step: Callable[..., Any] | GraphStep
     data: Any
     params: dict[str, Any] | None = None
+    hooks: HookList = field(default_factory=lambda: HookList(()))

@@ -1,10 +1,25 @@
-"""`kit.train`: begin a training on a cluster and return at once with a handle."""
+"""`kit.train`: begin a training on a cluster and return at once with a handle.
+
+A step function takes `(params, batch)`: a dict of read-only arrays, and this worker's
+split of the mini-batch, a tuple of arrays. It returns the loss, the mean over the
+split, and the gradients. It may be a generator that yields `(name, gradient)`, last
+layers first, and returns the loss; then the exchange goes on beside the rest. A third
+parameter called `grads` gets a dict of arrays to fill, which saves a copy: the step
+returns the loss alone then, or yields names.
+
+A loss that is a tensor is the mean over the examples. Each worker computes it and its
+gradients by itself, wherever the graph places them. `{(x, y): batches}` takes all kinds
+of data. Variables begin as they say, drawn with `seed`, or as in `session`;
+`kit.load_variables` sets them.
+"""
 
 from __future__ import annotations
 
 import operator
 import secrets
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from os import PathLike
 from typing import Any, Protocol, SupportsIndex, overload
 
 import numpy as np
@@ -13,12 +28,15 @@ from kit.arrays import to_numpy
 from kit.errors import InvalidArgumentError, NotFinite
 from kit.exchange.layout import specs_of
 from kit.graph.speak import Speaker
+from kit.hooks import SessionRunHook
 from kit.session.session import Session
 from kit.settings import current
 from kit.task import Task
 from kit.train import optimizers
+from kit.train.checkpoints import Checkpoints, checkpoints_of, restore_of
 from kit.train.elementwise import Optimizer, Rule
 from kit.train.graph_loss import work_of
+from kit.train.hook_list import hooks_of, with_savers
 from kit.train.job import Job, Work
 from kit.train.run import Run
 from kit.wire.shaping import LinkSettings
@@ -58,8 +76,12 @@ def train(
     batch: SupportsIndex = ...,
     seed: SupportsIndex = ...,
     sync: bool = ...,
+    aggregate: SupportsIndex | None = ...,
     link: str = ...,
     placement: str = ...,
+    checkpoint: str | PathLike[str] | Checkpoints | None = ...,
+    restore: str | int | bool | None = ...,
+    hooks: Iterable[SessionRunHook] = ...,
     cluster: Trains | None = ...,
 ) -> Run: ...
 
@@ -76,8 +98,12 @@ def train(
     batch: SupportsIndex = ...,
     seed: SupportsIndex = ...,
     sync: bool = ...,
+    aggregate: SupportsIndex | None = ...,
     link: str = ...,
     placement: str = ...,
+    checkpoint: str | PathLike[str] | Checkpoints | None = ...,
+    restore: str | int | bool | None = ...,
+    hooks: Iterable[SessionRunHook] = ...,
     cluster: Trains | None = ...,
     session: Session | None = ...,
 ) -> Run: ...
@@ -94,54 +120,76 @@ def train(
     batch: SupportsIndex = 64,
     seed: SupportsIndex = 0,
     sync: bool = True,
+    aggregate: SupportsIndex | None = None,
     link: str = "",
     placement: str = "round_robin",
+    checkpoint: str | PathLike[str] | Checkpoints | None = None,
+    restore: str | int | bool | None = None,
+    hooks: Iterable[SessionRunHook] = (),
     cluster: Trains | None = None,
     session: Session | None = None,
 ) -> Run:
     """Train a model over the tasks of a cluster; return at once.
 
-    `step(params, batch)` gets a dict of read-only arrays and this worker's split of the
-    mini-batch (a tuple of arrays), and returns the loss, the mean over the split, and
-    the gradients: a dict by name, or a list in the order of `params`; arrays of numpy,
-    cupy, torch, jax or tensorflow. It may instead be a generator that yields
-    `(name, gradient)`, last layers first, and returns the loss; then the exchange goes
-    on beside the rest. A third parameter called `grads` gets a dict of arrays to fill,
-    which saves a copy: the step returns the loss alone then, or yields names.
-
-    `params` is a dict of float32 or float64 arrays (or a function that makes it).
-    `data` is a tuple of arrays (numpy or dask) whose first axis is the examples, or an
-    iterable of mini-batches.
-
-    Instead of a function, a `loss` can be trained that is a tensor: the mean over the
-    examples. `kit.train(loss, {x: images, y: labels})` trains the variables that it
-    depends on; each worker computes loss and gradients by itself, wherever the graph
-    places them. `{(x, y): batches}` takes all data above. Variables begin as they say,
-    drawn with `seed`, or as in `session`; `kit.load_variables` sets them.
+    `step(params, batch)` returns the loss and the gradients: a dict by name, or a list
+    in the order of `params`; arrays of numpy, cupy, torch, jax or tensorflow. `params`
+    is a dict of float32 or float64 arrays (or a function that makes it), `data` a tuple
+    of arrays (numpy or dask) whose first axis is the examples, or an iterable of
+    mini-batches. `kit.train(loss, {x: images, y: labels})` trains the variables of a
+    tensor instead. More forms of both: see `kit.train.launch`.
 
     With `sync`, each of `steps` updates uses one mini-batch of `batch` examples, split
-    over the workers, with the same bits for every topology. Without, each worker goes
-    at its own pace and `steps` counts all their updates.
+    over the workers, with the same bits for every topology; `aggregate=R` takes the
+    first R gradients that come and drops the others (`run.metrics` tells which), so
+    nobody waits for the slowest. Without `sync`, each worker goes at its own pace and
+    `steps` counts all their updates.
 
+    With `checkpoint`, a folder or a `kit.Checkpoints`, the training is saved, and goes
+    on from the newest good one there, on any cluster and topology: `steps` is the
+    total. `restore="step-400"` goes back; `restore=False` begins afresh.
+
+    `hooks` are called around each step of the first worker, see `kit.train.hooked`.
     Raises `InvalidArgumentError` for what cannot be trained, `ClusterBusy` while
     another training runs; `run.wait()` or `await run` raise what comes later. A
     worker's own `Server` as `cluster`: see `kit.server.spmd`.
     """
-    cluster = _running() if cluster is None else cluster
     work = _work(step, params, data, session, seed)
+    work.hooks = hooks_of(hooks, work.step)
+    checkpoints = with_savers(checkpoints_of(checkpoint), work.hooks)
+    return _launch(
+        running() if cluster is None else cluster,
+        work,
+        optimizer=_optimizer(optimizer),
+        topology=topology,
+        synchronous=sync,
+        aggregate=_quorum(aggregate),
+        link=str(LinkSettings.parse(link)),
+        placement=placement,
+        checkpoints=checkpoints,
+        restore=restore_of(restore, checkpoints),
+        **_wholes(steps=steps, batch=batch, seed=seed),
+    )
+
+
+def _launch(cluster: Trains, work: Work, **agreed: Any) -> Run:
     job = Job(
         run=secrets.token_hex(16),
         tasks=tuple(cluster.tasks),
         specs=specs_of(work.params or {}),
-        optimizer=_optimizer(optimizer),
-        topology=topology,
-        **_wholes(steps=steps, batch=batch, seed=seed),
-        synchronous=sync,
-        link=str(LinkSettings.parse(link)),
-        placement=placement,
         settings=current(),
+        **agreed,
     )
-    return cluster.launch(job, work)
+    run = cluster.launch(job, work)
+    if job.checkpoints is not None:
+        run.look()
+        _tell_of_damage(run)
+    return run
+
+
+def _tell_of_damage(run: Run) -> None:
+    resumed = run.resumed_from
+    if resumed is not None and resumed.passed_over:
+        warnings.warn(f"the training {resumed}", stacklevel=4)
 
 
 def _work(
@@ -153,7 +201,7 @@ def _work(
 ) -> Work:
     if isinstance(step, Speaker):
         given = data if params is None else params
-        work = work_of(step, given, session, _whole("seed", seed))
+        work = work_of(step, given, session, whole("seed", seed))
         return Work(work.step, work.data, _checked(work.params))
     if session is not None:
         raise InvalidArgumentError(
@@ -162,6 +210,18 @@ def _work(
         )
     values = _checked(params() if callable(params) else params)
     return Work(_callable(step), data, values)
+
+
+def _quorum(aggregate: SupportsIndex | None) -> int:
+    if aggregate is None:
+        return 0
+    found = whole("aggregate", aggregate)
+    if found < 1:
+        raise InvalidArgumentError(
+            f"aggregate is {found}; give how many gradients make a step, at least 1, "
+            f"or None for those of all workers."
+        )
+    return found
 
 
 def _callable(step: Step) -> Step:
@@ -173,7 +233,8 @@ def _callable(step: Step) -> Step:
     return step
 
 
-def _running() -> Trains:
+def running() -> Trains:
+    """Return the current cluster; `InvalidArgumentError` where there can be none."""
     if _current is None:
         raise InvalidArgumentError("there is no cluster: give cluster=....")
     return _current()
@@ -217,10 +278,11 @@ def _optimizer(given: Optimizer | str) -> Optimizer:
 
 
 def _wholes(**values: SupportsIndex) -> dict[str, int]:
-    return {name: _whole(name, value) for name, value in values.items()}
+    return {name: whole(name, value) for name, value in values.items()}
 
 
-def _whole(name: str, value: SupportsIndex) -> int:
+def whole(name: str, value: SupportsIndex) -> int:
+    """Return a whole number; `InvalidArgumentError` names what is none."""
     try:
         return operator.index(value)
     except TypeError:

@@ -9,18 +9,14 @@ from __future__ import annotations
 
 import threading
 import time
-import traceback
-from collections.abc import Mapping
 from contextlib import ExitStack, closing
-from typing import Protocol
+from dataclasses import replace
 
 from kit.errors import (
     DeadlineExceededError,
     KitError,
     LinkLost,
-    PeerLost,
     UnavailableError,
-    UnknownError,
 )
 from kit.exchange.connect import Joining, Quarters
 from kit.exchange.endpoint import Endpoint
@@ -30,32 +26,20 @@ from kit.testing.history import History
 from kit.trace import EpochRow
 from kit.traffic import Meter
 from kit.train.authority import Answer, Authority
+from kit.train.complaints import leader_lost
 from kit.train.council import Council
+from kit.train.failing import as_failure, forget_frames
+from kit.train.hooked import Hooked
 from kit.train.job import Job, Work
 from kit.train.part import Part
+from kit.train.scribe import Scribe
+from kit.train.services import Services
 from kit.train.stage import Stage
 from kit.wire.arena import Arena
 from kit.wire.stream import Stream
 
 _JOIN_S = 5.0
 _LOOK_S = 0.2
-
-
-class Services(Protocol):
-    """What the task's server does for a member."""
-
-    @property
-    def cluster_number(self) -> int:
-        """What frames carry to tell clusters apart."""
-
-    def streams(self, job: Job, me: int) -> Mapping[int, Stream]:
-        """Return a data stream to every other member."""
-
-    def council(self, job: Job, me: int, authority: Authority | None) -> Council:
-        """Return the way to the coordinator."""
-
-    def spins(self, job: Job) -> int:
-        """Return how often to look before giving the processor away."""
 
 
 class Member:
@@ -65,14 +49,20 @@ class Member:
         self, job: Job, me: int, work: Work | None, services: Services
     ) -> None:
         """Prepare member number `me`; a worker needs `work`."""
-        self.job, self.me, self.work = job, me, work
+        self.job, self.me = job, me
+        self.work = work and replace(work)  # its initial values are let go of
         self.task = job.tasks[me]
         self.state = "starting"
         self.error: KitError | None = None
         self.epochs: list[EpochRow] = []
         limits = job.settings
         self.meter = Meter(me, limit=limits.trace_rows, trace=limits.trace)
-        self.authority = Authority(job) if me == job.coordinator else None
+        leads = me == job.coordinator
+        # Whatever is wrong with hooks or checkpoints is raised here, to the caller.
+        has_hooks = leads and work is not None and len(work.hooks) > 0
+        self.hooks = Hooked(job, work.hooks) if work and has_hooks else None
+        self.authority = Authority(job, hooks=self.hooks) if leads else None
+        self.vault = self.authority.vault if self.authority else None
         self.part: Part | None = None
         self._services = services
         self._council: Council | None = None
@@ -115,18 +105,21 @@ class Member:
     def release(self) -> None:
         """Let go of the buffers; only when the member is over."""
         self.part = self._endpoint = None
+        if self.hooks is not None:
+            self.hooks.leave()
         self._streams.clear()
         for arena in self._arenas:
             arena.close()
         self._arenas.clear()
-        # The frames that an error went through hold on to the buffers.
-        _forget_frames(self.error)
+        forget_frames(self.error)
         if self.authority is not None:
-            _forget_frames(self.authority.error)
+            forget_frames(self.authority.error)
 
     def _run(self) -> None:
         state = "failed"
         with ExitStack() as stack:
+            if self.vault is not None:
+                stack.callback(self.vault.close)
             try:
                 self._train(self._open(stack))
                 self._leave()
@@ -180,9 +173,22 @@ class Member:
             quarters.memory,
             history,
         )
+        self._prepare_saves(part, council, stack)
+        if self.hooks is not None and self.authority is not None:
+            part.hooks = self.hooks
+            self.hooks.enter(part, self.authority)
         part.reach("run.connected", 0)
         self.state = "running"
         return part
+
+    def _prepare_saves(self, part: Part, council: Council, stack: ExitStack) -> None:
+        if self.job.checkpoints is None:
+            return
+        part.saves = scribe = Scribe(part, council, self.vault)
+        stack.callback(scribe.close)
+        if self.vault is not None:
+            part.step, part.restored = self.vault.step, self.vault.values
+            self.vault.values = None
 
     def _train(self, part: Part) -> None:
         with closing(Stage(part)) as stage:
@@ -197,11 +203,18 @@ class Member:
         while True:
             answer = self._ask_until(number, part.step)
             if answer.verdict is Verdict.FINISH:
+                if self.hooks is not None:
+                    self.hooks.end()
                 return
             number += 1
             if answer.verdict is Verdict.PREPARE and answer.epoch is not None:
                 self._change(part, stage, number - 1, answer.epoch)
+                if self.hooks is not None and self.epochs:
+                    self.hooks.created(part.step)
                 continue  # no step yet: the training may be paused
+            if answer.verdict is Verdict.SAVE and part.saves is not None:
+                part.saves.save((answer.step, number), answer.step)
+                continue
             part.endpoint.stamp.halt = NO_HALT
             stage.run(answer.step)
 
@@ -247,9 +260,11 @@ class Member:
         while not self._ended.wait(self.job.settings.heartbeat_s):
             lost_leader = False
             try:
-                error = self._talk().beat()
+                error, lost = self._talk().beat()
+                if self._endpoint is not None:
+                    self._endpoint.lose(lost)
             except (UnavailableError, DeadlineExceededError) as lost:
-                lost_leader, error = True, self._coordinator_lost(lost)
+                lost_leader, error = True, leader_lost(self.job, self.step, lost)
             except KitError as other:
                 error = other
             if error is not None:
@@ -260,28 +275,15 @@ class Member:
 
     def _fail(self, error: BaseException) -> None:
         if isinstance(error, LinkLost):
-            error = self._coordinator_lost(error)
-        if not isinstance(error, KitError):
-            text = f"{self.task}: {type(error).__name__}: {error}"
-            plain = "".join(traceback.format_exception(error))
-            error = UnknownError(text, task=str(self.task), remote_traceback=plain)
-        elif error.task is None:  # what is wrong with the data, for example
-            error = type(error)(f"{self.task}: {error.message}", task=str(self.task))
+            error = leader_lost(self.job, self.step, error)
+        failure = as_failure(error, self.task)
         told = self.error is not None
-        self.abort(error)  # the exchange thread may wait for a neighbour
+        self.abort(failure)  # the exchange thread may wait for a neighbour
         if not told and self._council is not None:
             try:
-                self._council.fail(error)
+                self._council.fail(failure)
             except KitError:
                 return  # the coordinator is gone: everybody notices that alone
-
-    def _coordinator_lost(self, error: KitError) -> PeerLost:
-        name = str(self.job.tasks[self.job.coordinator])
-        text = (
-            f"{name} is gone or does not answer, and it leads this training, which "
-            f"ends with it ({error.message})"
-        )
-        return PeerLost(text, task=name, step=self.step)
 
     def check(self) -> None:
         """Raise what the training failed with, if it has."""
@@ -291,9 +293,3 @@ class Member:
     def _talk(self) -> Council:
         assert self._council is not None
         return self._council
-
-
-def _forget_frames(error: BaseException | None) -> None:
-    while error is not None:
-        error.__traceback__ = None
-        error = error.__cause__ or error.__context__

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTime
 from typing import Any
@@ -25,11 +25,14 @@ from kit.errors import (
 )
 from kit.task import Task
 from kit.trace import EpochRow, Trace
+from kit.traffic import Rows
 from kit.train.job import Job
 from kit.train.watching import Watched
 from kit.wire.rpc import Caller
 
 Dial = Callable[[Task, str], Caller]
+#: How much of each member's transfers, spans and steps somebody has seen.
+Cursors = tuple[tuple[int, ...], ...]
 
 _POLL_S = 0.1
 _LAST_WORDS_S = 3.0  # the members' own reports explain more than a closed link
@@ -105,16 +108,23 @@ class Observer:
 
     def pending(self) -> str:
         """Return the topology that is wished and does not hold yet."""
-        leads = self._leader.leads or {}
-        wish = leads.get("pending")
-        if not wish or self.finished.done():
-            return ""
-        topology = str(wish["topology"])
-        return "" if topology == leads["epoch"]["topology"] else topology
+        wish = self.wished()
+        epoch = (self._leader.leads or {}).get("epoch")
+        is_new = wish and epoch and wish["topology"] != epoch["topology"]
+        return str(wish["topology"]) if wish and is_new else ""
+
+    def wished(self) -> dict[str, Any] | None:
+        """Return the configuration that is wished and does not hold yet, if any."""
+        wish = (self._leader.leads or {}).get("pending")
+        return None if self.finished.done() else wish
 
     def refused(self) -> str:
         """Return why the last wish was not taken up."""
         return str((self._leader.leads or {}).get("abandoned", ""))
+
+    def leads(self) -> dict[str, Any]:
+        """Return what the coordinator said last."""
+        return self._leader.leads or {}
 
     def step(self) -> int:
         """Return the number of committed steps."""
@@ -129,19 +139,40 @@ class Observer:
 
     def trace(self) -> Trace:
         """Return what is known so far."""
-        transfers, spans, steps = (
+        return self._trace(
             np.concatenate([one.column(number) for one in self._watched])
             for number in range(3)
         )
-        epochs = max((one.epochs for one in self._watched), key=len)
-        return Trace(
-            tuple(map(str, self._job.tasks)),
-            tuple(epochs),
-            transfers,
-            spans,
-            steps,
-            np.concatenate([one.totals for one in self._watched]),
+
+    def news(self, cursors: Cursors) -> tuple[Trace, Cursors]:
+        """Return what came after `cursors` (() for the start), and where it ends.
+
+        Epochs and totals are always whole.
+        """
+        cursors = cursors or ((0, 0, 0),) * len(self._watched)
+        found = [
+            [one.since(number, cursor) for number, cursor in enumerate(begun)]
+            for one, begun in zip(self._watched, cursors, strict=True)
+        ]
+        trace = self._trace(
+            np.concatenate([logs[number][0] for logs in found]) for number in range(3)
         )
+        return trace, tuple(tuple(end for _, end in logs) for logs in found)
+
+    def _trace(self, columns: Iterable[Rows]) -> Trace:
+        epochs = max((one.epochs for one in self._watched), key=len)
+        totals = np.concatenate([one.totals for one in self._watched])
+        transfers, spans, steps = columns
+        tasks = tuple(map(str, self._job.tasks))
+        return Trace(tasks, tuple(epochs), transfers, spans, steps, totals)
+
+    def lost(self) -> dict[int, str]:
+        """Return the members that cannot be reached any more, and what was said."""
+        return {
+            member: one.error.message if one.error else "lost"
+            for member, one in enumerate(self._watched)
+            if one.state == "lost"
+        }
 
     def parameters(self) -> bytearray:
         """Return the flat parameters of the last committed step."""
@@ -182,7 +213,7 @@ class Observer:
         except KitError as error:
             watched.lose(self._lost(task, watched.step, error))
             if member != self._job.coordinator:
-                self._tell(watched.error)
+                self._tell(member, watched.error)
         finally:
             self._end_of_one()
 
@@ -202,9 +233,10 @@ class Observer:
         text = f"{task} is gone (step {step}): {error.message}"
         return PeerLost(text, task=str(task), step=step)
 
-    def _tell(self, error: KitError | None) -> None:
+    def _tell(self, member: int, error: KitError | None) -> None:
         """Let the coordinator know of a member that cannot be reached from here."""
-        values = {"run": self._job.run, "error": to_plain(error or KitError("lost"))}
+        plain = to_plain(error or KitError("lost"))
+        values = {"run": self._job.run, "error": plain, "lost": member}
         try:
             caller = self._dial(self._job.tasks[self._job.coordinator], "")
             try:

@@ -3,19 +3,43 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from kit.exchange.endpoint import Endpoint
 from kit.exchange.layout import Range
 from kit.exchange.memory import Memory, physical
-from kit.exchange.plan import NOW
+from kit.exchange.plan import NOW, Owned
 from kit.task import Task
 from kit.testing import crash
 from kit.testing.history import History
 from kit.traffic import Meter
 from kit.train.authority import Authority
 from kit.train.job import Job, Work
+
+
+class Saves(Protocol):
+    """What a training with checkpoints does at the boundaries between its steps."""
+
+    def adopt(self, owners: Sequence[Owned], step: int) -> None:
+        """Prepare for the owners of a new epoch."""
+
+    def committed(self, step: int) -> None:
+        """Look whether the state after this step is to be saved."""
+
+    def save(self, key: tuple[int, int], step: int) -> None:
+        """Copy the state before `step` and let it be written."""
+
+
+class Hooks(Protocol):
+    """What the coordinator calls around each of its steps."""
+
+    def before(self, step: int) -> None:
+        """Be told that a step is about to begin."""
+
+    def after(self, step: int, loss: float) -> None:
+        """Be told that a step is done."""
 
 
 @dataclass
@@ -31,6 +55,9 @@ class Part:
     memory: Memory
     history: History
     step: int = 0  # committed so far
+    restored: dict[str, Any] | None = None  # all values, until the first epoch begins
+    saves: Saves | None = None
+    hooks: Hooks | None = None  # the coordinator's
 
     @property
     def task(self) -> Task:
@@ -43,11 +70,25 @@ class Part:
             plan = crash.Crash.parse(self.job.settings.crash)
             crash.reach(plan, point, self.task, step)
 
+    def begin(self, step: int) -> None:
+        """Begin a step."""
+        if self.hooks is not None:
+            self.hooks.before(step)
+        self.reach("step.begun", step)
+
+    def end(self, step: int, loss: float | None) -> None:
+        """End a committed step; no loss: it did not count."""
+        self.reach("step.done", step)
+        if self.hooks is not None and loss is not None:
+            self.hooks.after(step, loss)
+
     def commit(self, step: int) -> None:
         """Make NEXT the parameters; `step` is the number of steps that are done."""
         stamp = self.endpoint.stamp
         stamp.parity ^= 1
         self.step = step
+        if self.saves is not None:
+            self.saves.committed(step)
         watched = self.job.synchronous and self.me in self.job.workers
         if self.history.is_on and watched:
             digest = hashlib.sha256(self.parameters()).hexdigest()[:16]

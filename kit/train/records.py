@@ -5,19 +5,22 @@ Pure.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TypedDict
 
 import numpy as np
 
 from kit.trace import Trace
+from kit.traffic import Kind
 
 
 class Record(TypedDict):
-    """One step of the training, over all workers.
+    """One step of the training, over all workers whose gradients count.
 
     `loss` is the mean over the batch's examples; `seconds` the time from the first
     worker's begin to the last one's end; `compute` and `wait` are means over the
-    workers, in seconds; `staleness` is the largest.
+    workers, in seconds; `staleness` is the largest. `contributors` are the workers;
+    `dropped` is how many more gradients of this step came, too late to count.
     """
 
     step: int
@@ -29,12 +32,17 @@ class Record(TypedDict):
     compute: float
     wait: float
     staleness: int
+    contributors: tuple[str, ...]
+    dropped: int
 
 
 def records(trace: Trace) -> list[Record]:
     """Return the records of all steps that every worker's rows are known of."""
-    table = trace.steps[trace.steps["examples"] > 0]
+    counts = trace.steps["examples"] > 0
+    table = trace.steps[counts]
     table = table[np.argsort(table["step"], kind="stable")]
+    late = Counter(trace.steps[~counts & (trace.steps["staleness"] > 0)]["step"])
+    pushed = _pushed(trace)
     names = {row.number: row.topology for row in trace.epochs}
     steps, first = np.unique(table["step"], return_index=True)
     found: list[Record] = []
@@ -43,6 +51,7 @@ def records(trace: Trace) -> list[Record]:
     for step, rows in zip(steps, np.split(table, first[1:]), strict=True):
         examples = int(rows["examples"].sum())
         epoch = int(rows["epoch"][0])
+        who = {*rows["task"].tolist(), *pushed.get(int(step), ())}
         found.append(
             Record(
                 step=int(step),
@@ -54,6 +63,22 @@ def records(trace: Trace) -> list[Record]:
                 compute=float(rows["compute"].mean()) * 1e-9,
                 wait=float(rows["wait"].mean()) * 1e-9,
                 staleness=int(rows["staleness"].max()),
+                contributors=tuple(trace.names[task] for task in sorted(who)),
+                dropped=late[step],
             )
         )
+    return found
+
+
+def _pushed(trace: Trace) -> dict[int, set[int]]:
+    """Return whose gradients the servers took in each step, as far as that is kept.
+
+    A worker that is killed once its gradient has arrived leaves no row of its own.
+    """
+    if not (trace.totals["kind"] == Kind.LATE).any():
+        return {}
+    table = trace.transfers[trace.transfers["kind"] == Kind.PUSH]
+    found: dict[int, set[int]] = {}
+    for step, source in np.unique(table[["step", "source"]]).tolist():
+        found.setdefault(step, set()).add(source)
     return found

@@ -28,6 +28,7 @@ class Picture:
     switching: str = ""
     error: str = ""
     traffic: Sequence[Entry] = ()
+    saved: str = ""
 
 
 def table(picture: Picture) -> str:
@@ -52,6 +53,8 @@ def _facts(picture: Picture) -> list[tuple[str, str]]:
         facts.append(("topology", _topology(picture)))
     if not math.isnan(picture.loss):
         facts.append(("loss", f"{picture.loss:.4g}"))
+    if picture.saved:
+        facts.append(("checkpoints", picture.saved))
     if picture.error:
         facts.append(("error", picture.error))
     return facts

@@ -13,9 +13,12 @@ from kit.trace import EpochRow, Trace
 from kit.train import report
 from kit.train.account import Entry, account, once_only
 from kit.train.job import Job
-from kit.train.observer import Dial, Observer
+from kit.train.observer import Cursors, Dial, Observer
 from kit.train.records import Record, records
+from kit.train.saving import Kept, Saving
 from kit.train.unflatten import unflatten
+from kit.train.vault import Resumed
+from kit.train.views import view
 from kit.wire.shaping import LinkSettings
 
 if TYPE_CHECKING:
@@ -78,6 +81,12 @@ class Run:
         return self._observer.pending()
 
     @property
+    def wished(self) -> dict[str, Any]:
+        """The topology and link that are wished, while they do not hold; else empty."""
+        wish = self._observer.wished() or {}
+        return {name: wish[name] for name in ("topology", "link") if name in wish}
+
+    @property
     def refused(self) -> str:
         """Why the last wish was not taken up; empty if it was."""
         return self._observer.refused()
@@ -98,6 +107,24 @@ class Run:
         """End the training between two steps; its parameters stay. Returns at once."""
         if not self.done:
             self._observer.command("stop")
+
+    def save(self) -> Saving:
+        """Ask for a checkpoint at the next boundary between two steps.
+
+        Returns at once: `run.save().wait()` or `await run.save()` gives a `Saved`, with
+        step and path. The training stops for a copy of the parameters alone. Raises
+        `FailedPreconditionError` when it is over or has no folder for checkpoints.
+        """
+
+        def ask(ticket: str) -> None:
+            self._observer.command("save", ticket=ticket)
+
+        return Saving(ask, self._saves, self._is_over)
+
+    def look(self) -> None:
+        """Ask the coordinator at once how things stand; else that is done regularly."""
+        with suppress(KitError):  # it may be over already, and is looked at anyway
+            self._observer.command("look")
 
     # -- wait -------------------------------------------------------------------
 
@@ -137,6 +164,28 @@ class Run:
         return self._observer.state()
 
     @property
+    def checkpoints(self) -> Kept:
+        """What is saved of this training: the last one, and why one was refused."""
+        return Kept(self.job.checkpoints, self._saves)
+
+    @property
+    def resumed_from(self) -> Resumed | None:
+        """The checkpoint that it went on from, None if it began at step 0."""
+        return self.checkpoints.resumed
+
+    @property
+    def messages(self) -> list[str]:
+        """The newest lines that hooks have told."""
+        return [str(text) for _, _, text in self._observer.leads().get("said", ())]
+
+    def _saves(self) -> dict[str, Any]:
+        return self._observer.leads().get("saves") or {}
+
+    def _is_over(self) -> bool:
+        """Raise what the training failed with; else whether it is over."""
+        return self.done and self._observer.finished.result() is None
+
+    @property
     def error(self) -> KitError | None:
         """What the training failed with, None if it has not."""
         error = self._observer.finished.exception() if self.done else None
@@ -164,6 +213,19 @@ class Run:
     def trace(self) -> Trace:
         """Everything that was recorded so far."""
         return self._observer.trace()
+
+    def news(self, since: Cursors = ()) -> tuple[Trace, Cursors]:
+        """Return what was recorded after `since`, and where to ask from next time.
+
+        Costs no more than the new rows. Epochs and totals are always whole.
+        """
+        return self._observer.news(since)
+
+    @property
+    def lost(self) -> dict[str, str]:
+        """The tasks that cannot be reached any more, with what was said of them."""
+        found = self._observer.lost()
+        return {self.job.tasks[number].short: text for number, text in found.items()}
 
     @property
     def traffic(self) -> list[Entry]:
@@ -203,13 +265,20 @@ class Run:
     def __repr__(self) -> str:
         job = self.job
         topology = f", switching to {self.switching}" if self.switching else ""
+        saved = f"; {self.checkpoints}" if str(self.checkpoints) else ""
         return (
             f"<Run {job.run[:8]} {self.state}: step {self.step} of {job.steps}, "
-            f"{self.topology}{topology}, loss {self.loss:.4g}>"
+            f"{self.topology}{topology}, loss {self.loss:.4g}{saved}>"
         )
 
     def _wished(self) -> EpochRow:
         return EpochRow(0, self.job.topology, 0, 0, self.job.link)
+
+    def _ipython_display_(self) -> None:
+        show = view("run")
+        if show is None:
+            raise NotImplementedError  # IPython then takes the table below
+        show(self)
 
     def _repr_html_(self) -> str:
         state, error = self.state, self.error
@@ -223,5 +292,6 @@ class Run:
             switching=self.switching,
             error=f"{type(error).__name__}: {error.message}" if error else "",
             traffic=self.traffic if state == "done" else (),
+            saved=str(self.checkpoints),
         )
         return report.table(picture)

@@ -32,6 +32,15 @@ class Source(Protocol):
         ...
 
 
+@runtime_checkable
+class Divided(Protocol):
+    """Data that know by themselves what each worker's part of a mini-batch is."""
+
+    def source(self, batch: int, seed: int, worker: int, n_workers: int) -> Source:
+        """Return one worker's source; see `make_source`."""
+        ...
+
+
 class ArraySource:
     """Mini-batches out of arrays in memory, or mapped into it, in random order.
 
@@ -175,9 +184,10 @@ def make_source(
 ) -> Source:
     """Make the source that fits the type of `data`.
 
-    A `Source` is taken as it is. An array, or a tuple or list of arrays, becomes an
-    `ArraySource`; dask arrays become a `BlockSource`; a function or another iterable of
-    mini-batches becomes an `IterableSource`, for which `batch` and `seed` mean nothing.
+    A `Source` is taken as it is, `Divided` data are asked for one. An array, or a tuple
+    or list of arrays, becomes an `ArraySource`; dask arrays become a `BlockSource`; a
+    function or another iterable of mini-batches becomes an `IterableSource`, for which
+    `batch` and `seed` mean nothing.
     Raises `InvalidArgumentError` for anything else and for what the source refuses.
 
     >>> make_source(np.arange(6), batch=6, seed=0, worker=1, n_workers=2).examples(0)
@@ -185,6 +195,8 @@ def make_source(
     """
     if isinstance(data, Source):
         return data
+    if isinstance(data, Divided):
+        return data.source(batch, seed, worker, n_workers)
     parts: Sequence[object] = data if isinstance(data, (tuple, list)) else (data,)
     if any(is_dask(part) or hasattr(part, "__dask_graph__") for part in parts):
         return BlockSource(parts, batch, seed, worker, n_workers)

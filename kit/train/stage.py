@@ -21,7 +21,10 @@ from kit.exchange.plan import NOW, SLOT, Owned, Plan
 from kit.exchange.program import Program
 from kit.membership import Epoch
 from kit.train.async_rounds import AsyncServer, AsyncWorker
+from kit.train.own_state import fill
 from kit.train.part import Part, Rounds
+from kit.train.quorum_server import QuorumServer
+from kit.train.quorum_worker import QuorumWorker
 from kit.train.sync_rounds import SyncServer, SyncWorker
 from kit.train.update import MeanUpdate
 from kit.train.workplace import Workplace
@@ -72,7 +75,7 @@ class Stage:
         topology = job.check_topology(epoch.topology)
         owners = topology.owners(job.layout, job.group)
         if epoch.number == 1:
-            handed = moves.broadcast(job.layout, job.group, job.coordinator)
+            handed = self._beginning(epoch, owners)
             self._fill(owners)
         else:
             handed = moves.handover(self._owners, owners, self._n_slots, job.group)
@@ -82,6 +85,8 @@ class Stage:
         self._owners, self._epoch = owners, epoch
         self._plan = topology.plan(job.layout, job.group, part.me)
         part.history.note("epoch", epoch=epoch.number, topology=epoch.topology)
+        if part.saves is not None:
+            part.saves.adopt(owners, epoch.first_step)
 
     def run(self, step: int) -> None:
         """Do steps until a halt, or none at all if this member is idle."""
@@ -100,6 +105,8 @@ class Stage:
         part, place = self._part, self._place
         if not self._epoch.synchronous:
             return AsyncWorker(part, place) if place else AsyncServer(part)
+        if part.job.has_backups:
+            return QuorumWorker(part, place) if place else QuorumServer(part)
         if not self._n_slots:
             plan = early(plan, part.job.layout)
         program = Program(
@@ -125,6 +132,20 @@ class Stage:
         for port in endpoint.ports.values():
             port.line_out = line_out
 
+    def _beginning(
+        self, epoch: Epoch, owners: tuple[Owned, ...]
+    ) -> tuple[moves.Move, ...]:
+        """Return what moves at the start; with a step behind it, slots as well."""
+        job = self._part.job
+        if not epoch.first_step:
+            return moves.broadcast(job.layout, job.group, job.coordinator)
+        self._part.history.note("restored", step=epoch.first_step)
+        if self._place is not None:  # at their own pace: as if all were equally fast
+            self._place.taken = -(-epoch.first_step // len(job.workers))
+        return moves.restored(
+            job.layout, job.group, job.coordinator, owners, self._n_slots
+        )
+
     def _fill(self, owners: tuple[Owned, ...]) -> None:
         """Write the initial parameters and the initial slots of what is ours."""
         part, job = self._part, self._part.job
@@ -132,9 +153,16 @@ class Stage:
         for number, slot in enumerate(job.optimizer.slots):
             for owned in mine:
                 part.memory.typed(SLOT + number, owned)[...] = slot.initial
-        if part.me == job.coordinator:
+        if part.restored is not None:
+            now = physical(NOW, part.endpoint.stamp.parity)
+            fill(part.memory, now, job.slots, part.restored)
+            part.restored = None
+        elif part.me == job.coordinator:
             assert part.work is not None
             values: dict[str, Any] = part.work.params or {}
             region = physical(NOW, part.endpoint.stamp.parity)
             for name, place in part.memory.leaves(region).items():
                 np.copyto(place, to_numpy(values[name]))
+        if part.me == job.coordinator and part.work is not None:
+            # They lie in the arenas now. Members in one process share their work.
+            part.work.params = None

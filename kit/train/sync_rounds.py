@@ -25,7 +25,7 @@ class SyncServer:
             self._announce_halt(step)
             stamp.step = step
             begin, self._program.waited_ns = part.endpoint.clock(), 0
-            part.reach("step.begun", step)
+            part.begin(step)
             loss, examples, computed = self._work(step)
             part.reach("exchange.done", step)
             waited, end = self._program.waited_ns, part.endpoint.clock()
@@ -33,7 +33,7 @@ class SyncServer:
             part.meter.steps.add(StepRow(*row, computed, waited, 0))
             step += 1
             part.commit(step)
-            part.reach("step.done", step - 1)
+            part.end(step - 1, loss)
 
     def close(self) -> None:
         """Nothing was started."""

@@ -36,10 +36,17 @@ def terms_of(job: Job) -> dict[str, str]:
         "seed": str(job.seed),
         "topology": job.topology,
         "sync": str(job.synchronous),
+        "aggregate": str(job.quorum),
         "link": job.link or "none",
         "placement": job.placement,
+        "checkpoint": _saving(job),
         "bucket_bytes": str(job.settings.bucket_bytes),
     }
+
+
+def _saving(job: Job) -> str:
+    """Return how the training is saved; where it begins is the coordinator's affair."""
+    return "none" if job.checkpoints is None else repr(job.checkpoints)
 
 
 def difference(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:

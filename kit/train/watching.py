@@ -30,7 +30,8 @@ class Watched:
     leads: dict[str, Any] | None = None
     cursors: list[int] = field(default_factory=lambda: [0, 0, 0])
     totals: Rows = field(default_factory=lambda: rows(TOTAL))
-    _pieces: list[list[Rows]] = field(default_factory=lambda: [[], [], []])
+    # Each with the number of rows that had come with it.
+    _pieces: list[list[tuple[int, Rows]]] = field(default_factory=lambda: [[], [], []])
 
     @property
     def is_over(self) -> bool:
@@ -42,8 +43,9 @@ class Watched:
         *news, self.totals = unpack_news(reply["counts"], blob)
         for pieces, piece in zip(self._pieces, news, strict=True):
             if len(piece):
-                pieces.append(piece)
-            while sum(map(len, pieces[1:])) > self.limit:
+                before = pieces[-1][0] if pieces else 0
+                pieces.append((before + len(piece), piece))
+            while len(pieces) > 1 and pieces[-1][0] - pieces[0][0] > self.limit:
                 pieces.pop(0)
         self.cursors, self.leads = reply["cursors"], reply["leads"]
         self.step = int(reply["step"])
@@ -60,5 +62,11 @@ class Watched:
 
     def column(self, number: int) -> Rows:
         """Return transfers (0), spans (1) or steps (2)."""
-        pieces = list(self._pieces[number])
-        return np.concatenate([rows(_LOGS[number]), *pieces])[-self.limit :]
+        return self.since(number, 0)[0][-self.limit :]
+
+    def since(self, number: int, cursor: int) -> tuple[Rows, int]:
+        """Return the rows of a column that came after a cursor, and the cursor now."""
+        pieces = list(self._pieces[number])  # others may be added meanwhile
+        news = [rows(_LOGS[number])]
+        news += [piece[-(end - cursor) :] for end, piece in pieces if end > cursor]
+        return np.concatenate(news), pieces[-1][0] if pieces else cursor

@@ -28,7 +28,7 @@ SLOPED = [case for case in CASES if case.has_slope]
 
 # Entries that are tried elsewhere: they need a session, a variable or an error.
 ELSEWHERE = {"Const", "Placeholder", "Identity", "StopGradient", "NoOp"}
-STRINGS = {"AsString", "StringJoin"}
+STRINGS = {"AsString", "ShardedFilename", "StringJoin"}
 
 
 def name_of(case: Case) -> str:

@@ -10,8 +10,8 @@ from kit.tf1.scope import OutsideScopeError
 
 OUTSIDE = [
     *("keras", "layers", "data", "estimator", "while_loop", "summary", "Print"),
-    *("train.SyncReplicasOptimizer", "train.MonitoredTrainingSession"),
-    *("train.Saver", "train.Coordinator", "train.QueueRunner", "train.StopAtStepHook"),
+    *("train.basic_train_loop", "train.Supervisor", "train.Example"),
+    *("train.batch", "train.export_meta_graph"),
     *("contrib.layers", "contrib.rnn", "distribute", "import_graph_def"),
 ]
 

@@ -66,7 +66,9 @@ def test_second_training_is_refused_and_the_first_unharmed(
     cluster: LocalCluster,
 ) -> None:
     with held(cluster, at=2) as run:
-        with pytest.raises(ClusterBusy, match=rf"/job:ps/task:0 .*{run.job.run[:8]}"):
+        with pytest.raises(
+            ClusterBusy, match=rf"/job:worker/task:0 .*{run.job.run[:8]}"
+        ):
             pytest.fail(str(begin(cluster)))
         assert run.state == "running"
         run.pause()

@@ -4,6 +4,7 @@ Importing this package fills the table (`kit.graph.table`) and the tables of num
 functions (`kit.graph.speak`). One file a family.
 """
 
+from kit.graph.ops import accumulators as accumulators
 from kit.graph.ops import arg as arg
 from kit.graph.ops import arithmetic as arithmetic
 from kit.graph.ops import blocks as blocks
@@ -29,6 +30,7 @@ from kit.graph.ops import random as random
 from kit.graph.ops import reduce as reduce
 from kit.graph.ops import reduce_along as reduce_along
 from kit.graph.ops import rows as rows
+from kit.graph.ops import saving as saving
 from kit.graph.ops import scatter as scatter
 from kit.graph.ops import shape as shape
 from kit.graph.ops import slicing as slicing

@@ -4,8 +4,45 @@ from __future__ import annotations
 
 from typing import Any
 
+from kit.hooks import CheckpointSaverHook as CheckpointSaverHook
+from kit.hooks import CheckpointSaverListener as CheckpointSaverListener
+from kit.hooks import FeedFnHook as FeedFnHook
+from kit.hooks import FinalOpsHook as FinalOpsHook
+from kit.hooks import GlobalStepWaiterHook as GlobalStepWaiterHook
+from kit.hooks import LoggingTensorHook as LoggingTensorHook
+from kit.hooks import NanLossDuringTrainingError as NanLossDuringTrainingError
+from kit.hooks import NanTensorHook as NanTensorHook
+from kit.hooks import ProfilerHook as ProfilerHook
+from kit.hooks import SecondOrStepTimer as SecondOrStepTimer
+from kit.hooks import SessionRunArgs as SessionRunArgs
+from kit.hooks import SessionRunContext as SessionRunContext
+from kit.hooks import SessionRunHook as SessionRunHook
+from kit.hooks import SessionRunValues as SessionRunValues
+from kit.hooks import StepCounterHook as StepCounterHook
+from kit.hooks import StopAtStepHook as StopAtStepHook
+from kit.hooks import SummarySaverHook as SummarySaverHook
 from kit.tf1.scope import refuse
 from kit.tf1.train.average import ExponentialMovingAverage as ExponentialMovingAverage
+from kit.tf1.train.checkpoint_files import checkpoint_exists as checkpoint_exists
+from kit.tf1.train.checkpoint_files import (
+    get_checkpoint_mtimes as get_checkpoint_mtimes,
+)
+from kit.tf1.train.checkpoint_files import remove_checkpoint as remove_checkpoint
+from kit.tf1.train.checkpoint_reader import CheckpointReader as CheckpointReader
+from kit.tf1.train.checkpoint_reader import NewCheckpointReader as NewCheckpointReader
+from kit.tf1.train.checkpoint_reader import list_variables as list_variables
+from kit.tf1.train.checkpoint_reader import load_checkpoint as load_checkpoint
+from kit.tf1.train.checkpoint_reader import load_variable as load_variable
+from kit.tf1.train.checkpoint_state import CheckpointState as CheckpointState
+from kit.tf1.train.checkpoint_state import (
+    generate_checkpoint_state_proto as generate_checkpoint_state_proto,
+)
+from kit.tf1.train.checkpoint_state import get_checkpoint_state as get_checkpoint_state
+from kit.tf1.train.checkpoint_state import latest_checkpoint as latest_checkpoint
+from kit.tf1.train.checkpoint_state import (
+    update_checkpoint_state as update_checkpoint_state,
+)
+from kit.tf1.train.coordinator import Coordinator as Coordinator
 from kit.tf1.train.global_step import assert_global_step as assert_global_step
 from kit.tf1.train.global_step import create_global_step as create_global_step
 from kit.tf1.train.global_step import get_global_step as get_global_step
@@ -13,6 +50,14 @@ from kit.tf1.train.global_step import (
     get_or_create_global_step as get_or_create_global_step,
 )
 from kit.tf1.train.global_step import global_step as global_step
+from kit.tf1.train.looper import LooperThread as LooperThread
+from kit.tf1.train.monitored_session import MonitoredSession as MonitoredSession
+from kit.tf1.train.monitored_session import (
+    SingularMonitoredSession as SingularMonitoredSession,
+)
+from kit.tf1.train.monitored_training import (
+    MonitoredTrainingSession as MonitoredTrainingSession,
+)
 from kit.tf1.train.optimizer import Optimizer as Optimizer
 from kit.tf1.train.optimizers import AdagradOptimizer as AdagradOptimizer
 from kit.tf1.train.optimizers import AdamOptimizer as AdamOptimizer
@@ -21,6 +66,13 @@ from kit.tf1.train.optimizers import (
 )
 from kit.tf1.train.optimizers import MomentumOptimizer as MomentumOptimizer
 from kit.tf1.train.optimizers import RMSPropOptimizer as RMSPropOptimizer
+from kit.tf1.train.queue_runner import QueueRunner as QueueRunner
+from kit.tf1.train.queue_runner import QueueRunnerDef as QueueRunnerDef
+from kit.tf1.train.queue_runner import add_queue_runner as add_queue_runner
+from kit.tf1.train.queue_runner import start_queue_runners as start_queue_runners
+from kit.tf1.train.saver import Saver as Saver
+from kit.tf1.train.saver_def import SaverDef as SaverDef
+from kit.tf1.train.scaffold import Scaffold as Scaffold
 from kit.tf1.train.schedule import cosine_decay as cosine_decay
 from kit.tf1.train.schedule import exponential_decay as exponential_decay
 from kit.tf1.train.schedule import inverse_time_decay as inverse_time_decay
@@ -28,6 +80,11 @@ from kit.tf1.train.schedule import natural_exp_decay as natural_exp_decay
 from kit.tf1.train.schedule import piecewise_constant as piecewise_constant
 from kit.tf1.train.schedule import piecewise_constant as piecewise_constant_decay
 from kit.tf1.train.schedule import polynomial_decay as polynomial_decay
+from kit.tf1.train.session_creators import ChiefSessionCreator as ChiefSessionCreator
+from kit.tf1.train.session_creators import SessionCreator as SessionCreator
+from kit.tf1.train.session_creators import WorkerSessionCreator as WorkerSessionCreator
+from kit.tf1.train.session_manager import SessionManager as SessionManager
+from kit.tf1.train.sync_replicas import SyncReplicasOptimizer as SyncReplicasOptimizer
 from kit.tf1.train_servers import ClusterDef as ClusterDef
 from kit.tf1.train_servers import ClusterSpec as ClusterSpec
 from kit.tf1.train_servers import JobDef as JobDef
@@ -38,29 +95,76 @@ from kit.tf1.train_servers import replica_device_setter as replica_device_setter
 __all__ = [
     "AdagradOptimizer",
     "AdamOptimizer",
+    "CheckpointReader",
+    "CheckpointSaverHook",
+    "CheckpointSaverListener",
+    "CheckpointState",
+    "ChiefSessionCreator",
     "ClusterDef",
     "ClusterSpec",
+    "Coordinator",
     "ExponentialMovingAverage",
+    "FeedFnHook",
+    "FinalOpsHook",
+    "GlobalStepWaiterHook",
     "GradientDescentOptimizer",
     "JobDef",
+    "LoggingTensorHook",
+    "LooperThread",
     "MomentumOptimizer",
+    "MonitoredSession",
+    "MonitoredTrainingSession",
+    "NanLossDuringTrainingError",
+    "NanTensorHook",
+    "NewCheckpointReader",
     "Optimizer",
+    "ProfilerHook",
+    "QueueRunner",
+    "QueueRunnerDef",
     "RMSPropOptimizer",
+    "Saver",
+    "SaverDef",
+    "Scaffold",
+    "SecondOrStepTimer",
     "Server",
     "ServerDef",
+    "SessionCreator",
+    "SessionManager",
+    "SessionRunArgs",
+    "SessionRunContext",
+    "SessionRunHook",
+    "SessionRunValues",
+    "SingularMonitoredSession",
+    "StepCounterHook",
+    "StopAtStepHook",
+    "SummarySaverHook",
+    "SyncReplicasOptimizer",
+    "WorkerSessionCreator",
+    "add_queue_runner",
     "assert_global_step",
+    "checkpoint_exists",
     "cosine_decay",
     "create_global_step",
     "exponential_decay",
+    "generate_checkpoint_state_proto",
+    "get_checkpoint_mtimes",
+    "get_checkpoint_state",
     "get_global_step",
     "get_or_create_global_step",
     "global_step",
     "inverse_time_decay",
+    "latest_checkpoint",
+    "list_variables",
+    "load_checkpoint",
+    "load_variable",
     "natural_exp_decay",
     "piecewise_constant",
     "piecewise_constant_decay",
     "polynomial_decay",
+    "remove_checkpoint",
     "replica_device_setter",
+    "start_queue_runners",
+    "update_checkpoint_state",
 ]
 
 

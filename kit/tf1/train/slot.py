@@ -22,9 +22,9 @@ def create_slot(
     """
     with variable_scope(None, f"{primary.op.name}/{name}"):
         if not colocate_with_primary:
-            return _variable(val)
+            return _as_part(primary, name, _variable(val))
         with primary.graph.colocate_with(primary.op):
-            return _variable(val)
+            return _as_part(primary, name, _variable(val))
 
 
 def create_filled_slot(
@@ -34,9 +34,17 @@ def create_filled_slot(
     wanted = primary.dtype.base_dtype if dtype is None else dtype
     with variable_scope(None, f"{primary.op.name}/{name}"):
         if not colocate:
-            return _filled(primary, number, wanted)
+            return _as_part(primary, name, _filled(primary, number, wanted))
         with primary.graph.colocate_with(primary.op):
-            return _filled(primary, number, wanted)
+            return _as_part(primary, name, _filled(primary, number, wanted))
+
+
+def _as_part(primary: Any, name: str, slot: Any) -> Any:
+    """Mark the slot of a part of a variable as the same part of the whole's slot."""
+    part = getattr(primary, "_save_slice_info", None)
+    if part is not None:
+        slot._save_slice_info = part._replace(full_name=f"{part.full_name}/{name}")
+    return slot
 
 
 def _filled(primary: Any, number: float, dtype: Any) -> Any:

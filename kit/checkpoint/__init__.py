@@ -1,0 +1,40 @@
+"""Checkpoints on disk: whole or absent, every byte under a digest.
+
+Numpy and files only; nothing here knows of tasks, graphs or trainings.
+"""
+
+from __future__ import annotations
+
+from kit.checkpoint.comparing import differences as differences
+from kit.checkpoint.comparing import graph_hash as graph_hash
+from kit.checkpoint.files import FILES as FILES
+from kit.checkpoint.files import Files as Files
+from kit.checkpoint.folder import Folder as Folder
+from kit.checkpoint.folder import Found as Found
+from kit.checkpoint.folder import load as load
+from kit.checkpoint.manifest import Manifest as Manifest
+from kit.checkpoint.manifest import TensorEntry as TensorEntry
+from kit.checkpoint.manifest import shard_from_plain as shard_from_plain
+from kit.checkpoint.pieces import Piece as Piece
+from kit.checkpoint.reading import read_manifest as read_manifest
+from kit.checkpoint.shards import SUFFIX as SUFFIX
+from kit.checkpoint.shards import ShardEntry as ShardEntry
+from kit.checkpoint.shards import write_shard as write_shard
+
+__all__ = [
+    "FILES",
+    "SUFFIX",
+    "Files",
+    "Folder",
+    "Found",
+    "Manifest",
+    "Piece",
+    "ShardEntry",
+    "TensorEntry",
+    "differences",
+    "graph_hash",
+    "load",
+    "read_manifest",
+    "shard_from_plain",
+    "write_shard",
+]

@@ -1,0 +1,106 @@
+"""The one door to the disk for checkpoints: create, write, sync, rename, remove.
+
+A write is not on the disk when it returns, and neither is a rename; so whoever needs
+the order says `sync`. Another `Files` with the same methods may be given wherever one
+is taken: that is how tests record the calls, fail one of them or die at it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeAlias
+
+Buffer: TypeAlias = Any  # bytes, a memoryview, or an array: what os.write takes
+
+
+class Files:
+    """The disk of this machine. Every method raises `OSError` as the system does."""
+
+    def make_folder(self, path: Path, *, is_private: bool = False) -> None:
+        """Make a folder; a private one can be entered only by this user."""
+        path.mkdir(mode=0o700 if is_private else 0o777)
+
+    def create(self, path: Path) -> int:
+        """Return a descriptor of a new file; one that exists is an error."""
+        return os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666)
+
+    def write(self, descriptor: int, data: Buffer) -> int:
+        """Write the beginning of some bytes; return how many of them."""
+        return os.write(descriptor, data)
+
+    def sync(self, descriptor: int) -> None:
+        """Wait until what was written is on the disk."""
+        os.fsync(descriptor)
+
+    def close(self, descriptor: int) -> None:
+        """Give the descriptor back."""
+        os.close(descriptor)
+
+    def sync_folder(self, path: Path) -> None:
+        """Wait until the names in a folder are on the disk."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Give a file or folder another name, in one indivisible step."""
+        source.rename(target)
+
+    def remove(self, path: Path) -> None:
+        """Remove a file."""
+        path.unlink()
+
+    def remove_folder(self, path: Path) -> None:
+        """Remove an empty folder."""
+        path.rmdir()
+
+
+FILES = Files()
+
+
+def write_all(files: Files, descriptor: int, data: memoryview) -> None:
+    """Write all bytes, in as many calls as the system needs."""
+    while data.nbytes:
+        data = data[files.write(descriptor, data) :]
+
+
+def write_file(files: Files, path: Path, data: bytes) -> None:
+    """Write a new file that is on the disk when this returns (its name is not)."""
+    descriptor = files.create(path)
+    try:
+        write_all(files, descriptor, memoryview(data))
+        files.sync(descriptor)
+    finally:
+        files.close(descriptor)
+
+
+def replace_file(path: Path, data: bytes, files: Files = FILES) -> None:
+    """Write a file that appears whole, in the place of one that may be there."""
+    draft = path.with_name(f"{path.name}.tmp-{secrets.token_hex(4)}")
+    try:
+        write_file(files, draft, data)
+        files.rename(draft, path)
+    except BaseException:
+        with suppress(OSError):
+            files.remove(draft)
+        raise
+    files.sync_folder(path.parent)
+
+
+def remove_tree(files: Files, folder: Path) -> None:
+    """Remove a folder of files and folders; what is gone already is no error."""
+    try:
+        inside = list(folder.iterdir())
+    except FileNotFoundError:
+        return
+    for path in inside:
+        if path.is_dir() and not path.is_symlink():
+            remove_tree(files, path)
+        else:
+            files.remove(path)
+    files.remove_folder(folder)

@@ -1,0 +1,278 @@
+"""A folder of checkpoints: each appears whole or not at all, and none is overwritten.
+
+    step-400/               a checkpoint: manifest.json, and one shard or several
+    step-400.2/             step 400 once more, saved later
+    step-500.tmp-9f3a21/    a draft: being written, or left by somebody who died
+
+A draft becomes a checkpoint by one rename, when all its bytes are on the disk. Drafts
+that somebody left are removed by the next `draft`; so one writer at a time works in a
+folder, and whoever starts several has to see to that. Any number may read.
+"""
+
+from __future__ import annotations
+
+import errno
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from kit.checkpoint.files import FILES, Files, remove_tree, write_file
+from kit.checkpoint.manifest import NAME, Manifest
+from kit.checkpoint.pieces import Array, Piece
+from kit.checkpoint.places import Place, drafts, next_place, places
+from kit.checkpoint.reading import (
+    looks_good,
+    looks_whole,
+    read_all,
+    read_manifest,
+    verify,
+)
+from kit.checkpoint.refusing import refused
+from kit.checkpoint.shards import SUFFIX, write_shard
+from kit.errors import CheckpointFailed, InvalidArgumentError, KitError, NotFoundError
+
+LEAST_KEPT: Final = 2
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A checkpoint that was read and found to be whole.
+
+    Attributes:
+        path: its folder.
+        manifest: what it holds.
+        passed_over: newer ones that are damaged, each with what is wrong with it.
+    """
+
+    path: Path
+    manifest: Manifest
+    passed_over: tuple[tuple[Path, str], ...] = ()
+
+
+class Folder:
+    """The checkpoints of one training, oldest first."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        keep: int = 5,
+        files: Files = FILES,
+        random: Callable[[], str] = lambda: secrets.token_hex(4),
+    ) -> None:
+        """`keep` is how many stay when a new one is there, at least 2.
+
+        Touches nothing yet. Raises `InvalidArgumentError` for a lower `keep`: the only
+        one might be damaged.
+        """
+        if keep < LEAST_KEPT:
+            raise InvalidArgumentError(
+                f"keep must be at least {LEAST_KEPT}, not {keep}: a damaged checkpoint "
+                f"must have one before it."
+            )
+        self.path, self.keep = Path(path), keep
+        self._files, self._random = files, random
+
+    # -- writing -----------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Make the folder if it is not there, and try whether it can be written.
+
+        Raises as `draft` does. Call it before a training begins.
+        """
+        self.discard(self.draft(0))
+
+    def draft(self, step: int) -> Path:
+        """Make an empty folder for the shards of a new checkpoint.
+
+        Removes drafts that were left. Raises `PermissionDeniedError`,
+        `FailedPreconditionError` (a file is in the way), `ResourceExhaustedError` (the
+        disk is full) or `CheckpointFailed`, when it cannot be made.
+        """
+        if step < 0:
+            raise InvalidArgumentError(f"a step is 0 or more, not {step}.")
+        try:
+            self._make_folder(self.path)
+            for left in drafts(self.path):
+                remove_tree(self._files, left)
+            made = self.path / f"step-{step}.tmp-{self._random()}"
+            self._files.make_folder(made, is_private=True)
+        except OSError as exc:
+            raise refused(self.path, exc) from exc
+        return made
+
+    def discard(self, draft: Path) -> None:
+        """Remove a draft, as far as that is possible; the next `draft` tries again."""
+        with suppress(OSError):
+            remove_tree(self._files, draft)
+
+    def commit(self, draft: Path, manifest: Manifest) -> Path:
+        """Make a draft the newest checkpoint of its step, and remove the oldest ones.
+
+        The shards must be on the disk, as `write_shard` leaves them. Returns the new
+        folder, which is on the disk with all that is in it. Raises `CheckpointFailed`
+        when a shard is not there, the shards are not all of each tensor, or the system
+        refuses, or what `draft` raises; then the draft is gone and all others are as
+        they were.
+        """
+        try:
+            manifest.check()
+            _check_visible(draft, manifest)
+            try:
+                write_file(self._files, draft / NAME, manifest.to_bytes())
+                self._files.sync_folder(draft)
+                whole = self.path / next_place(self.path, manifest.step).name
+                self._files.rename(draft, whole)
+            except OSError as exc:
+                raise refused(draft, exc) from exc
+        except BaseException:
+            self.discard(draft)
+            raise
+        try:
+            self._files.sync_folder(self.path)
+            self._remove_old()
+        except OSError as exc:
+            raise refused(whole, exc) from exc
+        return whole
+
+    def save(
+        self,
+        step: int,
+        values: Mapping[str, Any],
+        *,
+        epoch: int = 0,
+        graph_hash: str = "",
+        extra: Mapping[str, Any] | None = None,
+    ) -> Path:
+        """Write all values as one shard and commit it; raises as `commit` does."""
+        pieces = [Piece.whole(name, value) for name, value in values.items()]
+        draft = self.draft(step)
+        try:
+            shard = write_shard(draft / f"all{SUFFIX}", pieces, self._files)
+        except BaseException:
+            self.discard(draft)
+            raise
+        manifest = Manifest(step, epoch, graph_hash, (shard,), extra or {})
+        return self.commit(draft, manifest)
+
+    def remove_after(self, step: int) -> None:
+        """Remove all checkpoints of later steps, for who goes on from an earlier one.
+
+        Raises as `draft` does.
+        """
+        try:
+            for place in reversed(places(self.path)):
+                if place.step > step:
+                    self._remove(place)
+        except OSError as exc:
+            raise refused(self.path, exc) from exc
+
+    # -- reading -----------------------------------------------------------------------
+
+    def steps(self) -> list[int]:
+        """Return the steps of which there is a checkpoint, damaged or not, ascending.
+
+        Raises as `newest` does when the folder cannot be read; without a folder there
+        are none.
+        """
+        return sorted({place.step for place in places(self.path)})
+
+    def newest(self) -> Found:
+        """Return the newest checkpoint that is whole, all of its bytes compared.
+
+        Raises `NotFoundError` when there is none at all, `CheckpointFailed` when all
+        are damaged, `FailedPreconditionError` when the path is no folder.
+        """
+        return self._first_good(places(self.path), verify)[0]
+
+    def load_newest(self) -> tuple[Found, dict[str, Array]]:
+        """Return the newest checkpoint that is whole, and its tensors by name.
+
+        Reads it once. Raises as `newest` does.
+        """
+        return self._first_good(places(self.path), read_all)
+
+    def at(self, step: int) -> Found:
+        """Return the newest whole checkpoint of one step; raises as `newest` does."""
+        chosen = [place for place in places(self.path) if place.step == step]
+        if not chosen:
+            raise NotFoundError(
+                f"{self.path} has no checkpoint of step {step}; it has "
+                f"{', '.join(map(str, self.steps())) or 'none at all'}."
+            )
+        return self._first_good(chosen, verify)[0]
+
+    def _first_good(
+        self, chosen: list[Place], read: Callable[[Path, Manifest], _T]
+    ) -> tuple[Found, _T]:
+        passed_over: list[tuple[Path, str]] = []
+        for place in reversed(chosen):
+            path = self.path / place.name
+            try:
+                manifest = read_manifest(path)
+                if manifest.step != place.step:
+                    raise CheckpointFailed(f"{path} holds the step {manifest.step}.")
+                return Found(path, manifest, tuple(passed_over)), read(path, manifest)
+            except KitError as exc:
+                if path.exists():  # else it was old, and a writer has removed it
+                    passed_over.append((path, exc.message))
+        if not passed_over:
+            raise NotFoundError(
+                f"there is no checkpoint in {self.path}. Name the folder of a run that "
+                f"has saved one, or start afresh."
+            )
+        raise CheckpointFailed(
+            f"all {len(passed_over)} checkpoints in {self.path} are damaged; the "
+            f"newest: {passed_over[0][1]} Restore the folder from a copy, or start "
+            f"afresh in another one."
+        )
+
+    # -- details -----------------------------------------------------------------------
+
+    def _make_folder(self, path: Path) -> None:
+        if path.is_dir():
+            return
+        if not path.parent.is_dir():
+            self._make_folder(path.parent)
+        with suppress(FileExistsError):
+            self._files.make_folder(path)
+        self._files.sync_folder(path.parent)
+        if not path.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, "a file is in its place")
+
+    def _remove_old(self) -> None:
+        """Remove what is older than the newest `keep` that look whole."""
+        kept: list[Place] = []
+        for place in reversed(places(self.path)):
+            if len(kept) == self.keep:
+                self._remove(place)
+            elif looks_good(self.path / place.name):
+                kept.append(place)
+
+    def _remove(self, place: Place) -> None:
+        # First its name: half a checkpoint must never look like a damaged one.
+        draft = self.path / f"{place.name}.tmp-{self._random()}"
+        self._files.rename(self.path / place.name, draft)
+        remove_tree(self._files, draft)
+
+
+def load(found: Found) -> dict[str, Array]:
+    """Return all tensors of a checkpoint whole, by name.
+
+    Every byte is compared with its digest once more. Raises `CheckpointFailed` for any
+    damage; there is no partial result.
+    """
+    return read_all(found.path, found.manifest)
+
+
+def _check_visible(draft: Path, manifest: Manifest) -> None:
+    try:
+        looks_whole(draft, manifest)
+    except CheckpointFailed as exc:
+        raise CheckpointFailed(
+            f"{exc.message} All tasks must write to a folder that whoever commits can "
+            f"see as well: tasks of one host, or of a shared file system."
+        ) from exc

@@ -1,0 +1,223 @@
+"""What a checkpoint holds: one small file, written last, that vouches for all others.
+
+Pure. The text is JSON in one canonical form that ends with its own SHA-256, and reading
+it compares every byte with that form: a manifest is right, or it is no manifest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, NoReturn
+
+from kit.checkpoint.pieces import DTYPES, TEXT, PieceEntry, storage
+from kit.checkpoint.shards import ShardEntry
+from kit.errors import CheckpointFailed, InvalidArgumentError
+
+FORMAT: Final = 1
+NAME: Final = "manifest.json"
+_FILE_NAME = re.compile(r"[^/\x00]+")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class TensorEntry(NamedTuple):
+    """What a checkpoint says of one tensor."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The description of one checkpoint.
+
+    Attributes:
+        step: how many steps were done.
+        epoch: the configuration in which they were.
+        graph_hash: what the values belong to, see `kit.checkpoint.graph_hash`.
+        shards: the files with the values.
+        extra: whatever else belongs to the state, as data that JSON can carry.
+        format: the version of this form.
+    """
+
+    step: int
+    epoch: int = 0
+    graph_hash: str = ""
+    shards: tuple[ShardEntry, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    format: int = FORMAT
+
+    def to_bytes(self) -> bytes:
+        """Return the text of the file.
+
+        Raises `InvalidArgumentError` for an `extra` that JSON cannot carry.
+        """
+        plain = {
+            "format": self.format,
+            "step": self.step,
+            "epoch": self.epoch,
+            "graph_hash": self.graph_hash,
+            "shards": [shard.to_plain() for shard in self.shards],
+            "extra": dict(self.extra),
+        }
+        try:
+            text = json.dumps(plain, indent=1, allow_nan=False)
+        except (TypeError, ValueError) as exc:
+            raise InvalidArgumentError(
+                f"what a checkpoint holds besides tensors must be plain data: {exc}."
+            ) from exc
+        body = text.removesuffix("\n}")
+        digest = hashlib.sha256(body.encode()).hexdigest()
+        return f'{body},\n "sha256": "{digest}"\n}}\n'.encode()
+
+    @classmethod
+    def parse(cls, data: bytes) -> Manifest:
+        """Return the manifest that a file's bytes are.
+
+        Raises `CheckpointFailed` when any of them is not what was written, or when the
+        parts contradict each other.
+
+        >>> Manifest.parse(Manifest(step=7, extra={"seed": 1}).to_bytes()).step
+        7
+        """
+        try:
+            plain = json.loads(data)
+        except (ValueError, RecursionError) as exc:
+            raise CheckpointFailed(f"the manifest is not JSON: {exc}.") from exc
+        if not isinstance(plain, dict):
+            _refuse("it is no object")
+        found = cls(
+            step=_number(plain, "step"),
+            epoch=_number(plain, "epoch"),
+            graph_hash=_text(plain, "graph_hash"),
+            shards=tuple(_shard(one) for one in _list(plain, "shards")),
+            extra=_object(plain, "extra"),
+            format=_number(plain, "format"),
+        )
+        if found.format != FORMAT:
+            _refuse(f"its format is {found.format}, and this version reads {FORMAT}")
+        try:
+            is_same = found.to_bytes() == data
+        except InvalidArgumentError as exc:
+            raise CheckpointFailed(f"the manifest is damaged: {exc.message}") from exc
+        if not is_same:
+            _refuse("its digest is not that of its text")
+        found.check()
+        return found
+
+    def check(self) -> None:
+        """Raise `CheckpointFailed` unless the pieces make each tensor whole, once."""
+        files = [shard.file for shard in self.shards]
+        if len(set(files)) < len(files):
+            _refuse(f"two shards have one name: {', '.join(sorted(files))}")
+        self.tensors()
+
+    def tensors(self) -> dict[str, TensorEntry]:
+        """Return shape and dtype of every tensor, by name."""
+        return tensors(self.shards)
+
+
+def tensors(shards: Sequence[ShardEntry]) -> dict[str, TensorEntry]:
+    """Return shape and dtype of all tensors that shards hold between them.
+
+    Raises `CheckpointFailed` unless the pieces of each make it whole, once.
+    """
+    parts: dict[str, list[PieceEntry]] = {}
+    for shard in shards:
+        for piece in shard.pieces:
+            parts.setdefault(piece.name, []).append(piece)
+    return {name: _joined(name, pieces) for name, pieces in parts.items()}
+
+
+def _joined(name: str, pieces: list[PieceEntry]) -> TensorEntry:
+    first, reached = pieces[0], 0
+    for piece in sorted(pieces, key=lambda one: (one.offset, one.count)):
+        if (piece.shape, piece.dtype) != (first.shape, first.dtype):
+            _refuse(f"two pieces of {name!r} disagree about its shape or dtype")
+        if piece.offset != reached:
+            _refuse(
+                f"the pieces of {name!r} leave a gap or overlap at element {reached}"
+            )
+        reached += piece.count
+    if reached != math.prod(first.shape):
+        _refuse(
+            f"{name!r} has {math.prod(first.shape)} elements and its pieces {reached}"
+        )
+    return TensorEntry(first.shape, first.dtype)
+
+
+def shard_from_plain(plain: Any) -> ShardEntry:
+    """Return the entry that `ShardEntry.to_plain` gave, as another task sent it.
+
+    Raises `CheckpointFailed` for what is none.
+    """
+    return _shard(plain)
+
+
+def _shard(plain: Any) -> ShardEntry:
+    entry = ShardEntry(
+        file=_text(plain, "file"),
+        size=_number(plain, "size"),
+        sha256=_text(plain, "sha256"),
+        pieces=tuple(_piece(one) for one in _list(plain, "pieces")),
+    )
+    if not _FILE_NAME.fullmatch(entry.file) or entry.file in (".", "..", NAME):
+        _refuse(f"{entry.file!r} is no name of a shard")
+    if not _SHA256.fullmatch(entry.sha256) or entry.begin < 0:
+        _refuse(f"the entry of {entry.file!r} contradicts itself")
+    return entry
+
+
+def _piece(plain: Any) -> PieceEntry:
+    shape = tuple(_list(plain, "shape"))
+    if not all(type(size) is int and size >= 0 for size in shape):
+        _refuse(f"{list(shape)} is no shape")
+    entry = PieceEntry(
+        name=_text(plain, "name"),
+        dtype=_text(plain, "dtype"),
+        shape=shape,
+        **{key: _number(plain, key) for key in ("offset", "count", "n_bytes", "crc32")},
+    )
+    if entry.dtype not in DTYPES:
+        _refuse(f"{entry.name!r} has the unknown dtype {entry.dtype!r}")
+    least = entry.count * (8 if entry.dtype == TEXT else storage(entry.dtype).itemsize)
+    if entry.n_bytes < least or (entry.dtype != TEXT and entry.n_bytes > least):
+        _refuse(f"{entry.count} elements of {entry.name!r} are not {entry.n_bytes} B")
+    return entry
+
+
+def _field(plain: Any, key: str, kind: type) -> Any:
+    value = plain.get(key) if isinstance(plain, dict) else None
+    if type(value) is not kind:
+        _refuse(f"its field {key!r} is {value!r} and not of type {kind.__name__}")
+    return value
+
+
+def _number(plain: Any, key: str) -> int:
+    value: int = _field(plain, key, int)
+    if value < 0:
+        _refuse(f"its field {key!r} is {value}, below 0")
+    return value
+
+
+def _text(plain: Any, key: str) -> str:
+    value: str = _field(plain, key, str)
+    return value
+
+
+def _list(plain: Any, key: str) -> list[Any]:
+    value: list[Any] = _field(plain, key, list)
+    return value
+
+
+def _object(plain: Any, key: str) -> dict[str, Any]:
+    value: dict[str, Any] = _field(plain, key, dict)
+    return value
+
+
+def _refuse(why: str) -> NoReturn:
+    raise CheckpointFailed(f"the manifest is damaged: {why}.")

@@ -1,0 +1,185 @@
+"""What one shard holds of a tensor, as values and as a description.
+
+Pure. A tensor may be cut anywhere into pieces of its flattened form, so that each task
+writes what it owns. Numbers are stored as they are in memory, little-endian; texts
+(bytes of any length) as the lengths of all, then all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kit.errors import CheckpointFailed, InvalidArgumentError
+
+Array: TypeAlias = npt.NDArray[Any]
+
+TEXT: Final = "string"
+# Names of dtypes here, and of those that the safetensors layout knows.
+DTYPES: Final[Mapping[str, str | None]] = {
+    "bool": "BOOL",
+    "int8": "I8",
+    "int16": "I16",
+    "int32": "I32",
+    "int64": "I64",
+    "uint8": "U8",
+    "uint16": "U16",
+    "uint32": "U32",
+    "uint64": "U64",
+    "float16": "F16",
+    "float32": "F32",
+    "float64": "F64",
+    "complex64": None,
+    "complex128": None,
+    TEXT: None,
+}
+_LENGTH: Final = np.dtype("<u8")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some or all values of a tensor, as a task hands them to the writer.
+
+    Attributes:
+        name: of the tensor; of a slot `parameter/slot`.
+        dtype: its name, as in `float32`; `string` for an object array of bytes.
+        shape_of_whole: the shape of the whole tensor.
+        offset: how many elements of the flattened tensor come before these.
+        values: a flat array of these elements. It is read while the shard is written,
+            so whoever goes on to change it gives a copy.
+    """
+
+    name: str
+    dtype: str
+    shape_of_whole: tuple[int, ...]
+    offset: int
+    values: Array
+
+    @classmethod
+    def whole(cls, name: str, value: Any) -> Piece:
+        """Return all of an array as one piece.
+
+        Raises `InvalidArgumentError` for a dtype that cannot be stored.
+
+        >>> Piece.whole("w", np.zeros((2, 3), "float32")).dtype
+        'float32'
+        """
+        array = np.asarray(value)
+        return cls(name, dtype_name(array.dtype), array.shape, 0, array.reshape(-1))
+
+
+@dataclass(frozen=True)
+class PieceEntry:
+    """The description of a piece in a shard; pieces follow each other without gaps.
+
+    Attributes:
+        count: number of elements.
+        n_bytes: number of bytes in the file.
+        crc32: of these bytes, so that one tensor can be read and checked alone.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+    count: int
+    n_bytes: int
+    crc32: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of its tensor."""
+        return self.offset == 0 and self.count == math.prod(self.shape)
+
+    @property
+    def key(self) -> str:
+        """Its name in the file, unique there."""
+        if self.is_whole:
+            return self.name
+        return f"{self.name}[{self.offset}:{self.offset + self.count}]"
+
+
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """Return the name under which a dtype is stored.
+
+    Raises `InvalidArgumentError` for one that cannot be.
+
+    >>> dtype_name(np.dtype(">f4")), dtype_name(np.dtype(object))
+    ('float32', 'string')
+    """
+    name = TEXT if dtype == np.dtype(object) else dtype.name
+    if name not in DTYPES:
+        raise InvalidArgumentError(
+            f"values of {dtype} cannot be stored in a checkpoint; convert them to one "
+            f"of {', '.join(DTYPES)}."
+        )
+    return name
+
+
+def storage(dtype: str) -> np.dtype[Any]:
+    """Return how elements of a dtype lie in the file (of numbers).
+
+    >>> storage("float32").str
+    '<f4'
+    """
+    return np.dtype(dtype).newbyteorder("<")
+
+
+def to_bytes(piece: Piece) -> memoryview:
+    r"""Return a piece's bytes as they are stored; of numbers, without a copy.
+
+    Raises `InvalidArgumentError` for values that are not what the piece says.
+
+    >>> bytes(to_bytes(Piece.whole("n", np.array([1, 2], "int16"))))
+    b'\x01\x00\x02\x00'
+    """
+    values, whole = piece.values, math.prod(piece.shape_of_whole)
+    if values.ndim != 1 or dtype_name(values.dtype) != piece.dtype:
+        raise InvalidArgumentError(
+            f"the piece of {piece.name!r} holds {values.dtype}{list(values.shape)}; it "
+            f"must be flat and {piece.dtype}."
+        )
+    if piece.offset < 0 or piece.offset + values.size > whole:
+        raise InvalidArgumentError(
+            f"the piece of {piece.name!r} has the elements {piece.offset} to "
+            f"{piece.offset + values.size}, but the whole has {whole}."
+        )
+    if piece.dtype == TEXT:
+        return memoryview(_packed(piece.name, values))
+    stored = np.ascontiguousarray(values, storage(piece.dtype))
+    return memoryview(stored.view(np.uint8).data)
+
+
+def texts(data: bytes | bytearray, entry: PieceEntry) -> Array:
+    """Return the texts of a piece; raises `CheckpointFailed` if they do not fit.
+
+    >>> piece = Piece.whole("t", np.array([b"a", b"", b"cd"], object))
+    >>> data = bytes(to_bytes(piece))
+    >>> texts(data, PieceEntry("t", "string", (3,), 0, 3, len(data), 0)).tolist()
+    [b'a', b'', b'cd']
+    """
+    begin = entry.count * _LENGTH.itemsize
+    lengths = np.frombuffer(data, _LENGTH, entry.count).tolist()
+    if begin + sum(lengths) != len(data):
+        raise CheckpointFailed(f"the texts of {entry.name!r} have other lengths.")
+    found = np.empty(entry.count, object)
+    for i, length in enumerate(lengths):
+        found[i] = bytes(data[begin : begin + length])
+        begin += length
+    return found
+
+
+def _packed(name: str, values: Array) -> bytes:
+    found = values.tolist()
+    for one in found:
+        if not isinstance(one, bytes):
+            raise InvalidArgumentError(
+                f"{name!r} holds {one!r} of type {type(one).__name__}; a checkpoint "
+                f"holds numbers and bytes."
+            )
+    return np.array([len(one) for one in found], _LENGTH).tobytes() + b"".join(found)

@@ -1,0 +1,223 @@
+"""Read shards, and believe nothing that a digest does not confirm.
+
+Each file is read once, from its first byte to its last, and hashed on the way. What was
+read is handed out when all digests agree, and not before: there is no partial result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from kit.checkpoint.manifest import NAME, Manifest
+from kit.checkpoint.pieces import TEXT, Array, PieceEntry, storage, texts
+from kit.checkpoint.shards import BLOCK_BYTES, ShardEntry
+from kit.errors import CheckpointFailed, NotFoundError
+
+
+def read_all(folder: Path, manifest: Manifest) -> dict[str, Array]:
+    """Return all tensors of a checkpoint whole, by name.
+
+    Costs one reading of the files and the memory of the values. Raises
+    `CheckpointFailed` for any damage.
+    """
+    found = _empty(manifest, manifest.tensors())
+    for shard in manifest.shards:
+        _read_shard(folder / shard.file, shard, found)
+    return {name: flat.reshape(shape) for name, (flat, shape) in found.items()}
+
+
+def verify(folder: Path, manifest: Manifest) -> None:
+    """Read all files of a checkpoint and compare their digests.
+
+    Needs no memory. Raises `CheckpointFailed` for any damage.
+    """
+    for shard in manifest.shards:
+        _read_shard(folder / shard.file, shard, {})
+
+
+def looks_whole(folder: Path, manifest: Manifest) -> None:
+    """Compare the sizes of all files, without reading them.
+
+    Raises `CheckpointFailed` for a file that is not there or of another size.
+    """
+    for shard in manifest.shards:
+        path = folder / shard.file
+        try:
+            size = path.stat().st_size
+        except OSError as exc:
+            raise _unreadable(path, exc) from exc
+        if size != shard.size:
+            raise _other_size(path, size, shard)
+
+
+def read_some(
+    folder: Path, manifest: Manifest, names: Iterable[str], *, all_bytes: bool = False
+) -> dict[str, Array]:
+    """Return some tensors, reading only their pieces, each checked by its own sum.
+
+    With `all_bytes` the files in which they lie are read and compared whole. Raises
+    `NotFoundError` for a name that the checkpoint does not hold, `CheckpointFailed` for
+    damage of what is read.
+    """
+    wanted, known = list(names), manifest.tensors()
+    for name in wanted:
+        if name not in known:
+            raise NotFoundError(
+                f"the checkpoint does not hold {name!r}; it holds "
+                f"{', '.join(map(repr, sorted(known))) or 'nothing'}."
+            )
+    found = _empty(manifest, wanted)
+    for shard in manifest.shards:
+        if any(piece.name in found for piece in shard.pieces):
+            read = _read_shard if all_bytes else _read_pieces
+            read(folder / shard.file, shard, found)
+    return {name: flat.reshape(shape) for name, (flat, shape) in found.items()}
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Return the manifest of a checkpoint's folder.
+
+    Raises `CheckpointFailed` when it is missing or damaged.
+    """
+    path = folder / NAME
+    try:
+        return Manifest.parse(path.read_bytes())
+    except OSError as exc:
+        raise _unreadable(path, exc) from exc
+    except CheckpointFailed as exc:
+        raise CheckpointFailed(f"{path}: {exc.message}") from exc
+
+
+def looks_good(folder: Path) -> bool:
+    """Whether the manifest is whole and the files have their sizes."""
+    try:
+        looks_whole(folder, read_manifest(folder))
+    except CheckpointFailed:
+        return False
+    return True
+
+
+Flat = Mapping[str, tuple[Array, tuple[int, ...]]]
+
+
+def _empty(manifest: Manifest, names: Iterable[str]) -> Flat:
+    known = manifest.tensors()
+    return {
+        name: (np.empty(_size(shape), _in_memory(dtype)), shape)
+        for name, (shape, dtype) in ((name, known[name]) for name in names)
+    }
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    return int(np.prod(shape, dtype=np.int64))
+
+
+def _in_memory(dtype: str) -> np.dtype[Any]:
+    return np.dtype(object if dtype == TEXT else dtype)
+
+
+def _read_shard(path: Path, shard: ShardEntry, into: Flat) -> None:
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size != shard.size:
+                raise _other_size(path, size, shard)
+            _fill(file, memoryview(bytearray(shard.begin)), path, digest)
+            for piece in shard.pieces:
+                _read_piece(file, piece, path, into, digest)
+    except OSError as exc:
+        raise _unreadable(path, exc) from exc
+    if digest.hexdigest() != shard.sha256:
+        raise CheckpointFailed(
+            f"{path} is damaged: its SHA-256 is {digest.hexdigest()}, not "
+            f"{shard.sha256}."
+        )
+
+
+def _read_pieces(path: Path, shard: ShardEntry, into: Flat) -> None:
+    begin = shard.begin
+    try:
+        with path.open("rb", buffering=0) as file:
+            for piece in shard.pieces:
+                if piece.name in into:
+                    file.seek(begin)
+                    _read_piece(file, piece, path, into)
+                begin += piece.n_bytes
+    except OSError as exc:
+        raise _unreadable(path, exc) from exc
+
+
+def _read_piece(
+    file: BinaryIO,
+    piece: PieceEntry,
+    path: Path,
+    into: Flat,
+    digest: Any = None,
+) -> None:
+    """Read a piece to its place, or to nowhere if nobody wants its tensor."""
+    if piece.name not in into:
+        crc32 = _skip(file, piece.n_bytes, path, digest)
+        _check(path, piece, crc32)
+        return
+    place = into[piece.name][0][piece.offset : piece.offset + piece.count]
+    # Numbers that lie there as in memory go straight into the tensor.
+    is_direct = piece.dtype != TEXT and storage(piece.dtype) == place.dtype
+    data = place.view(np.uint8).data if is_direct else bytearray(piece.n_bytes)
+    _check(path, piece, _fill(file, memoryview(data), path, digest))
+    if piece.dtype == TEXT:
+        place[:] = texts(bytes(data), piece)
+    elif not is_direct:
+        place[:] = np.frombuffer(data, storage(piece.dtype))
+
+
+def _check(path: Path, piece: PieceEntry, crc32: int) -> None:
+    if crc32 != piece.crc32:
+        raise CheckpointFailed(
+            f"{path} is damaged: the values of {piece.name!r} have another sum."
+        )
+
+
+def _fill(file: BinaryIO, data: memoryview, path: Path, digest: Any) -> int:
+    crc32 = 0
+    for block in _blocks(data):
+        rest = block
+        while rest.nbytes:
+            count = file.readinto(rest)  # type: ignore[attr-defined]
+            if not count:
+                raise CheckpointFailed(f"{path} ends too early.")
+            rest = rest[count:]
+        crc32 = zlib.crc32(block, crc32)
+        if digest is not None:
+            digest.update(block)
+    return crc32
+
+
+def _skip(file: BinaryIO, n_bytes: int, path: Path, digest: Any) -> int:
+    block, crc32 = bytearray(min(n_bytes, BLOCK_BYTES)), 0
+    while n_bytes:
+        part = memoryview(block)[: min(n_bytes, BLOCK_BYTES)]
+        _fill(file, part, path, digest)
+        crc32 = zlib.crc32(part, crc32)
+        n_bytes -= part.nbytes
+    return crc32
+
+
+def _blocks(data: memoryview) -> Iterator[memoryview]:
+    for start in range(0, data.nbytes, BLOCK_BYTES):
+        yield data[start : start + BLOCK_BYTES]
+
+
+def _other_size(path: Path, size: int, shard: ShardEntry) -> CheckpointFailed:
+    return CheckpointFailed(f"{path} is damaged: {size} B, not {shard.size} B.")
+
+
+def _unreadable(path: Path, exc: OSError) -> CheckpointFailed:
+    return CheckpointFailed(f"{path} cannot be read: {exc.strerror or exc}.")

@@ -1,0 +1,82 @@
+"""What a cell puts out on one task, as plain data; read from the engine's messages.
+
+Pure. The messages are those of Jupyter's protocol; what is no output yields nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from kit.task import Task
+
+# What gets a message of Jupyter's protocol, as a dict, when it arrives.
+OnMessage = Callable[[Mapping[str, Any]], object]
+
+
+class Kind(StrEnum):
+    """What an output is."""
+
+    STDOUT = "stdout"
+    STDERR = "stderr"
+    DISPLAY = "display"
+    UPDATE = "update"
+    RESULT = "result"
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output: text of a stream, or a bundle of formats of something shown.
+
+    `display_id` is given where the output may be updated by a later one.
+    """
+
+    task: Task
+    kind: Kind
+    text: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    display_id: str = ""
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether this is text of stdout or stderr."""
+        return self.kind in (Kind.STDOUT, Kind.STDERR)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its bundle holds text and nothing richer."""
+        return set(self.data) <= {"text/plain"}
+
+
+_SHOWN = {
+    "display_data": Kind.DISPLAY,
+    "update_display_data": Kind.UPDATE,
+    "execute_result": Kind.RESULT,
+}
+
+
+def read(task: Task, message: Mapping[str, Any]) -> Output | None:
+    """Return the output that a message brings, None for one that brings none.
+
+    >>> stream = {"name": "stdout", "text": "hello"}
+    >>> message = {"header": {"msg_type": "stream"}, "content": stream}
+    >>> read(Task("worker", 1), message).text
+    'hello'
+    """
+    kind, content = message["header"]["msg_type"], message["content"]
+    if kind == "stream":
+        stream = Kind.STDERR if content["name"] == "stderr" else Kind.STDOUT
+        return Output(task, stream, text=content["text"])
+    if kind not in _SHOWN:
+        return None
+    return Output(
+        task,
+        _SHOWN[kind],
+        text=content["data"].get("text/plain", ""),
+        data=content["data"],
+        metadata=content.get("metadata", {}),
+        display_id=content.get("transient", {}).get("display_id", ""),
+    )

@@ -1,0 +1,141 @@
+"""What one does with the engines besides calling functions on them.
+
+Cells, logs, and a new process for one task; `Cluster` adds the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kit.cluster.arguments import check_times
+from kit.cluster.cell_output import OnMessage, Output
+from kit.cluster.cells import CellRun
+from kit.cluster.crew import Crew
+from kit.cluster.lifecycle import Lifecycle
+from kit.cluster.loop import Work
+from kit.cluster.on import Outcome, collected, on_tasks
+from kit.cluster.report import State
+from kit.cluster.restarting import restart
+from kit.cluster.selection import Selector, select
+from kit.cluster.waiting import follow
+from kit.errors import ClusterBusy
+from kit.task import Task
+from kit.train.run import Run
+
+
+class CrewEngineer:
+    """The engines of a crew, by task."""
+
+    def __init__(self, crew: Crew) -> None:
+        self._crew = crew
+
+    def execute(self, task: Task, code: str, on_message: OnMessage) -> Any:
+        """Run code on a task; return the future of its reply."""
+        return self._engines.execute(self._index(task), code, on_message)
+
+    def interrupt(self, tasks: Sequence[Task]) -> None:
+        """Send SIGINT to the tasks."""
+        self._engines.interrupt([self._index(task) for task in tasks])
+
+    def reason_of_loss(self, task: Task) -> str:
+        """Return why a task is gone; empty while it lives."""
+        status = self._crew.status[task]
+        if status.state is State.LOST:
+            return status.reason
+        return "cannot be reached" if self._crew.controller_lost else ""
+
+    @property
+    def _engines(self) -> Any:
+        assert self._crew.engines is not None, "a ready crew has engines"
+        return self._crew.engines
+
+    def _index(self, task: Task) -> int:
+        return self._crew.plan.tasks.index(task)
+
+
+class EngineWork(Lifecycle):
+    """Cells on the tasks' engines, their logs, and their restart."""
+
+    _run: Run | None = None
+
+    @property
+    def run(self) -> Run | None:
+        """The training that began here last, under way or over; None without one."""
+        return self._run
+
+    def begin_cell(self, where: Selector, code: str) -> CellRun:
+        """Begin a cell on the named tasks and return at once; see `on`."""
+        crew = self._ready()
+        return CellRun(select(where, self._plan.tasks), code, CrewEngineer(crew))
+
+    def on(
+        self,
+        where: Selector,
+        code: str,
+        *,
+        timeout_s: float | None = None,
+        each: bool = False,
+    ) -> list[Outcome]:
+        """Run code as a cell on the named tasks; return what each put out.
+
+        The cell sees the task's own namespace, as `%%on` does. With `each` the tasks
+        have it one after the other, and `task` in it is the task. Blocks.
+
+        Raises `CellFailed` when it raised or a task was lost, with all `failures`;
+        `DeadlineExceededError` after `timeout_s`, when those still at it are
+        interrupted; `PlacementError` for tasks that there are not.
+        """
+        if timeout_s is not None:
+            check_times(timeout_s=timeout_s)
+        tasks = select(where, self._plan.tasks)
+        outputs: list[Output] = []
+        for part in [[task] for task in tasks] if each else [tasks]:
+            if each:
+                follow(on_tasks(self.begin_naming(part[0]), outputs.extend, timeout_s))
+            run = self.begin_cell(part, code)
+            follow(on_tasks(run, outputs.extend, timeout_s))
+        return collected(tasks, outputs)
+
+    def begin_naming(self, task: Task) -> CellRun:
+        """Begin to set `task` in a task's namespace to the task itself."""
+        code = f"import kit.task\ntask = kit.task.Task.parse({task.short!r})"
+        return self.begin_cell(task, code)
+
+    def log(self, task: str | Task, n_lines: int = 20) -> str:
+        """Return the last lines of a task's log; empty if it has written none."""
+        crew = self._ready()
+        (found,) = select(str(task), self._plan.tasks)
+        assert crew.engines is not None, "a ready crew has engines"
+        return crew.engines.log_tail(self._plan.tasks.index(found), n_lines)
+
+    def restart(self, task: str | Task) -> None:
+        """Give a task, lost or not, a new process at the same address; blocks.
+
+        Its variables and all that cells have defined there are gone. Raises
+        `ClusterBusy` while a training runs, and `StartFailed`, with the task's log,
+        when the new process does not come up.
+        """
+        self.begin_restart(task).result()
+
+    async def restart_async(self, task: str | Task) -> None:
+        """Restart as `restart` does, without blocking the running loop."""
+        await self.begin_restart(task).awaited()
+
+    def begin_restart(self, task: str | Task) -> Work[None]:
+        """Begin what `restart` does and return at once."""
+        crew = self._ready()
+        (found,) = select(str(task), self._plan.tasks)
+        self.check_idle(f"restart {found.short}")
+        assert self._loop is not None, "a ready cluster has a loop"
+        return self._loop.submit(restart(crew, found), must_finish=True)
+
+    def check_idle(self, what: str) -> None:
+        """Raise `ClusterBusy` while a training runs; `what` is what has to wait."""
+        run = self._run
+        if run is not None and not run.done:
+            raise ClusterBusy(
+                f"cannot {what} while a training runs (step {run.step} of "
+                f"{run.job.steps}); wait for it with run.wait(), or end it with "
+                f"run.stop()."
+            )

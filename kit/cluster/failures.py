@@ -1,0 +1,133 @@
+"""What a cell raised on tasks, told once: equal failures are folded, and so are frames.
+
+Pure. A traceback comes from the engine as one text, its frames parted by empty lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from kit.task import Task
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+# What differs between two tasks that fail alike.
+_VARYING = re.compile(r"In\[\d+\]|0x[0-9a-f]+")
+_FRAME = re.compile(r"^File (?P<path>[^\s:][^:\n]*\.py)(?::\d+|,)")
+_OWN = Path(__file__).resolve().parents[1]
+_MOST_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What one task raised. A lost task has a name and a text, and no traceback."""
+
+    task: Task
+    name: str
+    text: str
+    traceback: str = ""
+
+    @classmethod
+    def of_reply(cls, task: Task, error: Any) -> Failure:
+        """Read what ipyparallel makes of a task's error reply."""
+        name = getattr(error, "ename", None) or type(error).__name__
+        text = getattr(error, "evalue", None)
+        traceback = getattr(error, "traceback", None) or ""
+        return cls(
+            task, str(name), str(error) if text is None else str(text), traceback
+        )
+
+    @property
+    def line(self) -> str:
+        """The failure in one line.
+
+        >>> Failure(Task("worker", 1), "ValueError", "no").line
+        'worker:1 raised ValueError: no'
+        """
+        if not self.traceback and self.text.startswith(self.task.short):
+            return f"{self.name}: {self.text}"
+        text = f": {self.text}" if self.text else ""
+        return f"{self.task.short} raised {self.name}{text}"
+
+    @property
+    def likeness(self) -> tuple[str, ...]:
+        """What is equal for failures that are told as one."""
+        if not self.traceback:
+            return (self.line,)
+        return self.name, self.text, _VARYING.sub("", _COLOUR.sub("", self.traceback))
+
+
+def grouped(failures: Sequence[Failure]) -> list[list[Failure]]:
+    """Return the failures with equal ones together, in the order of the first."""
+    groups: dict[tuple[str, ...], list[Failure]] = {}
+    for failure in failures:
+        groups.setdefault(failure.likeness, []).append(failure)
+    return list(groups.values())
+
+
+def summary(failures: Sequence[Failure]) -> str:
+    """Return one line about all failures.
+
+    >>> from dataclasses import replace
+    >>> a, b = (Failure(Task("worker", i), "ValueError", "no") for i in range(2))
+    >>> summary([a])
+    'worker:0 raised ValueError: no'
+    >>> summary([replace(a, traceback="x"), replace(b, traceback="x")])
+    'worker:0 raised ValueError: no (1 more like this: worker:1)'
+    """
+    return "; ".join(_headline(group) for group in grouped(failures))
+
+
+def _headline(group: Sequence[Failure]) -> str:
+    first, *others = group
+    if not others:
+        return first.line
+    names = ", ".join(failure.task.short for failure in others)
+    return f"{first.line} ({len(others)} more like this: {names})"
+
+
+def rendered(failures: Sequence[Failure], own: Path = _OWN) -> list[str]:
+    """Return what to show: the tasks' tracebacks, each with a line about whose it is.
+
+    Three different ones are shown with their tracebacks, of the others one line.
+    """
+    shown: list[str] = []
+    for number, group in enumerate(grouped(failures)):
+        if number < _MOST_SHOWN and group[0].traceback:
+            shown.append(fold(group[0].traceback, own))
+        shown.append(_headline(group))
+    return shown
+
+
+def fold(traceback: str, own: Path = _OWN) -> str:
+    r"""Return the traceback with frames of this package counted and not shown.
+
+    >>> print(fold("Cell\n\nFile /x/kit/a.py:3, in f\n\nFile /x/kit/b.py:4\n\nend",
+    ...            Path("/x/kit")))
+    Cell
+    <BLANKLINE>
+    (2 frames inside psring are left out)
+    <BLANKLINE>
+    end
+    """
+    shown: list[str] = []
+    for is_own, blocks in groupby(traceback.split("\n\n"), partial(_is_own, own)):
+        found = list(blocks)
+        shown += [_left_out(len(found))] if is_own else found
+    return "\n\n".join(shown)
+
+
+def _is_own(own: Path, block: str) -> bool:
+    match = _FRAME.match(_COLOUR.sub("", block))
+    return match is not None and own in Path(match["path"]).expanduser().parents
+
+
+def _left_out(n_frames: int) -> str:
+    if n_frames == 1:
+        return "(1 frame inside psring is left out)"
+    return f"({n_frames} frames inside psring are left out)"

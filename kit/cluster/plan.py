@@ -1,0 +1,43 @@
+"""What a cluster is asked to be."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kit.cluster.bootstrap import SERVERS, Bootstrap
+from kit.task import Task
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a cluster is asked to be; plain values, checked by `Cluster`."""
+
+    tasks: tuple[Task, ...]
+    threads: int
+    python: str
+    transport: str = "auto"
+    insecure: bool = False
+    lease_s: float = 15.0
+    start_deadline_s: float = 60.0
+    stop_deadline_s: float = 2.0
+    log_level: int = logging.CRITICAL
+    bootstrap: Bootstrap = SERVERS
+    settings: Mapping[str, Any] | None = None
+    link: str = ""
+
+    @property
+    def jobs(self) -> dict[str, int]:
+        """The number of tasks of each job."""
+        return dict(Counter(task.job for task in self.tasks))
+
+    @property
+    def as_arguments(self) -> str:
+        """The jobs as one would write them: `ps=1, worker=3`."""
+        named = {"ps": 0} | self.jobs
+        more = {job: n for job, n in named.items() if job not in ("ps", "worker")}
+        text = [f"{job}={n}" for job, n in named.items() if job not in more]
+        return ", ".join(text + ([f"jobs={more}"] if more else []))

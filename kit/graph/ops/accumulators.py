@@ -1,0 +1,125 @@
+"""Accumulators: gradients add up on a task until somebody takes their mean.
+
+`ResourceConditionalAccumulator` and `SparseConditionalAccumulator` give the accumulator
+itself; the others take it as such, and run where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kit.graph.dtypes import STRING, DType
+from kit.graph.static import Shape, Static, text
+from kit.graph.table import Attrs, OpDef, register
+
+REDUCTIONS = ("MEAN", "SUM")
+
+
+def _infer_accumulator(_: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    if attrs["reduction_type"] not in REDUCTIONS:
+        raise ValueError(
+            f"reduction_type is {attrs['reduction_type']!r}; give one of: "
+            f"{', '.join(REDUCTIONS)}."
+        )
+    return [Static((2,), STRING)]
+
+
+def _accumulator(is_sparse: bool) -> Any:
+    def forward(
+        call: Any,
+        *,
+        dtype: DType,
+        shape: Shape,
+        reduction_type: str,
+        shared_name: str = "",
+    ) -> Any:
+        return call.accumulator(is_sparse, dtype, shape, reduction_type, shared_name)
+
+    return forward
+
+
+def _check_scalar(one: Static, what: str) -> None:
+    if one.shape is not None and one.shape != ():
+        raise ValueError(f"{what} is one number, not {text(one.shape)}.")
+
+
+def _infer_step(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
+    _check_scalar(inputs[1], "a time step")
+    return []
+
+
+def _infer_dense(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    _check_scalar(inputs[1], "the number of gradients")
+    return [Static(attrs["shape"], attrs["dtype"])]
+
+
+def _infer_rows(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    _check_scalar(inputs[1], "the number of gradients")
+    whole = np.dtype(np.int64)
+    return [Static(None, whole), Static(None, attrs["dtype"]), Static(None, whole)]
+
+
+def _infer_count(_: Sequence[Static], __: Attrs) -> Sequence[Static]:
+    return [Static((), np.dtype(np.int32))]
+
+
+def _apply(
+    _: Any, accumulator: Any, step: Any, *gradient: Any, **_attrs: Any
+) -> tuple[()]:
+    _check_parts(accumulator, 1, gradient)
+    accumulator.apply(int(step), *gradient)
+    return ()
+
+
+def _apply_rows(
+    _: Any, accumulator: Any, step: Any, *parts: Any, **_attrs: Any
+) -> tuple[()]:
+    _check_parts(accumulator, 3, parts)
+    accumulator.apply(int(step), *parts)
+    return ()
+
+
+def _check_parts(accumulator: Any, wanted: int, parts: Sequence[Any]) -> None:
+    """Raise `ValueError` when an accumulator of the other kind has the name."""
+    if accumulator.n_parts != wanted or len(parts) != wanted:
+        raise ValueError(
+            f"the accumulator {accumulator.name!r} is of the other kind, dense or "
+            f"sparse; give yours another name."
+        )
+
+
+def _take(call: Any, accumulator: Any, n: Any, **_: Any) -> Any:
+    return accumulator.take(call, int(n))
+
+
+def _count(_: Any, accumulator: Any) -> Any:
+    return np.asarray(accumulator.count, np.int32)
+
+
+def _set_step(_: Any, accumulator: Any, step: Any) -> tuple[()]:
+    accumulator.set_step(int(step))
+    return ()
+
+
+_GIVES: dict[str, Any] = {"stateful": True, "gives_ref": True}
+_USES: dict[str, Any] = {"stateful": True, "refs": (0,)}
+_DOES: dict[str, Any] = {**_USES, "n_outputs": 0}
+_TAKES: dict[str, Any] = {**_USES, "blocking": True}
+
+
+for _prefix, _name, _is_sparse in (
+    ("ResourceAccumulator", "ResourceConditionalAccumulator", False),
+    ("Accumulator", "SparseConditionalAccumulator", True),
+):
+    register(OpDef(_name, _infer_accumulator, _accumulator(_is_sparse), **_GIVES))
+    register(OpDef(f"{_prefix}NumAccumulated", _infer_count, _count, **_USES))
+    register(OpDef(f"{_prefix}SetGlobalStep", _infer_step, _set_step, **_DOES))
+register(OpDef("ResourceAccumulatorApplyGradient", _infer_step, _apply, **_DOES))
+register(OpDef("SparseAccumulatorApplyGradient", _infer_step, _apply_rows, **_DOES))
+register(OpDef("ResourceAccumulatorTakeGradient", _infer_dense, _take, **_TAKES))
+register(
+    OpDef("SparseAccumulatorTakeGradient", _infer_rows, _take, **_TAKES, n_outputs=3)
+)

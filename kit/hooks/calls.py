@@ -1,0 +1,81 @@
+"""One run with its hooks: what they ask for is merged with what the caller asked for.
+
+Pure: the run itself is made by whoever calls.
+
+    asked = before(hooks, context)            each hook's before_run, in order
+    ... one run of context's fetches and asked.fetches, with asked.feeds ...
+    after(hooks, context, results, ...)       each hook's after_run, in the same order
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kit.hooks.hook import SessionRunContext, SessionRunHook, SessionRunValues
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be run, hooks included.
+
+    `fetches` are those of the hooks, by the hook; `feeds` are everybody's; `options`
+    those that hooks gave, in their order.
+    """
+
+    fetches: dict[SessionRunHook, Any]
+    feeds: dict[Any, Any]
+    options: list[Any]
+
+
+def before(hooks: Sequence[SessionRunHook], context: SessionRunContext) -> Asked:
+    """Ask each hook what shall run along.
+
+    Raises `RuntimeError` when two feed the same tensor, or a hook and the caller.
+    """
+    asked = Asked({}, {}, [])
+    for hook in hooks:
+        wish = hook.before_run(context)
+        if wish is None:
+            continue
+        if wish.fetches is not None:
+            asked.fetches[hook] = wish.fetches
+        if wish.feed_dict:
+            _refuse_common(asked.feeds, wish.feed_dict, "by two hooks")
+            asked.feeds.update(wish.feed_dict)
+        if wish.options is not None:
+            asked.options.append(wish.options)
+    own = context.original_args.feed_dict
+    if own:
+        _refuse_common(asked.feeds, own, "by a SessionRunHook and user")
+        asked.feeds.update(own)
+    return asked
+
+
+def after(
+    hooks: Sequence[SessionRunHook],
+    context: SessionRunContext,
+    results: Mapping[SessionRunHook, Any],
+    options: Any = None,
+    run_metadata: Any = None,
+) -> None:
+    """Tell each hook what came out of its fetches, None if it had none."""
+    for hook in hooks:
+        values = SessionRunValues(results.get(hook), options, run_metadata)
+        hook.after_run(context, values)
+
+
+def _refuse_common(one: Iterable[Any], other: Iterable[Any], by: str) -> None:
+    common = {_mark(key) for key in one} & {_mark(key) for key in other}
+    if common:
+        twice = [key for key in other if _mark(key) in common]
+        names = sorted(str(getattr(key, "name", key)) for key in twice)
+        raise RuntimeError(
+            f"Same tensor is fed {by}: {', '.join(names)}. Let one of them feed it."
+        )
+
+
+def _mark(key: Any) -> Any:
+    # Tensors may compare element by element: what counts is which one it is.
+    return key if isinstance(key, str | bytes) else id(key)

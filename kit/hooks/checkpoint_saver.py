@@ -1,0 +1,127 @@
+"""Saves a training: at its begin, now and then, and at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kit.hooks import environment
+from kit.hooks.environment import Keeper
+from kit.hooks.hook import (
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+)
+from kit.hooks.step_counting import needed_global_step
+from kit.hooks.timer import SecondOrStepTimer
+
+
+class CheckpointSaverListener:
+    """Base of what is told by a `CheckpointSaverHook` when it saves."""
+
+    def begin(self) -> None:
+        """Be told that there will be a training."""
+
+    def before_save(self, session: Any, global_step_value: int) -> None:
+        """Be told that a checkpoint is about to be written."""
+
+    def after_save(self, session: Any, global_step_value: int) -> bool | None:
+        """Be told that a checkpoint was written; True asks for the end."""
+
+    def end(self, session: Any, global_step_value: int) -> None:
+        """Be told that the training has ended, after the last checkpoint."""
+
+
+class CheckpointSaverHook(SessionRunHook):
+    """Writes a checkpoint when a session begins, every so often, and at the end.
+
+    Every `save_secs` seconds or every `save_steps` steps; at the end only if the step
+    has moved since. `saver` or `scaffold` say what is saved, by default all that a
+    saver of the graph saves. The files are `<checkpoint_dir>/<basename>-<step>.*`.
+
+    Raises `ValueError` unless exactly one of the times is given, and for both `saver`
+    and `scaffold`; `RuntimeError` at the begin where no global step is counted.
+    """
+
+    def __init__(
+        self,
+        checkpoint_dir: str,
+        save_secs: float | None = None,
+        save_steps: int | None = None,
+        saver: Any = None,
+        checkpoint_basename: str = "model.ckpt",
+        scaffold: Any = None,
+        listeners: Sequence[CheckpointSaverListener] | None = None,
+        save_graph_def: bool = True,
+    ) -> None:
+        """`save_graph_def`: also write down the graph."""
+        if saver is not None and scaffold is not None:
+            raise ValueError("You cannot provide both saver and scaffold.")
+        self._folder, self._basename = str(checkpoint_dir), checkpoint_basename
+        self._saver, self._scaffold = saver, scaffold
+        self._timer = SecondOrStepTimer(every_secs=save_secs, every_steps=save_steps)
+        self._listeners = list(listeners or [])
+        self._describes = save_graph_def
+        self._step: Any = None
+        self._keeper: Keeper | None = None
+
+    def begin(self) -> None:
+        """Find out what counts the steps, and where to write."""
+        where = environment.current()
+        self._step = needed_global_step(where, self)
+        keeper = where.keeper(self._folder, self._basename, self._saver, self._scaffold)
+        keeper.begin()
+        self._keeper = keeper
+        for listener in self._listeners:
+            listener.begin()
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Write the graph and a first checkpoint."""
+        assert self._keeper is not None
+        step = int(session.run(self._step))
+        if self._describes:
+            self._keeper.describe(session, step)
+        self._save(session, step)
+        self._timer.update_last_triggered_step(step)
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
+        """Let the step be read."""
+        return SessionRunArgs(self._step)
+
+    def after_run(
+        self, run_context: SessionRunContext, run_values: SessionRunValues
+    ) -> None:
+        """Save if it is time."""
+        if not self._timer.should_trigger_for_step(run_values.results + 1):
+            return
+        step = int(run_context.session.run(self._step))
+        if self._timer.should_trigger_for_step(step):
+            self._timer.update_last_triggered_step(step)
+            if self._save(run_context.session, step):
+                run_context.request_stop()
+
+    def end(self, session: Any) -> None:
+        """Save what has changed since."""
+        step = int(session.run(self._step))
+        if step != self._timer.last_triggered_step():
+            self._save(session, step)
+        for listener in self._listeners:
+            listener.end(session, step)
+        assert self._keeper is not None
+        self._keeper.end()
+
+    def _save(self, session: Any, step: int) -> bool:
+        """Save, tell the listeners, and return whether one asks for the end."""
+        assert self._keeper is not None
+        where = environment.current()
+        where.info(f"Saving checkpoints for {step} into {self._folder}.")
+        for listener in self._listeners:
+            listener.before_save(session, step)
+        self._keeper.save(session, step)
+        wants_end = False
+        for listener in self._listeners:
+            if listener.after_save(session, step):
+                where.info(f"{type(listener).__name__} asks for the end at {step}.")
+                wants_end = True
+        return wants_end

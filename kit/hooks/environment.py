@@ -1,0 +1,118 @@
+"""Where hooks run: what counts the steps there, what can be fetched, saved and told.
+
+The same hook works in a session of a graph and in `kit.train`. What differs is asked
+here. Whoever calls hooks says where they are:
+
+    with environment.inside(mine):
+        hook.begin()
+
+Outside of such a block the one that was registered for the process holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+from kit.errors import FailedPreconditionError
+
+
+class Keeper(Protocol):
+    """Writes checkpoints of one training, in one place."""
+
+    def begin(self) -> None:
+        """Prepare; called once, before there is a session."""
+
+    def describe(self, session: Any, step: int) -> None:
+        """Write down what is trained; called for each new session."""
+
+    def save(self, session: Any, step: int) -> str:
+        """Write a checkpoint and return its name.
+
+        Raises classes of `kit.errors` when that fails; what was there stays then.
+        """
+
+    def end(self) -> None:
+        """Let go of what it holds; not called after an error."""
+
+
+class Environment(Protocol):
+    """What hooks ask of the place where they run."""
+
+    def global_step(self) -> Any | None:
+        """Return a fetch that gives the number of updates; None if none counts them.
+
+        Called in `begin`. What it gives is read before or after the run's own update.
+        """
+
+    def fetch(self, asked: Any) -> Any:
+        """Return the fetch for a tensor, or for the name of one.
+
+        Called in `begin`. Raises `ValueError`, `TypeError` or `KeyError` for what
+        cannot be fetched here.
+        """
+
+    def keeper(self, folder: str, basename: str, saver: Any, scaffold: Any) -> Keeper:
+        """Return what writes checkpoints into a folder; called in `begin`.
+
+        `saver` and `scaffold` are what the user gave, each None if not. Raises classes
+        of `kit.errors` for what cannot be meant here.
+        """
+
+    def tracing(self) -> Any:
+        """Return the options of a run that notes what it does.
+
+        Raises `UnimplementedError` where runs cannot.
+        """
+
+    def timeline(self, run_metadata: Any) -> Sequence[dict[str, Any]]:
+        """Return what a run noted as events of a Chrome trace."""
+
+    def progress(self, text: str) -> None:
+        """Tell where things stand, in the place of what was told before if possible."""
+
+    def info(self, text: str) -> None:
+        """Tell something that happens now and then, for those who want to know."""
+
+    def warning(self, text: str) -> None:
+        """Tell something that the user should know."""
+
+    def error(self, text: str) -> None:
+        """Tell why things are about to end."""
+
+
+_blocks: ContextVar[Environment | None] = ContextVar("kit_hooks", default=None)
+_of_the_process: list[Callable[[], Environment]] = []
+
+
+def current() -> Environment:
+    """Return where hooks run now.
+
+    Raises `FailedPreconditionError` outside of a block, if none was registered.
+    """
+    inner = _blocks.get()
+    if inner is not None:
+        return inner
+    if not _of_the_process:
+        raise FailedPreconditionError(
+            "a hook was called outside of a training; give it to kit.train(hooks=...) "
+            "or to a monitored session of kit.tf1."
+        )
+    return _of_the_process[-1]()
+
+
+@contextmanager
+def inside(environment: Environment) -> Iterator[None]:
+    """Let hooks that are called in the block run there."""
+    token = _blocks.set(environment)
+    try:
+        yield
+    finally:
+        _blocks.reset(token)
+
+
+def register(make: Callable[[], Environment]) -> None:
+    """Let `make()` be where hooks run outside of blocks; the last one counts."""
+    _of_the_process.append(make)

@@ -1,0 +1,99 @@
+"""What a hook of a training loop is: five moments, and what it may ask for in a run.
+
+Pure. Who calls the moments, and in which order, is in `kit.hooks.calls`.
+
+    begin()                                once, before there is a session
+    after_create_session(session, coord)   each time that there is a new session
+    before_run(context)                    before each run: what shall run along
+    after_run(context, values)             after each run: what came out
+    end(session)                           once, when all went well
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class SessionRunArgs(NamedTuple):
+    """What shall be run: by the caller, or along with it by a hook.
+
+    `fetches` has any structure that a session takes; None fetches nothing. `feed_dict`
+    gives values for tensors, `options` are those of a run.
+
+    >>> SessionRunArgs("loss").feed_dict is None
+    True
+    """
+
+    fetches: Any
+    feed_dict: Any = None
+    options: Any = None
+
+
+class SessionRunValues(NamedTuple):
+    """What came out of a run: `results` in the structure of what the hook fetched.
+
+    `options` are those of the run as it was made, `run_metadata` what it noted.
+    """
+
+    results: Any
+    options: Any = None
+    run_metadata: Any = None
+
+
+class SessionRunContext:
+    """One run, as its hooks see it: what the caller asked for, and a way to say stop.
+
+    >>> context = SessionRunContext(SessionRunArgs("loss"), None)
+    >>> context.request_stop()
+    >>> context.stop_requested
+    True
+    """
+
+    def __init__(self, original_args: SessionRunArgs, session: Any) -> None:
+        """`session` runs things without calling hooks."""
+        self._original_args, self._session = original_args, session
+        self._stop_requested = False
+
+    @property
+    def original_args(self) -> SessionRunArgs:
+        """What the caller asked for, without what hooks added."""
+        return self._original_args
+
+    @property
+    def session(self) -> Any:
+        """The session; what a hook runs in it calls no hooks."""
+        return self._session
+
+    @property
+    def stop_requested(self) -> bool:
+        """Whether a hook has asked for the end of the loop."""
+        return self._stop_requested
+
+    def request_stop(self) -> None:
+        """Ask for the end of the loop: this run is finished, and no other begins."""
+        self._stop_requested = True
+
+
+class SessionRunHook:
+    """Base of all hooks: a class below it says what it does at which moment."""
+
+    def begin(self) -> None:
+        """Do what is needed before there is a session; operations may be added now."""
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Look at a new session, at the start and after each recovery.
+
+        The graph is closed now. `coord` is the coordinator of the session's threads.
+        """
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
+        """Return what shall be run along with the next run, None for nothing."""
+        return None
+
+    def after_run(
+        self, run_context: SessionRunContext, run_values: SessionRunValues
+    ) -> None:
+        """Look at what came out; not called if the run failed."""
+
+    def end(self, session: Any) -> None:
+        """Do what is left at the end; not called after an error."""

@@ -1,0 +1,49 @@
+"""Ends a training whose loss is no number any more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kit.hooks import environment
+from kit.hooks.hook import (
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+)
+
+
+class NanLossDuringTrainingError(RuntimeError):
+    """The loss has become NaN."""
+
+    def __str__(self) -> str:
+        return ". ".join(map(str, self.args)) or "NaN loss during training."
+
+
+class NanTensorHook(SessionRunHook):
+    """Raises `NanLossDuringTrainingError` when the loss is NaN, or asks for the end.
+
+    It asks with `fail_on_nan_loss=False`. Infinity is no NaN, and passes.
+    """
+
+    def __init__(self, loss_tensor: Any, fail_on_nan_loss: bool = True) -> None:
+        self._loss, self._fails = loss_tensor, fail_on_nan_loss
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
+        """Let the loss be run along."""
+        return SessionRunArgs(self._loss)
+
+    def after_run(
+        self, run_context: SessionRunContext, run_values: SessionRunValues
+    ) -> None:
+        """Look at the loss."""
+        if not np.any(np.isnan(run_values.results)):
+            return
+        text = "Model diverged with loss = NaN."
+        if self._fails:
+            environment.current().error(text)
+            raise NanLossDuringTrainingError
+        environment.current().warning(text)
+        run_context.request_stop()

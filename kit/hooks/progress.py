@@ -1,0 +1,100 @@
+"""One line that tells where things stand, and is written anew in its place.
+
+In a notebook the line is one output of the cell, in a terminal it is written over; to a
+file every line is written, one below the other.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, Protocol, TextIO
+
+
+class Output(Protocol):
+    """Where a line is shown."""
+
+    def show(self, text: str) -> None:
+        """Show a line in the place of the one before."""
+
+    def finish(self) -> None:
+        """Leave the line as it is; the next one is shown below."""
+
+
+class TerminalLine:
+    """A line of a terminal: a carriage return goes back to its begin."""
+
+    def __init__(self, write: Callable[[str], Any]) -> None:
+        self._write, self._width = write, 0
+
+    def show(self, text: str) -> None:
+        """See `Output`."""
+        self._write(f"\r{text:<{self._width}}")
+        self._width = len(text)
+
+    def finish(self) -> None:
+        """See `Output`."""
+        if self._width:
+            self._write("\n")
+        self._width = 0
+
+
+class PlainLines:
+    """Lines of a file, one below the other."""
+
+    def __init__(self, write: Callable[[str], Any]) -> None:
+        self._write = write
+
+    def show(self, text: str) -> None:
+        """See `Output`."""
+        self._write(f"{text}\n")
+
+    def finish(self) -> None:
+        """See `Output`."""
+
+
+class NotebookLine:
+    """One output of a cell, which is updated.
+
+    `display` is that of IPython: it returns a handle if it is asked for one.
+    """
+
+    def __init__(self, display: Callable[..., Any]) -> None:
+        self._display = display
+        self._handle: Any = None
+
+    def show(self, text: str) -> None:
+        """See `Output`."""
+        shown = {"text/plain": text}
+        if self._handle is None:
+            self._handle = self._display(shown, raw=True, display_id=True)
+        else:
+            self._handle.update(shown, raw=True)
+
+    def finish(self) -> None:
+        """See `Output`."""
+        self._handle = None
+
+
+def output_for(stream: TextIO) -> Output:
+    """Return where lines are shown: in the notebook's cell, if this is its kernel."""
+    display = _display_of_the_kernel()
+    if display is not None:
+        return NotebookLine(display)
+
+    def write(text: str) -> None:
+        stream.write(text)
+        stream.flush()
+
+    return TerminalLine(write) if stream.isatty() else PlainLines(write)
+
+
+def _display_of_the_kernel() -> Callable[..., Any] | None:
+    """Return IPython's `display` if this process is a kernel, None if it is not."""
+    # Whoever is no kernel must not pay for importing IPython.
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    if ipython is None or not hasattr(shell, "kernel"):
+        return None
+    found: Callable[..., Any] = ipython.display.display
+    return found

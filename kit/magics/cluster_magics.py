@@ -1,0 +1,148 @@
+"""`%cluster status|stop|restart|logs|list|clean`: look after the cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.magic import Magics, line_magic, magics_class
+from IPython.display import display
+
+from kit.cluster import left_behind
+from kit.cluster.selection import select
+from kit.cluster.waiting import follow
+from kit.magics import running
+from kit.magics.one_line import told_in_one_line
+from kit.magics.options import count, nearest, option, parse, takes
+from kit.magics.start_magics import StartMagics, activate_px
+
+_LINES = 20
+
+
+Word: TypeAlias = "Callable[[ClusterMagics, list[str], int], None]"
+
+
+@magics_class
+class ClusterMagics(Magics):
+    """Holds `%cluster`."""
+
+    def __init__(self, shell: InteractiveShell, starter: StartMagics) -> None:
+        super().__init__(shell=shell)
+        self._shell: Any = shell  # much of it is untyped
+        self._starter = starter
+
+    @line_magic
+    @takes(
+        "%cluster",
+        option("what", nargs="?", default="status", help="one of the words below"),
+        option("tasks", nargs="*", metavar="TASK", help="such as worker:1"),
+        option("-n", type=count, default=_LINES, metavar="N", help="lines of a log"),
+    )
+    def cluster(self, line: str) -> None:
+        """Look after the cluster.
+
+        Words::
+
+            %cluster                     the tasks, and what is known of them (status)
+            %cluster stop                end it; nothing is left
+            %cluster restart             start it anew, or
+            %cluster restart worker:1    give one task a new process
+            %cluster logs worker:1       the last lines of a task's log; -n 50 for more
+            %cluster list                all clusters of this user on this machine
+            %cluster clean               end those whose notebook is gone
+
+        A line of options, as in `%cluster --ps 1 --worker 3`, starts one, as
+        `%%cluster` does. In plain Python: `cluster.status`, `cluster.stop()`,
+        `cluster.restart("worker:1")`, `cluster.log("worker:1")`.
+        """
+        with told_in_one_line():
+            if line.lstrip().startswith("--"):
+                follow(self._starter.plan(line))
+                return
+            options = parse(ClusterMagics.cluster, line)
+            _word(options.what)(self, options.tasks, options.n)
+
+    def _status(self, tasks: list[str], _: int) -> None:
+        _refuse(tasks, "status")
+        cluster = running.find()
+        if cluster is None:
+            print(f"{running.NONE}.")
+            return
+        display(cluster)  # type: ignore[no-untyped-call]
+        if cluster.run is not None:
+            display(cluster.run)  # type: ignore[no-untyped-call]
+
+    def _stop(self, tasks: list[str], _: int) -> None:
+        _refuse(tasks, "stop")
+        cluster = running.find()
+        if cluster is None:
+            print("no cluster is running.")
+            return
+        cluster.stop()
+        print(f"{cluster!r}".strip("<>"))
+
+    def _restart(self, tasks: list[str], _: int) -> None:
+        cluster = running.require()
+        if not tasks:
+            cluster.check_idle("restart the cluster")
+            cluster.stop()
+            follow(self._starter.start(cluster.twin()))
+            return
+        for task in select(tasks, cluster.tasks):
+            begin = time.monotonic()
+            cluster.restart(task)
+            past_s = time.monotonic() - begin
+            print(
+                f"{task.short} has a new process after {past_s:.1f} s; what was "
+                f"defined there is gone."
+            )
+        activate_px(cluster)
+
+    def _logs(self, tasks: list[str], n_lines: int) -> None:
+        cluster = running.require()
+        for task in select(tasks or "all", cluster.tasks):
+            text = cluster.log(task, n_lines)
+            print(f"{task.short}:\n{text}" if text else f"{task.short}: no log yet")
+
+    def _list(self, tasks: list[str], _: int) -> None:
+        _refuse(tasks, "list")
+        found = left_behind.find()
+        for one in found:
+            print(one)
+        if not found:
+            print("no cluster of yours is on this machine.")
+        elif any(left_behind.is_left_behind(one) for one in found):
+            print("%cluster clean ends those that were left behind.")
+
+    def _clean(self, tasks: list[str], _: int) -> None:
+        _refuse(tasks, "clean")
+        ended = left_behind.clean()
+        names = ", ".join(one.folder.name for one in ended)
+        print(f"ended: {names}" if ended else "nothing was left behind.")
+
+
+WORDS: dict[str, Word] = {
+    "status": ClusterMagics._status,
+    "stop": ClusterMagics._stop,
+    "restart": ClusterMagics._restart,
+    "logs": ClusterMagics._logs,
+    "list": ClusterMagics._list,
+    "clean": ClusterMagics._clean,
+}
+
+
+def _word(word: str) -> Word:
+    if word not in WORDS:
+        raise UsageError(
+            f"%cluster cannot {word!r}.{nearest(word, list(WORDS))} "
+            f"It knows: {', '.join(WORDS)}."
+        )
+    return WORDS[word]
+
+
+def _refuse(tasks: list[str], word: str) -> None:
+    if tasks:
+        raise UsageError(f"%cluster {word} is about the whole cluster; name no task.")

@@ -1,0 +1,78 @@
+"""`%load_ext kit`, and its end, which takes out again all that was put in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from IPython.core.interactiveshell import InteractiveShell
+
+from kit.magics.cluster_magics import ClusterMagics
+from kit.magics.completion import Completion
+from kit.magics.front_end import advice
+from kit.magics.on_magics import OnMagics
+from kit.magics.rewriting import Rewriting
+from kit.magics.start_magics import StartMagics
+from kit.magics.topology_magics import TopologyMagics
+
+_OURS = (StartMagics, ClusterMagics, OnMagics, TopologyMagics)
+_NAMES = {"cell": ("cluster", "on"), "line": ("cluster", "topology")}
+
+
+def load(shell: InteractiveShell) -> None:
+    """Add the magics, their completion, and the rewriting of their cells; once."""
+    if StartMagics.__name__ in _registry(shell):
+        return
+    starter = StartMagics(shell)
+    for magics in (
+        starter,
+        ClusterMagics(shell, starter),
+        OnMagics(shell),
+        TopologyMagics(shell),
+    ):
+        shell.register_magics(magics)
+    shell.input_transformers_cleanup.append(Rewriting(shell))
+    if shell.Completer is not None:
+        shell.Completer.custom_matchers.append(Completion().match)
+    said = advice()
+    if said:
+        print(said)
+
+
+def unload(shell: InteractiveShell) -> None:
+    """Take all that out again; end the cluster that was started, unless it trains."""
+    starter = _registry(shell).get(StartMagics.__name__)
+    if starter is None:
+        return
+    _end(starter)
+    for kind, names in _NAMES.items():
+        for name in names:
+            shell.magics_manager.magics[kind].pop(name, None)
+    for ours in _OURS:
+        _registry(shell).pop(ours.__name__, None)
+    _keep(shell.input_transformers_cleanup, Rewriting)
+    if shell.Completer is not None:
+        _keep(shell.Completer.custom_matchers, Completion)
+
+
+def _registry(shell: InteractiveShell) -> dict[str, Any]:
+    registry: dict[str, Any] = shell.magics_manager.registry
+    return registry
+
+
+def _keep(found: list[Any], kind: type) -> None:
+    """Remove what is of this kind, or a method of one; what others put there stays."""
+    found[:] = [o for o in found if not isinstance(getattr(o, "__self__", o), kind)]
+
+
+def _end(starter: StartMagics) -> None:
+    cluster = starter.started
+    if cluster is None:
+        return
+    run = cluster.run
+    if run is not None and not run.done:
+        print(
+            f"{cluster!r} goes on, because a training runs on it; end it with "
+            f"kit.current_cluster().stop()."
+        )
+        return
+    cluster.stop()

@@ -1,0 +1,172 @@
+"""Output of several tasks as labelled lines: `worker:1 | text`, capped, in order.
+
+Pure but for the clock it is given. Lines of one task keep their order; a line is shown
+when it is whole, or when its rest does not come for a while. What is written over a
+line with carriage returns (a progress bar) is shown as it stood last.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from kit.cluster.cell_output import Kind, Output
+from kit.task import Task
+
+MOST_LINES = 1000  # of one task in one cell, then only the last ones are shown
+LAST_LINES = 20
+MOST_CHARACTERS = 4000  # of one line
+_LATE_S = 2.0
+
+
+@dataclass(frozen=True)
+class Text:
+    """Whole lines for stdout or stderr."""
+
+    text: str
+    is_error: bool = False
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Something rich to show; with an id it may be updated, or updates another one."""
+
+    data: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+    display_id: str = ""
+    updates: bool = False
+
+
+Shown: TypeAlias = Text | Bundle
+
+
+@dataclass
+class _Stream:
+    """The line of one task's stream that is not whole yet."""
+
+    pending: str = ""
+    since: float = 0.0
+
+    def take(self, text: str, now: float) -> list[str]:
+        """Add text; return the lines that are whole now."""
+        *whole, last = (self.pending + text).split("\n")
+        self.pending, self.since = _overwritten(last), now
+        return [_overwritten(line.removesuffix("\r")) for line in whole]
+
+    def flush(self) -> list[str]:
+        """Return the line as far as it came."""
+        line, self.pending = self.pending, ""
+        return [line] if line.strip() else []
+
+
+def _overwritten(line: str) -> str:
+    r"""Return what is to be seen of a line with carriage returns.
+
+    >>> _overwritten("10%\r20%"), _overwritten("20%\r")
+    ('20%', '20%')
+    """
+    return next((part for part in reversed(line.split("\r")) if part), "")
+
+
+@dataclass
+class _Page:
+    """What one task has shown so far."""
+
+    n_lines: int = 0
+    left_out: deque[Text] = field(default_factory=lambda: deque(maxlen=LAST_LINES))
+
+
+class Labelled:
+    """Makes of outputs what is to be shown, for one cell on some tasks."""
+
+    def __init__(self, tasks: Iterable[Task], clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._pages = {task: _Page() for task in tasks}
+        self._streams: dict[tuple[Task, Kind], _Stream] = {}
+        self._width = max((len(task.short) for task in self._pages), default=0)
+
+    def take(self, outputs: Sequence[Output]) -> list[Shown]:
+        """Return what is to be shown now that these outputs came."""
+        shown: list[Shown] = []
+        for output in outputs:
+            shown += self._stream(output) if output.is_stream else self._bundle(output)
+        now = self._clock()
+        for key, stream in self._streams.items():
+            if stream.pending and now - stream.since > _LATE_S:
+                shown += self._lines(*key, stream.flush())
+        return _joined(shown)
+
+    def close(self) -> list[Shown]:
+        """Return the rest: lines without an end, and the last of those left out."""
+        shown: list[Shown] = []
+        for key, stream in self._streams.items():
+            shown += self._lines(*key, stream.flush())
+        for task, page in self._pages.items():
+            if page.left_out:
+                shown += [Text(self._left_out(task, page)), *page.left_out]
+        return _joined(shown)
+
+    def _left_out(self, task: Task, page: _Page) -> str:
+        n_hidden = page.n_lines - MOST_LINES - len(page.left_out)
+        text = f"... {n_hidden:,} lines are left out; the last {len(page.left_out)}:"
+        return self._label(task) + text + "\n"
+
+    def _label(self, task: Task) -> str:
+        return f"{task.short:<{self._width}} │ "
+
+    def _stream(self, output: Output) -> list[Shown]:
+        key = output.task, output.kind
+        stream = self._streams.setdefault(key, _Stream())
+        return self._lines(*key, stream.take(output.text, self._clock()))
+
+    def _lines(self, task: Task, kind: Kind, lines: Sequence[str]) -> list[Shown]:
+        page, shown = self._pages[task], []
+        for line in lines:
+            text = Text(f"{self._label(task)}{_cut(line)}\n", kind is Kind.STDERR)
+            page.n_lines += 1
+            if page.n_lines <= MOST_LINES:
+                shown.append(text)
+            else:
+                page.left_out.append(text)
+        return list(shown)
+
+    def _bundle(self, output: Output) -> list[Shown]:
+        shown: list[Shown] = []
+        for (task, kind), stream in self._streams.items():
+            if task == output.task:
+                shown += self._lines(task, kind, stream.flush())
+        if output.is_plain and not output.display_id:
+            word = "Out: " if output.kind is Kind.RESULT else ""
+            lines = [line for line in (word + output.text).split("\n") if line]
+            return shown + self._lines(output.task, Kind.STDOUT, lines)
+        updates = output.kind is Kind.UPDATE
+        # Two tasks may choose the same id for different things.
+        own = f"{output.task.short}/{output.display_id}" if output.display_id else ""
+        if not updates:
+            shown += self._lines(output.task, Kind.STDOUT, ["shows:"])
+        return [*shown, Bundle(output.data, output.metadata, own, updates)]
+
+
+def _cut(line: str) -> str:
+    rest = len(line) - MOST_CHARACTERS
+    if rest <= 0:
+        return line
+    return f"{line[:MOST_CHARACTERS]}... ({rest:,} more characters)"
+
+
+def _joined(shown: Sequence[Shown]) -> list[Shown]:
+    """Return the same with neighbouring texts of one stream in one."""
+    joined: list[Shown] = []
+    for one in shown:
+        last = joined[-1] if joined else None
+        if (
+            isinstance(one, Text)
+            and isinstance(last, Text)
+            and one.is_error == last.is_error
+        ):
+            joined[-1] = Text(last.text + one.text, one.is_error)
+        else:
+            joined.append(one)
+    return joined

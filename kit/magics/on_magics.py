@@ -1,0 +1,85 @@
+"""`%%on worker`: run the cell on the engines of a job or task, by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.magic import Magics, cell_magic, magics_class
+
+from kit.cluster.cells import CellRun
+from kit.cluster.on import on_tasks
+from kit.cluster.selection import select
+from kit.cluster.waiting import Plan, follow, follow_async
+from kit.magics import running
+from kit.magics.one_line import told_in_one_line
+from kit.magics.options import option, parse, seconds, takes
+from kit.magics.showing import Showing
+
+
+@magics_class
+class OnMagics(Magics):
+    """Holds `%%on`."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        super().__init__(shell=shell)
+        self._shell: Any = shell  # much of it is untyped
+
+    @cell_magic
+    @takes(
+        "%%on",
+        option("tasks", nargs="*", metavar="TASK", help="worker, worker:1, all, ..."),
+        option("--timeout", type=seconds, metavar="S", help="seconds it may take"),
+        option("--each", action="store_true", help="one task after the other"),
+    )
+    def on(self, line: str, cell: str) -> None:
+        """Run the cell on the named tasks; show what each puts out, by name.
+
+        Examples::
+
+            %%on worker
+            import os
+            print(os.getpid())
+
+            %%on worker:1,ps --timeout 5
+            %%on all --each
+
+        Tasks are named like `worker`, `worker:1`, `/job:worker/task:1` or `all`,
+        several of them with commas or spaces. The cell sees the task's own names, and
+        `kit.this_server()` is the task's server. With `--each`, `task` is the task. It
+        answers while a training runs. The stop button interrupts these tasks.
+
+        In plain Python: `cluster.on("worker", code)`.
+        """
+        with told_in_one_line():
+            follow(self._plan(line, cell))
+
+    async def begin(self, line: str, cell: str) -> None:
+        """Run the cell on the tasks while the notebook's event loop goes on."""
+        with told_in_one_line():
+            await follow_async(self._plan(self._shell.var_expand(line), cell))
+
+    def _plan(self, line: str, cell: str) -> Plan[None]:
+        options = parse(OnMagics.on, line)
+        cluster = running.require()
+        names = [name for word in options.tasks for name in word.split(",") if name]
+        if not names:
+            known = ", ".join(dict.fromkeys(task.job for task in cluster.tasks))
+            raise UsageError(f"%%on needs a job or task, such as one of: {known}, all.")
+        if not cell.strip():
+            raise UsageError("%%on has nothing to run; write code below its line.")
+        tasks = select(names, cluster.tasks)
+        for part in [[task] for task in tasks] if options.each else [tasks]:
+            if options.each:
+                naming = cluster.begin_naming(part[0])
+                yield from self._follow(naming, options.timeout)
+            run = cluster.begin_cell(part, cell)
+            yield from self._follow(run, options.timeout)
+
+    def _follow(self, run: CellRun, timeout_s: float | None) -> Plan[None]:
+        showing = Showing(self._shell, run.tasks)
+        try:
+            yield from on_tasks(run, showing, timeout_s)
+        finally:
+            showing.close()

@@ -1,0 +1,120 @@
+"""Read a magic's line; what is wrong with it is said in one line, with the nearest."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from IPython.core.error import UsageError
+from IPython.core.magic_arguments import argument, magic_arguments
+from IPython.utils.process import arg_split  # type: ignore[attr-defined]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def option(*names: str, **settings: Any) -> Any:
+    """Return an option for `takes`; the arguments are those of argparse."""
+    return argument(*names, **settings)  # type: ignore[no-untyped-call]
+
+
+def takes(name: str, *options: Any) -> Callable[[F], F]:
+    """Return a decorator for the function of a magic called `name`, with its options.
+
+    The function's docstring becomes its help, with all options.
+    """
+
+    def decorate(function: F) -> F:
+        found: Any = function
+        for one in reversed(options):
+            found = one(found)
+        return magic_arguments(name)(found)  # type: ignore[no-any-return, no-untyped-call]
+
+    return decorate
+
+
+def parse(function: Callable[..., Any], line: str) -> argparse.Namespace:
+    """Parse the line of a magic that was made with `magic_arguments`.
+
+    Raises `UsageError`, which notebooks show as one line.
+    """
+    parser: argparse.ArgumentParser = function.parser  # type: ignore[attr-defined]
+    try:
+        words = arg_split(line)
+    except ValueError as error:
+        raise UsageError(f"{_name(parser)}: {error}: {line!r}.") from None
+    try:
+        options, unknown = parser.parse_known_args(words)
+    except UsageError as error:
+        raise UsageError(f"{_name(parser)}: {error}.") from None
+    if unknown:
+        raise UsageError(_unknown(parser, unknown[0]))
+    return options
+
+
+def flags(function: Callable[..., Any]) -> list[str]:
+    """Return the long flags of a magic, in the order of its help."""
+    parser: argparse.ArgumentParser = function.parser  # type: ignore[attr-defined]
+    strings = [text for action in parser._actions for text in action.option_strings]
+    return [text for text in strings if text.startswith("--")]
+
+
+def nearest(word: str, known: list[str], cutoff: float = 0.5) -> str:
+    """Return a hint at the known word that looks most like `word`, or nothing.
+
+    >>> nearest("--wroker", ["--ps", "--worker"])
+    ' Did you mean --worker?'
+    >>> nearest("--colour", ["--ps"])
+    ''
+    """
+    near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=cutoff)
+    return f" Did you mean {near[0]}?" if near else ""
+
+
+def count(text: str) -> int:
+    """Read a number of tasks; to be a `type` of arguments."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no number of tasks; give 0, 1, 2 and so on"
+        )
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """Read a time above 0; to be a `type` of arguments."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found < float("inf"):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no time in seconds; give a number above 0, such as 2.5"
+        )
+    return found
+
+
+def job(text: str) -> tuple[str, int]:
+    """Read `chief=1`, a job with its number of tasks; to be a `type` of arguments."""
+    name, sign, number = text.partition("=")
+    if not (name and sign and number.isdecimal()):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no job with its number of tasks; write it like chief=1"
+        )
+    return name, int(number)
+
+
+def _name(parser: argparse.ArgumentParser) -> str:
+    return f"{parser.prog}"
+
+
+def _unknown(parser: argparse.ArgumentParser, word: str) -> str:
+    flag = word.partition("=")[0]
+    if not flag.startswith("-"):
+        return f"{_name(parser)} does not know what to do with {word!r}."
+    known = [text for action in parser._actions for text in action.option_strings]
+    listed = ", ".join(text for text in known if text.startswith("--"))
+    return (
+        f"{_name(parser)} has no option {flag}.{nearest(flag, known)} "
+        f"Its options: {listed}."
+    )

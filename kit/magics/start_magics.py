@@ -1,0 +1,157 @@
+"""`%%cluster`: start or reuse a cluster, then run the cell in the notebook."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.magic import Magics, cell_magic, magics_class
+
+from kit.cluster import left_behind
+from kit.cluster.cluster import Cluster
+from kit.cluster.waiting import Plan, follow, follow_async
+from kit.magics import asked, running
+from kit.magics.asked import Action
+from kit.magics.live import Live
+from kit.magics.one_line import show_as, told_in_one_line
+from kit.magics.options import count, job, option, parse, seconds, takes
+from kit.magics.startup import Startup
+
+
+@magics_class
+class StartMagics(Magics):
+    """Holds `%%cluster`, and what of it other magics need."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        super().__init__(shell=shell)
+        self._shell: Any = shell  # much of it is untyped
+        self.started: Cluster | None = None
+
+    @cell_magic
+    @takes(
+        "%%cluster",
+        option("--ps", type=count, metavar="N", help="parameter servers (default 1)"),
+        option("--worker", type=count, metavar="N", help="workers (default 3)"),
+        option(
+            "--job",
+            type=job,
+            action="append",
+            metavar="NAME=N",
+            help="tasks of another job",
+        ),
+        option("--link", metavar="SPEED", help="speed of the links, such as 1gbit,5ms"),
+        option(
+            "--transport", choices=["auto", "unix", "tcp"], help="how tasks are linked"
+        ),
+        option("--insecure", action="store_true", help="allow TCP without TLS"),
+        option("--threads", type=count, metavar="N", help="BLAS threads of each task"),
+        option("--timeout", type=seconds, metavar="S", help="seconds a start may take"),
+        option("--lease", type=seconds, metavar="S", help="seconds without a notebook"),
+        option("--reuse", action="store_true", help="use the one that runs"),
+        option("--restart", action="store_true", help="end the one that runs first"),
+    )
+    def cluster(self, line: str, cell: str) -> None:
+        """Start a cluster, or use the one that runs, and run the cell in the notebook.
+
+        Examples::
+
+            %%cluster --ps 1 --worker 3
+            run = kit.train(step, params, data)
+            await run
+
+        A cluster of the same shape is used again, one of another shape is replaced,
+        unless a training runs on it. The cluster stays when the cell is over, also when
+        it raises. In plain Python: `cluster = kit.Cluster(ps=1, worker=3).start()`.
+        """
+        with told_in_one_line():
+            follow(self.plan(line))
+        if cell.strip():
+            self._run(cell)
+
+    async def begin(self, line: str) -> None:
+        """Do what the line asks for, while the notebook's event loop goes on."""
+        with told_in_one_line():
+            await follow_async(self.plan(self._shell.var_expand(line)))
+
+    def plan(self, line: str) -> Plan[None]:
+        """Do what the line asks for; to be followed."""
+        options = parse(StartMagics.cluster, line)
+        given = asked.arguments(options)
+        now = running.find()
+        wanted = Cluster(**given)
+        action = asked.decide(
+            wanted.plan if asked.has_shape(given) else None,
+            None if now is None else _look(now),
+            reuse=options.reuse,
+            restart=options.restart,
+        )
+        if action is Action.REUSE and now is not None:
+            self._reuse(now, options)
+            return
+        if now is not None:
+            print(f"{_why(options.restart, now)}, and its variables with it.")
+            now.stop()
+        yield from self.start(wanted)
+
+    def start(self, cluster: Cluster) -> Plan[None]:
+        """Start a cluster and show how far it is; to be followed."""
+        _say_what_is_left()
+        live, begin = Live(self._shell), time.monotonic()
+        for pause_s in (starting := cluster.begin_start()):
+            live.show(_moment("Starting", cluster, begin))
+            try:
+                yield pause_s
+            except KeyboardInterrupt:
+                starting.close()
+                raise
+        live.close(_moment(repr(cluster).strip("<>"), cluster, begin))
+        self.started = cluster
+        activate_px(cluster)
+
+    def _reuse(self, cluster: Cluster, options: argparse.Namespace) -> None:
+        if options.link is not None:
+            cluster.link = options.link
+        print(f"Used again: {cluster!r}")
+
+    def _run(self, cell: str) -> None:
+        result = self._shell.run_cell(cell, store_history=False)
+        error = result.error_before_exec or result.error_in_exec
+        if error is not None:
+            show_as(error, [])  # it was shown where it happened
+            raise error
+
+
+def activate_px(cluster: Cluster) -> None:
+    """Let ipyparallel's own `%%px` mean all tasks of this cluster."""
+    view = cluster.view("all")
+    view.block = True
+    view.activate()
+
+
+def _moment(title: str, cluster: Cluster, begin: float) -> Startup:
+    return Startup(title, tuple(cluster.status), time.monotonic() - begin)
+
+
+def _look(cluster: Cluster) -> asked.Running:
+    run = cluster.run
+    step = run.step if run is not None and not run.done else None
+    return asked.Running(cluster.plan, cluster.state, step)
+
+
+def _why(is_asked: bool, cluster: Cluster) -> str:
+    lost = [status for status in cluster.status if status.reason]
+    what = f"the cluster with {cluster.plan.as_arguments} ends"
+    if lost:
+        return f"{lost[0].task.short} is lost; {what}"
+    return what if is_asked else f"Another one is asked for; {what}"
+
+
+def _say_what_is_left() -> None:
+    left = [one for one in left_behind.find() if left_behind.is_left_behind(one)]
+    if left:
+        print(
+            f"Left behind by notebooks that were killed: {len(left)} "
+            f"(%cluster list shows them, %cluster clean ends them)."
+        )

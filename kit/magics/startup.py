@@ -1,0 +1,84 @@
+"""The start of a cluster as a table: how far each task is, in words and seconds.
+
+Pure. The HTML has no colours of its own, so it is readable on light and dark ground,
+and a text twin says the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from kit.cluster.report import TaskStatus
+
+_HEADS = ("task", "state", "what it does", "seconds")
+_STYLE = "font-size:max(13px,1em)"
+
+
+@dataclass(frozen=True)
+class Startup:
+    """A moment of a start; shows itself in a notebook."""
+
+    title: str
+    statuses: tuple[TaskStatus, ...]
+    past_s: float
+
+    def __repr__(self) -> str:
+        return text(self.title, rows(self.statuses, self.past_s))
+
+    def _repr_html_(self) -> str:
+        return html(self.title, rows(self.statuses, self.past_s))
+
+
+Row = tuple[str, str, str, str]
+
+
+def rows(statuses: Sequence[TaskStatus], past_s: float) -> list[Row]:
+    """Return the cells of the table: task, state, what it does or why it is lost, time.
+
+    >>> from kit.cluster.report import State
+    >>> from kit.task import Task
+    >>> rows([TaskStatus(Task("ps", 0), State.STARTING, phase="registers")], 0.52)
+    [('ps:0', 'starting', 'registers', '0.5')]
+    """
+    return [
+        (
+            one.task.short,
+            str(one.state),
+            one.reason or one.phase,
+            f"{past_s if one.ready_s is None else one.ready_s:.1f}",
+        )
+        for one in statuses
+    ]
+
+
+def text(title: str, table: Sequence[Row]) -> str:
+    r"""Return the table as lines of text, its columns aligned.
+
+    >>> text("Starting", [("ps:0", "ready", "", "1.0")]).split("\n")[0]
+    'Starting'
+    """
+    lines = [_HEADS, *table]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(_HEADS))]
+    body = [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        for line in lines
+    ]
+    return "\n".join([title, *(line.rstrip() for line in body)])
+
+
+def html(title: str, table: Sequence[Row]) -> str:
+    """Return the table as HTML; a screen reader is told of changes."""
+    head = "".join(f'<th scope="col">{name}</th>' for name in _HEADS)
+    body = "".join(
+        f'<tr><th scope="row">{escape(task)}</th>'
+        + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+        + "</tr>"
+        for task, *cells in table
+    )
+    return (
+        f'<table style="{_STYLE}" aria-live="polite">'
+        f"<caption>{escape(title)}</caption>"
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    )

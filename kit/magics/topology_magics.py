@@ -1,0 +1,76 @@
+"""`%topology ring`: switch the training that runs, between two of its steps."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.magic import Magics, line_magic, magics_class
+
+from kit.cluster.waiting import Plan, follow
+from kit.errors import FailedPreconditionError
+from kit.magics import running
+from kit.magics.one_line import told_in_one_line
+from kit.magics.options import option, parse, takes
+from kit.train.run import Run
+
+_PATIENCE_S = 2.0
+_LOOK_S = 0.05
+
+
+@magics_class
+class TopologyMagics(Magics):
+    """Holds `%topology`."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        super().__init__(shell=shell)
+        self._shell: Any = shell  # much of it is untyped
+
+    @line_magic
+    @takes(
+        "%topology",
+        option("name", nargs="?", help="ps, ring, mesh or ring-whole"),
+    )
+    def topology(self, line: str) -> None:
+        """Say how the gradients of the training meet, or switch it.
+
+        Examples::
+
+            %topology
+            %topology ring
+
+        In plain Python: `run.topology = "ring"`.
+        """
+        with told_in_one_line():
+            options = parse(TopologyMagics.topology, line)
+            follow(_plan(options.name))
+
+
+def _plan(name: str | None) -> Plan[None]:
+    run = running.require().run
+    if run is None:
+        raise FailedPreconditionError(
+            "no training has begun on this cluster; begin one with kit.train(...)."
+        )
+    if name is None:
+        print(_said(run))
+        return
+    before, end = run.refused, time.monotonic() + _PATIENCE_S
+    run.topology = name
+    while run.topology != name and not run.done and time.monotonic() < end:
+        if run.refused != before:
+            raise FailedPreconditionError(f"{name} was not taken up: {run.refused}")
+        yield _LOOK_S
+    print(_said(run) if run.topology == name else _asked(run, name))
+
+
+def _asked(run: Run, name: str) -> str:
+    return f"{_said(run)}; {name} comes before the next step"
+
+
+def _said(run: Run) -> str:
+    """Return in words where the training stands."""
+    epochs = run.trace.epochs
+    since = f" since step {epochs[-1].first_step}" if epochs else ""
+    return f"{run.topology}{since}, {run.state} at step {run.step} of {run.job.steps}"

@@ -1,0 +1,159 @@
+"""An accumulator on its task: gradients add up until somebody takes their mean.
+
+It is found by container and name like a queue, and shared by all sessions. It has a
+time step of its own: a gradient that was computed for an earlier one is dropped.
+
+    apply(step 3) ──► step 3, sum of 2 gradients ──take(2)──► mean; step 4, sum of 0
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from kit.errors import InvalidArgumentError
+from kit.graph.dtypes import Array, DType, name_of
+from kit.graph.static import Shape, agrees, text
+
+_log = logging.getLogger("kit.session")
+
+
+class Waits(Protocol):
+    """Who can wait: the call of a stateful op."""
+
+    def wait(self, ready: Callable[[], bool], changed: Any, what: str) -> None:
+        """Wait on a condition that is held; see `kit.graph.table.Call`."""
+
+
+class Accumulator:
+    """What the dense and the sparse kind share: time step, count, who waits.
+
+    Raises `InvalidArgumentError` for a dtype that is no floating point number.
+    `n_parts` is how many arrays a gradient is.
+    """
+
+    n_parts = 0
+
+    def __init__(self, name: str, dtype: DType, shape: Shape, reduction: str) -> None:
+        """`reduction` is MEAN or SUM: what is handed out."""
+        if dtype.kind != "f":
+            raise InvalidArgumentError(
+                f"the accumulator {name!r} cannot add {name_of(dtype)}; gradients are "
+                f"float16, float32 or float64."
+            )
+        self.name, self.dtype, self.shape = name, dtype, shape
+        self.divides = reduction == "MEAN"
+        self._step = self._count = 0
+        self._waiting: deque[object] = deque()
+        self._changed = threading.Condition()
+
+    @property
+    def count(self) -> int:
+        """How many gradients it holds."""
+        return self._count
+
+    def set_step(self, step: int) -> None:
+        """Set the time step; gradients that it holds stay."""
+        with self._changed:
+            if step < self._step:
+                _log.warning(
+                    "the time step of the accumulator %r goes back from %d to %d.",
+                    *(self.name, self._step, step),
+                )
+            self._step = step
+
+    def apply(self, local_step: int, *parts: Any) -> None:
+        """Add a gradient that was computed for `local_step`, or drop a stale one.
+
+        Raises `InvalidArgumentError` for one that does not fit; nothing has changed
+        then.
+        """
+        with self._changed:
+            if local_step < self._step:
+                return
+            self._add(*parts)
+            self._count += 1
+            self._changed.notify_all()
+
+    def take(self, call: Waits, n: int) -> Any:
+        """Return the mean of all gradients as soon as there are `n`, and begin anew.
+
+        Who came first is served first, whatever number others ask for.
+        """
+        if n < 1:
+            raise InvalidArgumentError(
+                f"{n} gradients of the accumulator {self.name!r} were asked for; ask "
+                f"for 1 or more."
+            )
+        me = object()
+        with self._changed:
+            self._waiting.append(me)
+            try:
+                call.wait(
+                    lambda: self._waiting[0] is me and self._count >= n,
+                    self._changed,
+                    f"enough gradients in {self.name!r} ({self._count} of {n} are "
+                    f"there)",
+                )
+                found = self._result()
+                self._count, self._step = 0, self._step + 1
+            finally:
+                self._waiting.remove(me)
+                self._changed.notify_all()
+        return found
+
+    def _add(self, *parts: Any) -> None:
+        raise NotImplementedError
+
+    def _result(self) -> Any:
+        raise NotImplementedError
+
+    def refused(self, what: str) -> InvalidArgumentError:
+        """Return the error for a gradient that does not fit."""
+        return InvalidArgumentError(
+            f"the accumulator {self.name!r} of {name_of(self.dtype)} "
+            f"{text(self.shape)} cannot take {what}."
+        )
+
+
+class DenseAccumulator(Accumulator):
+    """Gradients of one shape each."""
+
+    n_parts = 1
+
+    def __init__(self, name: str, dtype: DType, shape: Shape, reduction: str) -> None:
+        super().__init__(name, dtype, shape, reduction)
+        self._sum: Array = np.zeros((), dtype)
+
+    def _add(self, *parts: Any) -> None:
+        (gradient,) = (np.asarray(one) for one in parts)
+        self._check(gradient)
+        # The first is another's array and the second makes ours, which may change.
+        if self._count == 0:
+            self._sum = gradient
+        elif self._count == 1:
+            self._sum = np.asarray(self._sum + gradient)
+        else:
+            np.add(self._sum, gradient, out=self._sum)
+
+    def _result(self) -> Array:
+        total, self._sum = self._sum, np.zeros((), self.dtype)
+        if not self.divides or self._count == 1:
+            return total
+        return np.asarray(total / self.dtype.type(self._count))
+
+    def _check(self, gradient: Array) -> None:
+        if gradient.dtype != self.dtype:
+            raise self.refused(f"a gradient of {name_of(gradient.dtype)}")
+        if not agrees(self.shape, gradient.shape):
+            raise self.refused(f"a gradient of {text(gradient.shape)}")
+        if self._count and gradient.shape != self._sum.shape:
+            raise self.refused(
+                f"a gradient of {text(gradient.shape)} after one of "
+                f"{text(self._sum.shape)}"
+            )

@@ -1,0 +1,62 @@
+"""Ending runs from another thread without closing their session.
+
+cancellation = Cancellation()
+with cancellation.of_this_thread():     in the thread that runs
+    session.run(fetches)
+cancellation.cancel()                   in another one: CancelledError over there
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+
+class Cancellation:
+    """What ends the runs of some threads, once and for all."""
+
+    def __init__(self) -> None:
+        self.is_cancelled = False
+        self._calls: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def of_this_thread(self) -> Iterator[None]:
+        """Let runs that this thread begins in the block be ended by `cancel`."""
+        token = _current.set(self)
+        try:
+            yield
+        finally:
+            _current.reset(token)
+
+    def cancel(self) -> None:
+        """End the runs under way, and all that begin later, with `CancelledError`."""
+        with self._lock:
+            self.is_cancelled = True
+            calls = list(self._calls)
+        for call in calls:
+            call()
+
+    @contextmanager
+    def during(self, call: Callable[[], None]) -> Iterator[None]:
+        """Call back when it is cancelled in the block, or has been before."""
+        with self._lock:
+            self._calls.append(call)
+            is_late = self.is_cancelled
+        try:
+            if is_late:
+                call()
+            yield
+        finally:
+            with self._lock:
+                self._calls.remove(call)
+
+
+_current: ContextVar[Cancellation | None] = ContextVar("cancellation", default=None)
+
+
+def current_cancellation() -> Cancellation | None:
+    """Return what ends the runs of this thread, None if nothing does."""
+    return _current.get()

@@ -1,0 +1,136 @@
+"""Disks that fail, and disks that remember: for whoever writes through `Files`."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar
+
+from kit.checkpoint.files import Buffer, Files
+
+_T = TypeVar("_T")
+# What a full disk refuses; it still lets files be removed.
+NEEDS_ROOM: Final = frozenset({"make_folder", "create", "write", "sync", "sync_folder"})
+EVERY_CALL: Final = NEEDS_ROOM | {"rename", "remove", "remove_folder"}
+
+
+class Call(NamedTuple):
+    """One call: what, of which path, with which data or target."""
+
+    kind: str
+    path: Path
+    data: bytes = b""
+    target: Path | None = None
+
+
+class WatchedFiles(Files):
+    """Files that tell somebody of each call before it is made.
+
+    Whoever is told may raise `OSError`, and the call is not made then.
+    """
+
+    def __init__(self, told: Callable[[Call], None]) -> None:
+        self._told, self._paths = told, dict[int, Path]()
+
+    def make_folder(self, path: Path, *, is_private: bool = False) -> None:
+        """Tell, and make a folder."""
+        self._told(Call("make_folder", path))
+        super().make_folder(path, is_private=is_private)
+
+    def create(self, path: Path) -> int:
+        """Tell, and create a file."""
+        self._told(Call("create", path))
+        descriptor = super().create(path)
+        self._paths[descriptor] = path
+        return descriptor
+
+    def write(self, descriptor: int, data: Buffer) -> int:
+        """Tell, and write."""
+        self._told(Call("write", self._paths[descriptor], bytes(data)))
+        return super().write(descriptor, data)
+
+    def sync(self, descriptor: int) -> None:
+        """Tell, and sync a file."""
+        self._told(Call("sync", self._paths[descriptor]))
+        super().sync(descriptor)
+
+    def sync_folder(self, path: Path) -> None:
+        """Tell, and sync a folder."""
+        self._told(Call("sync_folder", path))
+        super().sync_folder(path)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Tell, and rename."""
+        self._told(Call("rename", source, target=target))
+        super().rename(source, target)
+
+    def remove(self, path: Path) -> None:
+        """Tell, and remove a file."""
+        self._told(Call("remove", path))
+        super().remove(path)
+
+    def remove_folder(self, path: Path) -> None:
+        """Tell, and remove a folder."""
+        self._told(Call("remove_folder", path))
+        super().remove_folder(path)
+
+
+class Failure:
+    """Lets one call of a `WatchedFiles` fail, or that one and all later ones.
+
+        failure = Failure(at=3)
+        folder = Folder(path, files=WatchedFiles(failure))
+
+    Attributes:
+        n_calls: how many calls of these kinds there were.
+        struck: the calls that failed.
+    """
+
+    def __init__(
+        self,
+        at: int,
+        code: int = errno.ENOSPC,
+        kinds: Collection[str] = EVERY_CALL,
+        *,
+        for_good: bool = False,
+    ) -> None:
+        self._at, self._code, self._kinds = at, code, kinds
+        self._for_good = for_good
+        self.n_calls, self.struck = 0, list[Call]()
+
+    def __call__(self, call: Call) -> None:
+        """Be told of a call; raises `OSError` if it is to fail."""
+        if call.kind not in self._kinds:
+            return
+        number, self.n_calls = self.n_calls, self.n_calls + 1
+        if number == self._at or (self._for_good and number > self._at):
+            self.struck.append(call)
+            raise OSError(self._code, os.strerror(self._code))
+
+
+class SlowFiles(Files):
+    """Files that take a few bytes at a time, as a system may."""
+
+    def write(self, descriptor: int, data: Buffer) -> int:
+        """Write at most seven bytes."""
+        return super().write(descriptor, memoryview(data)[:7])
+
+
+def counted(save: Callable[[Files], _T], kinds: Collection[str] = EVERY_CALL) -> int:
+    """Return how many calls of some kinds there are in what `save` does."""
+    counter = Failure(-1, kinds=kinds)
+    save(WatchedFiles(counter))
+    return counter.n_calls
+
+
+__all__: list[Any] = [
+    "EVERY_CALL",
+    "NEEDS_ROOM",
+    "Call",
+    "Failure",
+    "SlowFiles",
+    "WatchedFiles",
+    "counted",
+]

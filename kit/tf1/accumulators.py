@@ -1,0 +1,221 @@
+"""`tf.ConditionalAccumulator`: gradients add up until somebody takes their mean.
+
+It lives where its operation is placed, and accumulators of one `shared_name` are one. A
+gradient that was computed for an earlier time step than the accumulator's is dropped.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from kit.graph.slices import IndexedSlices
+from kit.tf1.convert import argument, convert_to_tensor, create, create_op, op_scope
+from kit.tf1.dtypes import DType, as_dtype, int32, int64
+from kit.tf1.ops.cast import cast
+from kit.tf1.shape import TensorShape
+
+_NUMBERS = "iufc"
+
+
+class SparseAccumulatorTakeGradient(NamedTuple):
+    """What was taken of a sparse accumulator: three tensors."""
+
+    indices: Any
+    values: Any
+    shape: Any
+
+
+class ConditionalAccumulatorBase:
+    """What both kinds can do."""
+
+    _type = ""
+    _prefix = ""
+
+    def __init__(
+        self,
+        dtype: Any,
+        shape: Any = None,
+        shared_name: str | None = None,
+        name: str | None = None,
+        reduction_type: str = "MEAN",
+    ) -> None:
+        """Add the accumulator's operation to the default graph.
+
+        Raises `TypeError` for a dtype that is none of numbers, `ValueError` for another
+        reduction than MEAN and SUM. In a run: `InvalidArgumentError` for whole numbers.
+        """
+        self._dtype = _number_type(dtype)
+        self._shape = TensorShape(shape)
+        known = self._shape
+        self._static = None if known.ndims is None else tuple(known.as_list())
+        self._ref = create(
+            self._type,
+            name=name,
+            dtype=self._dtype._base,
+            shape=self._static,
+            shared_name=shared_name or "",
+            reduction_type=reduction_type,
+        )
+
+    @property
+    def accumulator_ref(self) -> Any:
+        """The tensor that stands for the accumulator itself."""
+        return self._ref
+
+    @property
+    def name(self) -> str:
+        """The last part of the name of its operation."""
+        return str(self._ref.op.name).split("/")[-1]
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the gradients."""
+        return self._dtype
+
+    def num_accumulated(self, name: str | None = None) -> Any:
+        """Return how many gradients it holds."""
+        called = name or f"{self.name}_NumAccumulated"
+        return self._make(f"{self._prefix}NumAccumulated", name=called).outputs[0]
+
+    def set_global_step(self, new_global_step: Any, name: str | None = None) -> Any:
+        """Return what sets its time step; a lower one is set too, with a warning."""
+        step = _step(new_global_step)
+        return self._make(f"{self._prefix}SetGlobalStep", step, name=name)
+
+    def _make(self, op_type: str, *inputs: Any, name: str | None, **attrs: Any) -> Any:
+        raise NotImplementedError
+
+
+class ConditionalAccumulator(ConditionalAccumulatorBase):
+    """An accumulator of gradients that are arrays of one shape."""
+
+    _type = "ResourceConditionalAccumulator"
+    _prefix = "ResourceAccumulator"
+
+    def __init__(
+        self,
+        dtype: Any,
+        shape: Any = None,
+        shared_name: str | None = None,
+        name: str = "conditional_accumulator",
+        reduction_type: str = "MEAN",
+    ) -> None:
+        """See the base class."""
+        super().__init__(dtype, shape, shared_name, name, reduction_type)
+
+    def apply_grad(
+        self, grad: Any, local_step: Any = 0, name: str | None = None
+    ) -> Any:
+        """Return what adds a gradient that was computed for `local_step`.
+
+        Raises `ValueError` for another shape or dtype. In a run: a stale gradient is
+        dropped in silence, `InvalidArgumentError` for another shape.
+        """
+        given = convert_to_tensor(grad, self._dtype)
+        given.get_shape().assert_is_compatible_with(self._shape)
+        step = _step(local_step)
+        op_type = "ResourceAccumulatorApplyGradient"
+        return self._make(op_type, step, given, name=name, dtype=self._dtype._base)
+
+    def take_grad(self, num_required: Any, name: str | None = None) -> Any:
+        """Return the mean of all gradients as soon as there are `num_required`.
+
+        The accumulator is empty then, and its time step one higher. Raises in a run:
+        `InvalidArgumentError` for fewer than 1.
+        """
+        op_type = "ResourceAccumulatorTakeGradient"
+        with op_scope(name, op_type, [self._ref, num_required]) as scope:
+            n = argument(op_type, "num_required", num_required, int32)
+            attrs = {"dtype": self._dtype._base, "shape": self._static}
+            return self._make(op_type, n, name=scope, **attrs).outputs[0]
+
+    def _make(self, op_type: str, *inputs: Any, name: str | None, **attrs: Any) -> Any:
+        # In the current scopes: it runs where the accumulator is, whatever they say.
+        graph = self._ref.graph
+        return graph.create(op_type, self._ref, *inputs, name=name, **attrs)
+
+
+class SparseConditionalAccumulator(ConditionalAccumulatorBase):
+    """An accumulator of gradients that are rows by index: see `tf.IndexedSlices`.
+
+    The mean of a row is over the gradients that had it.
+    """
+
+    _type = "SparseConditionalAccumulator"
+    _prefix = "Accumulator"
+
+    def __init__(
+        self,
+        dtype: Any,
+        shape: Any = None,
+        shared_name: str | None = None,
+        name: str = "sparse_conditional_accumulator",
+        reduction_type: str = "MEAN",
+    ) -> None:
+        """See the base class. `shape` is that of the whole tensor."""
+        super().__init__(dtype, shape, shared_name, name, reduction_type)
+
+    def apply_indexed_slices_grad(
+        self, grad: Any, local_step: Any = 0, name: str | None = None
+    ) -> Any:
+        """Return what adds a gradient of rows; see `apply_grad`."""
+        return self.apply_grad(
+            grad.indices, grad.values, grad.dense_shape, local_step, name
+        )
+
+    def apply_grad(
+        self,
+        grad_indices: Any,
+        grad_values: Any,
+        grad_shape: Any = None,
+        local_step: Any = 0,
+        name: str | None = None,
+    ) -> Any:
+        """Return what adds the rows `grad_values` at `grad_indices`.
+
+        `grad_shape` is the shape of the whole. Raises in a run: `InvalidArgumentError`
+        for an index beyond the whole, and for rows of another shape or number; a stale
+        gradient is dropped in silence.
+        """
+        op_type = "SparseAccumulatorApplyGradient"
+        step = _step(local_step)
+        indices = cast(grad_indices, int64)
+        whole = cast([] if grad_shape is None else grad_shape, int64)
+        with op_scope(name, op_type, [self._ref, step, indices, whole]) as scope:
+            rows = argument(op_type, "gradient_values", grad_values)
+            return self._make(
+                op_type,
+                *(step, indices, rows, whole),
+                name=scope,
+                dtype=rows.dtype.base_dtype._base,
+                has_known_shape=grad_shape is not None,
+            )
+
+    def take_grad(self, num_required: Any, name: str | None = None) -> Any:
+        """Return indices, rows and shape of the mean as soon as there are enough."""
+        op_type = "SparseAccumulatorTakeGradient"
+        with op_scope(name, op_type, [self._ref, num_required]) as scope:
+            n = argument(op_type, "num_required", num_required, int32)
+            made = self._make(op_type, n, name=scope, dtype=self._dtype._base)
+        return SparseAccumulatorTakeGradient(*made.outputs)
+
+    def take_indexed_slices_grad(
+        self, num_required: Any, name: str | None = None
+    ) -> IndexedSlices:
+        """Return the mean as `tf.IndexedSlices`; see `take_grad`."""
+        found = self.take_grad(num_required, name)
+        return IndexedSlices(found.values, found.indices, found.shape)
+
+    def _make(self, op_type: str, *inputs: Any, name: str | None, **attrs: Any) -> Any:
+        return create_op(op_type, self._ref, *inputs, name=name, **attrs)
+
+
+def _step(given: Any) -> Any:
+    return cast(convert_to_tensor(given), int64)
+
+
+def _number_type(given: Any) -> DType:
+    found: DType | None = None if given is None else as_dtype(given).base_dtype
+    if found is None or found._base.kind not in _NUMBERS:
+        raise TypeError(f"an accumulator has a dtype of numbers, not {given!r}.")
+    return found

@@ -1,0 +1,161 @@
+"""Where and how often a training is saved, and where it goes on: what the user says.
+
+Plain data of a `Job`, checked before any task is asked. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from kit.errors import InvalidArgumentError
+from kit.exchange.layout import Spec
+
+DEFAULT_EVERY_S: Final = 60.0
+AFRESH: Final = "afresh"  # what `restore=False` means in a job
+_NAMED = re.compile(r"(?:step-)?(\d+)")
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """A folder for the checkpoints of a training, and how often one is written.
+
+    Attributes:
+        folder: where they are; all tasks that update parameters must see it under this
+            name, so it lies on their common host or on a shared file system.
+        every_steps: save after every so many steps, 0 for never.
+        every_s: save about every so many seconds, 0 for never. Neither given: 60 s.
+        keep: how many of the newest ones stay, at least 2.
+
+    A training that ends, or is stopped, is saved in any case, and whenever `run.save()`
+    asks. A save that is due while another is still being written is left out. When the
+    training is begun again it goes on from the newest checkpoint that is whole, with
+    the mini-batches that would have come; `restore="step-400"` goes back to that one
+    and gives up the later ones.
+
+    >>> Checkpoints("digits", every_steps=100).every_s
+    0.0
+    """
+
+    folder: str
+    every_steps: int | None = None
+    every_s: float | None = None
+    keep: int = 5
+
+    def __post_init__(self) -> None:
+        """Fill in the defaults; `InvalidArgumentError` for what is out of range."""
+        folder = str(Path(os.fspath(self.folder)).expanduser())
+        if not os.fspath(self.folder):
+            raise InvalidArgumentError("the folder for checkpoints has no name.")
+        is_bare = self.every_steps is None and self.every_s is None
+        steps = 0 if self.every_steps is None else self.every_steps
+        seconds = DEFAULT_EVERY_S if is_bare else float(self.every_s or 0.0)
+        if not isinstance(steps, int) or isinstance(steps, bool) or steps < 0:
+            raise InvalidArgumentError(
+                f"every_steps is {self.every_steps!r}; give a whole number of steps, 0 "
+                f"for never."
+            )
+        if not (math.isfinite(seconds) and seconds >= 0):
+            raise InvalidArgumentError(
+                f"every_s is {self.every_s!r}; give seconds, 0 for never."
+            )
+        if not isinstance(self.keep, int) or self.keep < 2:
+            raise InvalidArgumentError(
+                f"keep is {self.keep!r}; give at least 2: a damaged checkpoint must "
+                f"have one before it."
+            )
+        for name, value in (
+            ("folder", str(Path(folder).absolute())),
+            ("every_steps", steps),
+            ("every_s", seconds),
+        ):
+            object.__setattr__(self, name, value)
+
+    @property
+    def steps(self) -> int:
+        """After how many steps each time; 0 for never."""
+        return self.every_steps or 0
+
+    @property
+    def seconds(self) -> float:
+        """After how many seconds each time; 0 for never."""
+        return self.every_s or 0.0
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return it as data that JSON can carry."""
+        return asdict(self)
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any] | None) -> Checkpoints | None:
+        """Rebuild it from `to_plain`; None from None."""
+        return None if plain is None else cls(**plain)
+
+
+def checkpoints_of(given: Any) -> Checkpoints | None:
+    """Return what `checkpoint=` of `kit.train` means: a folder's name, or all of it.
+
+    >>> checkpoints_of("/tmp/digits").every_s
+    60.0
+    """
+    if given is None or isinstance(given, Checkpoints):
+        return given
+    if isinstance(given, str | os.PathLike):
+        return Checkpoints(os.fspath(given))
+    raise InvalidArgumentError(
+        f"checkpoint is {given!r}; give the name of a folder, or "
+        f"kit.Checkpoints(folder, every_steps=100)."
+    )
+
+
+def restore_of(given: Any, checkpoints: Checkpoints | None) -> str:
+    """Return what `restore=` means as a text: the newest "", "afresh" or "step-400".
+
+    >>> restore_of("step-400", Checkpoints("/tmp/digits"))
+    'step-400'
+    """
+    if checkpoints is None:
+        if given not in (None, False):
+            raise InvalidArgumentError(
+                f"restore is {given!r} but there is no folder to read from; give "
+                f"checkpoint=folder as well."
+            )
+        return ""
+    if given is None or given is True:
+        return ""
+    if given is False:
+        return AFRESH
+    found = _NAMED.fullmatch(str(given))
+    if found is None:
+        raise InvalidArgumentError(
+            f"restore is {given!r}; give the name of a checkpoint such as 'step-400', "
+            f"False to start afresh, or nothing to go on from the newest."
+        )
+    return f"step-{int(found[1])}"
+
+
+def tensors_of(
+    specs: tuple[Spec, ...], slots: tuple[str, ...]
+) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Return shape and dtype of all that a training keeps: parameters and slots.
+
+    Raises `InvalidArgumentError` when a slot would have the name of a parameter.
+
+    >>> list(tensors_of((Spec("w", (2,), "float32"),), ("momentum",)))
+    ['w', 'w/momentum']
+    """
+    found = {spec.name: (spec.shape, spec.dtype) for spec in specs}
+    for spec in specs:
+        for slot in slots:
+            name = f"{spec.name}/{slot}"
+            if name in found:
+                raise InvalidArgumentError(
+                    f"a parameter is called {name!r}, and so is the slot {slot!r} of "
+                    f"{spec.name!r} in a checkpoint; rename the parameter."
+                )
+            found[name] = (spec.shape, spec.dtype)
+    return found

@@ -1,0 +1,125 @@
+"""Clusters of this user are found by their records; only abandoned ones are ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kit.cluster import keeper, left_behind
+from kit.cluster.keeper import Process
+from kit.cluster.left_behind import Owner
+
+GONE = Process(2, 1)  # there is a process 2, and it was not started then
+
+
+@contextmanager
+def sleeper() -> Iterator[Process]:
+    child = subprocess.Popen(["sleep", "60"])
+    try:
+        found = keeper.find(child.pid)
+        assert found is not None
+        yield found
+    finally:
+        child.kill()
+        child.wait()
+
+
+def write(
+    runtime: Path,
+    kernel: Process,
+    kept_by: Process | None = None,
+    processes: tuple[Process, ...] = (),
+) -> Path:
+    folder = runtime / "psring-test"
+    folder.mkdir()
+    plain = {
+        "jobs": "ps=1, worker=2",
+        "kernel": kernel,
+        "keeper": kept_by,
+        "processes": processes,
+    }
+    (folder / "cluster.json").write_text(json.dumps(plain))
+    return folder
+
+
+def found(runtime: Path) -> list[left_behind.Found]:
+    return left_behind.find({"XDG_RUNTIME_DIR": str(runtime)})
+
+
+def test_a_record_is_found_as_it_was_written(runtime: Path) -> None:
+    me = keeper.find(os.getpid())
+    assert me is not None
+    folder = runtime / "psring-mine"
+    folder.mkdir()
+
+    left_behind.record(folder, "ps=1, worker=2", os.getpid(), [me])
+
+    (one,) = [one for one in found(runtime) if one.folder == folder]
+    assert (one.jobs, one.processes, one.owner) == (
+        "ps=1, worker=2",
+        frozenset([me]),
+        Owner.HERE,
+    )
+    assert str(one) == "psring-mine: ps=1, worker=2, 1 processes, of this notebook"
+
+
+def test_a_cluster_without_notebook_and_keeper_is_ended_with_its_folder(
+    runtime: Path,
+) -> None:
+    with sleeper() as process:
+        folder = write(runtime, GONE, GONE, (process,))
+
+        (ended,) = left_behind.clean({"XDG_RUNTIME_DIR": str(runtime)})
+
+        assert ended.folder == folder
+        assert not process.is_running
+        assert not folder.exists()
+
+
+def test_a_cluster_of_a_living_notebook_is_not_touched(runtime: Path) -> None:
+    with sleeper() as notebook, sleeper() as process:
+        folder = write(runtime, notebook, None, (process,))
+
+        assert left_behind.clean({"XDG_RUNTIME_DIR": str(runtime)}) == []
+
+        assert process.is_running
+        assert folder.exists()
+        assert "of the process" in str(found(runtime)[0])
+
+
+def test_a_pid_that_was_given_to_another_process_is_not_touched(runtime: Path) -> None:
+    with sleeper() as process:
+        reused = Process(process.pid, process.started - 1)
+        write(runtime, GONE, None, (reused,))
+
+        left_behind.clean({"XDG_RUNTIME_DIR": str(runtime)})
+
+        assert process.is_running
+
+
+def test_a_keeper_that_lives_is_named(runtime: Path) -> None:
+    with sleeper() as kept_by:
+        write(runtime, GONE, kept_by)
+
+        (one,) = found(runtime)
+
+        assert one.owner is Owner.KEEPER
+        assert "kept by its keeper, which ends it when the lease" in str(one)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", '{"jobs": 1}', '{"jobs": "", "kernel": [1], "keeper": null}'],
+)
+def test_a_damaged_record_is_passed_over(runtime: Path, text: str) -> None:
+    folder = runtime / "psring-bad"
+    folder.mkdir()
+    (folder / "cluster.json").write_text(text)
+
+    assert [one for one in found(runtime) if one.folder == folder] == []

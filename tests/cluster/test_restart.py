@@ -1,0 +1,150 @@
+"""A task gets a new process at its old address, and the cluster goes on with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import kit
+from kit.cluster import Cluster, State
+from kit.errors import ClusterBusy, PeerLost, PlacementError, StartFailed
+
+pytestmark = [pytest.mark.engines, pytest.mark.slow]
+
+
+def remember() -> int:
+    import builtins
+    import os
+
+    vars(builtins)["kit_memory"] = 1
+    return os.getpid()
+
+
+def has_memory() -> bool:
+    import builtins
+
+    return "kit_memory" in vars(builtins)
+
+
+@pytest.mark.parametrize("transport", ["auto", "tcp"])
+def test_only_the_restarted_task_is_new_and_its_address_is_the_same(
+    gone: Callable[[], None], transport: str
+) -> None:
+    with Cluster(ps=1, worker=2, transport=transport) as cluster:
+        before = cluster.call("all", remember)
+        address = cluster.spec.task_address("worker", 1)
+
+        cluster.restart("worker:1")
+
+        after = cluster.call("all", os.getpid)
+        assert [old == new for old, new in zip(before, after, strict=True)] == [
+            True,
+            True,
+            False,
+        ]
+        assert cluster.call("all", has_memory) == [True, True, False]
+        assert cluster.spec.task_address("worker", 1) == address
+        assert cluster.state is State.READY
+        assert cluster.status[2].pid == after[2]
+    gone()
+
+
+def test_a_cluster_computes_and_trains_with_a_task_that_was_killed_and_restarted(
+    gone: Callable[[], None],
+) -> None:
+    with Cluster(ps=1, worker=2) as cluster:
+        os.kill(cluster.call("worker:1", os.getpid), signal.SIGKILL)
+        with pytest.raises(PeerLost, match=r"begin it anew with cluster\.restart"):
+            cluster.call("worker:1", signal.pause)
+        assert cluster.state is State.LOST
+
+        cluster.restart("worker:1")
+
+        with kit.Graph().as_default(), kit.device("/job:worker/task:1"):
+            total = kit.constant(2.0) + 3.0
+            with kit.Session(cluster) as session:
+                assert session.run(total) == 5.0
+        run = kit.train(
+            lambda params, batch: (0.0, {"w": params["w"] * 0 + 1}),
+            {"w": np.zeros(4)},
+            (np.zeros((8, 1)),),
+            optimizer=kit.GradientDescent(0.5),
+            topology="ring",
+            steps=4,
+            batch=8,
+        ).wait(30)
+        np.testing.assert_array_equal(run.params["w"], np.full(4, -2.0))
+    gone()
+
+
+def test_a_task_can_be_restarted_more_than_once_and_is_lost_for_its_own_reason(
+    gone: Callable[[], None],
+) -> None:
+    with Cluster(ps=0, worker=1) as cluster:
+        for number in (signal.SIGKILL, signal.SIGABRT):
+            os.kill(cluster.call("worker:0", os.getpid), number)
+            with pytest.raises(PeerLost, match=f"killed by signal {int(number)} "):
+                cluster.call("worker:0", signal.pause)
+
+            cluster.restart("worker:0")
+
+        assert cluster.on("worker:0", "print('here')")[0].stdout == "here\n"
+    gone()
+
+
+def test_a_restart_that_fails_says_so_and_the_task_is_lost(
+    gone: Callable[[], None],
+) -> None:
+    with Cluster(ps=0, worker=2) as cluster:
+        cluster.call("worker:0", os.getpid)
+        crew = cluster._crew
+        assert crew is not None
+        broken = crew.folder / "ipython" / "profile" / "security"
+        for path in broken.glob("*engine.json"):
+            path.write_text('{"url": "nowhere"}')
+
+        with pytest.raises(StartFailed, match=r"worker:1 did not come up again"):
+            cluster.restart("worker:1")
+
+        assert cluster.status[1].state is State.LOST
+        assert cluster.on("worker:0", "1")[0].result == "1"
+    gone()
+
+
+def test_a_restart_is_refused_while_a_training_runs_and_for_strangers(
+    gone: Callable[[], None],
+) -> None:
+    with Cluster(ps=0, worker=2, link="1mbit") as cluster:
+        run = kit.train(
+            lambda params, batch: (0.0, {"w": np.zeros(1000)}),
+            {"w": np.zeros(1000)},
+            (np.zeros((8, 1)),),
+            topology="ring",
+            steps=10**6,
+            batch=8,
+        )
+        assert run.link == "1mbit"
+
+        with pytest.raises(
+            ClusterBusy, match=r"cannot restart worker:1 while a training"
+        ):
+            cluster.restart("worker:1")
+        with pytest.raises(PlacementError, match="worker:7"):
+            cluster.restart("worker:7")
+
+        run.stop()
+        run.wait(30)
+        cluster.restart("worker:1")
+    gone()
+
+
+def test_cells_one_after_the_other_know_their_task(gone: Callable[[], None]) -> None:
+    with Cluster(ps=1, worker=2) as cluster:
+        found = cluster.on("all", "task.short", each=True)
+
+        assert [one.result for one in found] == ["'ps:0'", "'worker:0'", "'worker:1'"]
+    gone()

@@ -1,0 +1,219 @@
+"""A worker more than a step needs may stop, wake again or die: the steps go on."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kit
+from kit.errors import PeerLost
+from kit.settings import Settings, Value, settings
+from kit.task import Task
+from kit.testing import history
+from kit.testing.processes import ProcessCluster, process_cluster
+from kit.testing.task_process import until
+from tests.faults import model, scene
+from tests.train.backups import ranks, total
+
+N, R, AT, LONG = 3, 2, 20, 1_000_000
+SILENCE_S = 2.0
+BACKUP = Task("worker", 2)
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(60),
+    # After a death the next test begins with another process.
+    pytest.mark.lasting("process", "descriptor"),
+]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[ProcessCluster]:
+    with process_cluster(ps=2, worker=N) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def over_tcp() -> Iterator[ProcessCluster]:
+    with process_cluster(ps=2, worker=N, settings=Settings(transport="tcp")) as running:
+        yield running
+
+
+def endless() -> Iterator[tuple[model.Array]]:
+    for number in range(LONG):
+        yield (np.array([(number, worker) for worker in range(N)]),)
+
+
+def begin(
+    cluster: ProcessCluster, folder: Path, steps: int = LONG, **values: Value
+) -> kit.Run:
+    cluster.restart_dead()
+    quick: dict[str, Value] = {
+        "heartbeat_s": 0.1,
+        "suspect_after_s": 1.0,
+        "dead_after_s": SILENCE_S,
+        "history": str(folder),
+    }
+    with settings(**quick | values):
+        return kit.train(
+            model.step,
+            model.initial(),
+            endless,
+            optimizer=kit.Momentum(model.RATE, model.DECAY),
+            aggregate=R,
+            steps=steps,
+            batch=N,
+            cluster=cluster,
+        )
+
+
+def replayed(made_of: Sequence[Collection[int]]) -> dict[str, model.Array]:
+    """Return the parameters after steps of these workers, by numpy alone."""
+    params = model.initial()
+    speed = {name: np.zeros_like(value) for name, value in params.items()}
+    for step, counted in enumerate(made_of):
+        own = [model.gradients(params, step, worker) for worker in range(N)]
+        for name, value in total(own, counted).items():
+            mean = value * np.float32(1 / len(counted))
+            speed[name] = speed[name] * np.float32(model.DECAY) + mean
+            params[name] = params[name] - speed[name] * np.float32(model.RATE)
+    return params
+
+
+def steps_more(run: kit.Run, more: int = 100) -> None:
+    """Wait until the training has made more steps."""
+    start = run.step
+    until(lambda: run.step >= start + more or run.done, 10)
+    assert not run.done
+
+
+def finish(cluster: ProcessCluster, run: kit.Run, folder: Path) -> list[list[int]]:
+    """Stop a training and check what it made; returns whose steps they were."""
+    run.stop()
+    run.wait(SILENCE_S + 2 * scene.PROMISE_S)
+    made_of = ranks(run)
+    assert run.state == "done"
+    assert run.step == len(made_of) > AT
+    assert {len(one) for one in made_of} == {R}
+    assert model.same_bits(run.params, replayed(made_of))
+    assert_agreed(folder)
+    return made_of
+
+
+def assert_agreed(folder: Path) -> None:
+    """All have the same bits after each step that they took; late ones skip some."""
+    events = history.read(folder)
+    assert [one for one in history.check(events) if not one.startswith("I2")] == []
+    for task in {event["task"] for event in events}:
+        own = [e["step"] for e in events if (e["task"], e["event"]) == (task, "step")]
+        assert own == sorted(set(own))
+
+
+def test_backup_worker_that_stops_holds_nobody_up_and_comes_back(
+    cluster: ProcessCluster, tmp_path: Path
+) -> None:
+    run = begin(cluster, tmp_path, dead_after_s=30.0)
+    steps_more(run)
+
+    for _ in range(8):  # wherever it stands
+        cluster[BACKUP].signal(signal.SIGSTOP)
+        cluster[BACKUP].wait_for_stop(5)
+        steps_more(run, 60)
+        cluster[BACKUP].signal(signal.SIGCONT)
+        steps_more(run, 40)
+    awake_from = run.step
+    steps_more(run, 200)
+
+    made_of = finish(cluster, run, tmp_path)
+    assert run.lost == {}
+    assert any(2 in one for one in made_of[awake_from:])
+    # A gradient of its was there when it stopped, so some came 60 steps too late.
+    rows = run.trace.steps
+    assert rows["staleness"].max() >= 60
+
+
+@pytest.mark.parametrize("which", ["cluster", "over_tcp"])
+def test_backup_worker_that_stops_for_good_is_lost_and_the_training_ends_well(
+    which: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    cluster: ProcessCluster = request.getfixturevalue(which)
+    run = begin(cluster, tmp_path, crash=f"{BACKUP}@{AT}+:compute.done:SIGSTOP")
+    cluster[BACKUP].wait_for_stop(10)
+    steps_more(run)
+
+    made_of = finish(cluster, run, tmp_path)
+
+    assert list(run.lost) == [BACKUP.short]
+    assert all(2 not in one for one in made_of[-50:])
+
+
+@pytest.mark.parametrize("which", ["cluster", "over_tcp"])
+@pytest.mark.parametrize("point", ["step.begun", "exchange.reduced", "step.done"])
+def test_backup_worker_that_is_killed_is_lost_and_the_training_ends_well(
+    which: str, point: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    cluster: ProcessCluster = request.getfixturevalue(which)
+    run = begin(cluster, tmp_path, crash=f"{BACKUP}@{AT}+:{point}:SIGKILL")
+    assert cluster[BACKUP].wait_for_death(10) == -signal.SIGKILL
+    steps_more(run)
+
+    run.pause()
+    until(lambda: run.state == "paused", 5)
+    run.link = "10gbit"  # a new epoch, without the lost one
+    run.resume()
+    steps_more(run, 20)
+    finish(cluster, run, tmp_path)
+
+    assert list(run.lost) == [BACKUP.short]
+    assert [epoch.link for epoch in run.trace.epochs] == ["", "10gbit"]
+
+
+def test_one_lost_worker_too_many_ends_the_training_and_is_named(
+    cluster: ProcessCluster, tmp_path: Path
+) -> None:
+    run = begin(cluster, tmp_path)
+    steps_more(run)
+    cluster[BACKUP].signal(signal.SIGKILL)
+    steps_more(run)
+
+    cluster[Task("worker", 1)].signal(signal.SIGKILL)
+    error = scene.failure(run)
+
+    assert isinstance(error, PeerLost)
+    assert error.task == "/job:worker/task:1"
+    assert all(np.isfinite(value).all() for value in run.params.values())
+
+
+@pytest.mark.parametrize("task", ["worker:0", "ps:0", "ps:1"])
+def test_coordinator_and_servers_cannot_be_spared(
+    cluster: ProcessCluster, tmp_path: Path, task: str
+) -> None:
+    run = begin(cluster, tmp_path)
+    steps_more(run)
+
+    cluster[Task.parse(task)].signal(signal.SIGKILL)
+    error = scene.failure(run)
+
+    assert isinstance(error, PeerLost)
+    assert error.task == str(Task.parse(task))
+
+
+def test_worker_that_wakes_after_it_was_lost_ends_its_part_alone(
+    cluster: ProcessCluster, tmp_path: Path
+) -> None:
+    run = begin(cluster, tmp_path)
+    steps_more(run)
+    cluster[BACKUP].signal(signal.SIGSTOP)
+    until(lambda: bool(run.lost), SILENCE_S + 5)
+
+    cluster[BACKUP].signal(signal.SIGCONT)
+    until(lambda: scene.news(cluster, run, BACKUP)["state"] == "failed", 5)
+    steps_more(run)
+
+    found = scene.news(cluster, run, BACKUP)["error"]
+    assert "the training goes on without it" in found["message"]
+    finish(cluster, run, tmp_path)

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+import kit
+from kit.magics import running
+from tests.magics.stage import FakeCluster, make_shell
+
+
+@pytest.fixture(scope="module")
+def bare_shell() -> InteractiveShell:
+    return make_shell()
+
+
+@pytest.fixture
+def shell(bare_shell: InteractiveShell) -> Iterator[InteractiveShell]:
+    """A shell with the magics in it."""
+    kit.load_ipython_extension(bare_shell)
+    yield bare_shell
+    kit.unload_ipython_extension(bare_shell)
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+    """The current cluster, with no processes: ps:0, worker:0, worker:1."""
+    fake = FakeCluster()
+    monkeypatch.setattr(running, "find", lambda: fake)
+    return fake

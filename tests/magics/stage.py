@@ -1,0 +1,113 @@
+"""A shell of IPython in this process, and a cluster without processes for it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from concurrent.futures import Future
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+
+from kit.cluster.cell_output import OnMessage
+from kit.cluster.cells import CellRun
+from kit.cluster.selection import make_tasks, select
+from kit.task import Task
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def make_shell() -> InteractiveShell:
+    """Return a shell that leaves nothing: no history on disk, no loop that lasts."""
+    config = Config()
+    config.HistoryManager.enabled = False
+    module = ModuleType("shell_of_the_test")
+    shell = InteractiveShell(  # type: ignore[no-untyped-call]
+        config=config, user_module=module, user_ns=vars(module)
+    )
+    shell.loop_runner = asyncio.run
+    assert shell.Completer is not None
+    shell.Completer.use_jedi = False  # it reads the sources of what was imported
+    return shell
+
+
+class FakeRun:
+    """A training as the magics see it; what is wished holds after some looks."""
+
+    def __init__(self, *, done: bool = False) -> None:
+        self.step, self.done, self.state, self.refused = 7, done, "running", ""
+        self.job = SimpleNamespace(steps=100)
+        self.wished: list[str] = []
+        self._topology, self._looks = "ps", 0
+
+    @property
+    def trace(self) -> Any:
+        return SimpleNamespace(epochs=[SimpleNamespace(first_step=4)])
+
+    @property
+    def topology(self) -> str:
+        self._looks += 1
+        return self.wished[-1] if self.wished and self._looks > 2 else self._topology
+
+    @topology.setter
+    def topology(self, name: str) -> None:
+        self.wished.append(name)
+        self._looks = 0
+
+
+class Reply(Future[None]):
+    """A reply that is there when it has been looked at `n_looks` times."""
+
+    def __init__(self, n_looks: int) -> None:
+        super().__init__()
+        self.set_result(None)
+        self.output: Future[None] = Future()
+        self.output.set_result(None)
+        self._n_looks = n_looks
+
+    def done(self) -> bool:
+        self._n_looks -= 1
+        return self._n_looks < 0
+
+
+class FakeCluster:
+    """Tasks that say how many lines they were sent, and then answer."""
+
+    n_looks = 0
+
+    def __init__(self, ps: int = 1, worker: int = 2) -> None:
+        self.tasks = make_tasks({"ps": ps, "worker": worker})
+        self.run: FakeRun | None = None
+        self.codes: list[tuple[str, str]] = []
+        self.restarted: list[Task] = []
+
+    def begin_cell(self, where: Any, code: str) -> CellRun:
+        return CellRun(select(where, self.tasks), code, self)
+
+    def begin_naming(self, task: Task) -> CellRun:
+        return self.begin_cell(task, f"task = {task.short}")
+
+    def execute(self, task: Task, code: str, on_message: OnMessage) -> Any:
+        self.codes.append((task.short, code))
+        content = {"name": "stdout", "text": f"ran {len(code.splitlines())} lines\n"}
+        on_message({"header": {"msg_type": "stream"}, "content": content})
+        return Reply(self.n_looks)
+
+    def interrupt(self, tasks: Sequence[Task]) -> None:
+        raise AssertionError("nothing is interrupted here")
+
+    def reason_of_loss(self, task: Task) -> str:
+        return ""
+
+    def log(self, task: Task, n_lines: int) -> str:
+        return f"{n_lines} lines" if task.job == "worker" else ""
+
+    def restart(self, task: Task) -> None:
+        self.restarted.append(task)
+
+
+def without_colours(text: str) -> str:
+    return _COLOUR.sub("", text)

@@ -1,0 +1,99 @@
+"""The extension comes and goes without a trace; importing it does nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+import kit
+from kit.magics.front_end import advice
+
+
+def contents(shell: InteractiveShell) -> dict[str, Any]:
+    assert shell.Completer is not None
+    return {
+        "magics": {kind: dict(of) for kind, of in shell.magics_manager.magics.items()},
+        "registry": dict(shell.magics_manager.registry),
+        "transforms": list(shell.input_transformers_cleanup),
+        "matchers": list(shell.Completer.custom_matchers),
+    }
+
+
+def test_the_magics_are_there_after_loading_once_or_twice(
+    bare_shell: InteractiveShell,
+) -> None:
+    before = contents(bare_shell)
+
+    kit.load_ipython_extension(bare_shell)
+    once = contents(bare_shell)
+    kit.load_ipython_extension(bare_shell)
+    twice = contents(bare_shell)
+    kit.unload_ipython_extension(bare_shell)
+
+    assert once == twice
+    assert once["magics"]["cell"].keys() - before["magics"]["cell"].keys() == {
+        "cluster",
+        "on",
+    }
+    assert once["magics"]["line"].keys() - before["magics"]["line"].keys() == {
+        "cluster",
+        "topology",
+    }
+
+
+def test_unloading_leaves_the_shell_as_it_was(bare_shell: InteractiveShell) -> None:
+    before = contents(bare_shell)
+
+    kit.load_ipython_extension(bare_shell)
+    kit.unload_ipython_extension(bare_shell)
+    kit.unload_ipython_extension(bare_shell)
+
+    assert contents(bare_shell) == before
+
+
+def test_transforms_of_others_stay_when_ours_go(bare_shell: InteractiveShell) -> None:
+    def others(lines: list[str]) -> list[str]:
+        return lines
+
+    kit.load_ipython_extension(bare_shell)
+    bare_shell.input_transformers_cleanup.append(others)
+    kit.unload_ipython_extension(bare_shell)
+
+    assert bare_shell.input_transformers_cleanup.pop() is others
+
+
+@pytest.mark.slow
+def test_importing_kit_imports_neither_ipython_nor_ipyparallel() -> None:
+    code = (
+        "import sys, kit\n"
+        "print(sorted({'IPython', 'ipyparallel', 'kit.magics'} & sys.modules.keys()))"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=True, text=True
+    )
+
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+@pytest.mark.parametrize(
+    ("environment", "modules", "missing", "says"),
+    [
+        ({}, set(), set(), ""),
+        ({}, {"google.colab"}, set(), "output.enable_custom_widget_manager()"),
+        ({"VSCODE_PID": "1"}, set(), set(), "jupyter.widgetScriptSources"),
+        ({}, set(), {"jupyter_bokeh"}, "run: pip install jupyter_bokeh"),
+    ],
+)
+def test_a_front_end_is_told_what_to_do_in_one_line_only_if_it_must(
+    environment: dict[str, str], modules: set[str], missing: set[str], says: str
+) -> None:
+    found = advice(environment, modules, lambda name: name not in missing)
+
+    assert says in found
+    assert bool(found) == bool(says)
+    assert "\n" not in found

@@ -1,0 +1,300 @@
+"""The magics in a real kernel with real engines, used as a front end uses them."""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from jupyter_core.utils import ensure_event_loop
+
+from kit.cluster import keeper, left_behind
+from kit.cluster.left_behind import Owner
+from tests.magics.kernel import Kernel, kernel
+
+pytestmark = [pytest.mark.engines, pytest.mark.slow, pytest.mark.timeout(150)]
+
+TRAIN = """%%cluster
+import numpy as np
+import kit
+def step(params, batch):
+    return 0.0, {"w": np.zeros(1000)}
+data = (np.zeros((64, 3)),)
+run = kit.train(step, {"w": np.zeros(1000)}, data, steps=10**6, link="10mbit")
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def loop_of_the_client() -> Iterator[None]:
+    """The event loop that jupyter_client's blocking calls keep for this thread."""
+    loop = ensure_event_loop()
+    yield
+    loop.close()
+
+
+@pytest.fixture(scope="module")
+def notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    """A notebook in which the cluster was started: ps:0, worker:0, worker:1."""
+    with kernel(tmp_path_factory.mktemp("run")) as found:
+        assert found.run("%load_ext kit").status == "ok"
+        started = found.run("%%cluster --ps 1 --worker 2\nstarted = 'yes'\nstarted")
+        assert started.result == "'yes'", started
+        yield found
+        found.run("%cluster stop")
+
+
+def test_a_start_shows_each_task_and_ends_with_a_table_of_them(tmp_path: Path) -> None:
+    with kernel(tmp_path) as found:
+        found.run("%load_ext kit")
+        answer = found.run("%%cluster --ps 1 --worker 1")
+        texts = [str(one["text/plain"]) for one in answer.shown]
+
+        assert len(texts) > 3
+        assert any("waits for the controller" in text for text in texts)
+        assert any("registers" in text for text in texts)
+        assert texts[-1].startswith("Cluster ready: ps=1 worker=1")
+        assert re.search(r"worker:0  ready +\d+\.\d$", texts[-1])
+        assert "<table" in answer.shown[-1]["text/html"]
+        assert found.run("%cluster stop").printed.startswith("Cluster stopped")
+        assert list(tmp_path.glob("psring-*")) == []
+
+
+def test_output_is_labelled_and_comes_while_the_cell_runs(notebook: Kernel) -> None:
+    answer = notebook.run(
+        "%%on worker\n"
+        "import time, kit\n"
+        "for i in range(3):\n"
+        "    print(i, kit.this_server().task.index, flush=True)\n"
+        "    time.sleep(0.4)\n"
+        "i * 10"
+    )
+
+    assert answer.status == "ok"
+    for index in (0, 1):
+        mine = [
+            line.removeprefix(f"worker:{index} │ ")
+            for line in answer.printed.splitlines()
+            if line.startswith(f"worker:{index} │ ")
+        ]
+        assert mine == [f"0 {index}", f"1 {index}", f"2 {index}", "Out: 20"]
+    first = next(at for at, text in answer.arrivals if "0 0" in text)
+    last = next(at for at, text in answer.arrivals if "Out: 20" in text)
+    assert last - first > 0.6
+
+
+def test_rich_output_is_kept_and_updated_in_its_place(notebook: Kernel) -> None:
+    answer = notebook.run(
+        "%%on worker:0\n"
+        "from IPython.display import HTML, display\n"
+        "shown = display(HTML('one'), display_id='place')\n"
+        "shown.update(HTML('two'))"
+    )
+
+    assert [one["text/html"] for one in answer.shown] == ["one", "two"]
+    assert answer.printed == "worker:0 │ shows:\n"
+
+
+def test_errors_are_told_once_with_the_traceback_of_the_cell(notebook: Kernel) -> None:
+    answer = notebook.run("%%on worker\ndef inner():\n    1 / 0\ninner()")
+
+    assert answer.status == "error"
+    assert "----> 3 inner()" in answer.traceback.replace("4", "3")
+    assert answer.traceback.endswith(
+        "worker:0 raised ZeroDivisionError: division by zero "
+        "(1 more like this: worker:1)"
+    )
+    assert "kit/" not in answer.traceback
+
+
+@pytest.mark.parametrize("line", ["worker:1", "worker --timeout 30"])
+def test_the_stop_button_reaches_the_engines_and_the_cluster_goes_on(
+    notebook: Kernel, line: str
+) -> None:
+    stop = threading.Timer(0.7, notebook.interrupt)
+    stop.start()
+    answer = notebook.run(f"%%on {line}\nimport time\ntime.sleep(50)")
+    stop.join()
+
+    assert answer.status == "error"
+    assert answer.traceback.startswith("KeyboardInterrupt: interrupted on worker:")
+    assert answer.traceback.endswith("the cluster goes on.")
+    again = notebook.run("%%on worker:1\nprint('again')")
+    assert again.printed == "worker:1 │ again\n"
+
+
+def test_a_deadline_ends_the_cell_and_names_who_is_late(notebook: Kernel) -> None:
+    answer = notebook.run("%%on all --timeout 0.5\nimport time\ntime.sleep(50)")
+
+    assert answer.traceback.startswith(
+        "DeadlineExceededError: ps:0, worker:0, worker:1 have not answered within 0.5 s"
+    )
+    assert notebook.run("%%on ps\n1").printed == "ps:0 │ Out: 1\n"
+
+
+def test_the_event_loop_of_the_notebook_goes_on_during_a_cell(notebook: Kernel) -> None:
+    notebook.run(
+        "import asyncio\n"
+        "ticks = 0\n"
+        "async def tick():\n"
+        "    global ticks\n"
+        "    while ticks < 1000:\n"
+        "        ticks += 1\n"
+        "        await asyncio.sleep(0.02)\n"
+        "ticker = asyncio.ensure_future(tick())"
+    )
+    before = int(notebook.run("ticks").result)
+
+    notebook.run("%%on worker\nimport time\ntime.sleep(1)")
+    after = int(notebook.run("ticks").result)
+    notebook.run("ticker.cancel()")
+
+    assert after - before > 15
+
+
+def test_a_body_that_raises_keeps_its_line_and_the_cluster(notebook: Kernel) -> None:
+    answer = notebook.run("%%cluster\n\nraise ValueError('mine')")
+
+    assert answer.status == "error"
+    assert "----> 3 raise ValueError('mine')" in answer.traceback
+    assert "Cluster ready" in notebook.run("%cluster").result
+
+
+def test_a_body_may_await_and_shows_its_last_value(notebook: Kernel) -> None:
+    answer = notebook.run(
+        "%%cluster\nimport asyncio\nawait asyncio.sleep(0.01, 'slept')"
+    )
+
+    assert answer.result == "'slept'"
+    assert answer.printed.startswith("Used again: <Cluster ready: ps=1 worker=2")
+
+
+def test_the_magics_of_ipyparallel_work_beside_ours(notebook: Kernel) -> None:
+    answer = notebook.run("%%px\nprint('from px')")
+
+    assert answer.status == "ok"
+    texts = [str(one["text/plain"]) for one in answer.shown]
+    assert sum("from px" in text for text in texts) == 3
+
+
+def test_a_running_training_is_looked_into_switched_and_protected(
+    notebook: Kernel,
+) -> None:
+    assert notebook.run(TRAIN).status == "ok"
+
+    looked = notebook.run("%%on worker:1\nprint('still here')")
+    switched = notebook.run("%topology ring")
+    other = notebook.run("%%cluster --worker 1")
+    restart = notebook.run("%cluster restart worker:1")
+    notebook.run("run.stop()\nrun.wait()")
+
+    assert looked.printed == "worker:1 │ still here\n"
+    assert re.match(
+        r"ring since step \d+, running at step \d+ of 1000", switched.printed
+    )
+    assert other.traceback.startswith(
+        "ClusterBusy: a training runs on the cluster with"
+    )
+    assert restart.traceback.startswith("ClusterBusy: cannot restart worker:1 while a")
+    assert notebook.run("run.topology").result == "'ring'"
+
+
+@pytest.mark.lasting("process")
+def test_a_restarted_task_has_the_same_name_and_none_of_its_old_values(
+    notebook: Kernel,
+) -> None:
+    notebook.run("%%on worker\nkept = 1")
+
+    restarted = notebook.run("%cluster restart worker:1")
+    answer = notebook.run(
+        "%%on worker\nimport kit\nprint(kept, kit.this_server().task)"
+    )
+
+    assert restarted.printed.startswith("worker:1 has a new process after")
+    assert "worker:0 │ 1 /job:worker/task:0" in answer.printed
+    assert answer.traceback.endswith(
+        "worker:1 raised NameError: name 'kept' is not defined"
+    )
+
+
+@pytest.mark.lasting("process")
+def test_a_task_that_dies_in_a_cell_is_told_and_can_be_restarted(
+    notebook: Kernel,
+) -> None:
+    died = notebook.run(
+        "%%on worker\n"
+        "import os, kit\n"
+        "print('alive', flush=True)\n"
+        "if kit.this_server().task.index:\n"
+        "    os._exit(3)"
+    )
+    status = notebook.run("%cluster")
+    restarted = notebook.run("%cluster restart worker:1")
+
+    assert died.traceback == "PeerLost: worker:1 exited with status 3"
+    assert "worker:0 │ alive\n" in died.printed
+    assert "lost: worker:1" in str(status.shown)
+    assert restarted.status == "ok"
+    assert notebook.run("%%on worker:1\n1").printed == "worker:1 │ Out: 1\n"
+
+
+def test_unload_and_reload_are_clean(tmp_path: Path) -> None:
+    with kernel(tmp_path) as found:
+        found.run("%load_ext kit")
+        found.run("%%cluster --ps 0 --worker 1")
+
+        reloaded = found.run("%reload_ext kit")
+        assert reloaded.status == "ok"
+        assert list(tmp_path.glob("psring-*")) == []
+        assert found.run("%cluster").printed.startswith("no cluster is running")
+
+        assert found.run("%unload_ext kit").status == "ok"
+        gone = found.run("%%on worker\n1")
+        assert "Cell magic `%%on` not found" in gone.errors
+
+
+def test_the_stop_button_during_a_start_leaves_nothing(tmp_path: Path) -> None:
+    with kernel(tmp_path) as found:
+        found.run("%load_ext kit")
+        stop = threading.Timer(0.4, found.interrupt)
+        stop.start()
+        answer = found.run("%%cluster --ps 1 --worker 2\nprint('never')")
+        stop.join()
+
+        assert answer.status == "error"
+        assert "never" not in answer.printed
+        assert list(tmp_path.glob("psring-*")) == []
+
+
+def test_what_a_killed_notebook_leaves_is_found_and_ended(tmp_path: Path) -> None:
+    environment = {"XDG_RUNTIME_DIR": str(tmp_path)}
+    with kernel(tmp_path) as found:
+        found.run("%load_ext kit")
+        found.run("%cluster --ps 0 --worker 1")
+        (one,) = _below(tmp_path, left_behind.find(environment))
+        assert one.keeper is not None
+        # Both at once: a keeper alone ends what its notebook leaves.
+        keeper.send(one.keeper, signal.SIGKILL)
+        found.run("%cluster list")
+        psutil.Process(one.kernel.pid).kill()
+        assert keeper.wait_gone([one.kernel, one.keeper], 10) == set()
+    assert one.owner is Owner.NOBODY
+    assert one.n_running > 3
+
+    with kernel(tmp_path) as found:
+        found.run("%load_ext kit")
+        listed = found.run("%cluster list")
+        cleaned = found.run("%cluster clean")
+
+    assert f"{one.folder.name}: ps=0, worker=1" in listed.printed
+    assert "left behind by" in listed.printed
+    assert one.folder.name in cleaned.printed
+    assert one.n_running == 0
+    assert not one.folder.exists()
+
+
+def _below(folder: Path, found: list[left_behind.Found]) -> list[left_behind.Found]:
+    return [one for one in found if one.folder.parent == folder]

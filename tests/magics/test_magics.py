@@ -1,0 +1,239 @@
+"""The magics as they are typed, in a shell of this process; no engine is started."""
+
+from __future__ import annotations
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from kit.magics import options
+from tests.magics.stage import FakeCluster, FakeRun, without_colours
+
+
+def said(shell: InteractiveShell, capsys: pytest.CaptureFixture[str], cell: str) -> str:
+    """Run a cell that fails and return the one line that it shows."""
+    capsys.readouterr()
+    result = shell.run_cell(cell)  # type: ignore[no-untyped-call]
+    assert not result.success
+    out, err = capsys.readouterr()
+    return without_colours(out + err).strip()
+
+
+@pytest.mark.parametrize(
+    ("cell", "line"),
+    [
+        (
+            "%%cluster --wroker 3\n1",
+            "UsageError: %%cluster has no option --wroker. Did you mean --worker? Its "
+            "options: --ps, --worker, --job, --link, --transport, --insecure, "
+            "--threads, --timeout, --lease, --reuse, --restart.",
+        ),
+        (
+            "%%cluster 3\n1",
+            "UsageError: %%cluster does not know what to do with '3'.",
+        ),
+        (
+            "%%cluster --worker -1\n1",
+            "UsageError: %%cluster: argument --worker: '-1' is no number of tasks; "
+            "give 0, 1, 2 and so on.",
+        ),
+        (
+            "%%cluster --ps x\n1",
+            "UsageError: %%cluster: argument --ps: 'x' is no number of tasks; give 0, "
+            "1, 2 and so on.",
+        ),
+        (
+            "%%cluster --job chief\n1",
+            "UsageError: %%cluster: argument --job: 'chief' is no job with its number "
+            "of tasks; write it like chief=1.",
+        ),
+        (
+            "%%cluster --ps 0 --worker 0\n1",
+            "InvalidArgumentError: worker=0 has no worker, so nothing would compute; "
+            "ask for at least one: ps=1, worker=1.",
+        ),
+        (
+            "%%cluster --reuse --restart\n1",
+            "InvalidArgumentError: --reuse and --restart exclude each other.",
+        ),
+        (
+            "%%cluster --timeout 0\n1",
+            "UsageError: %%cluster: argument --timeout: '0' is no time in seconds; "
+            "give a number above 0, such as 2.5.",
+        ),
+        (
+            "%%on worker\n1",
+            "FailedPreconditionError: no cluster is running; start one with %%cluster "
+            "--ps 1 --worker 3.",
+        ),
+        (
+            "%topology ring",
+            "FailedPreconditionError: no cluster is running; start one with %%cluster "
+            "--ps 1 --worker 3.",
+        ),
+        (
+            "%cluster restart worker:1",
+            "FailedPreconditionError: no cluster is running; start one with %%cluster "
+            "--ps 1 --worker 3.",
+        ),
+        (
+            "%cluster staus",
+            "UsageError: %cluster cannot 'staus'. Did you mean status? It knows: "
+            "status, stop, restart, logs, list, clean.",
+        ),
+        (
+            "%cluster stop worker:1",
+            "UsageError: %cluster stop is about the whole cluster; name no task.",
+        ),
+    ],
+)
+def test_a_mistake_is_told_in_one_line_with_what_to_do(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str], cell: str, line: str
+) -> None:
+    assert said(shell, capsys, cell) == line
+
+
+@pytest.mark.parametrize(
+    ("cell", "line"),
+    [
+        (
+            "%%on wroker\n1",
+            "PlacementError: no task or job is called 'wroker'; this cluster has ps:0, "
+            "worker:0, worker:1. Did you mean 'worker'?",
+        ),
+        (
+            "%%on\n1",
+            "UsageError: %%on needs a job or task, such as one of: ps, worker, all.",
+        ),
+        (
+            "%%on worker\n\n",
+            "UsageError: %%on has nothing to run; write code below its line.",
+        ),
+        (
+            "%%on worker --tiemout 3\n1",
+            "UsageError: %%on has no option --tiemout. Did you mean --timeout? Its "
+            "options: --timeout, --each.",
+        ),
+        (
+            "%topology ring",
+            "FailedPreconditionError: no training has begun on this cluster; begin one "
+            "with kit.train(...).",
+        ),
+    ],
+)
+def test_a_mistake_about_a_cluster_that_runs_is_told_in_one_line(
+    shell: InteractiveShell,
+    cluster: FakeCluster,
+    capsys: pytest.CaptureFixture[str],
+    cell: str,
+    line: str,
+) -> None:
+    assert said(shell, capsys, cell) == line
+    assert cluster.codes == []
+
+
+@pytest.mark.parametrize(
+    ("names", "tasks"),
+    [
+        ("worker", ["worker:0", "worker:1"]),
+        ("worker:1", ["worker:1"]),
+        ("/job:worker/task:1", ["worker:1"]),
+        ("worker:1,ps", ["ps:0", "worker:1"]),
+        ("ps worker:0", ["ps:0", "worker:0"]),
+        ("all", ["ps:0", "worker:0", "worker:1"]),
+    ],
+)
+@pytest.mark.parametrize("autoawait", [True, False])
+def test_on_runs_the_whole_cell_on_the_named_tasks(
+    shell: InteractiveShell,
+    cluster: FakeCluster,
+    capsys: pytest.CaptureFixture[str],
+    names: str,
+    tasks: list[str],
+    autoawait: bool,
+) -> None:
+    shell.autoawait = autoawait
+    cell = "x = 1\n\n%time x\n"
+
+    shell.run_cell(f"%%on {names}\n{cell}").raise_error()  # type: ignore[no-untyped-call]
+    shell.autoawait = True
+
+    assert [task for task, _ in cluster.codes] == tasks
+    assert {code for _, code in cluster.codes} == {cell}
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split(" ")[0] for line in printed] == tasks
+    assert all(line.endswith("│ ran 3 lines") for line in printed)
+
+
+def test_names_in_braces_are_filled_in_on_the_line_and_not_in_the_cell(
+    shell: InteractiveShell, cluster: FakeCluster
+) -> None:
+    shell.user_ns["which"] = "worker:1"
+
+    shell.run_cell("%%on {which}\nf'{which}'")  # type: ignore[no-untyped-call]
+
+    assert [(task, code.strip()) for task, code in cluster.codes] == [
+        ("worker:1", "f'{which}'")
+    ]
+
+
+def test_each_names_the_task_and_goes_one_after_the_other(
+    shell: InteractiveShell, cluster: FakeCluster
+) -> None:
+    shell.run_cell("%%on worker --each\nprint(task)")  # type: ignore[no-untyped-call]
+
+    assert [(task, code.strip()) for task, code in cluster.codes] == [
+        ("worker:0", "task = worker:0"),
+        ("worker:0", "print(task)"),
+        ("worker:1", "task = worker:1"),
+        ("worker:1", "print(task)"),
+    ]
+
+
+def test_topology_wishes_and_says_when_the_wish_holds(
+    shell: InteractiveShell, cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = cluster.run = FakeRun()
+
+    shell.run_line_magic("topology", "ring")
+
+    assert run.wished == ["ring"]
+    assert capsys.readouterr().out == "ring since step 4, running at step 7 of 100\n"
+
+
+def test_topology_alone_says_how_it_is_and_wishes_nothing(
+    shell: InteractiveShell, cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = cluster.run = FakeRun()
+
+    shell.run_line_magic("topology", "")
+
+    assert run.wished == []
+    assert capsys.readouterr().out.startswith("ps since step 4")
+
+
+def test_logs_are_those_of_the_named_tasks(
+    shell: InteractiveShell, cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell.run_line_magic("cluster", "logs worker:1 ps -n 50")
+
+    assert capsys.readouterr().out == "ps:0: no log yet\nworker:1:\n50 lines\n"
+
+
+def test_status_without_a_cluster_says_how_to_start_one(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell.run_line_magic("cluster", "")
+
+    expected = "no cluster is running; start one with %%cluster --ps 1 --worker 3.\n"
+    assert capsys.readouterr().out == expected
+
+
+@pytest.mark.parametrize("name", ["cluster", "on"])
+def test_help_of_a_magic_has_examples_and_all_its_options(
+    shell: InteractiveShell, name: str
+) -> None:
+    magic = shell.magics_manager.magics["cell"][name]
+
+    assert f"%%{name} " in magic.__doc__
+    assert "Examples::" in magic.__doc__
+    assert all(flag in magic.__doc__ for flag in options.flags(magic))

@@ -1,0 +1,46 @@
+"""The table of a start, in both its forms."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+from kit.cluster.report import State, TaskStatus
+from kit.magics.startup import Startup
+from kit.task import Task
+
+STATUSES = (
+    TaskStatus(Task("ps", 0), State.READY, ready_s=1.26),
+    TaskStatus(Task("worker", 0), State.STARTING, phase="registers"),
+    TaskStatus(Task("worker", 10), State.LOST, reason="<killed> by signal 9"),
+)
+MOMENT = Startup("Starting", STATUSES, past_s=2.04)
+
+
+def test_text_and_html_say_the_same() -> None:
+    cells = re.findall(r"<(?:t[dh]|caption)[^>]*>([^<]*)<", MOMENT._repr_html_())
+
+    assert " ".join(map(unescape, cells)).split() == repr(MOMENT).split()
+
+
+def _lines() -> list[str]:
+    return repr(MOMENT).splitlines()
+
+
+def test_each_task_has_its_state_its_reason_and_its_seconds() -> None:
+    assert _lines() == [
+        "Starting",
+        "task       state     what it does          seconds",
+        "ps:0       ready                           1.3",
+        "worker:0   starting  registers             2.0",
+        "worker:10  lost      <killed> by signal 9  2.0",
+    ]
+
+
+def test_html_escapes_reasons_and_sets_no_colour_and_no_small_type() -> None:
+    found = MOMENT._repr_html_()
+
+    assert "&lt;killed&gt;" in found
+    assert "color" not in found
+    assert "font-size:max(13px,1em)" in found
+    assert 'aria-live="polite"' in found

@@ -1,0 +1,46 @@
+"""Folders for cases that save: an empty one each, whose path is not told.
+
+Runs under the interpreters of the recorded systems too, so it stays with the syntax of
+Python 3.7.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # Python 3.7 cannot evaluate this
+    Case = Callable[[Any], Any]
+    Body = Callable[[Any, Path], Any]
+
+
+def in_folder(body: Body) -> Case:
+    """Return a case that has an empty folder, and tells no absolute path."""
+
+    def case(tf: Any) -> Any:
+        with tempfile.TemporaryDirectory() as folder:
+            return without(folder, body(tf, Path(folder)))
+
+    return case
+
+
+def without(folder: str, value: Any) -> Any:
+    """Put a sign in the place of the folder, in texts of any depth."""
+    if isinstance(value, str):
+        return value.replace(folder, "<folder>")
+    if isinstance(value, list):
+        return [without(folder, one) for one in value]
+    return value
+
+
+def files(folder: Path) -> list[str]:
+    """Tell the names of the files in a folder and below, sorted."""
+    found = (path for path in folder.rglob("*") if not path.is_dir())
+    return sorted(str(path.relative_to(folder)) for path in found)
+
+
+def checkpoints(folder: Path) -> list[str]:
+    """Tell the names of the checkpoints that are there, without their endings."""
+    return sorted(name[: -len(".index")] for name in files(folder) if ".index" in name)

@@ -1,0 +1,179 @@
+"""A worker waits for its chief: not longer than it must, not for ever, not silently."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+import pytest
+
+from kit import tf1 as tf
+from kit.settings import settings
+from kit.tf1.train.patience import Patience, limit_s
+from tests.tf1.monitored.counting import Told, counting
+from tests.tf1.servers import addresses, cluster
+
+
+class Time:
+    """A clock that only sleeping turns."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.pauses: list[float] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(round(seconds, 3))
+        self.now += seconds
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_pauses_grow_from_a_tenth_of_a_second_to_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    time = Time()
+    patience = Patience(30.0, clock=time, sleep=time.sleep)
+
+    while patience.left_s:
+        patience.pause("nobody is there")
+
+    assert time.pauses[:6] == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+    assert time.now == pytest.approx(30.0)
+    assert [one.message for one in caplog.records] == [
+        "Waited 2 s, at most 30 s: nobody is there",
+        "Waited 12 s, at most 30 s: nobody is there",
+        "Waited 22 s, at most 30 s: nobody is there",
+    ]
+
+
+def test_longest_pause_is_the_one_that_the_program_has_chosen() -> None:
+    time = Time()
+    patience = Patience(5.0, 0.15, clock=time, sleep=time.sleep)
+
+    for _ in range(3):
+        patience.pause("")
+
+    assert time.pauses == [0.1, 0.15, 0.15]
+
+
+@pytest.mark.parametrize("unsaid", [None, 1800, 7200, float("inf")])
+def test_limits_of_the_original_stand_for_four_runs(unsaid: float | None) -> None:
+    with settings(run_deadline_s=2.0):
+        assert limit_s(unsaid) == 8.0
+        assert limit_s(60) == 60
+
+
+def test_worker_without_a_chief_names_what_has_no_value_and_where() -> None:
+    servers = cluster(tf, ps=1, worker=1)
+    with tf.Graph().as_default():
+        counting()
+
+        with pytest.raises(
+            tf.errors.DeadlineExceededError,
+            match=r"no chief for 0\.2 s: variables total, global_step on /job:ps/task:0"
+            r" are not initialised\. Start the worker with is_chief=True",
+        ):
+            tf.train.MonitoredTrainingSession(
+                servers["worker"][0].target, is_chief=False, max_wait_secs=0.2
+            )
+
+        assert not tf.get_default_graph().finalized
+
+
+def test_server_that_is_not_up_is_named() -> None:
+    (ps,) = addresses(1)
+    here = addresses(1)
+    server = tf.train.Server({"ps": [ps], "worker": here}, "worker", 0)
+    with tf.Graph().as_default():
+        counting()
+
+        with (
+            settings(run_deadline_s=0.05),
+            pytest.raises(
+                tf.errors.DeadlineExceededError, match=r"no session for 0\.2 s: /job:ps"
+            ),
+        ):
+            tf.train.MonitoredTrainingSession(server.target)
+
+
+@pytest.mark.slow
+def test_worker_begins_within_a_second_after_its_chief() -> None:
+    servers = cluster(tf, ps=1, worker=2)
+    began: list[float] = []
+
+    def work() -> None:
+        with tf.Graph().as_default():
+            counting()
+            with tf.train.MonitoredTrainingSession(
+                servers["worker"][1].target, is_chief=False
+            ):
+                began.append(time.monotonic())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(0.15)
+    was_waiting = thread.is_alive()
+    with tf.Graph().as_default():
+        counting()
+        with tf.train.MonitoredTrainingSession(servers["worker"][0].target):
+            ready = time.monotonic()
+            thread.join(20.0)
+
+    assert was_waiting
+    assert began[0] - ready < 1.5
+
+
+def test_run_that_is_aborted_again_and_again_ends_in_a_deadline() -> None:
+    class Aborting(Told):
+        def after_run(self, run_context: object, run_values: object) -> None:
+            super().after_run(run_context, run_values)
+            raise tf.errors.AbortedError(None, None, "no luck")
+
+    hook = Aborting()
+    with tf.Graph().as_default():
+        _, count = counting(ps="")
+        session = tf.train.MonitoredSession(hooks=[hook])
+
+        with (
+            settings(run_deadline_s=0.1),
+            pytest.raises(
+                tf.errors.DeadlineExceededError, match=r"for 0\.4 s.*no luck"
+            ),
+            session,
+        ):
+            session.run(count)
+
+    assert 3 <= hook.book.count("after") <= 8
+    assert "end" not in hook.book
+
+
+def test_session_that_cannot_begin_ends_in_a_deadline() -> None:
+    class Failing(tf.train.SessionCreator):
+        n_tries = 0
+
+        def create_session(self) -> object:
+            self.n_tries += 1
+            raise tf.errors.UnavailableError(None, None, "closed on mondays")
+
+    creator = Failing()
+    with (
+        tf.Graph().as_default(),
+        settings(run_deadline_s=0.1),
+        pytest.raises(tf.errors.DeadlineExceededError, match="closed on mondays"),
+    ):
+        tf.train.MonitoredSession(creator)
+
+    assert creator.n_tries >= 3
+
+
+def test_wait_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    now = Time()
+    patience = Patience(2.0, clock=now, sleep=now.sleep)
+
+    with caplog.at_level(logging.WARNING):
+        for _ in range(5):
+            patience.pause("the chief is away")
+
+    assert "the chief is away" in caplog.text

@@ -1,0 +1,87 @@
+"""Which checkpoints a saver keeps, and the file that tells of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kit import tf1 as tf
+from kit.tf1.train.saver_memory import Memory
+
+
+def aged(memory: Memory, ages: list[float], clock: list[float]) -> list[str]:
+    for number, at in enumerate(ages):
+        clock[0] = at
+        memory.add(f"m-{number}")
+        memory.remove_old("meta")
+    return memory.prefixes
+
+
+@pytest.fixture
+def removed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    found: list[str] = []
+
+    def remove(prefix: str, **_: Any) -> None:
+        found.append(prefix)
+
+    monkeypatch.setattr("kit.tf1.train.saver_memory.remove_checkpoint", remove)
+    return found
+
+
+def test_one_checkpoint_of_each_hour_stays_for_good(removed: list[str]) -> None:
+    clock = [0.0]
+    memory = Memory(2, 1.0, lambda: clock[0])
+    half_hours = [number * 1800.0 for number in range(8)]
+
+    newest = aged(memory, half_hours, clock)
+
+    assert newest == ["m-6", "m-7"]
+    # Those of 1.5 and 2.5 hours are the first ones after an hour each.
+    assert removed == ["m-0", "m-1", "m-2", "m-4"]
+
+
+@pytest.mark.parametrize(("keep", "gone"), [(0, 0), (1, 3), (3, 1), (9, 0)])
+def test_the_newest_ones_stay(removed: list[str], keep: int, gone: int) -> None:
+    clock = [0.0]
+    memory = Memory(keep, 10000.0, lambda: clock[0])
+
+    aged(memory, [0.0, 1.0, 2.0, 3.0], clock)
+
+    assert removed == [f"m-{number}" for number in range(gone)]
+
+
+def test_paths_in_the_state_file_may_be_relative_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tf.Graph().as_default(), tf.Session() as sess:
+        v = tf.Variable(1.0, name="v")
+        sess.run(v.initializer)
+        tf.train.Saver(save_relative_paths=True).save(
+            sess, str(tmp_path / "old" / "m"), global_step=1
+        )
+    (tmp_path / "old").rename(tmp_path / "new")
+
+    assert tf.train.latest_checkpoint(str(tmp_path / "new")) == str(
+        tmp_path / "new" / "m-1"
+    )
+
+
+def test_state_file_with_quotes_and_lines_in_its_paths_reads_back(
+    tmp_path: Path,
+) -> None:
+    name = str(tmp_path / 'a "b"\\c')
+
+    tf.train.update_checkpoint_state(str(tmp_path), name, ["x", name])
+
+    state = tf.train.get_checkpoint_state(str(tmp_path))
+    assert state.model_checkpoint_path == name
+    assert list(state.all_model_checkpoint_paths) == [str(tmp_path / "x"), name]
+
+
+@pytest.mark.parametrize("text", ["model_checkpoint_path: 5", 'zz: "5"', "?"])
+def test_state_file_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "checkpoint").write_text(text)
+
+    assert tf.train.get_checkpoint_state(str(tmp_path)) is None

@@ -1,0 +1,210 @@
+"""Synchronous replicas: what is refused, sparse rows, and who waits for whom."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from kit import tf1 as tf
+from tests.session.scene import until
+from tests.tf1.replicas import Replica
+from tests.tf1.servers import addresses
+
+HERE = Path(__file__).parent
+
+
+@contextmanager
+def worker_process(
+    ps: str, workers: list[str], index: int, n_required: int
+) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [
+            *(sys.executable, str(HERE / "sync_worker.py"), ps, ",".join(workers)),
+            *(str(index), str(n_required)),
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(HERE.parents[1])},
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate(timeout=10.0)
+
+
+@contextmanager
+def chief_here(
+    n_required: int, n_others: int
+) -> Iterator[tuple[Replica, str, list[str]]]:
+    """Give the chief, with a ps beside it, of a cluster with others elsewhere."""
+    ps, *workers = addresses(2 + n_others)
+    spec = {"ps": [ps], "worker": workers}
+    tf.train.Server(spec, job_name="ps", task_index=0)
+    server = tf.train.Server(spec, job_name="worker", task_index=0)
+    chief = Replica(spec, 0, server.target, n_required, len(workers))
+    try:
+        yield chief, ps, workers
+    finally:
+        chief.end()
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+@pytest.mark.slow
+def test_stopped_backup_worker_slows_nobody() -> None:
+    with (
+        chief_here(1, 1) as (chief, ps, workers),
+        worker_process(ps, workers, 1, 1) as other,
+    ):
+        chief.begin()
+        while int(line(other)) < 1:
+            chief.train(1.0)
+        other.send_signal(signal.SIGSTOP)
+        until(lambda: psutil.Process(other.pid).status() == psutil.STATUS_STOPPED)
+        before = int(chief.session.run(chief.step))
+
+        for _ in range(20):
+            chief.train(1.0, within_s=2.0)
+
+        step = int(chief.session.run(chief.step))
+        assert psutil.Process(other.pid).status() == psutil.STATUS_STOPPED
+        # Alone it takes both tokens of a step: every second gradient may be stale.
+        assert step - before >= 9
+        other.send_signal(signal.SIGCONT)
+        while int(line(other)) < step:
+            chief.train(1.0)
+
+
+# -- the graph, and misuse -------------------------------------------------------------
+
+
+def made(
+    n_required: int = 2, n_replicas: int | None = None, **options: Any
+) -> tuple[Any, Any, Any]:
+    """Return optimizer, train op and global step of a graph of one variable."""
+    v = tf.get_variable("v", [], initializer=tf.zeros_initializer())
+    step = tf.train.create_global_step()
+    wrapped = tf.train.GradientDescentOptimizer(1.0)
+    optimizer = tf.train.SyncReplicasOptimizer(
+        wrapped, n_required, n_replicas, **options
+    )
+    return optimizer, optimizer.minimize(v * 2.0, step), step
+
+
+def test_gradients_meet_where_their_variable_is_and_tokens_at_the_global_step() -> None:
+    spec = {"ps": ["a:1", "b:1"], "worker": ["c:1"]}
+    setter = tf.train.replica_device_setter(cluster=spec)
+    with tf.Graph().as_default() as graph, tf.device(setter):
+        optimizer, train_op, step = made()
+        ops: list[Any] = graph.get_operations()
+
+        places = {
+            one.get_attr("shared_name").decode(): one.device
+            for one in ops
+            if one.type in ("ResourceConditionalAccumulator", "FIFOQueueV2")
+        }
+        assert places == {
+            "v:0/grad_accum": "/job:ps/task:0",
+            "sync_token_q": step.device,
+            "dummy_queue": step.device,
+        }
+        (local,) = tf.local_variables()
+        assert (local.op.name, local.device) == ("sync_rep_local_step", "/job:worker")
+        assert train_op.dtype.base_dtype == tf.int64
+        runner = optimizer.get_chief_queue_runner()
+        assert runner.name == "dummy_queue"
+        assert tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS) == []
+
+
+def test_optimizer_refuses_what_it_cannot_synchronise() -> None:
+    with tf.Graph().as_default():
+        v = tf.Variable(1.0)
+        step = tf.train.create_global_step()
+        plain = tf.train.GradientDescentOptimizer(1.0)
+        optimizer = tf.train.SyncReplicasOptimizer(plain, 2)
+
+        with pytest.raises(ValueError, match="Global step"):
+            optimizer.minimize(v * 2.0)
+        with pytest.raises(ValueError, match="at least one variable"):
+            optimizer.apply_gradients([], step)
+        with pytest.raises(ValueError, match="Unknown grad type"):
+            optimizer.apply_gradients([([1.0], v)], step)
+
+
+def test_nothing_is_there_for_the_chief_before_gradients_are_applied() -> None:
+    optimizer = tf.train.SyncReplicasOptimizer(
+        tf.train.GradientDescentOptimizer(1.0), 2
+    )
+
+    for call in (
+        optimizer.get_chief_queue_runner,
+        optimizer.get_init_tokens_op,
+        optimizer.make_session_run_hook(True).begin,
+        optimizer.make_session_run_hook(False).begin,
+    ):
+        with pytest.raises(ValueError, match="apply_gradient"):
+            call()
+
+
+def test_first_tokens_must_suffice_for_the_first_step() -> None:
+    with tf.Graph().as_default():
+        optimizer, _, _ = made(5, 2)
+
+        with pytest.raises(ValueError, match="Too few tokens"):
+            optimizer.get_init_tokens_op(2)
+        assert optimizer.get_init_tokens_op(3).type == "QueueEnqueueManyV2"
+    with tf.Graph().as_default():
+        optimizer, _, _ = made(2, 2)
+
+        assert optimizer.get_init_tokens_op(0).name == "no_init_tokens"
+
+
+def test_hook_names_variables_that_nobody_has_initialised() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        optimizer, _, _ = made()
+        hook = optimizer.make_session_run_hook(is_chief=True)
+        hook.begin()
+
+        with pytest.raises(RuntimeError, match="not initialized: v, global_step"):
+            hook.after_create_session(session, tf.train.Coordinator())
+
+
+@pytest.mark.slow
+def test_averages_follow_the_variables_after_each_step() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        average = tf.train.ExponentialMovingAverage(0.5)
+        v = tf.get_variable("v", [], initializer=tf.zeros_initializer())
+        step = tf.train.create_global_step()
+        optimizer = tf.train.SyncReplicasOptimizer(
+            tf.train.GradientDescentOptimizer(1.0),
+            *(1, 1),
+            variable_averages=average,
+            variables_to_average=[v],
+        )
+        train_op = optimizer.minimize(v * -8.0, step)
+        hook = optimizer.make_session_run_hook(is_chief=True, num_tokens=0)
+        hook.begin()
+        session.run(tf.global_variables_initializer())
+        coord = tf.train.Coordinator()
+
+        hook.after_create_session(session, coord)
+        session.run(train_op)
+        shadow = average.average(v)
+        until(lambda: session.run(shadow) != 0.0)
+        coord.request_stop()
+        coord.join(stop_grace_period_secs=10.0)
+
+        assert session.run([v, shadow]) == [8.0, 4.0]

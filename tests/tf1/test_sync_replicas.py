@@ -1,0 +1,210 @@
+"""Synchronous replicas: traces measured on the original, processes, failures."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kit import tf1 as tf
+from tests.session.scene import until
+from tests.tf1.replicas import Replica, all_train, becomes, replicas, state
+from tests.tf1.servers import addresses, cluster
+
+HERE = Path(__file__).parent
+
+
+@contextmanager
+def pair(n_required: int, **options: Any) -> Iterator[list[Replica]]:
+    """Give two replicas on servers of this process."""
+    servers = cluster(tf, ps=1, worker=2)
+    spec = servers["ps"][0].server_def.cluster
+    targets = [one.target for one in servers["worker"]]
+    with replicas(spec, targets, n_required, **options) as made:
+        yield made
+
+
+# -- traces: who trains with which gradient, the tokens they get, the state then -------
+
+TRACES: dict[tuple[int, int], list[Any]] = {
+    (2, 2): [
+        ({0: 1.0, 1: 3.0}, [0, 0], (-2.0, 1, 2, [0, 0])),
+        ({0: 1.0, 1: 3.0}, [1, 1], (-2.0, 1, 0, [1, 1])),
+        ({0: 1.0, 1: 3.0}, [2, 2], (-4.0, 2, 0, [2, 2])),
+        ({0: 6.0, 1: 0.0}, [3, 3], (-7.0, 3, 0, [3, 3])),
+    ],
+    (1, 2): [
+        ({0: 1.0}, [0], (-1.0, 1, 2, [0, 0])),
+        ({1: 3.0}, [1], (-1.0, 1, 1, [0, 1])),
+        ({1: 5.0}, [1], (-6.0, 2, 2, [0, 1])),
+        ({0: 7.0}, [2], (-6.0, 2, 1, [2, 1])),
+        ({0: 9.0}, [2], (-15.0, 3, 2, [2, 1])),
+        ({0: 9.0}, [3], (-15.0, 3, 1, [3, 1])),
+        ({1: 11.0}, [3], (-15.0, 3, 0, [3, 3])),
+    ],
+    (4, 2): [
+        ({0: 1.0, 1: 3.0}, [0, 0], (0.0, 0, 2, [0, 0])),
+        ({0: 5.0, 1: 7.0}, [0, 0], (-4.0, 1, 4, [0, 0])),
+        ({0: 1.0, 1: 3.0}, [1, 1], (-4.0, 1, 2, [1, 1])),
+        ({0: 1.0, 1: 3.0}, [1, 1], (-4.0, 1, 0, [1, 1])),
+        ({0: 1.0, 1: 3.0}, [2, 2], (-6.0, 2, 2, [2, 2])),
+        ({0: 1.0, 1: 3.0}, [2, 2], (-6.0, 2, 0, [2, 2])),
+    ],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("counts", TRACES, ids="{0[0]} of {0[1]}".format)
+def test_replicas_leave_the_trace_that_the_original_left(
+    counts: tuple[int, int],
+) -> None:
+    n_required, _ = counts
+    with pair(n_required) as both:
+        assert state(both) == (0.0, 0, n_required, [0, 0])
+
+        for number, (fed, tokens, after) in enumerate(TRACES[counts]):
+            seen = all_train([(both[i], x) for i, x in fed.items()])
+
+            assert (number, seen) == (number, tokens)
+            assert (number, becomes(both, after)) == (number, after)
+
+
+@pytest.mark.slow
+def test_lonely_replica_waits_for_the_other_and_its_gradient_is_not_lost() -> None:
+    with pair(2, num_tokens=0) as both:
+        with pytest.raises(tf.errors.DeadlineExceededError, match="sync_token_q"):
+            both[0].train(6.0, within_s=0.2)
+        assert state(both) == (0.0, 0, 0, [0, 0])
+
+        token = both[1].train(2.0)
+
+        assert token == 1
+        assert becomes(both, (-4.0, 1, 1, [0, 1])) == (-4.0, 1, 1, [0, 1])
+
+
+@pytest.mark.slow
+def test_rows_are_averaged_over_the_replicas_that_had_them() -> None:
+    """The gradient of each row that is fed is the last one of them."""
+
+    def loss(v: Any, fed: Any) -> Any:
+        return tf.reduce_sum(tf.gather(v, tf.cast(fed, tf.int32))) * fed[-1]
+
+    with pair(2, shape=[4], loss=loss) as both:
+        all_train([(both[0], [0.0, 1.0]), (both[1], [1.0, 3.0])])
+
+        after = ([-1.0, -2.0, 0.0, -3.0], 1, 2, [0, 0])
+        assert becomes(both, after) == after
+
+
+@pytest.mark.slow
+def test_wrapped_optimizer_gets_means_and_keeps_its_slots() -> None:
+    def momentum() -> Any:
+        return tf.train.MomentumOptimizer(0.5, 0.9)
+
+    v, slot = 0.0, 0.0
+    with pair(2, num_tokens=0, wrapped=momentum) as both:
+        for number, (x, y) in enumerate([(1.0, 3.0), (-2.0, 6.0), (0.0, 1.0)], 1):
+            all_train([(both[0], x), (both[1], y)])
+            slot = 0.9 * slot + (x + y) / 2
+            v -= 0.5 * slot
+            until(lambda number=number: state(both)[1] == number)  # type: ignore[misc]
+
+        chief = both[0]
+        kept = chief.optimizer.get_slot(chief.v, "momentum")
+        seen = chief.session.run([chief.v, kept])
+
+    assert chief.optimizer.get_slot_names() == ["momentum"]
+    assert chief.optimizer.variables() == []  # of the default graph, which is another
+    np.testing.assert_allclose(seen, [v, slot], rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_chief_thread_ends_with_its_coordinator_while_it_waits_for_gradients() -> None:
+    with pair(2, num_tokens=0) as both:
+        begin = time.monotonic()
+        both[0].coord.request_stop()
+        both[0].coord.join(stop_grace_period_secs=60.0)
+
+        assert time.monotonic() - begin < 5.0
+
+
+# -- processes of their own ------------------------------------------------------------
+
+
+@contextmanager
+def worker_process(
+    ps: str, workers: list[str], index: int, n_required: int
+) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [
+            *(sys.executable, str(HERE / "sync_worker.py"), ps, ",".join(workers)),
+            *(str(index), str(n_required)),
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(HERE.parents[1])},
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate(timeout=10.0)
+
+
+@contextmanager
+def chief_here(
+    n_required: int, n_others: int
+) -> Iterator[tuple[Replica, str, list[str]]]:
+    """Give the chief, with a ps beside it, of a cluster with others elsewhere."""
+    ps, *workers = addresses(2 + n_others)
+    spec = {"ps": [ps], "worker": workers}
+    tf.train.Server(spec, job_name="ps", task_index=0)
+    server = tf.train.Server(spec, job_name="worker", task_index=0)
+    chief = Replica(spec, 0, server.target, n_required, len(workers))
+    try:
+        yield chief, ps, workers
+    finally:
+        chief.end()
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+@pytest.mark.slow
+def test_replicas_in_processes_of_their_own_agree_on_every_step() -> None:
+    with (
+        chief_here(2, 1) as (chief, ps, workers),
+        worker_process(ps, workers, 1, 2) as other,
+    ):
+        chief.begin()
+        tokens = [chief.train(1.0) for _ in range(12)]
+        theirs = [int(line(other)) for _ in range(5)]
+        v, step = chief.session.run([chief.v, chief.step])
+
+    assert tokens == sorted(tokens)
+    assert theirs == sorted(theirs)
+    assert step >= 5
+    assert v == -step
+
+
+def made(
+    n_required: int = 2, n_replicas: int | None = None, **options: Any
+) -> tuple[Any, Any, Any]:
+    """Return optimizer, train op and global step of a graph of one variable."""
+    v = tf.get_variable("v", [], initializer=tf.zeros_initializer())
+    step = tf.train.create_global_step()
+    wrapped = tf.train.GradientDescentOptimizer(1.0)
+    optimizer = tf.train.SyncReplicasOptimizer(
+        wrapped, n_required, n_replicas, **options
+    )
+    return optimizer, optimizer.minimize(v * 2.0, step), step

@@ -1,0 +1,170 @@
+"""The board of a training: its traffic, its curves and its controls, live in a cell.
+
+A cell that ends with a board shows two outputs: the live one, and below it what a
+notebook keeps (`widgets.snapshot`), which the page hides as long as the live one is
+there. The second is renewed when the training pauses or ends and now and then.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from kit.errors import InvalidArgumentError
+from kit.trace import Trace
+from kit.trace_file import write_atomically
+from kit.train.run import Run
+from widgets import front_end, page, snapshot
+from widgets.pulse import Beat, Pulse, pulse_of
+from widgets.still import beat_of
+
+_KEEP_EVERY_S = 15.0
+
+
+class TrafficBoard:
+    """Shows a training: who sends which bytes to whom, what the loss does, and why.
+
+    `of` is a `kit.Run` (live; it may be over), a `kit.Trace`, or the path of a trace
+    file. Show the board by ending a cell with it, as often as you like; boards of one
+    run agree. It draws ten times a second at most, less where that costs the training
+    more than a twenty-fifth of a processor, and not at all while nobody looks.
+
+    Its controls wish for another topology, link speed or latency, a pause, one step,
+    the end; the training takes that up between two steps.
+    """
+
+    def __init__(
+        self,
+        of: Run | Trace | str | os.PathLike[str],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Look once; nothing is drawn before the board is displayed."""
+        self._run = of if isinstance(of, Run) else None
+        self._pulse: Pulse | None = pulse_of(of) if isinstance(of, Run) else None
+        self._clock, self._kept_at = clock, clock()
+        self._beat = self._pulse.look() if self._pulse else beat_of(_trace(of))
+        self._view: Any = None
+        self._controls: Any = None
+        self._kept: list[Any] = []  # the displays of the snapshot
+        self._is_closed = False
+
+    # -- in a notebook --------------------------------------------------------------
+
+    def _ipython_display_(self) -> None:
+        if front_end.kernel() is None:
+            raise NotImplementedError  # a terminal shows the text
+        if self._view is None and not self._is_closed:
+            self._make_view()
+        if self._view is not None:
+            front_end.load_bokeh()
+            front_end.display_widget(self._view.root)
+        self._kept.append(front_end.place(self._bundle()))
+        if self._pulse is not None and not self._is_closed and not self._beat.is_last:
+            # Without a live view this output is the board; else the page will tell.
+            self._pulse.listen(self._on_beat, is_shown=self._view is None)
+
+    def _make_view(self) -> None:
+        try:
+            from widgets.controls import Controls
+            from widgets.live_view import LiveView
+        except ImportError:
+            return  # without ipywidgets or jupyter_bokeh: text and a still picture
+        if self._run is not None and self._pulse is not None:
+            self._controls = Controls(self._run, self._pulse.wish)
+        box = self._controls.box if self._controls else None
+        tasks = self._beat.moment.tasks
+        self._view = LiveView(tasks, box, shown=self._on_shown, clock=self._clock)
+        self._draw(self._beat)
+
+    def _on_shown(self, is_shown: bool) -> None:
+        if self._pulse is not None and not self._beat.is_last and not self._is_closed:
+            self._pulse.listen(self._on_beat, is_shown=is_shown)
+
+    def _on_beat(self, beat: Beat) -> None:
+        before, self._beat, now = self._beat.moment.state, beat, self._clock()
+        self._draw(beat)
+        waits = 1.0 if self._view is None else _KEEP_EVERY_S
+        has_changed = beat.moment.state != before
+        if beat.is_last or has_changed or now - self._kept_at > waits:
+            self._kept_at = now
+            self._keep()
+
+    def _draw(self, beat: Beat) -> None:
+        if self._view is None:
+            return
+        if self._controls is not None:
+            self._controls.follow(beat.moment)
+        self._view.draw(beat, self._tables() if beat.is_last else "")
+
+    def _keep(self) -> None:
+        """Renew what the notebook keeps, wherever the board was displayed."""
+        bundle = self._bundle()
+        for place in self._kept:
+            place.update(bundle, raw=True)
+
+    def _bundle(self) -> dict[str, str]:
+        return {
+            "text/plain": snapshot.text(self._beat),
+            "text/html": snapshot.html(self._beat, self._tables(), self._hint()),
+            "image/svg+xml": snapshot.svg(self._beat),
+        }
+
+    def _tables(self) -> str:
+        return self._run._repr_html_() if self._run else ""
+
+    def _hint(self) -> str:
+        """Say what a live board would need, where there is none."""
+        if self._view is not None or self._beat.is_last:
+            return ""
+        return (
+            "This is a still picture, renewed every second. For a live board with "
+            "controls: pip install ipywidgets jupyter_bokeh, then restart the kernel."
+        )
+
+    # -- anywhere -------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Stop drawing; the last picture stays, and the training goes on."""
+        self._is_closed = True
+        if self._pulse is not None:
+            self._pulse.leave(self._on_beat)
+        if self._view is not None:
+            self._view.close()
+            self._view = None
+        self._keep()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the board as it is now as one HTML file that needs nothing else.
+
+        It appears whole or not at all; raises `OSError` as the file system gives it.
+        """
+        beat = self._pulse.look() if self._pulse else self._beat
+        made = f"Made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."
+        body = snapshot.html(beat, self._tables())
+        write_atomically(path, [page.page("Traffic board", made, body, (), "")])
+
+    def __repr__(self) -> str:
+        return snapshot.text(self._beat)
+
+
+def show(run: Run) -> None:
+    """Display the board of a run, in a notebook; this is the view called `run`.
+
+    Raises `NotImplementedError` elsewhere: the caller has another way to show it.
+    """
+    TrafficBoard(run)._ipython_display_()
+
+
+def _trace(of: Any) -> Trace:
+    if isinstance(of, Trace):
+        return of
+    if isinstance(of, str | os.PathLike):
+        return Trace.load(of)
+    raise InvalidArgumentError(
+        f"a board shows a training, and {type(of).__name__} is none; give the run that "
+        f"kit.train() returned, a kit.Trace, or the path of a saved trace."
+    )

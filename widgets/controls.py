@@ -1,0 +1,170 @@
+"""The board's controls: ipywidgets that wish, and show what holds.
+
+A handler only notes a wish; the board's thread sends it, and the training takes it up
+between two steps. Until then the control shows the wish and the status line says
+"switching". What changes elsewhere, in a cell or on another board, moves the control.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ipywidgets as ipw
+
+from kit.errors import KitError
+from kit.exchange.topology import names as all_topologies
+from kit.train.run import Run
+from kit.wire.shaping import LinkSettings
+from widgets.moment import Moment
+
+SPEEDS = ("10mbit", "100mbit", "1gbit", "10gbit", "")
+LATENCIES = (0.0, 0.0001, 0.001, 0.005, 0.02, 0.1)
+_FIRST = ("ps", "ring", "mesh", "ring-whole")
+Ask = Callable[[Callable[[Run], None]], None]
+
+
+def speed_name(speed: str) -> str:
+    """Return a link speed as a reader writes it.
+
+    >>> speed_name("100mbit"), speed_name("")
+    ('100 Mbit/s', 'full speed')
+    """
+    if not speed:
+        return "full speed"
+    number = speed.removesuffix("bit")
+    return f"{number[:-1]} {number[-1].upper()}bit/s"
+
+
+def latency_name(seconds: float) -> str:
+    """Return a latency as a reader writes it.
+
+    >>> latency_name(0.0), latency_name(0.005)
+    ('none', '5 ms')
+    """
+    return f"{seconds * 1e3:g} ms" if seconds else "none"
+
+
+def formable(run: Run) -> list[str]:
+    """Return the topologies that the members of a training can form, known first."""
+    found = []
+    for name in all_topologies():
+        try:
+            run.job.check_topology(name)
+        except KitError:
+            continue
+        found.append(name)
+    return sorted(found, key=lambda n: (_FIRST.index(n) if n in _FIRST else 9, n))
+
+
+class Controls:
+    """The controls of one training; `box` holds them."""
+
+    def __init__(self, run: Run, ask: Ask) -> None:
+        """Make them; `ask` hands a wish over and returns at once."""
+        self._ask, self._is_following = ask, False
+        self._seen: tuple[str, str] = ("", "")
+        self.topology = ipw.RadioButtons(
+            options=formable(run), value=run.topology, description="Topology",
+            orientation="horizontal",
+        )  # fmt: skip
+        self.mode = ipw.RadioButtons(
+            options=["synchronous", "asynchronous"],
+            value="synchronous" if run.job.synchronous else "asynchronous",
+            description="Updates", orientation="horizontal", disabled=True,
+            tooltip="Fixed when the training begins: kit.train(..., sync=...).",
+        )  # fmt: skip
+        self.speed = _slider("Link speed", SPEEDS, speed_name, "")
+        self.latency = _slider("Latency", LATENCIES, latency_name, 0.0)
+        self.pause = _button("Pause", "pause", "Stop between two steps")
+        self.advance = _button("Step", "step-forward", "Do one step, then pause")
+        self.resume = _button("Resume", "play", "Go on after a pause")
+        self.stop = _button("Stop", "stop", "End the training; parameters stay")
+        self.box = _rows(
+            [self.topology, self.mode],
+            [self.speed, self.latency],
+            [self.pause, self.advance, self.resume, self.stop],
+        )
+        self._connect()
+
+    def _connect(self) -> None:
+        self.topology.observe(self._on_topology, "value")
+        self.speed.observe(self._on_link, "value")
+        self.latency.observe(self._on_link, "value")
+        self.pause.on_click(lambda _: self._ask(lambda run: run.pause()))
+        self.advance.on_click(lambda _: self._ask(lambda run: run.advance(1)))
+        self.resume.on_click(lambda _: self._ask(lambda run: run.resume()))
+        self.stop.on_click(lambda _: self._ask(lambda run: run.stop()))
+
+    def _on_topology(self, change: Any) -> None:
+        name = change["new"]
+        if not self._is_following:
+            self._ask(lambda run: setattr(run, "topology", name))
+
+    def _on_link(self, _: Any) -> None:
+        speed, latency = self.speed.value, self.latency.value
+        if not self._is_following:
+            bandwidth = LinkSettings.parse(speed).bandwidth
+            text = str(LinkSettings(bandwidth, latency))
+            self._ask(lambda run: setattr(run, "link", text))
+
+    def follow(self, moment: Moment) -> None:
+        """Show what holds, unless a wish is on its way."""
+        paused, over = moment.state == "paused", moment.is_over
+        for control in (self.topology, self.speed, self.latency, self.stop):
+            _set(control, "disabled", over)
+        _set(self.pause, "disabled", over or paused)
+        _set(self.advance, "disabled", over)
+        _set(self.resume, "disabled", over or not paused)
+        holds = (moment.topology.removesuffix("-async"), moment.link)
+        if moment.switching or (holds == self._seen and not moment.refused):
+            return
+        self._seen, self._is_following = holds, True
+        try:
+            self._show(*holds)
+        finally:
+            self._is_following = False
+
+    def _show(self, topology: str, link: str) -> None:
+        if topology in self.topology.options:
+            _set(self.topology, "value", topology)
+        settings = LinkSettings.parse(link)
+        plain = str(LinkSettings(settings.bandwidth))
+        _choose(self.speed, plain, speed_name)
+        _choose(self.latency, settings.latency, latency_name)
+
+
+def _set(control: Any, name: str, value: Any) -> None:
+    if getattr(control, name) != value:
+        setattr(control, name, value)
+
+
+def _choose(slider: Any, value: Any, name: Callable[[Any], str]) -> None:
+    """Set a slider, which gets one more option if it has not got this one."""
+    known = [option for _, option in slider.options]
+    if value not in known:
+        slider.options = [*slider.options, (name(value), value)]
+    _set(slider, "value", value)
+
+
+def _slider(
+    label: str, values: Sequence[Any], name: Callable[[Any], str], start: Any
+) -> Any:
+    return ipw.SelectionSlider(
+        options=[(name(value), value) for value in values],
+        value=start,
+        description=label,
+        continuous_update=False,
+        layout=ipw.Layout(width="320px"),
+        style={"description_width": "initial"},
+    )
+
+
+def _button(label: str, icon: str, tooltip: str) -> Any:
+    layout = ipw.Layout(width="96px")
+    return ipw.Button(description=label, icon=icon, tooltip=tooltip, layout=layout)
+
+
+def _rows(*rows: Sequence[Any]) -> Any:
+    layout = ipw.Layout(flex_flow="row wrap", grid_gap="0 18px", align_items="center")
+    return ipw.VBox([ipw.HBox(list(row), layout=layout) for row in rows])

@@ -1,0 +1,149 @@
+"""Where the tasks of a topology stand in its picture, and how an arrow runs.
+
+Pure arithmetic, in pixels. With a parameter server the servers stand above the workers;
+otherwise the workers stand in a ring, and a server that has nothing to do stands aside.
+
+             [ps:0]                      [worker:0]
+
+    [w:0]    [w:1]    [w:2]        [worker:2]  [worker:1]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from widgets.moment import Link
+
+WIDTH = 640
+_BOX_W, _BOX_H = 148, 66
+_GAP = 24
+_ROW = 196  # from one row's top to the next one's
+_MOST_IN_A_ROW = 7
+
+
+class Box(NamedTuple):
+    """Where a task stands: its centre and its size in pixels."""
+
+    x: float
+    y: float
+    width: float
+    height: float = _BOX_H
+
+
+class Layout(NamedTuple):
+    """Where all tasks stand, who has no part in the exchange, and the height."""
+
+    boxes: tuple[Box, ...]
+    idle: frozenset[int]
+    height: float
+    is_ring: bool = False
+
+
+def layout(names: Sequence[str], topology: str) -> Layout:
+    """Return where the tasks stand under a topology.
+
+    >>> found = layout(["ps:0", "worker:0", "worker:1"], "ps")
+    >>> found.boxes[0].y < found.boxes[1].y == found.boxes[2].y
+    True
+    >>> layout(["ps:0", "worker:0", "worker:1"], "ring").idle
+    frozenset({0})
+    """
+    servers = [i for i, name in enumerate(names) if name.startswith("ps:")]
+    workers = [i for i in range(len(names)) if i not in servers]
+    at: dict[int, Box] = {}
+    if topology.startswith("ps"):
+        top = _rows(at, servers, 8 + _BOX_H / 2)
+        bottom = _rows(at, workers, top + _ROW)
+        return Layout(_ordered(at), frozenset(), bottom + _BOX_H / 2 + 8)
+    top = _rows(at, servers, 8 + _BOX_H / 2) + _BOX_H / 2 + 22 if servers else 8
+    bottom = _circle(at, workers, top)
+    return Layout(_ordered(at), frozenset(servers), bottom, is_ring=True)
+
+
+def _ordered(at: dict[int, Box]) -> tuple[Box, ...]:
+    return tuple(at[i] for i in range(len(at)))
+
+
+def _rows(at: dict[int, Box], tasks: Sequence[int], y: float) -> float:
+    """Put tasks into rows from the height `y` on; returns the last row's height."""
+    n_rows = max(1, -(-len(tasks) // _MOST_IN_A_ROW))
+    each = -(-len(tasks) // n_rows) or 1
+    width = min(_BOX_W, (WIDTH - _GAP * (each + 1)) / each)
+    for place, task in enumerate(tasks):
+        row, column = divmod(place, each)
+        in_row = min(each, len(tasks) - row * each)
+        pitch = WIDTH / in_row
+        at[task] = Box(pitch * (column + 0.5), y + row * (_BOX_H + _GAP), width)
+    return y + (n_rows - 1) * (_BOX_H + _GAP)
+
+
+def _circle(at: dict[int, Box], tasks: Sequence[int], top: float) -> float:
+    """Put tasks onto an ellipse below `top`, the first one highest; returns its end."""
+    n = len(tasks)
+    if n == 1:
+        at[tasks[0]] = Box(WIDTH / 2, top + _BOX_H / 2, _BOX_W)
+        return top + _BOX_H + 8
+    tall = 62 + 27 * min(n, 12)
+    width = min(_BOX_W, WIDTH * 2.4 / n)
+    wide = (WIDTH - width) / 2 - 16
+    centre = top + _BOX_H / 2 + tall
+    for place, task in enumerate(tasks):
+        angle = 2 * math.pi * place / n
+        x, y = WIDTH / 2 + wide * math.sin(angle), centre - tall * math.cos(angle)
+        at[task] = Box(x, y, width)
+    return max(at[task].y for task in tasks) + _BOX_H / 2 + 8
+
+
+class Path(NamedTuple):
+    """A bent line from box to box: its ends and the point that bends it."""
+
+    start: tuple[float, float]
+    bend: tuple[float, float]
+    end: tuple[float, float]
+
+    def at(self, t: float) -> tuple[float, float]:
+        """Return the point at a share of the way, from 0 to 1."""
+        a, b, c = (1 - t) ** 2, 2 * t * (1 - t), t * t
+        return (
+            a * self.start[0] + b * self.bend[0] + c * self.end[0],
+            a * self.start[1] + b * self.bend[1] + c * self.end[1],
+        )
+
+    def middle(self) -> tuple[float, float]:
+        """Return the middle of the straight line between the ends."""
+        return (
+            (self.start[0] + self.end[0]) / 2,
+            (self.start[1] + self.end[1]) / 2,
+        )
+
+
+def path(found: Layout, link: Link) -> Path:
+    """Return the line of a link; it keeps to its right, so both directions show."""
+    one, other = found.boxes[link[0]], found.boxes[link[1]]
+    dx, dy = other.x - one.x, other.y - one.y
+    length = math.hypot(dx, dy) or 1.0
+    side = (-dy / length, dx / length)
+    off = 17.0
+    start = _rim(one, dx, dy, side, off)
+    end = _rim(other, -dx, -dy, side, off)
+    bend = (
+        (start[0] + end[0]) / 2 + side[0] * length * 0.07,
+        (start[1] + end[1]) / 2 + side[1] * length * 0.07,
+    )
+    return Path(start, bend, end)
+
+
+def _rim(
+    box: Box, dx: float, dy: float, side: tuple[float, float], off: float
+) -> tuple[float, float]:
+    """Return where a line beside the middle, `off` from it, leaves a box."""
+    half = (box.width / 2 + 4, box.height / 2 + 4)
+    length = math.hypot(dx, dy) or 1.0
+    from_, way = (side[0] * off, side[1] * off), (dx / length, dy / length)
+    reach = min(
+        (math.copysign(h, w) - f) / w if abs(w) > 1e-9 else math.inf
+        for h, f, w in zip(half, from_, way, strict=True)
+    )
+    return box.x + from_[0] + reach * way[0], box.y + from_[1] + reach * way[1]

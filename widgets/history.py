@@ -1,0 +1,166 @@
+"""A whole training in columns of a bounded size, grown by its news.
+
+Pure: numpy only. Steps are gathered into bins of 1, 2, 4, ... steps; when there would
+be too many bins, neighbours are joined. So a board that has watched from the start, one
+that came later and one that reads a saved trace have the same columns, and a training
+of a million steps costs a page no more than one of a thousand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kit.trace import STEP_KINDS, EpochRow, Trace
+from kit.traffic import Rows
+from widgets.feed import MB, OTHERS, Columns, link_name
+
+_FAR = np.iinfo(np.int64).max
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+class History:
+    """The loss and the bytes of each link, by stretches of steps.
+
+    >>> history = History(("/job:worker/task:0",))
+    >>> history.n_steps, history.loss()["step"]
+    (0, [])
+    """
+
+    def __init__(self, tasks: tuple[str, ...], most: int = 256) -> None:
+        """Begin empty; there will be at most `most` stretches, an even number."""
+        self._names, self._most = Trace(tasks), most
+        self.width = 1  # steps in a stretch
+        self.n_steps = 0  # one more than the highest step seen
+        self.origin = 0  # of all times: the first event
+        self.epochs: tuple[EpochRow, ...] = ()
+        self._start = np.full(most, _FAR)
+        self._end = np.zeros(most, np.int64)
+        self._weight, self._loss = np.zeros(most), np.zeros(most)
+        self._low, self._high = np.full(most, np.inf), np.full(most, -np.inf)
+        self._links: dict[tuple[int, int], Floats] = {}
+
+    def add(self, news: Trace) -> None:
+        """Take rows that were not seen before; epochs and totals are always whole."""
+        self.epochs = tuple(sorted(news.epochs))
+        first, _ = news.bounds()
+        self.origin = min(self.origin or first, first or self.origin)
+        for table in (news.steps, news.transfers):
+            if len(table):
+                self._make_room(int(table["step"].max()) + 1)
+        self._add_steps(news.steps)
+        self._add_transfers(news.transfers)
+
+    def _make_room(self, n_steps: int) -> None:
+        self.n_steps = max(self.n_steps, n_steps)
+        while self.n_steps > self.width * self._most:
+            self.width *= 2
+            self._start = _join(self._start, np.minimum, _FAR)
+            self._end = _join(self._end, np.maximum, 0)
+            self._weight = _join(self._weight, np.add, 0.0)
+            self._loss = _join(self._loss, np.add, 0.0)
+            self._low = _join(self._low, np.minimum, np.inf)
+            self._high = _join(self._high, np.maximum, -np.inf)
+            for link, amount in self._links.items():
+                self._links[link] = _join(amount, np.add, 0.0)
+
+    def _add_steps(self, table: Rows) -> None:
+        place = table["step"] // self.width
+        np.minimum.at(self._start, place, table["start"])
+        np.maximum.at(self._end, place, table["end"])
+        table = table[table["examples"] > 0]
+        place, weight = table["step"] // self.width, table["examples"].astype(float)
+        np.add.at(self._weight, place, weight)
+        np.add.at(self._loss, place, weight * table["loss"])
+        np.minimum.at(self._low, place, table["loss"])
+        np.maximum.at(self._high, place, table["loss"])
+
+    def _add_transfers(self, table: Rows) -> None:
+        table = table[np.isin(table["kind"], STEP_KINDS)]
+        place = table["step"] // self.width
+        np.maximum.at(self._end, place, table["end"])
+        code = table["source"].astype(np.int64) << 16 | table["destination"]
+        for one in np.unique(code).tolist():
+            mine = code == one
+            amount = self._links.setdefault(
+                (one >> 16, one & 0xFFFF), np.zeros(self._most)
+            )
+            np.add.at(amount, place[mine], table["bytes"][mine])
+
+    # -- columns ----------------------------------------------------------------
+
+    def loss(self) -> Columns:
+        """Return step, loss, low and high: mean and range of each stretch of steps."""
+        place = np.flatnonzero(self._weight)
+        step = np.minimum(place * self.width + (self.width - 1) / 2, self.n_steps - 1)
+        loss = self._loss[place] / self._weight[place]
+        return {
+            "step": step.tolist(),
+            "loss": loss.tolist(),
+            "low": self._low[place].tolist(),
+            "high": self._high[place].tolist(),
+        }
+
+    def regions(self) -> Columns:
+        """Return left, right and topology: the steps for which each topology held."""
+        columns: Columns = {"left": [], "right": [], "topology": []}
+        for row in self.epochs:
+            if columns["topology"][-1:] == [row.topology]:
+                continue
+            columns["right"] += [row.first_step] * bool(columns["left"])
+            columns["left"].append(row.first_step)
+            columns["topology"].append(row.topology)
+        last = max([self.n_steps - 1, *columns["left"]])
+        columns["right"] += [last] * bool(columns["left"])
+        return columns
+
+    def links(self, most: int = 12) -> dict[str, Columns]:
+        """Return for each link second and rate (MB/s until the next row).
+
+        As `widgets.feed.links` does for a whole trace: the busiest come alone, in the
+        order of their task numbers, the rest is summed up as one line, last. Only what
+        moves in every step counts, not what moved once at the start or at a switch.
+        """
+        known = np.flatnonzero(self._start < _FAR)
+        if not self._links or not len(known):
+            return {}
+        edges = np.append(self._start[known], self._end[known].max())
+        edges = np.maximum.accumulate(edges)
+        length = np.maximum(np.diff(edges), 1)
+        second = (edges - self.origin) / 1e9
+        pairs = sorted(self._links)
+        rates = [self._links[pair][known] / length * (1e9 / MB) for pair in pairs]
+        amount = np.array([self._links[pair].sum() for pair in pairs])
+        busiest = np.argsort(-amount, kind="stable")
+        single = busiest if len(pairs) <= most else busiest[: most - 1]
+        lines = {
+            link_name(self._names, *pairs[i]): _line(second, rates[i])
+            for i in sorted(single.tolist())
+        }
+        rest = busiest[len(single) :]
+        if len(rest):
+            lines[f"{len(rest)} {OTHERS}"] = _line(second, sum(rates[i] for i in rest))
+        return lines
+
+    def switches(self) -> Columns:
+        """Return step, second and label of each switch; seconds since the start."""
+        found = Trace(self._names.tasks, self.epochs).switches()
+        return {
+            "step": [switch.after.first_step for switch in found],
+            "second": [(switch.after.at - self.origin) / 1e9 for switch in found],
+            "label": [switch.label for switch in found],
+        }
+
+
+def _join(column: Any, how: np.ufunc, empty: float) -> Any:
+    """Return half as many bins, each made of two, and empty ones after them."""
+    joined = np.full_like(column, empty)
+    joined[: len(column) // 2] = how(column[::2], column[1::2])
+    return joined
+
+
+def _line(second: Floats, rate: Any) -> Columns:
+    return {"second": second, "rate": np.append(rate, rate[-1])}

@@ -1,0 +1,156 @@
+"""The board on the screen: widgets that draw each beat, and the figures among them.
+
+It lives while somebody looks: the count of its views comes from the page. A view that
+begins later (a reload, a second one) is told everything again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import ipywidgets as ipw
+from bokeh.document import Document
+from bokeh.document.events import ModelChangedEvent
+from bokeh.models import CustomJS
+from jupyter_bokeh import BokehModel
+
+from kit.trace import Trace
+from widgets import feed, sentences
+from widgets.front_end import TELL
+from widgets.looks import style
+from widgets.plots import LinksPlot, LossPlot, TimelinePlot
+from widgets.pulse import Beat
+from widgets.scene import scene
+from widgets.snapshot import rates_table
+from widgets.theme import DARK, LIGHT, Theme
+
+CURVES_S = 0.4
+TIMELINE_S = 1.0
+
+
+class LiveView:
+    """The widgets of one board; `root` is what is displayed."""
+
+    def __init__(
+        self,
+        tasks: tuple[str, ...],
+        controls: Any | None,
+        *,
+        shown: Callable[[bool], None],
+        clock: Callable[[], float],
+    ) -> None:
+        """Make them; `shown` is told when the first view appears and the last goes."""
+        self._clock, self._shown = clock, shown
+        self._theme: Theme = LIGHT
+        self._due = {"curves": 0.0, "timeline": 0.0}
+        self._beat: Beat | None = None
+        self._changed: dict[tuple[Any, str], None] = {}
+        self.status = ipw.HTML()
+        self.status.add_class("ps-status")
+        self.picture, self.numbers = ipw.HTML(), ipw.HTML()
+        self.twin, self.tables = ipw.HTML(), ipw.HTML()
+        self._texts = [self.status, self.picture, self.numbers, self.twin, self.tables]
+        self._drawing = threading.RLock()  # the page's word comes on another thread
+        self.loss, self.links = LossPlot(), LinksPlot()
+        self.timeline = TimelinePlot(Trace(tasks).names)
+        self._figures: list[Any] = [self.loss, self.links, self.timeline]
+        self._models = [self._wrap(plot.figure) for plot in self._figures]
+        head = [ipw.HTML(f"<style>{style()}</style>"), self.status]
+        top = _side_by_side(self.picture, self._models[0])
+        rest = _side_by_side(*self._models[1:])
+        middle = [controls] if controls is not None else []
+        words = ipw.Accordion([self.twin], titles=["Rates of the links, as a table"])
+        self.root = ipw.VBox(
+            [*head, *middle, self.numbers, top, rest, words, self.tables]
+        )
+        self.root.add_class("ps-live")
+        self.root._view_count = 0  # from now on the page counts
+        self.root.observe(self._on_views, "_view_count")
+
+    def _wrap(self, figure: Any) -> Any:
+        figure.on_change("name", self._on_told)
+        document = Document()
+        document.add_root(figure)
+        told = CustomJS(args={"figure": figure}, code=TELL)
+        document.js_on_event("document_ready", told)
+        document.on_change(self._on_change)
+        return BokehModel(figure)
+
+    def _on_views(self, change: Any) -> None:
+        if bool(change["new"]) != bool(change["old"]):
+            self._shown(bool(change["new"]))
+
+    def _on_told(self, _: str, __: Any, new: str) -> None:
+        """Take the page's word on its theme, and draw everything for the new view."""
+        with self._drawing:
+            self._theme = DARK if str(new).startswith("dark") else LIGHT
+            for model, attr in list(self._changed):
+                value = getattr(model, attr)
+                model.trigger(attr, value, value)
+            if self._beat is not None:
+                self._curves(self._beat)
+                self._spans(self._beat)
+
+    def _on_change(self, event: Any) -> None:
+        """Remember what is not as a new view has it: all but the data of figures."""
+        if isinstance(event, ModelChangedEvent) and event.attr not in ("name", "data"):
+            self._changed[event.model, event.attr] = None
+
+    def draw(self, beat: Beat, tables: str = "") -> None:
+        """Show a beat: the picture at once, the figures when they are due.
+
+        `tables` is HTML that is shown below them.
+        """
+        with self._drawing:
+            self._beat, now = beat, self._clock()
+            _put(self.status, sentences.status(beat.moment))
+            _put(self.picture, f'<div class="ps-board">{scene(beat.moment)}</div>')
+            _put(self.numbers, sentences.numbers(beat.moment))
+            _put(self.twin, f'<div class="ps-board">{rates_table(beat)}</div>')
+            _put(self.tables, f'<div class="ps-board">{tables}</div>')
+            if beat.is_last or now >= self._due["curves"]:
+                self._due["curves"] = now + CURVES_S
+                self._curves(beat)
+            if beat.is_last or now >= self._due["timeline"]:
+                self._due["timeline"] = now + TIMELINE_S
+                self._spans(beat)
+            if beat.is_last:
+                self._rest()
+
+    def _curves(self, beat: Beat) -> None:
+        history = beat.history
+        self.loss.show(history.loss(), history.regions(), self._theme)
+        self.links.show(history.links(), history.switches(), self._theme)
+
+    def _spans(self, beat: Beat) -> None:
+        window = sentences.newest_steps(beat.recent)
+        spans = feed.timeline(beat.recent, window)
+        starts = feed.step_starts(beat.recent, window)
+        self.timeline.show(spans, starts, window.label, self._theme)
+
+    def _rest(self) -> None:
+        """Let a view that begins later start from what is drawn now."""
+        for plot, model in zip(self._figures, self._models, strict=True):
+            model.update_from_model(plot.figure)
+
+    def close(self) -> None:
+        """Take the board off the screen."""
+        self.root.unobserve_all()
+        for widget in (*self._models, *self._texts, self.root):
+            widget.close()
+
+
+def _put(place: Any, text: str) -> None:
+    if place.value != text:
+        place.value = text
+
+
+def _side_by_side(*widgets: Any) -> Any:
+    """Return widgets in one row where there is room, else below each other."""
+    for widget in widgets:
+        widget.layout = ipw.Layout(flex="1 1 600px", min_width="0", min_height="340px")
+    return ipw.HBox(
+        list(widgets), layout=ipw.Layout(flex_flow="row wrap", grid_gap="8px")
+    )

@@ -1,0 +1,119 @@
+"""The style sheet of everything the board shows that is no figure of bokeh.
+
+Pure text. Colours follow the page: the theme of JupyterLab and VS Code where there is
+one, else what the reader's system prefers. Every rule begins at `.ps-board`, so nothing
+else on the page changes.
+"""
+
+from __future__ import annotations
+
+from widgets.theme import DARK, FONT, LIGHT, TEXT_PX, Theme
+
+_IS_DARK = (
+    'body[data-jp-theme-light="false"] .ps-board',
+    "body.vscode-dark .ps-board",
+    "body.vscode-high-contrast .ps-board",
+    ":root[data-theme=dark] .ps-board",  # of our own pages
+)
+_SAYS_NOTHING = (
+    ":root:not([data-theme=light]) "
+    "body:not([data-jp-theme-light]):not([class*=vscode]) .ps-board"
+)
+_STYLE = """
+.ps-board { font: 14px/1.45 FONT; color: var(--ps-ink); }
+.ps-board p { margin: 2px 0; max-width: 96ch; }
+.ps-board .ps-head { font-size: 15px; font-weight: 600; }
+.ps-board .ps-alarm { border-left: 4px solid var(--ps-alarm); padding-left: 8px; }
+.ps-board .ps-wait { border-left: 4px solid var(--ps-accent); padding-left: 8px; }
+.ps-scene { display: block; width: 100%; max-width: 760px; height: auto;
+  margin: 0 auto; }
+.ps-scene text, .ps-chart text { font: 500 15px FONT; fill: var(--ps-ink); }
+.ps-chart text { font-size: TEXTpx; font-weight: 400; }
+.ps-chart { display: block; width: 100%; max-width: 760px; height: auto; }
+.ps-board .ps-scene, .ps-board .ps-chart { min-width: 592px; }
+.ps-scene .ps-name { text-anchor: middle; font-weight: 650; }
+.ps-scene .ps-way { font-size: 14px; fill: var(--ps-faint); }
+.ps-scene .ps-rate { font-size: 14px; paint-order: stroke;
+  stroke: var(--ps-background); stroke-width: 5px; stroke-linejoin: round; }
+.ps-task rect { fill: var(--ps-panel); stroke: var(--ps-faint); stroke-width: 1.3; }
+.ps-task .ps-trough { fill: var(--ps-grid); stroke: none; }
+.ps-task .ps-out { fill: var(--ps-push); stroke: none; }
+.ps-task .ps-in { fill: var(--ps-pull); stroke: none; }
+.ps-idle rect { stroke-dasharray: 5 4; }
+.ps-idle .ps-name { fill: var(--ps-faint); }
+.ps-lost rect { stroke: var(--ps-alarm); stroke-width: 3; stroke-dasharray: 2 4; }
+.ps-lost .ps-name { fill: var(--ps-alarm); }
+.ps-arrow path { fill: none; stroke: var(--ps-push); opacity: .85; }
+.ps-arrow polygon { fill: var(--ps-push); }
+.ps-pull path { stroke: var(--ps-pull); }
+.ps-pull polygon { fill: var(--ps-pull); }
+.ps-still path { stroke: var(--ps-faint); stroke-dasharray: 4 5; }
+.ps-still polygon { fill: var(--ps-faint); }
+.ps-chart path { fill: none; }
+.ps-chart .ps-axis { stroke: var(--ps-faint); }
+.ps-chart .ps-grid { stroke: var(--ps-grid); }
+.ps-chart .ps-mark { stroke: var(--ps-ink); stroke-dasharray: 5 4; stroke-width: 1.6; }
+.ps-chart .ps-region { opacity: .13; }
+.ps-chart .ps-band { fill: var(--ps-faint); opacity: .3; }
+.ps-chart .ps-mean { fill: none; stroke: var(--ps-ink); stroke-width: 2.2; }
+.ps-chart .ps-strip { fill-opacity: .28; stroke-width: 1.7; }
+.ps-chart pattern path { stroke: var(--ps-hatch); stroke-width: 1.2; }
+.ps-compute { fill: var(--ps-h0); }
+.ps-send { fill: var(--ps-h1); }
+.ps-receive { fill: var(--ps-h2); }
+.ps-apply { fill: var(--ps-h3); }
+.ps-wait:not(p) { fill: var(--ps-waiting); }
+.ps-board .ps-title { font: 600 15px FONT; fill: var(--ps-ink); }
+.ps-board table { border-collapse: collapse; margin: 4px 0 10px; font-size: 14px; }
+.ps-board caption { text-align: left; font-weight: 600; padding: 4px 0; }
+.ps-board th, .ps-board td { padding: 3px 12px 3px 0; text-align: left;
+  border-bottom: 1px solid var(--ps-grid); font-weight: 400; background: none;
+  color: var(--ps-ink); }
+.ps-board td { font-variant-numeric: tabular-nums; }
+.ps-room { container-type: inline-size; }
+.ps-board .ps-numbers { display: grid; gap: 8px; margin: 4px 0;
+  grid-template-columns: repeat(6, minmax(0, 1fr)); }
+@container (max-width: 900px) { .ps-board .ps-numbers {
+  grid-template-columns: repeat(3, minmax(0, 1fr)); } }
+.ps-board .ps-numbers > div { background: var(--ps-panel); border-radius: 6px;
+  padding: 5px 12px; min-height: 66px; overflow: hidden; }
+.ps-board .ps-numbers span { display: block; font-size: TEXTpx;
+  color: var(--ps-faint); white-space: nowrap; }
+.ps-board .ps-numbers b { display: block; font-size: 18px; font-weight: 500;
+  white-space: nowrap; font-variant-numeric: tabular-nums; }
+.ps-board details summary { cursor: pointer; }
+.ps-board summary:focus-visible { outline: 3px solid var(--ps-accent); }
+.ps-pictures { display: flex; flex-wrap: wrap; gap: 12px 24px; }
+.ps-pictures > figure { flex: 1 1 600px; margin: 0; min-width: 0; overflow-x: auto; }
+.ps-board figcaption { font-size: TEXTpx; color: var(--ps-faint); }
+"""
+
+
+def style() -> str:
+    """Return the style sheet, light and dark."""
+    sheet = _STYLE.replace("FONT", FONT).replace("TEXT", str(TEXT_PX))
+    return (
+        f".ps-board {{ {colours(LIGHT)} }}\n"
+        f"@media (prefers-color-scheme: dark) {{ {_SAYS_NOTHING} "
+        f"{{ {colours(DARK)} }} }}\n"
+        f"{', '.join(_IS_DARK)} {{ {colours(DARK)} }}\n{sheet}"
+    )
+
+
+def colours(theme: Theme) -> str:
+    """Return the variables of a theme."""
+    blue, orange, green, _, red, _ = theme.hues
+    pairs = {
+        "background": theme.background,
+        "panel": theme.panel,
+        "ink": theme.ink,
+        "faint": theme.faint,
+        "grid": theme.grid,
+        "push": orange,
+        "pull": green,
+        "accent": blue,
+        "alarm": red,
+    }
+    pairs |= {f"h{number}": hue for number, hue in enumerate(theme.hues)}
+    pairs |= {"waiting": theme.waiting, "hatch": theme.hatch}
+    return " ".join(f"--ps-{name}: {value};" for name, value in pairs.items())

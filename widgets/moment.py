@@ -1,0 +1,183 @@
+"""A training at one moment, as plain data: what the board's picture and numbers show.
+
+Pure: it is told what is going on and reads no clock. `rates` measures how fast bytes
+move now from the newest rows; `numbers` the rest. Both look at whole steps or at a
+fixed stretch of time, so that two boards on one training say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kit.trace import STEP_KINDS, Trace
+from kit.traffic import Rows
+from kit.wire.shaping import LinkSettings
+
+Link = tuple[int, int]
+
+WINDOW_NS = 1_000_000_000  # of time, over which a rate is a mean
+LATE_NS = 250_000_000  # how far one task's news may be behind another's
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The row of numbers; None for what is not known (yet).
+
+    `measured` and `formula` are bytes of a step over all links (of an update, when the
+    training is asynchronous); `waiting` is the share of the workers' time.
+    """
+
+    step_rate: float | None = None
+    measured: float | None = None
+    formula: int | None = None
+    waiting: float | None = None
+    staleness: int | None = None
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Everything about a training at one moment that is not a curve.
+
+    `topology` is as the epochs name it (`ps-async` when asynchronous). `rates` are
+    bytes a second for each link (source, destination) that has carried anything or
+    should; `scale` is the rate that fills a bar or the widest arrow, `limit` whether
+    that is the speed of the links. `lost` has what was said of tasks that are gone.
+    """
+
+    tasks: tuple[str, ...]
+    state: str = "running"
+    step: int = 0
+    steps: int = 0
+    topology: str = "ps"
+    link: str = ""
+    loss: float | None = None
+    accuracy: float | None = None
+    rates: Mapping[Link, float] = field(default_factory=dict)
+    scale: float = 1.0
+    limit: bool = False
+    numbers: Numbers = field(default_factory=Numbers)
+    switching: str = ""
+    refused: str = ""
+    error: str = ""
+    lost: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The short names of the tasks: `worker:1`."""
+        return Trace(self.tasks).names
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will happen."""
+        return self.state in ("done", "failed")
+
+    def sent(self, task: int) -> float:
+        """Return the bytes a second that a task sends."""
+        return sum(rate for (source, _), rate in self.rates.items() if source == task)
+
+    def received(self, task: int) -> float:
+        """Return the bytes a second that a task receives."""
+        return sum(rate for (_, target), rate in self.rates.items() if target == task)
+
+
+def rates(recent: Trace, now: int) -> dict[Link, float]:
+    """Return the bytes a second of each link in the second before `now` (ns).
+
+    A transfer counts at its end. `now` shall be so far back that all tasks' news of it
+    are there, see `LATE_NS`.
+
+    >>> from kit.traffic import TRANSFER, rows
+    >>> table = rows(TRANSFER, [(1, 0, 1, 1, 7, 500, 10, 20)])
+    >>> rates(Trace(("ps:0", "worker:0"), transfers=table), now=100)
+    {(1, 0): 500.0}
+    """
+    table = recent.transfers
+    table = table[(table["end"] > now - WINDOW_NS) & (table["end"] <= now)]
+    code = table["source"].astype(np.int64) << 16 | table["destination"]
+    links, place = np.unique(code, return_inverse=True)
+    amount = np.bincount(place, table["bytes"], len(links)) * (1e9 / WINDOW_NS)
+    pairs = ((code >> 16, code & 0xFFFF) for code in links.tolist())
+    return dict(zip(pairs, amount.tolist(), strict=True))
+
+
+def mean_rates(trace: Trace) -> dict[Link, float]:
+    """Return the bytes a second of each link over the steps of the last epoch.
+
+    Exact totals over the time of the kept steps' share: for a training that is over.
+    """
+    if not trace.epochs or not len(trace.steps):
+        return {}
+    epoch = max(trace.epochs)
+    elapsed = int(trace.steps["end"].max()) - epoch.at
+    table = trace.totals[trace.totals["epoch"] == epoch.number]
+    table = table[np.isin(table["kind"], STEP_KINDS)]
+    found: dict[Link, float] = {}
+    for row in table if elapsed > 0 else ():
+        link = int(row["source"]), int(row["destination"])
+        found[link] = found.get(link, 0.0) + float(row["bytes"]) * 1e9 / elapsed
+    return found
+
+
+def numbers(recent: Trace, formula: int | None) -> Numbers:
+    """Return the numbers of the newest epoch's complete steps among recent rows."""
+    if not recent.epochs:
+        return Numbers(formula=formula)
+    epoch = max(recent.epochs).number
+    table = recent.steps[recent.steps["epoch"] == epoch]
+    work = table[table["examples"] > 0]
+    if not len(work):
+        return Numbers(formula=formula)
+    elapsed = int(work["end"].max()) - int(work["start"].min())
+    done = np.unique(work["step"])
+    spent = int((work["end"] - work["start"]).sum())
+    return Numbers(
+        step_rate=len(done) * 1e9 / elapsed if elapsed > 0 else None,
+        measured=_bytes_of_a_step(recent, epoch),
+        formula=formula,
+        waiting=float(work["wait"].sum()) / spent if spent > 0 else None,
+        staleness=int(work["staleness"].max()),
+    )
+
+
+def _bytes_of_a_step(recent: Trace, epoch: int) -> float | None:
+    """Return the mean over the steps that all receivers have told of as a whole."""
+    table = recent.transfers
+    kept = (table["epoch"] == epoch) & np.isin(table["kind"], STEP_KINDS)
+    table = table[kept]
+    low, high = whole_steps(table["destination"], table["step"])
+    if high < low:
+        return None
+    inner = (table["step"] >= low) & (table["step"] <= high)
+    return float(table["bytes"][inner].sum()) / (high - low + 1)
+
+
+def whole_steps(task: Rows, step: Rows) -> tuple[int, int]:
+    """Return the first and last step of which no task's newest rows are missing.
+
+    The rows of a task begin and end anywhere within a step, so its outermost steps are
+    left out. (0, -1) when there is no such step.
+
+    >>> whole_steps(np.array([0, 0, 0, 1, 1, 1]), np.array([4, 5, 6, 4, 5, 7]))
+    (5, 5)
+    """
+    mine = [step[task == one] for one in np.unique(task)]
+    if not mine:
+        return 0, -1
+    low = max(int(some.min()) for some in mine) + 1
+    high = min(int(some.max()) for some in mine) - 1
+    return (low, high) if low <= high else (0, -1)
+
+
+def capacity(link: str, peak: float) -> tuple[float, bool]:
+    """Return the bytes a second that fill a bar, and whether the links set it.
+
+    >>> capacity("1gbit,5ms", 4e6)
+    (125000000.0, True)
+    >>> capacity("", 4e6)
+    (4000000.0, False)
+    """
+    bandwidth = LinkSettings.parse(link).bandwidth
+    return (bandwidth / 8, True) if bandwidth else (max(peak, 1.0), False)

@@ -1,0 +1,248 @@
+"""Follows one training for all its boards: a thread that asks for news and tells them.
+
+There is one pulse for a training, however many boards show it, so that they agree and
+cost no more than one. Its thread runs while somebody listens. It asks ten times a
+second at most, and less often where a beat costs much: the training has the processors
+first.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+import weakref
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+
+import numpy as np
+
+from kit.errors import KitError
+from kit.exchange.topology import by_name
+from kit.trace import Trace
+from kit.train.observer import Cursors
+from kit.train.run import Run
+from widgets.history import History
+from widgets.moment import LATE_NS, WINDOW_NS, Moment, capacity, mean_rates
+from widgets.moment import numbers as numbers_of
+from widgets.moment import rates as rates_of
+
+Listener = Callable[["Beat"], None]
+Wish = Callable[[Run], None]
+
+BEAT_S = 0.1
+SHARE = 0.04  # of one processor, for all that a beat does
+SLOWEST_S = 2.0
+_IDLE_S = 0.25  # between two looks whether a training is over that nobody watches
+_KEEP_NS = 3 * WINDOW_NS
+
+
+@dataclass(frozen=True)
+class Beat:
+    """What the boards draw: the moment, the whole in columns, and the newest rows."""
+
+    moment: Moment
+    history: History
+    recent: Trace
+    is_last: bool
+
+
+class Pulse:
+    """The news of one training. Every method may be called from any thread."""
+
+    def __init__(self, run: Run, clock: Callable[[], float] = time.monotonic) -> None:
+        """Know nothing yet, and start nothing."""
+        self._run, self._clock = run, clock
+        tasks = tuple(map(str, run.job.tasks))
+        self.history = History(tasks)
+        self._tasks = tasks
+        self._cursors: Cursors = ()
+        self._pieces: deque[Trace] = deque()
+        self._newest, self._heard_at = 0, clock()
+        self._peak = 0.0
+        self._refusal = ""
+        self._listeners: dict[Listener, bool] = {}  # and whether it is looked at
+        self._wishes: SimpleQueue[Wish | None] = SimpleQueue()
+        self._guard = threading.Lock()  # of the listeners and the thread
+        self._looking = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    # -- for boards ---------------------------------------------------------------
+
+    def listen(self, listener: Listener, *, is_shown: bool = True) -> None:
+        """Call `listener` with each beat, from the pulse's thread, until it leaves.
+
+        Who is not shown is called with the last beat alone, and costs nothing till
+        then. Calling this again changes that.
+        """
+        with self._guard:
+            self._listeners[listener] = is_shown
+            if self._thread is None:
+                name = f"kit-board-{self._run.job.run[:8]}"
+                self._thread = threading.Thread(target=self._go, name=name, daemon=True)
+                self._thread.start()
+        self._wishes.put(None)  # wakes the thread
+
+    def leave(self, listener: Listener) -> None:
+        """Stop calling; without any listener the thread ends."""
+        with self._guard:
+            self._listeners.pop(listener, None)
+        self._wishes.put(None)  # wakes the thread, so that it sees that it is alone
+
+    def wish(self, wish: Wish) -> None:
+        """Have something asked of the training soon; errors are shown, not raised."""
+        self._wishes.put(wish)
+
+    def look(self) -> Beat:
+        """Return how things stand now. Costs as much as there is news."""
+        with self._looking:
+            is_last = self._run.done  # asked first: what comes now is then complete
+            news, self._cursors = self._run.news(self._cursors)
+            self.history.add(news)
+            self._keep(news)
+            recent = _joined(self._tasks, self._pieces)
+            return Beat(self._moment(recent), self.history, recent, is_last)
+
+    # -- the thread -----------------------------------------------------------------
+
+    def _go(self) -> None:
+        while self._has_listeners():
+            if not any(self._listeners.values()) and not self._run.done:
+                self._rest(_IDLE_S)
+                continue
+            begin = time.thread_time()
+            beat = self.look()
+            for listener, is_shown in list(self._listeners.items()):
+                if is_shown or beat.is_last:
+                    self._tell(listener, beat)
+            if beat.is_last:
+                self._listeners.clear()
+                continue
+            cost = time.thread_time() - begin
+            self._rest(min(max(BEAT_S, cost / SHARE), SLOWEST_S))
+
+    def _has_listeners(self) -> bool:
+        """Whether the thread goes on; if not, the next listener starts another."""
+        with self._guard:
+            if not self._listeners:
+                self._thread = None
+            return bool(self._listeners)
+
+    def _tell(self, listener: Listener, beat: Beat) -> None:
+        try:
+            listener(beat)
+        except Exception:  # one board's trouble is not the others'
+            traceback.print_exc()
+            self.leave(listener)
+
+    def _rest(self, seconds: float) -> None:
+        """Wait for the next beat, and hand over the wishes that come meanwhile."""
+        until = self._clock() + seconds
+        while (left := until - self._clock()) > 0:
+            with suppress(Empty):
+                wish = self._wishes.get(timeout=left)
+                if wish is None:
+                    return
+                self._refusal = ""
+                try:
+                    wish(self._run)
+                except KitError as error:
+                    self._refusal = error.message
+                return  # shown at once
+
+    # -- how things stand -------------------------------------------------------------
+
+    def _keep(self, news: Trace) -> None:
+        last = [int(t["end"].max()) for t in (news.steps, news.transfers) if len(t)]
+        if last:
+            self._newest, self._heard_at = max(self._newest, *last), self._clock()
+        self._pieces.append(news)
+        while len(self._pieces) > 2 and self._is_old(self._pieces[0]):
+            self._pieces.popleft()
+
+    def _is_old(self, piece: Trace) -> bool:
+        return piece.bounds()[1] < self._newest - _KEEP_NS
+
+    def _moment(self, recent: Trace) -> Moment:
+        run, history = self._run, self.history
+        state, epochs = run.state, history.epochs
+        row = epochs[-1] if epochs else None
+        since_ns = int((self._clock() - self._heard_at) * 1e9)
+        moving = rates_of(recent, self._newest + since_ns - LATE_NS)
+        if run.done:
+            moving = mean_rates(run.trace)
+        topology = row.topology if row else run.job.topology
+        formula = self._formula(topology)
+        all_links = dict.fromkeys(formula, 0.0) | moving
+        probe = Moment(self._tasks, rates=all_links)
+        sums = [max(probe.sent(i), probe.received(i)) for i in range(len(self._tasks))]
+        # At the end, what a board that was opened later would find too.
+        self._peak = max(sums) if run.done else max(self._peak, *sums)
+        scale, limit = capacity(row.link if row else run.job.link, self._peak)
+        losses = history.loss()["loss"]
+        error = run.error
+        return Moment(
+            self._tasks,
+            state=state,
+            step=run.step,
+            steps=run.job.steps,
+            topology=topology,
+            link=row.link if row else run.job.link,
+            loss=losses[-1] if losses else None,
+            rates=all_links,
+            scale=scale,
+            limit=limit,
+            numbers=numbers_of(recent, sum(formula.values()) or None),
+            switching=_wished(run.wished, topology, row.link if row else ""),
+            refused=self._refusal or run.refused,
+            error=f"{type(error).__name__}: {error.message}" if error else "",
+            lost=run.lost,
+        )
+
+    def _formula(self, topology: str) -> dict[tuple[int, int], int]:
+        """Return the bytes of a step on each link, as the topology's formula says."""
+        job = self._run.job
+        found: dict[tuple[int, int], int] = {}
+        plain = topology.removesuffix("-async")
+        table = by_name(plain).traffic(job.layout, job.group)
+        for (source, target, _), n_bytes in table.items():
+            if n_bytes:
+                link = (source, target)
+                found[link] = found.get(link, 0) + n_bytes
+        return found
+
+
+def _wished(wish: dict[str, str], topology: str, link: str) -> str:
+    """Return what is wished and does not hold yet, in words."""
+    if not wish:
+        return ""
+    parts = [wish["topology"]] * (wish["topology"] != topology.removesuffix("-async"))
+    if wish["link"] != link:
+        parts.append(f"links at {wish['link'] or 'full speed'}")
+    return " and ".join(parts)
+
+
+def _joined(tasks: tuple[str, ...], pieces: deque[Trace]) -> Trace:
+    newest = pieces[-1]
+    return Trace(
+        tasks,
+        newest.epochs,
+        np.concatenate([piece.transfers for piece in pieces]),
+        np.concatenate([piece.spans for piece in pieces]),
+        np.concatenate([piece.steps for piece in pieces]),
+        newest.totals,
+    )
+
+
+# A pulse holds its training, so the number of that is not given to another one.
+_pulses: weakref.WeakValueDictionary[int, Pulse] = weakref.WeakValueDictionary()
+_pulses_guard = threading.Lock()
+
+
+def pulse_of(run: Run) -> Pulse:
+    """Return the one pulse of a training; it lives as long as somebody holds it."""
+    with _pulses_guard:
+        return _pulses.setdefault(id(run), Pulse(run))

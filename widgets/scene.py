@@ -1,0 +1,166 @@
+"""The picture of the topology: tasks as boxes, links as arrows, as text in SVG.
+
+Pure. An arrow is as wide as its link is fast now, and a task's bars show what it sends
+and receives. Colours are variables of the page (`widgets.looks`), so the same text is
+right on light and on dark ground.
+"""
+
+from __future__ import annotations
+
+import math
+from html import escape
+
+from widgets.feed import MB
+from widgets.geometry import WIDTH, Layout, layout, path
+from widgets.moment import Link, Moment
+
+_WIDEST, _THINNEST = 13.0, 1.5
+_FOOT = 26  # for the line below
+_LABELS = 12  # more arrows than that are not labelled one by one
+
+
+def scene(moment: Moment) -> str:
+    """Return the picture as an SVG element that fits the width of its place."""
+    names, found = moment.names, layout(moment.names, moment.topology)
+    height = max(layout(names, other).height for other in ("ps", "ring")) + _FOOT
+    above = (height - found.height - _FOOT) / 2  # one size for all: nothing else moves
+    order = sorted(moment.rates.items(), key=lambda item: item[1])
+    labelled = len(order) <= _LABELS
+    arrows = "".join(_arrow(found, link, rate, moment) for link, rate in order)
+    labels = "".join(_label(found, *item) for item in order) if labelled else ""
+    boxes = "".join(_box(i, name, found, moment) for i, name in enumerate(names))
+    return (
+        f'<svg class="ps-scene" viewBox="0 {-above:.0f} {WIDTH} {height:.0f}" '
+        f'role="img" xmlns="http://www.w3.org/2000/svg" '
+        f'aria-label="{escape(title(moment))}">{arrows}{boxes}{labels}'
+        f'<text class="ps-way" x="{WIDTH / 2}" y="{height - above - 8:.0f}" '
+        f'text-anchor="middle">{_measure(moment)}</text></svg>'
+    )
+
+
+def _measure(moment: Moment) -> str:
+    """Say what a full bar and the widest arrow stand for."""
+    what = "the speed of the links" if moment.limit else "the fastest so far"
+    if not any(moment.rates.values()):
+        return ""
+    return f"full bar: {speed(moment.scale)}, {what}"
+
+
+def title(moment: Moment) -> str:
+    """Return what the picture shows, for those who do not see it.
+
+    >>> title(Moment(("ps:0", "worker:0"), topology="ps"))
+    'Topology ps with 2 tasks; no bytes are moving.'
+    """
+    busiest = max(moment.rates, key=lambda link: moment.rates[link], default=None)
+    head = f"Topology {moment.topology} with {len(moment.tasks)} tasks"
+    if busiest is None or not moment.rates[busiest]:
+        return f"{head}; no bytes are moving."
+    source, target = (moment.names[i] for i in busiest)
+    most = speed(moment.rates[busiest])
+    return f"{head}; the busiest link is {source} to {target} with {most}."
+
+
+def speed(rate: float) -> str:
+    """Return bytes a second in words.
+
+    >>> speed(12_345_678), speed(2_000), speed(0), speed(2.5e9)
+    ('12.3 MB/s', '0.002 MB/s', '0', '2,500 MB/s')
+    """
+    if rate <= 0:
+        return "0"
+    value = rate / MB
+    decimals = max(0, min(3, 2 - math.floor(math.log10(value))))
+    return f"{value:,.{decimals if value < 100 else 0}f} MB/s"
+
+
+def arrow_width(rate: float, scale: float) -> float:
+    """Return how wide an arrow is, in pixels.
+
+    >>> arrow_width(0, 10), arrow_width(10, 10), arrow_width(99, 10)
+    (1.5, 13.0, 13.0)
+    """
+    return _THINNEST + (_WIDEST - _THINNEST) * min(1.0, rate / scale if scale else 0)
+
+
+def _arrow(found: Layout, link: Link, rate: float, moment: Moment) -> str:
+    line, width = path(found, link), arrow_width(rate, moment.scale)
+    head = 6 + width * 0.9
+    tip, before = line.end, line.at(0.9)
+    angle = math.atan2(tip[1] - before[1], tip[0] - before[0])
+    base = (tip[0] - head * math.cos(angle), tip[1] - head * math.sin(angle))
+    wing = head * 0.55 + width * 0.25
+    across = (-math.sin(angle) * wing, math.cos(angle) * wing)
+    points = " ".join(
+        f"{x:.1f},{y:.1f}"
+        for x, y in (
+            tip,
+            (base[0] + across[0], base[1] + across[1]),
+            (base[0] - across[0], base[1] - across[1]),
+        )
+    )
+    job = moment.names[link[0]].split(":")[0]
+    kind = "still" if not rate else "pull" if job == "ps" else "push"
+    told = f"{moment.names[link[0]]} to {moment.names[link[1]]}: {speed(rate)}"
+    return (
+        f'<g class="ps-arrow ps-{kind}" data-link="{link[0]}-{link[1]}" '
+        f'data-rate="{rate:.0f}"><title>{told}</title>'
+        f'<path d="M{line.start[0]:.1f},{line.start[1]:.1f} Q{line.bend[0]:.1f},'
+        f'{line.bend[1]:.1f} {base[0]:.1f},{base[1]:.1f}" '
+        f'stroke-width="{width:.1f}"/><polygon points="{points}"/></g>'
+    )
+
+
+def _label(found: Layout, link: Link, rate: float) -> str:
+    if not rate:
+        return ""
+    line = path(found, link)
+    at = 0.5
+    if (
+        not found.is_ring
+    ):  # nearer to the workers, who stand apart, than to their server
+        at = 0.36 if found.boxes[link[0]].y > found.boxes[link[1]].y else 0.64
+    (x, y), (mid_x, mid_y) = line.at(at), line.middle()
+    right, down = line.bend[0] - mid_x, line.bend[1] - mid_y
+    size = math.hypot(right, down) or 1.0
+    x, y = x + 9 * right / size, y + 5 + 12 * down / size
+    anchor = "start" if right > size / 3 else "end" if right < -size / 3 else "middle"
+    return (
+        f'<text class="ps-rate" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">'
+        f"{speed(rate)}</text>"
+    )
+
+
+def _box(task: int, name: str, found: Layout, moment: Moment) -> str:
+    box = found.boxes[task]
+    left, top = box.x - box.width / 2, box.y - box.height / 2
+    lost = name in moment.lost
+    state = " ps-lost" if lost else " ps-idle" if task in found.idle else ""
+    bars = "".join(
+        _bar(word, rate, left, top + 28 + 17 * row, box.width, moment.scale)
+        for row, (word, rate) in enumerate(
+            (("out", moment.sent(task)), ("in", moment.received(task)))
+        )
+    )
+    text = f"{escape(name)}{' is gone' if lost else ''}"
+    return (
+        f'<g class="ps-task{state}"><rect x="{left:.1f}" y="{top:.1f}" rx="7" '
+        f'width="{box.width:.1f}" height="{box.height}"/>'
+        f'<text class="ps-name" x="{box.x:.1f}" y="{top + 20:.1f}">{text}</text>'
+        f"{'' if lost else bars}</g>"
+    )
+
+
+def _bar(
+    word: str, rate: float, left: float, y: float, width: float, scale: float
+) -> str:
+    """Draw one direction's rate against what the link can carry."""
+    room = max(8.0, width - 46)
+    full = room * min(1.0, rate / scale if scale else 0.0)
+    return (
+        f'<text class="ps-way" x="{left + 8:.1f}" y="{y + 11:.1f}">{word}</text>'
+        f'<rect class="ps-trough" x="{left + 36:.1f}" y="{y + 2:.1f}" rx="2" '
+        f'width="{room:.1f}" height="10"/>'
+        f'<rect class="ps-{word}" x="{left + 36:.1f}" y="{y + 2:.1f}" rx="2" '
+        f'width="{full:.1f}" height="10"><title>{word}: {speed(rate)}</title></rect>'
+    )

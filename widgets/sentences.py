@@ -1,0 +1,99 @@
+"""The board in words and numbers: its status line, its row of numbers, its table.
+
+Pure. Made from the same moment as the picture, so they cannot disagree with it.
+"""
+
+from __future__ import annotations
+
+from html import escape
+
+from kit.trace import Trace
+from widgets.feed import Window
+from widgets.moment import WINDOW_NS, Moment, whole_steps
+
+
+def status(moment: Moment) -> str:
+    """Return the status line as HTML: what the training does, wishes and failures."""
+    parts = [f'<p class="ps-head">{escape(headline(moment))}</p>']
+    if moment.switching:
+        text = f"switching to {moment.switching}\u2026 at the next step boundary"
+        parts.append(f'<p class="ps-wait">{escape(text)}</p>')
+    parts += [f'<p class="ps-alarm">{escape(text)}</p>' for text in alarms(moment)]
+    return f'<div class="ps-board">{"".join(parts)}</div>'
+
+
+def headline(moment: Moment) -> str:
+    """Return the state of the training in one sentence without fast-moving numbers.
+
+    >>> headline(Moment(("ps:0", "worker:0"), state="paused", step=7, steps=90))
+    'Paused at step 7 of 90: ps.'
+    """
+    how = moment.topology + (f" at {moment.link}" if moment.link else "")
+    if moment.state == "paused":
+        return f"Paused at step {moment.step:,} of {moment.steps:,}: {how}."
+    if moment.state == "done":
+        end = "Finished" if moment.step >= moment.steps else "Stopped"
+        return f"{end} after step {moment.step:,} of {moment.steps:,}: {how}."
+    if moment.state == "failed":
+        return f"Failed at step {moment.step:,} of {moment.steps:,}: {how}."
+    return f"Training, {moment.steps:,} steps: {how}."
+
+
+def alarms(moment: Moment) -> list[str]:
+    """Return what went wrong, a sentence each: lost tasks, a refusal, the error."""
+    found = [text for text in moment.lost.values() if text not in moment.error]
+    if moment.refused:
+        found.append(f"The last wish was not taken up: {moment.refused}")
+    return [*found, moment.error] if moment.error else found
+
+
+def facts(moment: Moment) -> list[tuple[str, str, str]]:
+    """Return the row of numbers: name, value, remark."""
+    n = moment.numbers
+    unit = "update" if moment.topology.endswith("-async") else "step"
+    said = "\u2013"
+    measured = said if n.measured is None else f"{n.measured:,.0f}"
+    formula = "" if n.formula is None else f"by formula {n.formula:,}"
+    return [
+        ("step", f"{moment.step:,}", f"of {moment.steps:,}"),
+        ("loss", said if moment.loss is None else f"{moment.loss:.4g}", ""),
+        (
+            f"{unit}s a second",
+            said if n.step_rate is None else f"{n.step_rate:,.0f}",
+            "",
+        ),
+        (f"bytes a {unit}", measured, formula),
+        (
+            "workers wait",
+            said if n.waiting is None else f"{100 * n.waiting:.0f} %",
+            "of their time",
+        ),
+        ("staleness", said if n.staleness is None else f"{n.staleness}", "at most"),
+    ]
+
+
+def numbers(moment: Moment) -> str:
+    """Return the row of numbers as HTML."""
+    cells = "".join(
+        f'<div role="listitem"><span>{name}</span> <b>{value}</b> '
+        f"<span>{remark}</span></div>"
+        for name, value, remark in facts(moment)
+    )
+    return (
+        f'<div class="ps-board ps-room"><div class="ps-numbers" role="list">{cells}'
+        f"</div></div>"
+    )
+
+
+def newest_steps(recent: Trace, n_steps: int = 3) -> Window:
+    """Return the newest steps that all members have told of, as a window."""
+    spans, steps = recent.spans, recent.steps
+    spans = spans[spans["start"] > recent.bounds()[1] - WINDOW_NS]
+    low, high = whole_steps(spans["task"], spans["step"])
+    low = max(low, high - n_steps + 1)
+    inside = steps[(steps["step"] >= low) & (steps["step"] <= high)]
+    if not len(inside):
+        start, end = recent.bounds()
+        return Window(0, 0, start, end, start, "")
+    start = int(inside["start"].min())
+    return Window(low, high, start, int(inside["end"].max()), start, "")

@@ -1,0 +1,125 @@
+"""The board as it stood at one moment: text, tables and pictures, complete in itself.
+
+Pure text. This is what a saved notebook keeps, what `nbconvert` and GitHub show, and
+what there is without ipywidgets. It asks for no script and no other host.
+"""
+
+from __future__ import annotations
+
+from html import escape
+
+from kit.trace import Trace
+from widgets import charts, feed, sentences, words
+from widgets.feed import Window
+from widgets.looks import colours, style
+from widgets.pulse import Beat
+from widgets.scene import scene, speed, title
+from widgets.theme import LIGHT
+
+# Where a live board of ours stands before it in the same cell, the page shows that one;
+# of a live board whose kernel is gone the page has no more than a line of complaint.
+_ONE_OF_BOTH = """
+.jp-OutputArea-child:has(.ps-live) ~ .jp-OutputArea-child:has(.ps-snapshot)
+  { display: none; }
+.jp-OutputArea-child:has(~ .jp-OutputArea-child .ps-snapshot)
+  > .jupyter-widgets.jp-OutputArea-output:not(:has(.ps-live)) { display: none; }
+"""
+
+
+def html(beat: Beat, more: str = "", hint: str = "") -> str:
+    """Return the board as HTML; `more` is HTML below it, `hint` a sentence above."""
+    moment = beat.moment
+    figures = "".join(
+        f"<figure>{picture}<figcaption>{escape(said)}</figcaption></figure>"
+        for picture, said in pictures(beat)
+    )
+    return (
+        f'<style>{style()}{_ONE_OF_BOTH}</style><div class="ps-snapshot">'
+        f"{f'<p>{escape(hint)}</p>' if hint else ''}"
+        f"{sentences.status(moment)}{sentences.numbers(moment)}"
+        f'<div class="ps-board"><div class="ps-pictures">{figures}</div>'
+        f"<details><summary>Rates of the links, as a table</summary>"
+        f"{rates_table(beat)}</details>{more}</div></div>"
+    )
+
+
+def pictures(beat: Beat) -> list[tuple[str, str]]:
+    """Return each picture as SVG with what it shows in words; those with data only."""
+    history, recent = beat.history, beat.recent
+    lines, window = history.links(), shown_steps(beat)
+    spans, starts = feed.timeline(recent, window), feed.step_starts(recent, window)
+    names = Trace(beat.moment.tasks).names
+    active = [name for name in names if name in set(spans["task"])]
+    found = [
+        (scene(beat.moment), title(beat.moment)),
+        (charts.loss_chart(history.loss(), history.regions()), loss_words(beat)),
+        (charts.links_chart(lines, history.switches()), words.links(lines)),
+        (
+            charts.timeline_chart(spans, starts, active),
+            words.timeline(recent, window),
+        ),
+    ]
+    return [(picture, said) for picture, said in found if picture]
+
+
+def shown_steps(beat: Beat) -> Window:
+    """Return the steps of the timeline: the newest ones."""
+    return sentences.newest_steps(beat.recent)
+
+
+def loss_words(beat: Beat) -> str:
+    """Say how the loss went and where the configuration changed."""
+    loss, switches = beat.history.loss(), beat.history.switches()
+    if not loss["step"]:
+        return "No step is known yet."
+    said = (
+        f"The loss went from {loss['loss'][0]:.3g} to {loss['loss'][-1]:.3g} in "
+        f"{beat.history.n_steps:,} steps."
+    )
+    changes = [
+        f"{label} at step {step:,}"
+        for label, step in zip(switches["label"], switches["step"], strict=True)
+    ]
+    return f"{said} Changes: {', '.join(changes[:8])}." if changes else said
+
+
+def rates_table(beat: Beat) -> str:
+    """Return the picture of the topology as a table: each link and its rate."""
+    moment = beat.moment
+    rows = "".join(
+        f'<tr><th scope="row">{escape(moment.names[source])} to '
+        f"{escape(moment.names[target])}</th><td>{speed(rate)}</td></tr>"
+        for (source, target), rate in sorted(moment.rates.items())
+    )
+    when = "mean of the last configuration" if moment.is_over else "now"
+    return (
+        f"<table><caption>Rate of each link, {when}</caption><thead><tr>"
+        f'<th scope="col">link</th><th scope="col">rate</th></tr></thead>'
+        f"<tbody>{rows}</tbody></table>"
+    )
+
+
+def svg(beat: Beat) -> str:
+    """Return the pictures below each other as one SVG file with colours of its own."""
+    parts, at = [], 34.0
+    for picture, _ in pictures(beat):
+        height = float(picture.split('viewBox="', 1)[1].split('"')[0].split()[3])
+        size = f'<svg x="0" y="{at:.0f}" width="{charts.WIDTH}" height="{height:.0f}" '
+        parts.append(picture.replace("<svg ", size, 1))
+        at += height + 16
+    said = escape(sentences.headline(beat.moment))
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{charts.WIDTH}" '
+        f'height="{at:.0f}" viewBox="0 0 {charts.WIDTH} {at:.0f}" class="ps-board">'
+        f"<style>{style()} svg {{ {colours(LIGHT)} }}</style>"
+        f'<rect width="100%" height="100%" fill="{LIGHT.background}"/>'
+        f'<text x="8" y="22" class="ps-title">{said}</text>{"".join(parts)}</svg>'
+    )
+
+
+def text(beat: Beat) -> str:
+    """Return the board as plain text: a sentence, and a line for each number."""
+    moment = beat.moment
+    lines = [sentences.headline(moment), *sentences.alarms(moment)]
+    lines += [" ".join(filter(None, fact)) for fact in sentences.facts(moment)]
+    return "\n".join(lines)
