@@ -86,12 +86,12 @@ class TrafficBoard:
 
     def _on_beat(self, beat: Beat) -> None:
         before, self._beat, now = self._beat.moment.state, beat, self._clock()
-        self._draw(beat)
         waits = 1.0 if self._view is None else _KEEP_EVERY_S
         has_changed = beat.moment.state != before
         if beat.is_last or has_changed or now - self._kept_at > waits:
             self._kept_at = now
-            self._keep()
+            self._keep()  # first: what is kept must not wait for the page
+        self._draw(beat)
 
     def _draw(self, beat: Beat) -> None:
         if self._view is None:

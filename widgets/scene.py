@@ -116,12 +116,13 @@ def _label(found: Layout, link: Link, rate: float) -> str:
         return ""
     line = path(found, link)
     at = 0.5
-    if (
-        not found.is_ring
-    ):  # nearer to the workers, who stand apart, than to their server
+    if not found.is_ring:
+        # Nearer to the workers, who stand apart, than to their server.
         at = 0.36 if found.boxes[link[0]].y > found.boxes[link[1]].y else 0.64
     (x, y), (mid_x, mid_y) = line.at(at), line.middle()
     right, down = line.bend[0] - mid_x, line.bend[1] - mid_y
+    if found.is_ring:  # outwards, where there is room
+        right, down = -right, -down
     size = math.hypot(right, down) or 1.0
     x, y = x + 9 * right / size, y + 5 + 12 * down / size
     anchor = "start" if right > size / 3 else "end" if right < -size / 3 else "middle"

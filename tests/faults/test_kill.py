@@ -28,7 +28,9 @@ pytestmark = [
 
 
 def cases(tasks: list[str], without: set[str]) -> list[tuple[str, str]]:
-    return [(task, point) for task in tasks for point in POINTS if point not in without]
+    # Those of a checkpoint are not reached without one.
+    points = [one for one in POINTS if not one.startswith("ckpt.")]
+    return [(task, point) for task in tasks for point in points if point not in without]
 
 
 def kill(

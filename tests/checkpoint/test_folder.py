@@ -1,0 +1,89 @@
+"""A folder of checkpoints: what it keeps, what it gives back, what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kit.checkpoint import Folder
+from kit.checkpoint.comparing import differences, graph_hash
+from kit.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
+
+
+def test_what_was_saved_is_loaded_bit_for_bit(tmp_path: Path) -> None:
+    values: dict[str, Any] = {
+        "w": np.array([[0.1, np.nan], [-0.0, np.inf]], np.float32),
+        "n": np.arange(3),
+        "empty": np.zeros((0, 4)),
+    }
+    Folder(tmp_path).save(7, values)
+
+    found, loaded = Folder(tmp_path).load_newest()
+
+    assert found.manifest.step == 7
+    assert loaded.keys() == values.keys()
+    for name, value in values.items():
+        assert loaded[name].dtype == value.dtype
+        assert loaded[name].tobytes() == value.tobytes()
+
+
+def test_the_newest_are_kept_and_older_ones_removed(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, keep=3)
+    for step in range(6):
+        folder.save(step, {"w": np.full(2, step)})
+
+    assert folder.steps() == [3, 4, 5]
+    assert folder.load_newest()[1]["w"].tolist() == [5, 5]
+
+
+def test_damaged_newest_is_passed_over_and_named(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    for step in (1, 2):
+        folder.save(step, {"w": np.full(2, step)})
+    (shard,) = (tmp_path / "step-2").glob("*.safetensors")
+    shard.write_bytes(shard.read_bytes()[:-1])
+
+    found, values = folder.load_newest()
+
+    assert values["w"].tolist() == [1, 1]
+    ((path, why),) = found.passed_over
+    assert path.name == "step-2"
+    assert shard.name in why
+
+
+def test_folder_without_checkpoints_says_so(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match=str(tmp_path)):
+        Folder(tmp_path).newest()
+
+
+def test_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "here").write_text("a file")
+
+    with pytest.raises(FailedPreconditionError, match="here"):
+        Folder(tmp_path / "here").prepare()
+
+
+def test_only_one_kept_checkpoint_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="at least 2"):
+        Folder(tmp_path, keep=1)
+
+
+def test_checkpoint_of_another_model_is_told_apart_by_names_and_shapes(
+    tmp_path: Path,
+) -> None:
+    Folder(tmp_path).save(1, {"w": np.zeros((2, 3), np.float32), "b": np.zeros(3)})
+    manifest = Folder(tmp_path).newest().manifest
+
+    same = {"w": ((2, 3), "float32"), "b": ((3,), "float64")}
+    other = {"w": ((2, 4), "float32"), "c": ((3,), "float64")}
+
+    assert differences(manifest, same) == []
+    text = " ".join(differences(manifest, other))
+    assert "float32[2, 3]" in text
+    assert "float32[2, 4]" in text
+    assert "'c'" in text
+    assert "'b'" in text
+    assert graph_hash(same) != graph_hash(other)

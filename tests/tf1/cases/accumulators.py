@@ -1,0 +1,248 @@
+"""Accumulators of dense gradients: what is taken, dropped, and refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tests.tf1.attempts import attempt, attempts
+from tests.tf1.look import static
+
+
+def steps(make: Callable[[Any], list[Any]]) -> Callable[[Any], Any]:
+    """Return a case that runs fetches one after the other."""
+
+    def case(tf: Any) -> Any:
+        fetches = make(tf)
+        with tf.Session() as session:
+            return attempts(tf, session, fetches)
+
+    return case
+
+
+def scalar(tf: Any, **named: Any) -> Any:
+    return tf.ConditionalAccumulator(tf.float32, shape=[], **named)
+
+
+def mean_of_two(tf: Any) -> list[Any]:
+    a = tf.ConditionalAccumulator(tf.float32, shape=[2])
+    puts = [a.apply_grad([1.0, 2.0]), a.apply_grad([3.0, 6.0])]
+    return [a.num_accumulated(), *puts, a.num_accumulated(), a.take_grad(2)]
+
+
+def mean_of_all_there_are(tf: Any) -> list[Any]:
+    a = scalar(tf)
+    puts = [a.apply_grad(one) for one in (1.0, 2.0, 6.0)]
+    return [*puts, a.take_grad(1), a.num_accumulated()]
+
+
+def summed(tf: Any) -> list[Any]:
+    a = scalar(tf, reduction_type="SUM")
+    return [a.apply_grad(1.0), a.apply_grad(2.0), a.take_grad(1)]
+
+
+def stale_after_a_take(tf: Any) -> list[Any]:
+    a = scalar(tf)
+    return [
+        *(a.apply_grad(1.0, local_step=0), a.take_grad(1)),
+        *(a.apply_grad(5.0, local_step=0), a.num_accumulated()),
+        *(a.apply_grad(7.0, local_step=1), a.num_accumulated(), a.take_grad(1)),
+        *(a.apply_grad(9.0, local_step=1), a.num_accumulated()),
+        *(a.apply_grad(9.0, local_step=8), a.num_accumulated(), a.take_grad(1)),
+    ]
+
+
+def set_to_a_step(tf: Any) -> list[Any]:
+    a = scalar(tf)
+    return [
+        *(a.set_global_step(5), a.apply_grad(1.0, 4), a.num_accumulated()),
+        *(a.apply_grad(2.0, 5), a.apply_grad(4.0, 6), a.num_accumulated()),
+        *(a.take_grad(2), a.apply_grad(1.0, 5), a.num_accumulated()),
+        *(a.apply_grad(3.0, 6), a.take_grad(1)),
+    ]
+
+
+def set_back(tf: Any) -> list[Any]:
+    a = scalar(tf)
+    return [
+        *(a.set_global_step(5), a.set_global_step(2)),
+        *(a.apply_grad(1.0, 2), a.num_accumulated(), a.take_grad(1)),
+        *(a.apply_grad(1.0, 2), a.apply_grad(8.0, 3), a.num_accumulated()),
+    ]
+
+
+def set_while_some_are_there(tf: Any) -> list[Any]:
+    a = scalar(tf)
+    puts = [a.apply_grad(1.0), a.apply_grad(3.0)]
+    return [*puts, a.set_global_step(9), a.num_accumulated(), a.take_grad(2)]
+
+
+def stale_of_another_shape(tf: Any) -> Any:
+    a = tf.ConditionalAccumulator(tf.float32)
+    holder = tf.placeholder(tf.float32)
+    stale, fresh = a.apply_grad(holder, 0), a.apply_grad(holder, 1)
+    with tf.Session() as session:
+        session.run(a.set_global_step(1))
+        found = [session.run(fresh, {holder: [1.0, 2.0]})]
+        found += [attempt(tf, session.run, stale, {holder: [1.0, 2.0, 3.0]})]
+        found += [attempt(tf, session.run, fresh, {holder: [1.0, 2.0, 3.0]})]
+        return [*found, *attempts(tf, session, [a.num_accumulated(), a.take_grad(1)])]
+
+
+def of_another_shape_when_fed(tf: Any) -> Any:
+    a = tf.ConditionalAccumulator(tf.float32, shape=[2])
+    holder = tf.placeholder(tf.float32)
+    put = a.apply_grad(holder)
+    with tf.Session() as session:
+        found = [attempt(tf, session.run, put, {holder: [1.0, 2.0, 3.0]})]
+        found += [attempt(tf, session.run, put, {holder: 1.0})]
+        found += [attempt(tf, session.run, put, {holder: [1.0, 3.0]})]
+        return [*found, session.run(a.take_grad(1))]
+
+
+def of_a_partly_known_shape(tf: Any) -> Any:
+    a = tf.ConditionalAccumulator(tf.float32, shape=[None, 2])
+    holder = tf.placeholder(tf.float32)
+    put, take = a.apply_grad(holder), a.take_grad(1)
+    with tf.Session() as session:
+        found = [attempt(tf, session.run, put, {holder: [[1.0, 2.0]] * 3})]
+        found += [attempt(tf, session.run, put, {holder: [[1.0, 2.0]] * 2})]
+        found += [attempt(tf, session.run, put, {holder: [[1.0, 2.0, 3.0]]})]
+        return [*found, session.run(take), static(take)]
+
+
+def of_another_shape_after_a_take(tf: Any) -> Any:
+    a = tf.ConditionalAccumulator(tf.float32)
+    holder = tf.placeholder(tf.float32)
+    put = a.apply_grad(holder, 5)
+    with tf.Session() as session:
+        found = [attempt(tf, session.run, put, {holder: [1.0, 2.0]})]
+        found += [session.run(a.take_grad(1))]
+        found += [attempt(tf, session.run, put, {holder: [1.0, 2.0, 3.0]})]
+        return [*found, attempt(tf, session.run, a.take_grad(1))]
+
+
+def of_dtype(name: str) -> Callable[[Any], Any]:
+    def make(tf: Any) -> list[Any]:
+        dtype = getattr(tf, name)
+        a = tf.ConditionalAccumulator(dtype, shape=[2])
+        one, two = (tf.constant(values, dtype) for values in ([1, 2], [2, 5]))
+        return [a.apply_grad(one), a.apply_grad(two), a.take_grad(2)]
+
+    return steps(make)
+
+
+def taken_with(count: int) -> Callable[[Any], Any]:
+    def make(tf: Any) -> list[Any]:
+        a = scalar(tf)
+        return [a.apply_grad(1.0), a.take_grad(count)]
+
+    return steps(make)
+
+
+def counted_by_a_tensor(tf: Any) -> Any:
+    a = scalar(tf)
+    count = tf.placeholder(tf.int32, [])
+    put, take = a.apply_grad(4.0, tf.constant(3, tf.int64)), a.take_grad(count)
+    with tf.Session() as session:
+        session.run([put])
+        return session.run(take, {count: 1})
+
+
+def known_when_built(tf: Any) -> Any:
+    a = tf.ConditionalAccumulator(tf.float32, shape=[2, None], name="acc")
+    put, take = a.apply_grad(np.ones((2, 3), np.float32)), a.take_grad(1)
+    count, step = a.num_accumulated(), a.set_global_step(3)
+    return [
+        *(a.name, a.dtype.name, a.accumulator_ref.name, put.name, step.name),
+        *(static(take), static(count), put.type, take.op.type, put is None),
+    ]
+
+
+def names(tf: Any) -> Any:
+    with tf.name_scope("scope"):
+        one, two = scalar(tf), scalar(tf)
+        put = one.apply_grad(1.0, name="put")
+        take, count = two.take_grad(1, name="take"), two.num_accumulated(name="count")
+        step = two.set_global_step(1, name="step")
+    return [thing.name for thing in (one, two, put, take, count, step)]
+
+
+def take_of_an_unknown_shape(tf: Any) -> Any:
+    return static(tf.ConditionalAccumulator(tf.float64).take_grad(1))
+
+
+def shared_by_name(tf: Any) -> Any:
+    one = scalar(tf, shared_name="common", name="one")
+    two = scalar(tf, shared_name="common", name="two")
+    with tf.Session() as session:
+        session.run(one.apply_grad(3.0))
+        session.run(two.apply_grad(5.0))
+        return session.run(one.num_accumulated()), session.run(two.take_grad(2))
+
+
+def shared_but_of_another_dtype(tf: Any) -> Any:
+    one = scalar(tf, shared_name="common")
+    two = tf.ConditionalAccumulator(tf.float64, shape=[], shared_name="common")
+    with tf.Session() as session:
+        session.run(one.apply_grad(3.0))
+        return attempt(tf, session.run, two.num_accumulated())
+
+
+def shared_but_of_another_shape(tf: Any) -> Any:
+    one = scalar(tf, shared_name="common")
+    two = tf.ConditionalAccumulator(tf.float32, shape=[2], shared_name="common")
+    with tf.Session() as session:
+        session.run(one.apply_grad(3.0))
+        return attempt(tf, session.run, two.num_accumulated())
+
+
+def between_sessions(tf: Any) -> Any:
+    server = tf.train.Server.create_local_server()
+    a = scalar(tf, shared_name="common")
+    put, take = a.apply_grad(7.0), a.take_grad(1)
+    with tf.Session(server.target) as one, tf.Session(server.target) as other:
+        one.run(put)
+        return other.run(take)
+
+
+def updates_a_variable(tf: Any) -> Any:
+    """Gradients of two towers meet in an accumulator and are applied once."""
+    variable = tf.Variable([1.0, 2.0])
+    grads = [tf.gradients(variable * variable * k, variable)[0] for k in (1.0, 3.0)]
+    a = tf.ConditionalAccumulator(tf.float32, shape=variable.shape)
+    puts = [a.apply_grad(one) for one in grads]
+    update = variable.assign_sub(0.1 * a.take_grad(2))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(puts)
+        session.run(update)
+        return session.run(variable)
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    "the_mean_of_two_is_taken": steps(mean_of_two),
+    "the_mean_is_of_all_that_are_there": steps(mean_of_all_there_are),
+    "the_sum_is_taken_where_asked_for": steps(summed),
+    "stale_gradients_are_dropped": steps(stale_after_a_take),
+    "the_step_can_be_set": steps(set_to_a_step),
+    "the_step_can_be_set_back": steps(set_back),
+    "setting_the_step_keeps_what_is_there": steps(set_while_some_are_there),
+    "a_stale_gradient_of_another_shape_is_no_error": stale_of_another_shape,
+    "another_shape_is_refused_when_run": of_another_shape_when_fed,
+    "a_partly_known_shape": of_a_partly_known_shape,
+    "another_shape_after_a_take": of_another_shape_after_a_take,
+    **{f"of_{name}": of_dtype(name) for name in ("float16", "float64", "int32")},
+    **{f"taken_{n}_at_least".replace("-", "minus_"): taken_with(n) for n in (-1, 0, 1)},
+    "a_count_can_be_fed": counted_by_a_tensor,
+    "what_is_known_when_built": known_when_built,
+    "names_of_its_operations": names,
+    "a_take_of_unknown_shape": take_of_an_unknown_shape,
+    "one_shared_name_is_one_accumulator": shared_by_name,
+    "shared_but_of_another_dtype": shared_but_of_another_dtype,
+    "shared_but_of_another_shape": shared_but_of_another_shape,
+    "sessions_of_a_server_share_it": between_sessions,
+    "towers_meet_and_update_once": updates_a_variable,
+}

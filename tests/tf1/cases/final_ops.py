@@ -1,0 +1,113 @@
+"""Hooks that evaluate something at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.tf1.attempts import attempt
+
+
+def ended(make: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+    """Return a case: what the hook has before, during and after a session."""
+
+    def case(tf: Any) -> Any:
+        v = tf.Variable(0, name="v")
+        add = v.assign_add(1)
+        hook = make(tf, v)
+        found = [hook.final_ops_values]
+        with tf.train.MonitoredSession(hooks=[hook]) as session:
+            session.run(add)
+            session.run(add)
+            found.append(hook.final_ops_values)
+        return [*found, hook.final_ops_values]
+
+    return case
+
+
+def fed(tf: Any) -> Any:
+    x = tf.placeholder(tf.float32, [2])
+    hook = tf.train.FinalOpsHook(x * 2.0, final_ops_feed_dict={x: [1.0, 2.0]})
+    with tf.train.MonitoredSession(hooks=[hook]):
+        pass
+    return hook.final_ops_values
+
+
+def unfed(tf: Any) -> Any:
+    x = tf.placeholder(tf.float32, [2])
+    hook = tf.train.FinalOpsHook(x * 2.0)
+
+    def body() -> None:
+        with tf.train.MonitoredSession(hooks=[hook]):
+            pass
+
+    return [attempt(tf, body), hook.final_ops_values]
+
+
+def after_an_error(tf: Any) -> Any:
+    v = tf.Variable(1.0)
+    hook = tf.train.FinalOpsHook(v)
+
+    def body() -> None:
+        with tf.train.MonitoredSession(hooks=[hook]):
+            raise ValueError("a")
+
+    return [attempt(tf, body), hook.final_ops_values]
+
+
+def after_the_end_of_the_input(tf: Any) -> Any:
+    v = tf.Variable(1.0)
+    hook = tf.train.FinalOpsHook(v)
+    with tf.train.MonitoredSession(hooks=[hook]):
+        raise tf.errors.OutOfRangeError(None, None, "end")
+    return hook.final_ops_values
+
+
+def of_a_queue_that_has_ended(tf: Any) -> Any:
+    """The error of the last evaluation comes out."""
+    queue = tf.FIFOQueue(1, tf.int32)
+    close = queue.close()
+    hook = tf.train.FinalOpsHook(queue.dequeue())
+
+    def body() -> None:
+        with tf.train.MonitoredSession(hooks=[hook]) as session:
+            session.run(close)
+
+    return [attempt(tf, body), hook.final_ops_values]
+
+
+def in_two_sessions(tf: Any) -> Any:
+    v = tf.Variable(0)
+    add = v.assign_add(1)
+    hook = tf.train.FinalOpsHook(v)
+    found = []
+    for n_runs in (1, 3):
+        with tf.train.MonitoredSession(hooks=[hook]) as session:
+            for _ in range(n_runs):
+                session.run(add)
+        found.append(hook.final_ops_values)
+    return found
+
+
+MAKE: dict[str, Callable[[Any, Any], Any]] = {
+    "a_variable": lambda tf, v: tf.train.FinalOpsHook(v),
+    "a_tensor": lambda tf, v: tf.train.FinalOpsHook(v * 10),
+    "a_list": lambda tf, v: tf.train.FinalOpsHook([v, v * 10]),
+    "a_dict": lambda tf, v: tf.train.FinalOpsHook({"a": v, "b": [v * 2]}),
+    "a_name": lambda tf, v: tf.train.FinalOpsHook("v:0"),
+    "an_operation": lambda tf, v: tf.train.FinalOpsHook(v.initializer),
+    "an_update": lambda tf, v: tf.train.FinalOpsHook(v.assign_add(5)),
+    "nothing": lambda tf, v: tf.train.FinalOpsHook(None),
+    "an_empty_list": lambda tf, v: tf.train.FinalOpsHook([]),
+    "a_missing_name": lambda tf, v: tf.train.FinalOpsHook("nowhere:0"),
+}
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    **{f"of_{name}": ended(make) for name, make in MAKE.items()},
+    "fed": fed,
+    "not_fed": unfed,
+    "after_an_error": after_an_error,
+    "after_the_end_of_the_input": after_the_end_of_the_input,
+    "of_a_queue_that_has_ended": of_a_queue_that_has_ended,
+    "in_two_sessions": in_two_sessions,
+}

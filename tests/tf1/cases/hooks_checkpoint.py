@@ -1,0 +1,261 @@
+"""Hooks that save: when, under which name, and whom they tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.tf1.attempts import attempt, raising
+from tests.tf1.folders import checkpoints, files, in_folder
+
+STAGES = ("begin", "before_save", "after_save", "end")
+
+
+def listener(tf: Any, log: list[Any], name: str = "", **replies: Any) -> Any:
+    """Return a listener that notes its calls with the steps."""
+
+    def method(stage: str) -> Any:
+        def call(self: Any, *arguments: Any) -> Any:
+            log.append([f"{name} {stage}", *map(int, arguments[1:])])
+            return replies[stage](*arguments) if stage in replies else None
+
+        return call
+
+    stages = {stage: method(stage) for stage in STAGES}
+    return type("Noting", (tf.train.CheckpointSaverListener,), stages)()
+
+
+def trained(tf: Any, hooks: list[Any], n_steps: int, by: int = 1) -> list[Any]:
+    """Train so many steps with these hooks, or until one stops it."""
+    train = tf.train.get_or_create_global_step().assign_add(by)
+    found: list[Any] = []
+    with tf.train.MonitoredSession(hooks=hooks) as session:
+        while not session.should_stop() and len(found) < n_steps:
+            found.append(session.run(train))
+    return found
+
+
+def saved(n_steps: int, by: int = 1, **named: Any) -> Callable[[Any], Any]:
+    """Return a case: which checkpoints there are after so many steps."""
+
+    def body(tf: Any, folder: Path) -> Any:
+        tf.train.get_or_create_global_step()
+        hook = tf.train.CheckpointSaverHook(str(folder), **named)
+        runs = trained(tf, [hook], n_steps, by)
+        return [len(runs), checkpoints(folder)]
+
+    return in_folder(body)
+
+
+def when(tf: Any, folder: Path) -> Any:
+    """After which run a checkpoint is there."""
+    train = tf.train.get_or_create_global_step().assign_add(1)
+    hook = tf.train.CheckpointSaverHook(str(folder), save_steps=2)
+    found = []
+    with tf.train.MonitoredSession(hooks=[hook]) as session:
+        found.append(checkpoints(folder))
+        for _ in range(5):
+            session.run(train)
+            found.append(checkpoints(folder))
+    return [*found, checkpoints(folder)]
+
+
+def names_left(tf: Any, folder: Path) -> Any:
+    tf.train.get_or_create_global_step()
+    hook = tf.train.CheckpointSaverHook(str(folder), save_steps=10)
+    trained(tf, [hook], 1)
+    return [name for name in files(folder) if "events" not in name]
+
+
+def with_a_saver(tf: Any, folder: Path) -> Any:
+    tf.train.get_or_create_global_step()
+    saver = tf.train.Saver(max_to_keep=1)
+    hook = tf.train.CheckpointSaverHook(str(folder), save_steps=1, saver=saver)
+    trained(tf, [hook], 3)
+    return [checkpoints(folder), [Path(one).name for one in saver.last_checkpoints]]
+
+
+def with_a_scaffold(tf: Any, folder: Path) -> Any:
+    train = tf.train.get_or_create_global_step().assign_add(1)
+    scaffold = tf.train.Scaffold(saver=tf.train.Saver(max_to_keep=2))
+    hook = tf.train.CheckpointSaverHook(str(folder), save_steps=1, scaffold=scaffold)
+    creator = tf.train.ChiefSessionCreator(scaffold)
+    with tf.train.MonitoredSession(creator, hooks=[hook]) as session:
+        for _ in range(4):
+            session.run(train)
+    return checkpoints(folder)
+
+
+def without_a_saver(tf: Any, folder: Path) -> Any:
+    """What the graph's collection holds is used, which the scaffold has put there."""
+    tf.train.get_or_create_global_step()
+    hook = tf.train.CheckpointSaverHook(str(folder), save_steps=1)
+    trained(tf, [hook], 2)
+    return [checkpoints(folder), len(tf.get_collection(tf.GraphKeys.SAVERS))]
+
+
+def listened(n_steps: int, n_listeners: int = 1, **replies: Any) -> Any:
+    """Return a case: what listeners are told."""
+
+    def body(tf: Any, folder: Path) -> Any:
+        log: list[Any] = []
+        tf.train.get_or_create_global_step()
+        names = [str(index) for index in range(n_listeners)]
+        listeners = [listener(tf, log, name, **replies) for name in names]
+        hook = tf.train.CheckpointSaverHook(
+            str(folder), save_steps=2, listeners=listeners
+        )
+        runs = attempt(tf, trained, tf, [hook], n_steps)
+        return [runs, log, checkpoints(folder)]
+
+    return in_folder(body)
+
+
+def stopped_at(step: int) -> Callable[[Any, Any], bool]:
+    """Return a reply that asks to stop at a step."""
+    return lambda session, value: bool(value == step)
+
+
+def listener_reads(tf: Any, folder: Path) -> Any:
+    """A listener has the session; the file of the step is there after the save."""
+    found: list[Any] = []
+    v = tf.Variable(3.0)
+    tf.train.get_or_create_global_step()
+
+    def look(session: Any, step: Any) -> None:
+        found.append([session.run(v), type(step).__name__ != "", checkpoints(folder)])
+
+    hook = tf.train.CheckpointSaverHook(
+        *(str(folder), None, 1),
+        listeners=[listener(tf, [], before_save=look, after_save=look)],
+    )
+    trained(tf, [hook], 1)
+    return found
+
+
+def listeners_of_the_base(tf: Any) -> Any:
+    base = tf.train.CheckpointSaverListener()
+    return [
+        *(base.begin(), base.before_save(None, 1)),
+        *(base.after_save(None, 1), base.end(None, 1)),
+    ]
+
+
+def restored_by_it(tf: Any, folder: Path) -> Any:
+    """What it has saved is restored by the next program."""
+    found = []
+    for _ in range(2):
+        with tf.Graph().as_default():
+            train = tf.train.get_or_create_global_step().assign_add(1)
+            hook = tf.train.CheckpointSaverHook(str(folder), save_steps=100)
+            creator = tf.train.ChiefSessionCreator(checkpoint_dir=str(folder))
+            with tf.train.MonitoredSession(creator, hooks=[hook]) as session:
+                found += [session.run(train) for _ in range(3)]
+    return [found, checkpoints(folder)]
+
+
+def a_body_that_fails(tf: Any, folder: Path) -> Any:
+    """An error of the body: nothing is saved at the end."""
+    train = tf.train.get_or_create_global_step().assign_add(1)
+    hook = tf.train.CheckpointSaverHook(str(folder), save_steps=100)
+
+    def body() -> None:
+        with tf.train.MonitoredSession(hooks=[hook]) as session:
+            session.run(train)
+            raise ValueError("a")
+
+    return [attempt(tf, body), checkpoints(folder)]
+
+
+def a_stop_of_another_hook(tf: Any, folder: Path) -> Any:
+    tf.train.get_or_create_global_step()
+    hooks = [
+        tf.train.CheckpointSaverHook(str(folder), save_steps=3),
+        tf.train.StopAtStepHook(last_step=5),
+    ]
+    return [trained(tf, hooks, 10), checkpoints(folder)]
+
+
+def steps_that_stand(tf: Any, folder: Path) -> Any:
+    step = tf.train.get_or_create_global_step()
+    hook = tf.train.CheckpointSaverHook(str(folder), save_steps=1)
+    with tf.train.MonitoredSession(hooks=[hook]) as session:
+        for _ in range(3):
+            session.run(step)
+    return checkpoints(folder)
+
+
+def saved_by_a_run_of_the_past(tf: Any, folder: Path) -> Any:
+    """Values in the file are those after the update of the step in its name."""
+    step = tf.train.get_or_create_global_step()
+    v = tf.Variable(0.0, name="v")
+    with tf.control_dependencies([v.assign_add(1.5)]):
+        train = step.assign_add(1)
+    hook = tf.train.CheckpointSaverHook(str(folder), save_steps=2)
+    with tf.train.MonitoredSession(hooks=[hook]) as session:
+        for _ in range(4):
+            session.run(train)
+    return [
+        [tf.train.load_variable(str(folder / f"model.ckpt-{at}"), name) for name in "v"]
+        for at in (0, 2, 4)
+    ]
+
+
+def without_a_step(tf: Any, folder: Path) -> Any:
+    tf.Variable(1.0)
+    hook = tf.train.CheckpointSaverHook(str(folder), save_steps=1)
+    return attempt(tf, tf.train.MonitoredSession, hooks=[hook])
+
+
+def made(**named: Any) -> Callable[[Any], Any]:
+    def case(tf: Any) -> Any:
+        return type(tf.train.CheckpointSaverHook("/nowhere", **named)).__name__
+
+    return case
+
+
+def made_with_both(tf: Any) -> Any:
+    tf.Variable(1.0)
+    return tf.train.CheckpointSaverHook(
+        *("/nowhere", None, 1), saver=tf.train.Saver(), scaffold=tf.train.Scaffold()
+    )
+
+
+BODIES: dict[str, Callable[[Any, Path], Any]] = {
+    "when_they_are_saved": when,
+    "names_that_are_left": names_left,
+    "with_a_saver": with_a_saver,
+    "with_a_scaffold": with_a_scaffold,
+    "with_the_saver_of_the_graph": without_a_saver,
+    "what_a_listener_finds": listener_reads,
+    "restored_by_the_next_program": restored_by_it,
+    "a_body_that_fails": a_body_that_fails,
+    "a_stop_of_another_hook": a_stop_of_another_hook,
+    "steps_that_stand": steps_that_stand,
+    "values_of_the_files": saved_by_a_run_of_the_past,
+    "without_a_global_step": without_a_step,
+}
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    "every_two_steps": saved(5, save_steps=2),
+    "every_step": saved(3, save_steps=1),
+    "every_many_steps": saved(3, save_steps=100),
+    "every_many_seconds": saved(3, save_secs=1000),
+    "steps_of_three": saved(4, by=3, save_steps=4),
+    "without_a_run": saved(0, save_steps=1),
+    "another_base_name": saved(1, save_steps=1, checkpoint_basename="other"),
+    "a_listener": listened(3),
+    "two_listeners": listened(2, 2),
+    "a_listener_that_stops": listened(9, after_save=stopped_at(4)),
+    "a_listener_that_stops_at_once": listened(9, after_save=stopped_at(0)),
+    "a_listener_that_returns_no_bool": listened(3, after_save=lambda *_: "yes"),
+    "a_listener_that_fails_before": listened(3, before_save=raising(ValueError("a"))),
+    "a_listener_that_fails_after": listened(3, after_save=raising(ValueError("a"))),
+    "what_the_base_returns": listeners_of_the_base,
+    **{name: in_folder(body) for name, body in BODIES.items()},
+    "made_of_nothing": made(),
+    "made_of_both_rules": made(save_secs=1, save_steps=1),
+    "made_of_steps": made(save_steps=1),
+    "made_of_a_saver_and_a_scaffold": made_with_both,
+}

@@ -1,0 +1,284 @@
+"""Monitored sessions: how they begin, what they run, what they leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.tf1.attempts import attempt, noting
+from tests.tf1.folders import checkpoints, files, in_folder
+
+
+def counter(tf: Any) -> Any:
+    """Make a global step; return it and what counts it."""
+    step = tf.train.get_or_create_global_step()
+    return step, step.assign_add(1)
+
+
+def session_of(kind: str, tf: Any) -> Any:
+    return {
+        "training": tf.train.MonitoredTrainingSession,
+        "monitored": tf.train.MonitoredSession,
+        "singular": tf.train.SingularMonitoredSession,
+    }[kind]()
+
+
+def counted(kind: str) -> Callable[[Any], Any]:
+    """Return a case: the kind of session initialises, runs and ends."""
+
+    def case(tf: Any) -> Any:
+        step, train = counter(tf)
+        graph = tf.get_default_graph()
+        with session_of(kind, tf) as session:
+            found = [session.should_stop(), graph.finalized, session.graph is graph]
+            found += [session.run(train) for _ in range(3)]
+            found += [session.run([step, {"s": step}])]
+        return [*found, session.should_stop(), graph.finalized]
+
+    return case
+
+
+def without_variables(tf: Any) -> Any:
+    x = tf.constant(2.0)
+    with tf.train.MonitoredTrainingSession() as session:
+        return session.run(x)
+
+
+def fed(tf: Any) -> Any:
+    x = tf.placeholder(tf.float32, [])
+    y = x * 2.0
+    with tf.train.MonitoredTrainingSession() as session:
+        return [session.run(y, {x: 4.0}), session.run(y, feed_dict={x: 5.0})]
+
+
+def with_options(tf: Any) -> Any:
+    v = tf.Variable(2.0)
+    metadata = tf.RunMetadata()
+    options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+    with tf.train.MonitoredSession() as session:
+        value = session.run(v, options=options, run_metadata=metadata)
+    return [value, len(metadata.step_stats.dev_stats) > 0]
+
+
+def saved(tf: Any, folder: Path, n_steps: int, **named: Any) -> Any:
+    """Count so many steps in a graph of its own; tell them, and the checkpoints."""
+    with tf.Graph().as_default():
+        _, train = counter(tf)
+        session = tf.train.MonitoredTrainingSession(checkpoint_dir=str(folder), **named)
+        with session:
+            found = [session.run(train) for _ in range(n_steps)]
+    return [found, checkpoints(folder)]
+
+
+def saved_with(*runs: int, **named: Any) -> Callable[[Any], Any]:
+    """Return a case: train so many steps, again and again, in one folder."""
+    named.setdefault("save_summaries_steps", None)
+    named.setdefault("save_summaries_secs", None)
+    named.setdefault("log_step_count_steps", None)
+    return in_folder(lambda tf, folder: [saved(tf, folder, n, **named) for n in runs])
+
+
+def names_left(tf: Any, folder: Path) -> Any:
+    _, train = counter(tf)
+    with tf.train.MonitoredTrainingSession(
+        checkpoint_dir=str(folder), save_summaries_steps=None, save_summaries_secs=None
+    ) as session:
+        session.run(train)
+    return [name for name in files(folder) if "events" not in name]
+
+
+def restored_values(tf: Any, folder: Path) -> Any:
+    found = []
+    for _ in range(2):
+        with tf.Graph().as_default():
+            _, train = counter(tf)
+            v = tf.Variable(1.0, name="v")
+            double = tf.group(v.assign(v * 2.0), train)
+            named = {"checkpoint_dir": str(folder), "log_step_count_steps": None}
+            with tf.train.MonitoredTrainingSession(**named) as session:
+                found.append(session.run(v))
+                session.run(double)
+                session.run(double)
+    return found
+
+
+def restored_by_name(tf: Any, folder: Path) -> Any:
+    saved(tf, folder, 3)
+    step, _ = counter(tf)
+    path = str(folder / "model.ckpt-3")
+    creator = tf.train.ChiefSessionCreator(checkpoint_filename_with_path=path)
+    with tf.train.MonitoredSession(creator) as session:
+        return session.run(step)
+
+
+def folder_without_a_step(tf: Any, folder: Path) -> Any:
+    tf.Variable(1.0)
+    with tf.train.MonitoredTrainingSession(checkpoint_dir=str(folder)) as session:
+        return session.should_stop()
+
+
+def folder_that_is_made(tf: Any, folder: Path) -> Any:
+    deep = folder / "a" / "b"
+    found = saved(tf, deep, 2, log_step_count_steps=None)
+    return [found, sorted(path.name for path in folder.iterdir())]
+
+
+def worker_and_chief(tf: Any) -> Any:
+    """A worker finds what the chief has initialised; only its own hooks are asked."""
+    server = tf.train.Server.create_local_server()
+    step, train = counter(tf)
+    log: list[str] = []
+    named = {"master": server.target, "log_step_count_steps": None}
+    with tf.train.MonitoredTrainingSession(**named) as chief:
+        found = [chief.run(train), chief.run(train)]
+        worker = tf.train.MonitoredTrainingSession(
+            **named,
+            is_chief=False,
+            hooks=[noting(tf, log, "own")],
+            chief_only_hooks=[noting(tf, log, "chief")],
+        )
+        with worker:
+            found += [worker.run(step), worker.run(train)]
+        found += [chief.run(step)]
+    return [found, log]
+
+
+def worker_with_a_folder(tf: Any, folder: Path) -> Any:
+    """A worker saves nothing."""
+    server = tf.train.Server.create_local_server()
+    _, train = counter(tf)
+    named = {"master": server.target, "log_step_count_steps": None}
+    with tf.train.MonitoredTrainingSession(**named) as chief:
+        chief.run(train)
+        worker = tf.train.MonitoredTrainingSession(
+            is_chief=False, checkpoint_dir=str(folder), **named
+        )
+        with worker:
+            worker.run(train)
+    return files(folder)
+
+
+def queue_runners_are_started(tf: Any) -> Any:
+    queue = tf.FIFOQueue(3, tf.int32)
+    tf.train.add_queue_runner(tf.train.QueueRunner(queue, [queue.enqueue(7)]))
+    take = queue.dequeue()
+    with tf.train.MonitoredSession() as session:
+        return [session.run(take) for _ in range(4)]
+
+
+def input_that_ends(tf: Any) -> Any:
+    """The end of the input ends the loop, and is no error."""
+    source = tf.FIFOQueue(10, tf.int32, shapes=[[]])
+    fill, close = source.enqueue_many(([1, 2, 3],)), source.close()
+    queue = tf.FIFOQueue(10, tf.int32)
+    runner = tf.train.QueueRunner(queue, [queue.enqueue(source.dequeue())])
+    tf.train.add_queue_runner(runner)
+    take = queue.dequeue()
+    found = []
+    with tf.train.MonitoredSession() as session:
+        session.run(fill)
+        session.run(close)
+        while not session.should_stop():
+            found.append(session.run(take))
+    return found
+
+
+def raw(tf: Any) -> Any:
+    step, train = counter(tf)
+    with tf.train.SingularMonitoredSession() as session:
+        session.run(train)
+        return [type(session.raw_session()).__name__, session.raw_session().run(step)]
+
+
+def is_hook_asked_by_raw(tf: Any) -> Any:
+    step, _ = counter(tf)
+    log: list[str] = []
+    with tf.train.SingularMonitoredSession([noting(tf, log)]) as session:
+        session.raw_session().run(step)
+    return log
+
+
+def default_session(tf: Any) -> Any:
+    v = tf.Variable(3.0)
+    with tf.train.MonitoredSession():
+        return [tf.get_default_session() is None, attempt(tf, v.eval)]
+
+
+def default_session_of_a_singular(tf: Any) -> Any:
+    tf.Variable(3.0)
+    with tf.train.SingularMonitoredSession():
+        return tf.get_default_session() is None
+
+
+def without_a_block(tf: Any) -> Any:
+    _, train = counter(tf)
+    session = tf.train.MonitoredTrainingSession()
+    found = [session.run(train), session.should_stop(), session.close()]
+    return [*found, session.should_stop()]
+
+
+def unfinalised_afterwards(tf: Any) -> Any:
+    _, train = counter(tf)
+    with tf.train.MonitoredTrainingSession() as session:
+        session.run(train)
+        inside = attempt(tf, tf.constant, 1.0)
+    after = tf.constant(1.0)
+    with tf.train.MonitoredTrainingSession() as session:
+        return [inside, session.run([after, train])]
+
+
+def final_before(tf: Any) -> Any:
+    _, train = counter(tf)
+    tf.train.Scaffold().finalize()
+    with tf.train.MonitoredTrainingSession() as session:
+        found = session.run(train)
+    return [found, tf.get_default_graph().finalized]
+
+
+def of_a_final_graph(tf: Any) -> Any:
+    _, train = counter(tf)
+    tf.get_default_graph().finalize()
+    with tf.train.MonitoredTrainingSession() as session:
+        return session.run(train)
+
+
+def bodies() -> dict[str, Callable[[Any, Path], Any]]:
+    return {
+        "names_that_are_left": names_left,
+        "values_come_back": restored_values,
+        "restored_by_name": restored_by_name,
+        "a_folder_without_a_global_step": folder_without_a_step,
+        "a_folder_that_is_made": folder_that_is_made,
+        "a_worker_saves_nothing": worker_with_a_folder,
+    }
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    **{f"{one}_counts": counted(one) for one in ("training", "monitored", "singular")},
+    "without_variables": without_variables,
+    "fed": fed,
+    "with_options_and_metadata": with_options,
+    "saved_at_the_start_and_the_end": saved_with(3),
+    "saved_by_two_runs": saved_with(3, 2),
+    "saved_by_a_run_without_steps": saved_with(2, 0),
+    "saved_every_two_steps": saved_with(5, save_checkpoint_steps=2),
+    "saved_every_step": saved_with(4, save_checkpoint_steps=1),
+    "saved_every_many_seconds": saved_with(3, save_checkpoint_secs=1000),
+    "not_saved": saved_with(3, save_checkpoint_secs=None, save_checkpoint_steps=None),
+    "saved_by_both_rules": saved_with(
+        1, save_checkpoint_secs=1000, save_checkpoint_steps=1
+    ),
+    **{name: in_folder(body) for name, body in bodies().items()},
+    "a_worker_and_its_chief": worker_and_chief,
+    "queue_runners_are_started": queue_runners_are_started,
+    "the_input_ends": input_that_ends,
+    "the_raw_session": raw,
+    "the_raw_session_asks_no_hook": is_hook_asked_by_raw,
+    "the_default_session": default_session,
+    "the_default_session_of_a_singular_one": default_session_of_a_singular,
+    "without_a_block": without_a_block,
+    "a_graph_can_grow_afterwards": unfinalised_afterwards,
+    "a_graph_that_its_scaffold_made_final": final_before,
+    "a_graph_that_was_final_before": of_a_final_graph,
+}

@@ -1,0 +1,190 @@
+"""Step functions: several runs that make one step, with and without hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.tf1.attempts import attempt, noting
+
+
+def ran(body: Callable[[Any, Any], Any], **named: Any) -> Callable[[Any], Any]:
+    """Return a case: what a step function gives, and what the hooks noted."""
+
+    def case(tf: Any) -> Any:
+        log: list[str] = []
+        v = tf.Variable(0, name="v")
+        add = v.assign_add(1)
+        kind = getattr(tf.train, named.get("kind", "MonitoredSession"))
+        with kind(hooks=[noting(tf, log)]) as session:
+            found = attempt(tf, session.run_step_fn, body(tf, add))
+            stops = session.should_stop()
+            value = attempt(tf, session.run, v)
+        return [found, stops, value, log]
+
+    return case
+
+
+def with_hooks(tf: Any, add: Any) -> Any:
+    return lambda step_context: step_context.run_with_hooks(add)
+
+
+def without_hooks(tf: Any, add: Any) -> Any:
+    return lambda step_context: step_context.session.run(add)
+
+
+def both(tf: Any, add: Any) -> Any:
+    def step(step_context: Any) -> Any:
+        first = step_context.session.run(add)
+        second = step_context.run_with_hooks(add)
+        return [first, second, step_context.run_with_hooks(add)]
+
+    return step
+
+
+def returns(tf: Any, add: Any) -> Any:
+    return lambda step_context: ["anything", 7, None]
+
+
+def raises(tf: Any, add: Any) -> Any:
+    def step(step_context: Any) -> Any:
+        raise ValueError("a")
+
+    return step
+
+
+def stops(tf: Any, add: Any) -> Any:
+    def step(step_context: Any) -> Any:
+        step_context.session.run(add)
+        step_context.request_stop()
+        return "not reached"
+
+    return step
+
+
+def with_another_name(tf: Any, add: Any) -> Any:
+    return lambda context: 1
+
+
+def with_two_arguments(tf: Any, add: Any) -> Any:
+    return lambda step_context, other: 1
+
+
+def without_arguments(tf: Any, add: Any) -> Any:
+    return lambda: 1
+
+
+def with_a_default(tf: Any, add: Any) -> Any:
+    return lambda step_context, other=2: 1
+
+
+def a_method(tf: Any, add: Any) -> Any:
+    class Owner:
+        def step(self, step_context: Any) -> Any:
+            return step_context.run_with_hooks(add)
+
+    return Owner().step
+
+
+def a_method_with_another_name(tf: Any, add: Any) -> Any:
+    class Owner:
+        def step(self, context: Any) -> Any:
+            return 1
+
+    return Owner().step
+
+
+def no_function(tf: Any, add: Any) -> Any:
+    return 7
+
+
+def kind_of_session(tf: Any, add: Any) -> Any:
+    return lambda step_context: type(step_context.session).__name__
+
+
+def fed(tf: Any) -> Any:
+    x = tf.placeholder(tf.float32, [])
+    y = x + 1.0
+    with tf.train.MonitoredSession() as session:
+        return session.run_step_fn(
+            lambda step_context: [
+                step_context.run_with_hooks(y, {x: 1.0}),
+                step_context.run_with_hooks(fetches=y, feed_dict={x: 2.0}),
+                step_context.session.run(y, {x: 3.0}),
+            ]
+        )
+
+
+def ends_the_block(tf: Any) -> Any:
+    """A request to stop leaves the `with`, and is no error."""
+    log: list[str] = []
+    v = tf.Variable(0)
+    add = v.assign_add(1)
+    found = []
+
+    def step(step_context: Any) -> Any:
+        value = step_context.run_with_hooks(add)
+        found.append(value)
+        if value == 3:
+            step_context.request_stop()
+
+    with tf.train.MonitoredSession(hooks=[noting(tf, log)]) as session:
+        for _ in range(10):
+            session.run_step_fn(step)
+        found.append("not reached")
+    return [found, log.count("hook after_run"), log[-1], session.should_stop()]
+
+
+def hook_requests_a_stop(tf: Any) -> Any:
+    v = tf.Variable(0)
+    add = v.assign_add(1)
+    hook = noting(tf, [], after_run=lambda context, values: context.request_stop())
+    with tf.train.MonitoredSession(hooks=[hook]) as session:
+        found = [session.run_step_fn(lambda step_context: step_context.session.run(v))]
+        found += [session.should_stop()]
+        found += [
+            session.run_step_fn(lambda step_context: step_context.run_with_hooks(add))
+        ]
+        return [*found, session.should_stop()]
+
+
+def recovers(tf: Any) -> Any:
+    """A step that is aborted is done again, as a whole, in a new session."""
+    v = tf.Variable(0)
+    add = v.assign_add(1)
+    left = [tf.errors.AbortedError(None, None, "a")]
+    calls = []
+
+    def step(step_context: Any) -> Any:
+        calls.append(step_context.run_with_hooks(add))
+        if left and len(calls) == 3:
+            raise left.pop()
+        return calls[-1]
+
+    with tf.train.MonitoredSession() as session:
+        found = [session.run_step_fn(step) for _ in range(4)]
+    return [found, calls]
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    "with_hooks": ran(with_hooks),
+    "without_hooks": ran(without_hooks),
+    "several_runs": ran(both),
+    "what_it_returns": ran(returns),
+    "what_it_raises": ran(raises),
+    "it_requests_a_stop": ran(stops),
+    "of_a_singular_session": ran(both, kind="SingularMonitoredSession"),
+    "a_singular_session_is_stopped": ran(stops, kind="SingularMonitoredSession"),
+    "an_argument_of_another_name": ran(with_another_name),
+    "two_arguments": ran(with_two_arguments),
+    "no_argument": ran(without_arguments),
+    "an_argument_with_a_default": ran(with_a_default),
+    "a_method": ran(a_method),
+    "a_method_with_another_name": ran(a_method_with_another_name),
+    "no_function": ran(no_function),
+    "the_kind_of_its_session": ran(kind_of_session),
+    "fed": fed,
+    "the_block_ends": ends_the_block,
+    "a_hook_requests_a_stop": hook_requests_a_stop,
+    "an_aborted_step_is_repeated": recovers,
+}

@@ -1,0 +1,300 @@
+"""Session managers: who initialises, who restores, who waits, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.tf1.attempts import Later, attempt
+from tests.tf1.folders import in_folder
+
+
+def manager(tf: Any, **named: Any) -> Any:
+    """Return a manager that looks for uninitialised variables."""
+    if "ready_op" not in named:
+        named["ready_op"] = tf.report_uninitialized_variables()
+    return tf.train.SessionManager(**named)
+
+
+def with_an_operation(tf: Any) -> Any:
+    v = tf.Variable(1.0, name="v")
+    with manager(tf).prepare_session("", init_op=v.initializer) as session:
+        return session.run(v)
+
+
+def with_a_list(tf: Any) -> Any:
+    v = tf.Variable(1.0, name="v")
+    with manager(tf).prepare_session("", [v.initializer, tf.no_op()]) as session:
+        return session.run(v)
+
+
+def with_a_function(tf: Any) -> Any:
+    v = tf.Variable(1.0)
+    change = v.assign(6.0)
+    calls: list[int] = []
+
+    def init(session: Any) -> None:
+        calls.append(1)
+        session.run(change)
+
+    found = manager(tf).prepare_session("", init_op=v.initializer, init_fn=init)
+    with found as session:
+        return [session.run(v), len(calls)]
+
+
+def with_a_function_only(tf: Any) -> Any:
+    v = tf.Variable(1.0)
+    change = v.assign(6.0)
+    init = change.op
+    found = manager(tf).prepare_session("", init_fn=lambda one: one.run(init))
+    with found as session:
+        return session.run(v)
+
+
+def with_feeds(tf: Any) -> Any:
+    holder = tf.placeholder(tf.float32, [])
+    v = tf.Variable(holder)
+    found = manager(tf).prepare_session(
+        "", init_op=v.initializer, init_feed_dict={holder: 2.5}
+    )
+    with found as session:
+        return session.run(v)
+
+
+def with_nothing(tf: Any) -> Any:
+    tf.Variable(1.0)
+    return manager(tf).prepare_session("")
+
+
+def with_too_little(tf: Any) -> Any:
+    v = tf.Variable(1.0, name="v")
+    tf.Variable(1.0, name="forgotten")
+    try:
+        manager(tf).prepare_session("", init_op=v.initializer)
+    except RuntimeError as error:
+        return ["forgotten" in str(error), type(error).__name__]
+
+
+def without_a_ready_op(tf: Any) -> Any:
+    v = tf.Variable(1.0)
+    with tf.train.SessionManager().prepare_session("", init_op=tf.no_op()) as session:
+        return attempt(tf, session.run, v)
+
+
+def local_variables(tf: Any) -> Any:
+    v = tf.Variable(3.0)
+    w = tf.Variable(
+        v.initialized_value() + 1.0, collections=[tf.GraphKeys.LOCAL_VARIABLES]
+    )
+    one = manager(
+        tf,
+        ready_for_local_init_op=tf.report_uninitialized_variables(
+            tf.global_variables()
+        ),
+        local_init_op=tf.local_variables_initializer(),
+    )
+    with one.prepare_session("", init_op=v.initializer) as session:
+        return session.run([v, w])
+
+
+def saved(tf: Any, folder: Path, value: float = 5.0) -> str:
+    """Save a variable `v` of this value; return the prefix."""
+    with tf.Graph().as_default():
+        v = tf.Variable(value, name="v")
+        with tf.Session() as session:
+            session.run(v.initializer)
+            prefix: str = tf.train.Saver().save(session, str(folder / "m"), 1)
+    return prefix
+
+
+def restored(tf: Any, folder: Path) -> Any:
+    """What restores skips the initialisation."""
+    saved(tf, folder)
+    v = tf.Variable(1.0, name="v")
+    calls: list[int] = []
+    found = manager(tf).prepare_session(
+        *("", v.initializer, tf.train.Saver(), str(folder)),
+        init_fn=lambda session: calls.append(1),
+    )
+    with found as session:
+        return [session.run(v), calls]
+
+
+def restored_by_name(tf: Any, folder: Path) -> Any:
+    prefix = saved(tf, folder)
+    v = tf.Variable(1.0, name="v")
+    found = manager(tf).prepare_session(
+        "", saver=tf.train.Saver(), checkpoint_filename_with_path=prefix
+    )
+    with found as session:
+        return session.run(v)
+
+
+def restored_though_some_are_missing(tf: Any, folder: Path) -> Any:
+    """A checkpoint of some variables leaves the others uninitialised."""
+    saved(tf, folder)
+    v = tf.Variable(1.0, name="v")
+    tf.Variable(1.0, name="w")
+    saver = tf.train.Saver([v])
+    init = tf.global_variables_initializer()
+    return manager(tf).prepare_session("", init, saver, str(folder))
+
+
+def nothing_to_restore(tf: Any, folder: Path) -> Any:
+    v = tf.Variable(1.0, name="v")
+    one = manager(tf)
+    with one.prepare_session(
+        "", v.initializer, tf.train.Saver(), str(folder)
+    ) as session:
+        return session.run(v)
+
+
+def both_places(tf: Any, folder: Path) -> Any:
+    prefix = saved(tf, folder)
+    tf.Variable(1.0, name="v")
+    return manager(tf).prepare_session(
+        *("", None, tf.train.Saver(), str(folder)),
+        checkpoint_filename_with_path=prefix,
+    )
+
+
+def waited_for_a_checkpoint(tf: Any, folder: Path) -> Any:
+    v = tf.Variable(1.0, name="v")
+    init, saver = v.initializer, tf.train.Saver()
+    one = manager(tf, recovery_wait_secs=0.05)
+    found = one.prepare_session(
+        *("", init, saver, str(folder)), wait_for_checkpoint=True, max_wait_secs=0.1
+    )
+    with found as session:
+        return session.run(v)
+
+
+def recovered(tf: Any, folder: Path) -> Any:
+    saved(tf, folder)
+    v = tf.Variable(1.0, name="v")
+    one = manager(tf)
+    session, is_ready = one.recover_session("", tf.train.Saver(), str(folder))
+    with session:
+        return [is_ready, session.run(v)]
+
+
+def recovered_without_a_checkpoint(tf: Any, folder: Path) -> Any:
+    v = tf.Variable(1.0, name="v")
+    one = manager(tf)
+    session, is_ready = one.recover_session("", tf.train.Saver(), str(folder))
+    with session:
+        return [is_ready, attempt(tf, session.run, v)]
+
+
+def recovered_without_a_saver(tf: Any) -> Any:
+    tf.Variable(1.0, name="v")
+    session, is_ready = manager(tf).recover_session("")
+    session.close()
+    return is_ready
+
+
+def recovered_without_variables(tf: Any, folder: Path) -> Any:
+    saved(tf, folder)
+    tf.Variable(1.0, name="w")
+    v = tf.Variable(1.0, name="v")
+    saver = tf.train.Saver([v])
+    session, is_ready = manager(tf).recover_session("", saver, str(folder))
+    with session:
+        return [is_ready, attempt(tf, session.run, v)]
+
+
+def waited_in_vain(tf: Any) -> Any:
+    """With less time than one pause it fails after the first look."""
+    tf.Variable(1.0, name="v")
+    one = manager(tf, recovery_wait_secs=1)
+    return one.wait_for_session("", max_wait_secs=0)
+
+
+def waited_for_the_chief(tf: Any) -> Any:
+    server = tf.train.Server.create_local_server()
+    v = tf.Variable(8.0, name="v")
+    one, init = manager(tf, recovery_wait_secs=0.1), v.initializer
+    later = Later(tf, one.wait_for_session, server.target, max_wait_secs=5)
+    waits = later.is_waiting(0.05)
+    with tf.Session(server.target) as chief:
+        chief.run(init)
+        with later.result() as session:
+            return [waits, session.run(v)]
+
+
+def found_at_once(tf: Any) -> Any:
+    server = tf.train.Server.create_local_server()
+    v = tf.Variable(8.0, name="v")
+    one, init = manager(tf), v.initializer
+    with tf.Session(server.target) as chief:
+        chief.run(init)
+        with one.wait_for_session(server.target, max_wait_secs=0) as session:
+            return session.run(v)
+
+
+def local_ones_of_a_worker(tf: Any) -> Any:
+    """A worker initialises its own variables when the shared ones are there."""
+    server = tf.train.Server.create_local_server()
+    v = tf.Variable(8.0, name="v")
+    w = tf.Variable(2.0, name="w", collections=[tf.GraphKeys.LOCAL_VARIABLES])
+    one = manager(
+        tf,
+        ready_for_local_init_op=tf.report_uninitialized_variables([v]),
+        local_init_op=w.initializer,
+    )
+    init = v.initializer
+    with tf.Session(server.target) as chief:
+        chief.run(init)
+        with one.wait_for_session(server.target, max_wait_secs=0) as session:
+            return session.run([v, w])
+
+
+def ready_op_of(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a case: what a ready operation has to give."""
+
+    def case(tf: Any) -> Any:
+        v = tf.Variable(1.0, name="v")
+        one = manager(tf, ready_op=make(tf))
+        with one.prepare_session("", init_op=v.initializer) as session:
+            return session.run(v)
+
+    return case
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    "prepared_with_an_operation": with_an_operation,
+    "prepared_with_a_function": with_a_function,
+    "prepared_with_a_function_only": with_a_function_only,
+    "prepared_with_feeds": with_feeds,
+    "prepared_with_nothing": with_nothing,
+    "prepared_with_too_little": with_too_little,
+    "prepared_without_a_ready_op": without_a_ready_op,
+    "prepared_with_local_variables": local_variables,
+    "prepared_with_a_list_of_operations": with_a_list,
+    "restored": in_folder(restored),
+    "restored_by_name": in_folder(restored_by_name),
+    "restored_though_some_are_missing": in_folder(restored_though_some_are_missing),
+    "nothing_to_restore": in_folder(nothing_to_restore),
+    "two_places_to_restore_from": in_folder(both_places),
+    "waited_for_a_checkpoint": in_folder(waited_for_a_checkpoint),
+    "recovered": in_folder(recovered),
+    "recovered_without_a_checkpoint": in_folder(recovered_without_a_checkpoint),
+    "recovered_without_a_saver": recovered_without_a_saver,
+    "recovered_in_part": in_folder(recovered_without_variables),
+    "waited_in_vain": waited_in_vain,
+    "waited_for_the_chief": waited_for_the_chief,
+    "found_at_once": found_at_once,
+    "local_variables_of_a_worker": local_ones_of_a_worker,
+    "ready_without_text": ready_op_of(lambda tf: tf.constant([], tf.string)),
+    "ready_with_text": ready_op_of(lambda tf: tf.constant(["not yet"])),
+    "ready_with_numbers": ready_op_of(lambda tf: tf.constant([1, 2])),
+    "ready_with_floats": ready_op_of(lambda tf: tf.constant([1.5])),
+    "ready_with_an_operation": ready_op_of(lambda tf: tf.no_op()),
+    "made_with_half_of_the_local_part": lambda tf: tf.train.SessionManager(
+        ready_for_local_init_op=tf.no_op()
+    ),
+    "made_with_the_other_half": lambda tf: (
+        type(tf.train.SessionManager(local_init_op=tf.no_op())).__name__
+    ),
+}

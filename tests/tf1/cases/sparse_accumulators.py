@@ -1,0 +1,282 @@
+"""Accumulators of sparse gradients: rows that meet, are averaged, and are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tests.tf1.attempts import Later, attempt, attempts
+from tests.tf1.look import static
+
+
+def steps(make: Callable[[Any], list[Any]]) -> Callable[[Any], Any]:
+    """Return a case that runs fetches one after the other."""
+
+    def case(tf: Any) -> Any:
+        fetches = make(tf)
+        with tf.Session() as session:
+            return [plain(one) for one in attempts(tf, session, fetches)]
+
+    return case
+
+
+def plain(value: Any) -> Any:
+    """Tell the three parts of a gradient that was taken."""
+    if hasattr(value, "indices"):
+        shape = value.shape if hasattr(value, "shape") else value.dense_shape
+        return [value.indices, value.values, shape]
+    return value
+
+
+def pairs(tf: Any, **named: Any) -> Any:
+    return tf.SparseConditionalAccumulator(tf.float32, shape=[None, 2], **named)
+
+
+def rows(*values: float) -> Any:
+    """Return a row of two equal numbers for each value."""
+    return np.array([[one, one] for one in values], np.float32)
+
+
+def mean_of_each_row(tf: Any) -> list[Any]:
+    a = pairs(tf)
+    return [
+        *(a.apply_grad([0, 2], rows(1.0, 2.0)), a.apply_grad([2], rows(6.0))),
+        *(a.num_accumulated(), a.take_grad(2), a.num_accumulated()),
+    ]
+
+
+def summed(tf: Any) -> list[Any]:
+    a = pairs(tf, reduction_type="SUM")
+    puts = [a.apply_grad([0, 2], rows(1.0, 2.0)), a.apply_grad([2], rows(6.0))]
+    return [*puts, a.take_grad(1)]
+
+
+def three_that_overlap(tf: Any) -> list[Any]:
+    a = pairs(tf)
+    return [
+        a.apply_grad([0, 1], rows(1.0, 10.0)),
+        a.apply_grad([1, 3], rows(20.0, 5.0)),
+        a.apply_grad([0, 1, 3], rows(3.0, 60.0, 7.0)),
+        a.take_grad(1),
+    ]
+
+
+def unsorted(tf: Any) -> list[Any]:
+    a = pairs(tf)
+    puts = [a.apply_grad([3, 1], rows(1.0, 2.0)), a.apply_grad([1, 3], rows(3.0, 4.0))]
+    return [*puts, a.take_grad(2)]
+
+
+def repeated(tf: Any) -> list[Any]:
+    a = pairs(tf)
+    puts = [a.apply_grad([1, 1], rows(1.0, 2.0)), a.apply_grad([1], rows(3.0))]
+    return [*puts, a.take_grad(2)]
+
+
+def stale(tf: Any) -> list[Any]:
+    a = pairs(tf)
+    return [
+        *(a.apply_grad([0], rows(1.0), local_step=0), a.take_grad(1)),
+        *(a.apply_grad([0], rows(5.0), local_step=0), a.num_accumulated()),
+        *(a.apply_grad([1], rows(5.0), local_step=1), a.take_grad(1)),
+        *(a.set_global_step(9), a.apply_grad([1], rows(5.0), local_step=8)),
+        *(a.num_accumulated(), a.apply_grad([1], rows(5.0), local_step=9)),
+        a.num_accumulated(),
+    ]
+
+
+def with_a_shape(tf: Any) -> list[Any]:
+    a = tf.SparseConditionalAccumulator(tf.float32)
+    puts = [a.apply_grad([0], rows(1.0), [4, 2]), a.apply_grad([2], rows(3.0), [4, 2])]
+    return [*puts, a.take_grad(1)]
+
+
+def of_one_dimension(tf: Any) -> list[Any]:
+    a = tf.SparseConditionalAccumulator(tf.float32, shape=[None])
+    puts = [a.apply_grad([0, 4], [1.0, 2.0]), a.apply_grad([4], [4.0])]
+    return [*puts, a.take_grad(2)]
+
+
+def as_slices(tf: Any) -> list[Any]:
+    a = pairs(tf)
+    one = tf.IndexedSlices(tf.constant(rows(1.0, 2.0)), tf.constant([0, 3], tf.int64))
+    two = tf.IndexedSlices(tf.constant(rows(4.0)), tf.constant([3], tf.int64))
+    puts = [a.apply_indexed_slices_grad(each) for each in (one, two)]
+    return [*puts, a.num_accumulated(), a.take_indexed_slices_grad(2)]
+
+
+def as_slices_with_a_dense_shape(tf: Any) -> list[Any]:
+    a = tf.SparseConditionalAccumulator(tf.float32, shape=[4, 2])
+    slices = tf.IndexedSlices(
+        *(tf.constant(rows(1.0)), tf.constant([3], tf.int64)),
+        dense_shape=tf.constant([4, 2], tf.int64),
+    )
+    return [a.apply_indexed_slices_grad(slices, 0), a.take_indexed_slices_grad(1)]
+
+
+def as_slices_of_a_gather(tf: Any) -> Any:
+    table = tf.Variable(np.arange(8, dtype=np.float32).reshape(4, 2))
+    loss = tf.reduce_sum(tf.gather(table, tf.constant([1, 3], tf.int64)) ** 2.0)
+    slices = tf.gradients(loss, table)[0]
+    a = pairs(tf)
+    put, take = a.apply_indexed_slices_grad(slices), a.take_indexed_slices_grad(1)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(put)
+        return plain(session.run(take))
+
+
+def out_of_its_shape(tf: Any) -> list[Any]:
+    a = tf.SparseConditionalAccumulator(tf.float32, shape=[4, 2])
+    return [
+        *(a.apply_grad([4], rows(1.0)), a.apply_grad([-1], rows(1.0))),
+        *(a.apply_grad([3], rows(1.0)), a.apply_grad([3], rows(1.0), [4, 2])),
+        *(a.num_accumulated(), a.take_grad(1)),
+    ]
+
+
+def of_another_width(tf: Any) -> Any:
+    a = pairs(tf)
+    indices, values = tf.placeholder(tf.int64), tf.placeholder(tf.float32)
+    put = a.apply_grad(indices, values)
+    with tf.Session() as session:
+        found = []
+        for where, what in [
+            *(([0], [[1.0, 2.0, 3.0]]), ([0, 1], [[1.0, 2.0]])),
+            *(([0], [1.0, 2.0]), ([[0]], [[1.0, 2.0]]), ([], np.zeros((0, 2)))),
+            *(([2], [[1.0, 2.0]]), ([3], [[1.0, 2.0]])),
+        ]:
+            feeds = {indices: where, values: what}
+            found.append(attempt(tf, session.run, put, feeds))
+        return [*found, *attempts(tf, session, [a.num_accumulated()])]
+
+
+def of_another_width_than_the_first(tf: Any) -> Any:
+    a = tf.SparseConditionalAccumulator(tf.float32)
+    values = tf.placeholder(tf.float32)
+    put = a.apply_grad([0], values)
+    with tf.Session() as session:
+        found = [attempt(tf, session.run, put, {values: [[1.0, 2.0]]})]
+        found += [attempt(tf, session.run, put, {values: [[1.0, 2.0, 3.0]]})]
+        return [*found, session.run(a.num_accumulated())]
+
+
+def taken_with(count: int) -> Callable[[Any], Any]:
+    def make(tf: Any) -> list[Any]:
+        a = pairs(tf)
+        return [a.apply_grad([1], rows(1.0)), a.take_grad(count)]
+
+    return steps(make)
+
+
+def empty_gradient(tf: Any) -> list[Any]:
+    a = pairs(tf)
+    none = np.zeros(0, np.int64)
+    puts = [a.apply_grad(none, np.zeros((0, 2), np.float32))]
+    return [*puts, a.num_accumulated(), a.apply_grad([1], rows(4.0)), a.take_grad(1)]
+
+
+def known_when_built(tf: Any) -> Any:
+    a = tf.SparseConditionalAccumulator(tf.float32, shape=[5, 2], name="acc")
+    put, take = a.apply_grad([1], rows(1.0)), a.take_grad(1)
+    slices = a.take_indexed_slices_grad(1)
+    tensors = [*take, slices.values, slices.indices, slices.dense_shape]
+    return [
+        *(a.name, a.dtype.name, a.accumulator_ref.name, put.type, type(take).__name__),
+        *([static(one) for one in tensors], list(take._fields)),
+        *(a.num_accumulated().name, a.set_global_step(1).name),
+    ]
+
+
+def default_names(tf: Any) -> Any:
+    one, two = pairs(tf), pairs(tf)
+    put = one.apply_grad([1], rows(1.0))
+    with tf.name_scope("scope"):
+        take = two.take_grad(1)
+    return [one.name, two.name, put.name, take[0].name, put.type]
+
+
+def waiting(tf: Any) -> Any:
+    a = pairs(tf)
+    put, take = a.apply_grad([1], rows(2.0)), a.take_grad(2)
+    with tf.Session() as session:
+        later = Later(tf, session.run, take)
+        session.run(put)
+        waits = later.is_waiting()
+        session.run(put)
+        return waits, plain(later.result())
+
+
+def shared_by_name(tf: Any) -> Any:
+    one = pairs(tf, shared_name="common", name="one")
+    two = pairs(tf, shared_name="common", name="two")
+    with tf.Session() as session:
+        session.run(one.apply_grad([1], rows(3.0)))
+        session.run(two.apply_grad([2], rows(5.0)))
+        return plain(session.run(two.take_grad(2)))
+
+
+def trains_a_table(tf: Any) -> Any:
+    """Gradients of two lookups meet and are applied once."""
+    table = tf.Variable(np.ones((4, 2), np.float32))
+    a = tf.SparseConditionalAccumulator(tf.float32, shape=table.shape)
+    puts = []
+    for wanted in ([0, 2], [2, 3]):
+        loss = tf.reduce_sum(3.0 * tf.nn.embedding_lookup(table, wanted))
+        puts.append(a.apply_indexed_slices_grad(tf.gradients(loss, table)[0]))
+    optimizer = tf.train.GradientDescentOptimizer(0.1)
+    update = optimizer.apply_gradients([(a.take_indexed_slices_grad(2), table)])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(puts)
+        session.run(update)
+        return session.run(table)
+
+
+MADE: dict[str, Callable[[Any], Any]] = {
+    "an_unknown_reduction": lambda tf: pairs(tf, reduction_type="MEDIAN"),
+    "values_of_another_dtype": lambda tf: pairs(tf).apply_grad(
+        [0], tf.constant([[1.0, 2.0]], tf.float64)
+    ),
+    "indices_of_float": lambda tf: pairs(tf).apply_grad([0.5], rows(1.0)),
+    "indices_of_32_bits": lambda tf: pairs(tf).apply_grad(
+        tf.constant([0], tf.int32), rows(1.0)
+    ),
+    "no_slices": lambda tf: pairs(tf).apply_indexed_slices_grad([[1.0, 2.0]]),
+    "a_shape_of_float": lambda tf: pairs(tf).apply_grad([0], rows(1.0), [4.5, 2.0]),
+    "an_unknown_dtype": lambda tf: tf.SparseConditionalAccumulator("moon"),
+    "a_vector_as_count": lambda tf: pairs(tf).take_grad([1]),
+}
+
+
+def made(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a case that tells what kind of thing came out, if anything did."""
+    return lambda tf: type(make(tf)).__name__
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    "each_row_has_its_own_mean": steps(mean_of_each_row),
+    "rows_are_summed_where_asked_for": steps(summed),
+    "three_that_overlap": steps(three_that_overlap),
+    "unsorted_rows": steps(unsorted),
+    "repeated_rows": steps(repeated),
+    "stale_gradients_are_dropped": steps(stale),
+    "gradients_that_tell_a_shape": steps(with_a_shape),
+    "rows_that_are_numbers": steps(of_one_dimension),
+    "gradients_as_slices": steps(as_slices),
+    "gradients_as_slices_with_a_dense_shape": steps(as_slices_with_a_dense_shape),
+    "gradients_of_a_gather": as_slices_of_a_gather,
+    "indices_out_of_the_shape": steps(out_of_its_shape),
+    "rows_of_another_width": of_another_width,
+    "rows_of_another_width_than_the_first": of_another_width_than_the_first,
+    **{f"taken_{n}_at_least".replace("-", "minus_"): taken_with(n) for n in (-1, 0, 1)},
+    "a_gradient_without_rows": steps(empty_gradient),
+    "what_is_known_when_built": known_when_built,
+    "default_names": default_names,
+    "a_take_waits": waiting,
+    "one_shared_name_is_one_accumulator": shared_by_name,
+    "lookups_meet_and_update_once": trains_a_table,
+    **{f"made_of_{name}": made(make) for name, make in MADE.items()},
+}

@@ -1,0 +1,215 @@
+"""Synchronous replicas at work: what each run returns, and what becomes of a variable.
+
+The loss is v * x, so the gradient is x; the rate is 1. A replica is a graph with a
+session of its own on a server of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tests.tf1.attempts import Later, attempt
+from tests.tf1.servers import cluster
+
+
+class Replica:
+    """One worker: its graph, its session, and what it can read."""
+
+    def __init__(self, tf: Any, servers: Any, task: int, shape: Any, **named: Any):
+        self._tf = tf
+        target = servers["worker"][task].target
+        worker = f"/job:worker/task:{task}"
+        setter = tf.train.replica_device_setter(1, worker_device=worker)
+        with tf.Graph().as_default(), tf.device(setter):
+            self.step = tf.train.get_or_create_global_step()
+            self.v = tf.Variable(0.0, name="v")
+            self.x = tf.placeholder(tf.float32, [])
+            inner = named.get("make", tf.train.GradientDescentOptimizer)
+            collect, total = shape
+            optimizer = tf.train.SyncReplicasOptimizer(
+                inner(1.0), replicas_to_aggregate=collect, total_num_replicas=total
+            )
+            loss = self.v * self.x
+            self.train = optimizer.minimize(loss, global_step=self.step)
+            n_tokens = named.get("n_tokens", -1)
+            hooks = [optimizer.make_session_run_hook(task == 0, num_tokens=n_tokens)]
+            self.session = tf.train.MonitoredTrainingSession(
+                *(target, task == 0),
+                hooks=hooks + named.get("hooks", []),
+                stop_grace_period_secs=0.02,  # the chief's thread may wait for ever
+            )
+
+    def run(self, x: float) -> Any:
+        return attempt(self._tf, self.session.run, self.train, {self.x: x})
+
+    def later(self, x: float) -> Later:
+        return Later(self._tf, self.session.run, self.train, {self.x: x})
+
+    def state(self, step: int) -> list[Any]:
+        """Tell variable and step when that step has come, or after two seconds."""
+
+        def look(step_context: Any) -> Any:
+            return step_context.session.run([self.v, self.step])
+
+        end = time.time() + 2.0
+        while True:
+            v, at = self.session.run_step_fn(look)
+            if at >= step or time.time() > end:
+                return [float(v), int(at)]
+            time.sleep(0.005)
+
+
+def two(tf: Any, collect: int, total: int = 2, **named: Any) -> list[Replica]:
+    """Start two workers; the first is the chief."""
+    servers = cluster(tf, ps=1, worker=2)
+    shape = (collect, total)
+    return [Replica(tf, servers, task, shape, **named) for task in (0, 1)]
+
+
+def alone(tf: Any, **named: Any) -> Replica:
+    return Replica(tf, cluster(tf, ps=1, worker=1), 0, (1, 1), **named)
+
+
+def closed(replicas: list[Replica]) -> None:
+    """End the workers first, the chief last."""
+    for one in reversed(replicas):
+        one.session.close()
+
+
+def both_of_two(tf: Any) -> Any:
+    """The first step counts, the second is dropped as stale, then they wait."""
+    chief, worker = both = two(tf, 2)
+    found = [chief.state(0), chief.run(1.0), worker.run(3.0), chief.state(1)]
+    found += [chief.run(5.0), worker.run(7.0), chief.state(1)]
+    waits = chief.later(2.0)
+    found += [waits.is_waiting(), worker.run(4.0), waits.result(), worker.state(2)]
+    closed(both)
+    return found
+
+
+def without_tokens(tf: Any) -> Any:
+    """With no token at the start nothing is wasted: all wait from the first step."""
+    chief, worker = both = two(tf, 2, n_tokens=0)
+    found: list[Any] = []
+    for step, (one, other) in enumerate([(1.0, 3.0), (2.0, 6.0), (-4.0, 0.0)], 1):
+        waits = chief.later(one)
+        found += [waits.is_waiting(0.05), worker.run(other), waits.result()]
+        found += [worker.state(step)]
+    closed(both)
+    return found
+
+
+def one_backup(tf: Any) -> Any:
+    chief, worker = both = two(tf, 1)
+    found = [chief.run(1.0), chief.state(1)]
+    found += [worker.run(5.0), worker.state(1)]
+    found += [worker.run(2.0), worker.state(2)]
+    closed(both)
+    return found
+
+
+def a_backup_that_never_comes(tf: Any) -> Any:
+    """The chief goes on though the other one does nothing."""
+    both = two(tf, 1)
+    chief = both[0]
+    found = [chief.run(1.0), chief.state(1)]
+    found += [chief.run(1.0), chief.run(1.0), chief.state(2)]
+    closed(both)
+    return found
+
+
+def four_of_two(tf: Any) -> Any:
+    """Each of two gives two gradients to a step."""
+    chief, worker = both = two(tf, 4)
+    found = [chief.run(1.0), worker.run(2.0), chief.run(3.0), chief.state(0)]
+    found += [worker.run(4.0), chief.state(1)]
+    closed(both)
+    return found
+
+
+def more_gradients_than_asked_for(tf: Any) -> Any:
+    """All that wait in the accumulator are averaged."""
+    chief, worker = both = two(tf, 4, n_tokens=8)
+    found = [one.run(x) for one, x in [(chief, 1.0), (worker, 2.0), (chief, 3.0)]]
+    found += [chief.state(0), worker.run(6.0), chief.state(1)]
+    closed(both)
+    return found
+
+
+def alone_from_the_start(tf: Any) -> Any:
+    one = alone(tf, n_tokens=0)
+    found = []
+    for step, x in enumerate([1.0, 2.0, 4.0], 1):
+        found += [one.run(x), one.state(step)]
+    closed([one])
+    return found
+
+
+def alone_by_default(tf: Any) -> Any:
+    one = alone(tf)
+    found = [one.run(1.0), one.state(1), one.run(2.0), one.state(1)]
+    found += [one.run(4.0), one.state(2), one.run(8.0), one.state(3)]
+    closed([one])
+    return found
+
+
+def with_momentum(tf: Any) -> Any:
+    one = alone(tf, n_tokens=0, make=lambda rate: tf.train.MomentumOptimizer(rate, 0.5))
+    found = []
+    for step in (1, 2, 3):
+        found += [one.run(1.0), one.state(step)]
+    closed([one])
+    return found
+
+
+def until_a_step(tf: Any) -> Any:
+    """A hook that stops at a step sees the step of all."""
+    hook = tf.train.StopAtStepHook(last_step=3)
+    one = alone(tf, n_tokens=0, hooks=[hook])
+    found: list[Any] = []
+    while not one.session.should_stop() and len(found) < 10:
+        found.append(one.run(1.0))
+    closed([one])
+    return found
+
+
+def equal_to_one_batch(tf: Any) -> Any:
+    """Two halves of a batch, averaged, are the whole batch."""
+    values = np.array([[1.0, 2.0, 3.0, 6.0], [0.5, -1.0, 2.0, 4.5]])
+    chief, worker = both = two(tf, 2, n_tokens=0)
+    for row in values:
+        waits = chief.later(float(row[:2].mean()))
+        worker.run(float(row[2:].mean()))
+        waits.result()
+    found = [chief.state(2), float(-values.mean(1).sum())]
+    closed(both)
+    return found
+
+
+def closed_while_another_waits(tf: Any) -> Any:
+    """A worker that waits for the others is cancelled when its session is closed."""
+    chief, worker = two(tf, 2, n_tokens=0)
+    waits = worker.later(1.0)
+    found = [waits.is_waiting()]
+    closed([chief, worker])
+    return [*found, waits.result() in ("CancelledError", "RuntimeError", None)]
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    "both_of_two": both_of_two,
+    "both_of_two_without_tokens": without_tokens,
+    "one_of_two": one_backup,
+    "one_of_two_and_the_other_never_comes": a_backup_that_never_comes,
+    "four_of_two": four_of_two,
+    "four_of_two_with_more_tokens": more_gradients_than_asked_for,
+    "alone_without_tokens": alone_from_the_start,
+    "alone": alone_by_default,
+    "alone_with_momentum": with_momentum,
+    "until_a_step": until_a_step,
+    "halves_of_a_batch": equal_to_one_batch,
+    "a_worker_that_waits_is_closed": closed_while_another_waits,
+}

@@ -1,0 +1,95 @@
+"""The timer of steps and seconds that hooks use."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tests.tf1.attempts import attempt
+
+
+def triggered(steps: list[int], **named: Any) -> Callable[[Any], Any]:
+    """Return a case: at which of the steps it triggers."""
+
+    def case(tf: Any) -> Any:
+        timer = tf.train.SecondOrStepTimer(**named)
+        found = []
+        for step in steps:
+            if timer.should_trigger_for_step(step):
+                timer.update_last_triggered_step(step)
+                found.append(step)
+        return found
+
+    return case
+
+
+def asked_only(tf: Any) -> Any:
+    """Asking changes nothing."""
+    timer = tf.train.SecondOrStepTimer(every_steps=3)
+    return [timer.should_trigger_for_step(step) for step in (5, 5, 6, 1)]
+
+
+def elapsed(tf: Any) -> Any:
+    timer = tf.train.SecondOrStepTimer(every_steps=3)
+    first = timer.update_last_triggered_step(4)
+    seconds, steps = timer.update_last_triggered_step(10)
+    return [first, seconds >= 0.0, steps, type(seconds).__name__]
+
+
+def last_step(tf: Any) -> Any:
+    timer = tf.train.SecondOrStepTimer(every_steps=3)
+    found = [timer.last_triggered_step()]
+    timer.update_last_triggered_step(4)
+    return [*found, timer.last_triggered_step()]
+
+
+def reset(tf: Any) -> Any:
+    timer = tf.train.SecondOrStepTimer(every_steps=3)
+    timer.update_last_triggered_step(4)
+    found = [timer.should_trigger_for_step(5)]
+    timer.reset()
+    return [*found, timer.should_trigger_for_step(5), timer.last_triggered_step()]
+
+
+def seconds(tf: Any) -> Any:
+    timer = tf.train.SecondOrStepTimer(every_secs=0.05)
+    found = [timer.should_trigger_for_step(1)]
+    timer.update_last_triggered_step(1)
+    found += [timer.should_trigger_for_step(2)]
+    time.sleep(0.07)
+    found += [timer.should_trigger_for_step(1), timer.should_trigger_for_step(2)]
+    taken, steps = timer.update_last_triggered_step(2)
+    return [*found, 0.05 < taken < 5.0, steps, timer.should_trigger_for_step(3)]
+
+
+def made(**named: Any) -> Callable[[Any], Any]:
+    """Return a case that tells whether such a timer can be made, and asked."""
+
+    def case(tf: Any) -> Any:
+        timer = tf.train.SecondOrStepTimer(**named)
+        return [attempt(tf, timer.should_trigger_for_step, step) for step in (0, 1)]
+
+    return case
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    "every_three_steps": triggered(list(range(8)), every_steps=3),
+    "every_step": triggered([0, 1, 2, 2, 3], every_steps=1),
+    "never_twice_for_one_step": triggered([4, 4, 4], every_steps=1),
+    "steps_that_leap": triggered([0, 5, 6, 10, 11, 30], every_steps=5),
+    "steps_that_go_back": triggered([10, 2, 12, 15], every_steps=3),
+    "a_first_step_that_is_not_zero": triggered(list(range(7, 20)), every_steps=4),
+    "every_many_seconds": triggered([0, 1, 2, 3], every_secs=1000),
+    "every_instant": triggered([0, 1, 1, 2], every_secs=0),
+    "asking_changes_nothing": asked_only,
+    "what_has_elapsed": elapsed,
+    "the_last_step": last_step,
+    "it_is_reset": reset,
+    "every_few_milliseconds": seconds,
+    "made_of_nothing": made(),
+    "made_of_both": made(every_secs=1.0, every_steps=1),
+    "made_of_no_steps": made(every_steps=0),
+    "made_of_less_than_no_steps": made(every_steps=-1),
+    "made_of_less_than_no_seconds": made(every_secs=-1.0),
+}
