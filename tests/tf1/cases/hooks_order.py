@@ -49,11 +49,7 @@ def built_in_ones_come_before(tf: Any, folder: Path) -> Any:
     def look(*arguments: Any) -> None:
         found.append(sorted(path.name for path in folder.glob("*.index")))
 
-    stages: dict[str, Any] = {
-        "after_create_session": look,
-        "after_run": look,
-        "end": look,
-    }
+    stages: Any = {"after_create_session": look, "after_run": look, "end": look}
     with tf.train.MonitoredTrainingSession(
         checkpoint_dir=str(folder),
         hooks=[noting(tf, [], **stages)],
@@ -73,9 +69,7 @@ def begin_may_add(tf: Any) -> Any:
     def grow(*arguments: Any) -> None:
         found.append(attempt(tf, lambda: type(v + 1.0).__name__ != ""))
 
-    stages: dict[str, Any] = dict.fromkeys(
-        ["begin", "after_create_session", "before_run"], grow
-    )
+    stages: Any = {"begin": grow, "after_create_session": grow, "before_run": grow}
     hook = noting(tf, [], **stages, after_run=grow, end=grow)
     with tf.train.MonitoredSession(hooks=[hook]) as session:
         session.run(v)
