@@ -25,6 +25,7 @@ from kit.train.part import Part
 from kit.train.vault import Vault
 
 _LOOK_S = 0.01
+_DROP_S = 2.0  # to hear that a save was refused: one question to the coordinator
 _LAST_WORDS_S = 2.0  # a save under way when the training fails may still succeed
 
 
@@ -61,7 +62,8 @@ class Scribe:
         self._empty: tuple[Piece, ...] = ()
         self._last_due = 0
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
-        self._is_writing = threading.Event()
+        self._is_idle = threading.Event()
+        self._is_idle.set()
         self._is_over = threading.Event()
         self._give_up = float("inf")
         self._thread: threading.Thread | None = None
@@ -120,18 +122,27 @@ class Scribe:
         part = self._part
         if part.me not in self._writers:
             return Task(key, None)
-        if self._is_writing.is_set():
+        if not self._is_free(key):
             return Task(key, None, "it was still writing the checkpoint before.")
         if step != key[0]:
             return Task(key, None, f"it went past step {key[0]} without a copy.")
         pieces: tuple[Piece, ...] = ()
-        self._is_writing.set()
+        self._is_idle.clear()
         if self._state is not None:
             now = physical(NOW, part.endpoint.stamp.parity)
             self._state.copy(part.memory, now)
             pieces = self._state.pieces
         part.reach("ckpt.copied", step)
         return Task(key, pieces + self._empty)
+
+    def _is_free(self, key: Key) -> bool:
+        """Tell whether the buffer may be written.
+
+        When a save was agreed, the coordinator knows of no other: what is in the buffer
+        then is of one that it refused, and the thread is about to hear of that.
+        """
+        is_agreed = key[1] > 0
+        return self._is_idle.wait(_DROP_S if is_agreed else 0)
 
     # -- the thread -------------------------------------------------------------
 
@@ -151,7 +162,7 @@ class Scribe:
         elif is_open:
             self._write(task.key, task.pieces)
         else:
-            self._is_writing.clear()
+            self._is_idle.set()
         if ledger is not None:
             ledger.conclude(task.key, self._is_late)
 
@@ -166,7 +177,7 @@ class Scribe:
             wrong = getattr(error, "message", repr(error))
         finally:
             # Before the coordinator knows of it: the next save may come at once.
-            self._is_writing.clear()
+            self._is_idle.set()
         self._desk.wrote(key, entry, wrong)
 
     def _draft(self, key: Key) -> Path | None:
