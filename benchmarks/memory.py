@@ -12,9 +12,11 @@ and data; the second one is the resident size along many steps.
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 from benchmarks import mlp
 from benchmarks.conductor import Crew
+from benchmarks.problem import load, stored
 from benchmarks.results import Table, arguments, median, report
 from benchmarks.tasks import Training, alone_memory, begin, memory, tasks
 
@@ -32,37 +34,35 @@ _STEPS = {"small": 400, "large": 40}
 Sizes = list[list[int]]  # of each look, of each task
 
 
-def extra(model: tuple[int, ...], steps: int) -> dict[str, list[float]]:
+def extra(problem: Path, steps: int) -> dict[str, list[float]]:
     """Return what each worker takes beyond a training of its own, in parameter bytes.
 
     The largest of all looks counts.
     """
-    n_bytes = sum(value.nbytes for value in mlp.parameters(model).values())
+    n_bytes = load(problem).n_bytes
     with tasks() as on:  # of its own: what it frees would serve what comes later
-        alone = alone_memory(on, model)
+        alone = alone_memory(on, problem)
     found = {}
     for name, how in OURS.items():
         with tasks() as on:
-            looks = watch(on, how, model, steps, "pss")
+            looks = watch(on, how, problem, steps, "pss")
         most = [max(one) for one in zip(*looks, strict=True)][1:]
         found[name] = [(a - b) / n_bytes for a, b in zip(most, alone[1:], strict=True)]
     return found
 
 
-def growth(model: tuple[int, ...], steps: int) -> dict[str, Sizes]:
+def growth(problem: Path, steps: int) -> dict[str, Sizes]:
     """Return the resident sizes of all tasks, in bytes, along a training."""
     found = {}
     for name in ("ring", "ps"):
         with tasks() as on:
-            found[name] = watch(on, OURS[name], model, steps, "rss")
+            found[name] = watch(on, OURS[name], problem, steps, "rss")
     return found
 
 
-def watch(
-    on: Crew, how: Training, model: tuple[int, ...], steps: int, what: str
-) -> Sizes:
+def watch(on: Crew, how: Training, problem: Path, steps: int, what: str) -> Sizes:
     """Train, and look at the memory of all tasks until the training is over."""
-    begin(on, how, model, steps)
+    begin(on, how, problem, steps)
     looks, over = [], False
     while not over:
         time.sleep(_EVERY_S)
@@ -90,8 +90,12 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", choices=mlp.SIZES, default=[*mlp.SIZES])
     options = parser.parse_args()
     steps = options.steps or (3_000 if options.quick else 10_000)
-    beyond = {name: extra(mlp.SIZES[name], _STEPS[name]) for name in options.models}
-    along = growth(mlp.SIZES["small"], steps)
+    beyond = {}
+    for name in options.models:
+        with stored(name) as problem:
+            beyond[name] = extra(problem, _STEPS[name])
+    with stored("small") as problem:
+        along = growth(problem, steps)
     rows = [
         (f"{system}, {model}", *_cells(of[system], along.get(system), model))
         for model, of in beyond.items()

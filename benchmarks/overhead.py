@@ -10,7 +10,11 @@ takes to record one step's rows again, by themselves.
 
 from __future__ import annotations
 
-from benchmarks import mlp
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.conductor import Crew
+from benchmarks.problem import stored
 from benchmarks.results import Table, arguments, median, report
 from benchmarks.tasks import Training, tasks, train
 
@@ -22,21 +26,28 @@ _HOW = {
 
 
 def compare(
-    models: dict[str, tuple[int, ...]], steps: int, rounds: int
+    models: Sequence[str], steps: int, rounds: int
 ) -> dict[str, dict[str, list[float]]]:
     """Return the rates of all rounds: model -> topology and trace -> list."""
     found: dict[str, dict[str, list[float]]] = {name: {} for name in models}
     with tasks() as on:
-        for name, model in models.items():
-            for turn in range(rounds + 1):
-                order = list(_HOW.items())
-                for how, training in order if turn % 2 else reversed(order):
-                    outcome = train(on, training, model, steps)
+        for name in models:
+            with stored(name) as problem:
+                for turn in range(rounds + 1):
+                    rates = _turn(on, problem, steps, in_order=turn % 2 == 1)
                     if turn:  # the first one warms up
-                        found[name].setdefault(how, []).append(outcome.rate)
-                    if turn and training.trace:
-                        alone = max(on.order(do="record")[1:])
-                        found[name].setdefault(f"{how}, us", []).append(alone)
+                        for how, rate in rates.items():
+                            found[name].setdefault(how, []).append(rate)
+    return found
+
+
+def _turn(on: Crew, problem: Path, steps: int, in_order: bool) -> dict[str, float]:
+    found = {}
+    order = list(_HOW.items())
+    for how, training in order if in_order else reversed(order):
+        found[how] = train(on, training, problem, steps).rate
+        if training.trace:
+            found[f"{how}, us"] = max(on.order(do="record")[1:])
     return found
 
 
@@ -70,7 +81,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int)
     options = parser.parse_args()
     rounds = options.rounds or (3 if options.quick else 21)
-    found = compare({"small": mlp.SIZES["small"]}, options.steps, rounds)
+    found = compare(["small"], options.steps, rounds)
     table = Table(
         "Cost of recording, median steps a second",
         ("on / off is the median of the ratios of paired trainings; 1 costs nothing.",),

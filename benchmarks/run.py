@@ -20,7 +20,7 @@ from benchmarks.results import FOLDER, Table, arguments, machine
 
 BENCHMARKS = (
     *("allreduce", "scaling", "many_parameters"),
-    *("training", "graph_step", "overhead", "startup", "roundtrip"),
+    *("training", "overlap", "graph_step", "overhead", "startup", "roundtrip"),
     "session",
 )
 

@@ -9,10 +9,12 @@ import secrets
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks import mlp
 from benchmarks.conductor import Crew, crew
+from benchmarks.problem import load
 from kit.exchange.layout import specs_of
 from kit.settings import Settings
 from kit.task import Task
@@ -34,6 +36,8 @@ class Training(NamedTuple):
     synchronous: bool = True
     trace: bool = True
     writes: bool = False  # the step function writes its gradients in place
+    n_ps: int = 1  # of a topology with servers
+    link: str = ""
 
 
 class Outcome(NamedTuple):
@@ -44,44 +48,49 @@ class Outcome(NamedTuple):
 
 
 @contextmanager
-def tasks() -> Iterator[Crew]:
-    """Give one parameter server and two workers that know each other."""
+def tasks(n_ps: int = 1, n_workers: int = N_WORKERS) -> Iterator[Crew]:
+    """Give parameter servers and workers that know each other, in this order."""
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as folder,
-        crew("kit", RANK, 1 + N_WORKERS, "kit") as started,
+        crew("kit", RANK, n_ps + n_workers, "kit", str(n_ps)) as started,
     ):
         keys = Credentials.new(certificate=False).to_plain()
         found = started.order(do="listen", folder=folder, credentials=keys)
-        started.order(do="connect", spec={"ps": found[:1], "worker": found[1:]})
+        started.order(do="connect", spec={"ps": found[:n_ps], "worker": found[n_ps:]})
         yield started
 
 
-def train(on: Crew, how: Training, model: tuple[int, ...], steps: int) -> Outcome:
+def train(
+    on: Crew, how: Training, problem: Path, steps: int, n_workers: int = N_WORKERS
+) -> Outcome:
     """Train on the tasks and return how fast it went."""
-    begin(on, how, model, steps)
-    return outcome(on.order(do="finish")[1:], how.synchronous)
+    begin(on, how, problem, steps, n_workers)
+    return outcome(on.order(do="finish")[-n_workers:], how.synchronous)
 
 
-def begin(on: Crew, how: Training, model: tuple[int, ...], steps: int) -> None:
+def begin(
+    on: Crew, how: Training, problem: Path, steps: int, n_workers: int = N_WORKERS
+) -> None:
     """Begin to train, and return at once.
 
     The ring's job is one of the workers alone, so that no process looks on.
     """
-    members = [Task("worker", index) for index in range(N_WORKERS)]
+    members = [Task("worker", index) for index in range(n_workers)]
     if how.topology == "ps":
-        members.insert(0, Task("ps", 0))
+        members[:0] = [Task("ps", index) for index in range(how.n_ps)]
     job = Job(
         run=secrets.token_hex(16),
         tasks=tuple(members),
-        specs=specs_of(mlp.parameters(model)),
+        specs=specs_of(load(problem).params),
         optimizer=GradientDescent(mlp.RATE),
         topology=how.topology,
-        steps=steps if how.synchronous else steps * N_WORKERS,
-        batch=mlp.BATCH * N_WORKERS,
+        steps=steps if how.synchronous else steps * n_workers,
+        batch=mlp.BATCH * n_workers,
+        link=how.link,
         synchronous=how.synchronous,
         settings=Settings(trace=how.trace),
     )
-    on.order(do="begin", job=job.to_plain(), model=model, writes=how.writes)
+    on.order(do="begin", job=job.to_plain(), path=str(problem), writes=how.writes)
 
 
 def memory(on: Crew, what: str) -> tuple[list[int], bool]:
@@ -90,9 +99,9 @@ def memory(on: Crew, what: str) -> tuple[list[int], bool]:
     return [one[what] for one in looks], all(one["over"] for one in looks)
 
 
-def alone_memory(on: Crew, model: tuple[int, ...]) -> list[int]:
+def alone_memory(on: Crew, problem: Path) -> list[int]:
     """Return the bytes of each task at the end of a training by itself."""
-    return [one["pss"] for one in on.order(do="alone", model=model, steps=3)]
+    return [one["pss"] for one in on.order(do="alone", path=str(problem), steps=3)]
 
 
 def outcome(workers: list[Times], synchronous: bool) -> Outcome:
@@ -108,9 +117,10 @@ def outcome(workers: list[Times], synchronous: bool) -> Outcome:
     return Outcome(rate(sorted(end for one in workers for end in one["ends"])), losses)
 
 
-def alone(on: Crew, model: tuple[int, ...], steps: int) -> Outcome:
+def alone(on: Crew, problem: Path, steps: int, n_workers: int = N_WORKERS) -> Outcome:
     """Train on every worker by itself: the slower one says how fast that is."""
-    return outcome(on.order(do="alone", model=model, steps=steps)[1:], True)
+    order = {"do": "alone", "path": str(problem), "steps": steps}
+    return outcome(on.order(**order)[-n_workers:], True)
 
 
 def rate(ends: list[int]) -> float:

@@ -1,8 +1,9 @@
 """One process of TensorFlow in the training benchmark: a parameter server or a worker.
 
-`python -m benchmarks.tensorflow_rank`; arguments: rank, number of ranks. Rank 0 holds
-the variables, the others train: the same model, start, data and rate, over the peer's
-own runtime (`tensorflow.compat.v1`), with `SyncReplicasOptimizer` or each by itself.
+`python -m benchmarks.tensorflow_rank`; arguments: rank, number of ranks, number of
+servers. The first ranks hold the variables, the others train: the same model, start,
+data and rate, over the peer's own runtime (`tensorflow.compat.v1`), with
+`SyncReplicasOptimizer` or each by itself.
 
 A training takes four orders, because a worker that finds no variables yet would sleep
 for half a minute, and the first worker's threads serve the others until all are done.
@@ -18,6 +19,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from benchmarks import mlp
+from benchmarks.problem import load
 from benchmarks.rank import obey
 
 _SPARE_TOKENS = 64
@@ -26,9 +28,11 @@ _SPARE_TOKENS = 64
 class TensorFlowTask:
     """A task's server, and one training after the other on it."""
 
-    def __init__(self, rank: int, n_ranks: int) -> None:
-        self._job, self._index = ("worker", rank - 1) if rank else ("ps", 0)
-        self._n_workers = n_ranks - 1
+    def __init__(self, rank: int, n_ranks: int, n_ps: int) -> None:
+        is_server = rank < n_ps
+        self._job = "ps" if is_server else "worker"
+        self._index = rank if is_server else rank - n_ps
+        self._n_ps, self._n_workers = n_ps, n_ranks - n_ps
         self._n_trainings = 0
         self._server: Any = None
         self._session: Any = None
@@ -46,20 +50,21 @@ class TensorFlowTask:
         """Start the server; the ports are those of all ranks."""
         hosts = [f"localhost:{port}" for port in ports]
         self._server = tf.train.Server(
-            {"ps": hosts[:1], "worker": hosts[1:]},
+            {"ps": hosts[: self._n_ps], "worker": hosts[self._n_ps :]},
             job_name=self._job,
             task_index=self._index,
             config=self._config,
         )
 
-    def build(self, model: list[int], synchronous: bool) -> None:
+    def build(self, path: str, synchronous: bool, n_ps: int) -> None:
         """Build the graph; the first worker sets the variables."""
         self._n_trainings += 1
         if self._job == "ps":
             return
         self._training = Training(
-            tuple(model),
+            path,
             self._index,
+            n_ps,
             self._n_workers if synchronous else 0,
             f"training{self._n_trainings}",  # what a server holds outlives sessions
         )
@@ -97,13 +102,12 @@ class Training:
     """The graph of one worker; with `n_replicas` its updates wait for each other."""
 
     def __init__(
-        self, widths: tuple[int, ...], index: int, n_replicas: int, container: str
+        self, path: str, index: int, n_ps: int, n_replicas: int, container: str
     ) -> None:
-        self._index, self._widths = index, widths
-        self._x, self._y = mlp.examples(widths)
+        self._index, self._problem = index, load(path)
         self.graph = tf.Graph()
         worker = f"/job:worker/task:{index}"
-        setter = tf.train.replica_device_setter(ps_tasks=1, worker_device=worker)
+        setter = tf.train.replica_device_setter(ps_tasks=n_ps, worker_device=worker)
         with self.graph.as_default(), tf.device(setter), tf.container(container):
             self._build(n_replicas)
 
@@ -113,7 +117,7 @@ class Training:
         if self._index == 0:
             session.run(self._initial)
             for variable, value in zip(
-                self._variables, mlp.parameters(self._widths).values(), strict=True
+                self._variables, self._problem.params.values(), strict=True
             ):
                 variable.load(value, session)
             if self._sync is not None:
@@ -127,10 +131,9 @@ class Training:
         """Do so many steps of this worker on its own examples."""
         ends, losses = [], []
         for number in range(steps):
-            lo = (number * n_workers + self._index) * mlp.BATCH
-            lo %= len(self._x) - mlp.BATCH
-            rows = slice(lo, lo + mlp.BATCH)
-            feed = {self._inputs: self._x[rows], self._classes: self._y[rows]}
+            batch = self._problem.part(number, self._index, n_workers)
+            x, y = self._problem.inputs(batch)
+            feed = {self._inputs: x, self._classes: y}
             _, loss = session.run([self._step, self._loss], feed)
             ends.append(time.monotonic_ns())
             losses.append(float(loss))
@@ -139,16 +142,20 @@ class Training:
         return {"ends": ends, "losses": losses}
 
     def _build(self, n_replicas: int) -> None:
-        self._inputs = tf.placeholder(tf.float32, [None, self._widths[0]])
-        self._classes = tf.placeholder(tf.int64, [None])
+        x, y = self._problem.inputs(self._problem.part(0, 0, 1))
+        self._inputs = tf.placeholder(x.dtype, [None, *x.shape[1:]])
+        self._classes = tf.placeholder(y.dtype, [None])
         global_step = tf.train.get_or_create_global_step()
-        shapes = [value.shape for value in mlp.parameters(self._widths).values()]
+        shapes = [value.shape for value in self._problem.params.values()]
         self._variables = [
             tf.get_variable(f"p{n}", shape, tf.float32, tf.zeros_initializer())
             for n, shape in enumerate(shapes)
         ]
-        hidden = self._inputs
-        for n in range(0, len(shapes), 2):
+        hidden, first = self._inputs, len(shapes) % 2
+        if first:
+            seen = tf.nn.embedding_lookup(self._variables[0], hidden)
+            hidden = tf.reshape(seen, [-1, shapes[1][0]])
+        for n in range(first, len(shapes), 2):
             weights, biases = self._variables[n : n + 2]
             hidden = tf.matmul(hidden, weights) + biases
             if n + 2 < len(shapes):
@@ -180,8 +187,8 @@ class Training:
 def main() -> None:
     tf.disable_v2_behavior()
     tf.logging.set_verbosity(tf.logging.ERROR)
-    rank, n_ranks = int(sys.argv[1]), int(sys.argv[2])
-    task = TensorFlowTask(rank, n_ranks)
+    rank, n_ranks, n_ps = map(int, sys.argv[1:4])
+    task = TensorFlowTask(rank, n_ranks, n_ps)
     names = ("find_port", "listen", "build", "join", "train", "end")
     obey(rank, {name: getattr(task, name) for name in names})
 

@@ -1,9 +1,10 @@
 """One process of the training benchmark: `python -m benchmarks.training_rank`.
 
-Arguments: rank, number of ranks, system. `kit` is a task: rank 0 the parameter server,
-the others workers, each with a real `kit.Server` and the data of a training. `ddp` is a
-rank of PyTorch's DistributedDataParallel over Gloo. Both answer with the moments, in
-machine-wide nanoseconds, at which each step was complete, and the losses.
+Arguments: rank, number of ranks, system, number of servers. `kit` is a task: the first
+ranks are parameter servers, the others workers, each with a real `kit.Server` and the
+data of a training. `ddp` is a rank of PyTorch's DistributedDataParallel over Gloo. Both
+answer with the moments, in machine-wide nanoseconds, at which each step was complete,
+and the losses.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import mlp
+from benchmarks.problem import Problem, load
 from benchmarks.rank import obey
 
 Times = dict[str, Any]
@@ -27,8 +29,10 @@ _WAIT_S = 300.0
 class KitTask:
     """A task's server in this process, without an engine around it."""
 
-    def __init__(self, rank: int) -> None:
-        self._job, self._index = ("worker", rank - 1) if rank else ("ps", 0)
+    def __init__(self, rank: int, n_ps: int) -> None:
+        is_server = rank < n_ps
+        self._job = "ps" if is_server else "worker"
+        self._index = rank if is_server else rank - n_ps
         self._server: Any = None
         self._member: Any = None
         self._watched: Any = None
@@ -52,7 +56,7 @@ class KitTask:
         """Learn where the other tasks are."""
         self._server.connect(spec)
 
-    def begin(self, job: dict[str, Any], model: list[int], writes: bool) -> None:
+    def begin(self, job: dict[str, Any], path: str, writes: bool) -> None:
         """Begin this task's part of a training, if it has one.
 
         The step function hands its gradients over, or it `writes` them in place.
@@ -62,9 +66,9 @@ class KitTask:
         agreed = Job.from_plain(job)
         self._member = None
         if self._server.task in agreed.tasks:
-            widths = tuple(model)
-            step = mlp.write if writes else mlp.step
-            work = Work(step, mlp.examples(widths), mlp.parameters(widths))
+            problem = load(path)
+            step = problem.write() if writes else problem.step()
+            work = Work(step, problem, problem.params)
             is_server = self._job == "ps"
             begin = self._server.trainings.begin
             self._member = begin(agreed, None if is_server else work)
@@ -80,6 +84,23 @@ class KitTask:
         rows, _ = member.meter.steps.since(0)
         rows = rows[rows["examples"] > 0]
         return {"ends": rows["end"].tolist(), "losses": rows["loss"].tolist()}
+
+    def records(self) -> dict[str, Any] | None:
+        """Return what the last training kept of this task; None if it had no part."""
+        from kit.traffic import Phase
+
+        if self._member is None:
+            return None
+        meter = self._member.meter
+        steps, spans, moved = (
+            log.since(0)[0] for log in (meter.steps, meter.spans, meter.transfers)
+        )
+        spans = spans[spans["phase"] == Phase.COMPUTE]
+        return {
+            "steps": _columns(steps, "step", "start", "end"),
+            "computed": _columns(spans, "step", "start", "end"),
+            "moved": _columns(moved, "source", "step", "start", "end", "bytes"),
+        }
 
     def look(self) -> dict[str, Any]:
         """Read the news of the training, as who watches it does, and the memory."""
@@ -110,19 +131,15 @@ class KitTask:
         took = time.thread_time_ns() - begin
         return took / 1000 / max(1, old.steps.added)
 
-    def alone(self, model: list[int], steps: int) -> Times:
+    def alone(self, path: str, steps: int) -> Times:
         """Train without any exchange: what one could reach if it cost nothing."""
-        from kit.train.sources import ArraySource
-
         if self._job == "ps":
             return {"ends": [], "losses": [], **taken()}
-        widths = tuple(model)
-        params, ends, losses = mlp.parameters(widths), [], []
+        problem, ends, losses = load(path), [], []
+        params, write = problem.params, problem.write()
         gradients = {name: np.empty_like(value) for name, value in params.items()}
-        source = ArraySource(mlp.examples(widths), mlp.BATCH, 0, 0, 1)
         for number in range(steps):
-            x, y = source.batch(number)
-            loss = mlp.write(params, (x, y), gradients)
+            loss = write(params, problem.part(number, 0, 1), gradients)
             for name, gradient in gradients.items():
                 gradient *= np.float32(mlp.RATE)
                 params[name] -= gradient
@@ -138,6 +155,10 @@ def taken() -> dict[str, int]:
     return {name.lower(): int(size) * 1024 for name, size in found.items()}
 
 
+def _columns(rows: Any, *names: str) -> list[list[int]]:
+    return [list(row) for row in zip(*(rows[n].tolist() for n in names), strict=True)]
+
+
 class Ddp:
     """The same model, data and optimizer in PyTorch."""
 
@@ -150,33 +171,38 @@ class Ddp:
         dist.init_process_group("gloo", init, rank=rank, world_size=n_ranks)
         self._torch, self._rank, self._n = torch, rank, n_ranks
 
-    def train(self, model: list[int], steps: int) -> Times:
+    def train(self, path: str, steps: int) -> Times:
         """Train from the same start on the same examples."""
-        torch = self._torch
-        net = torch.nn.parallel.DistributedDataParallel(self._network(tuple(model)))
+        torch, problem = self._torch, load(path)
+        net = torch.nn.parallel.DistributedDataParallel(self._network(problem))
         optimizer = torch.optim.SGD(net.parameters(), lr=mlp.RATE)
         loss_of = torch.nn.CrossEntropyLoss()
-        x, y = (torch.from_numpy(part) for part in mlp.examples(tuple(model)))
         ends, losses = [], []
         for number in range(steps):
-            lo = (number * self._n + self._rank) * mlp.BATCH % (len(x) - mlp.BATCH)
+            batch = problem.inputs(problem.part(number, self._rank, self._n))
+            x, y = (torch.from_numpy(part) for part in batch)
             optimizer.zero_grad()
-            loss = loss_of(net(x[lo : lo + mlp.BATCH]), y[lo : lo + mlp.BATCH])
+            loss = loss_of(net(x), y)
             loss.backward()
             optimizer.step()
             ends.append(time.monotonic_ns())
             losses.append(float(loss))
         return {"ends": ends, "losses": losses}
 
-    def _network(self, widths: tuple[int, ...]) -> Any:
-        torch, layers = self._torch, []
-        for number, value in enumerate(mlp.parameters(widths).values()):
-            if number % 2 == 0:
-                layer = torch.nn.Linear(*value.shape)
-                layer.weight.data = torch.from_numpy(value.T.copy())
-                layer.bias.data.zero_()
-                layers += [layer, torch.nn.ReLU()]
-        return torch.nn.Sequential(*layers[:-1])
+    def _network(self, problem: Problem) -> Any:
+        nn, tensor, layers = self._torch.nn, self._torch.from_numpy, []
+        values = list(problem.params.values())
+        if problem.text is not None:
+            embedding = nn.Embedding.from_pretrained(
+                tensor(values.pop(0)), freeze=False
+            )
+            layers += [embedding, nn.Flatten()]
+        for weights, biases in zip(values[::2], values[1::2], strict=True):
+            layer = nn.Linear(*weights.shape)
+            layer.weight.data = tensor(weights.T.copy())
+            layer.bias.data = tensor(biases)
+            layers += [layer, nn.ReLU()]
+        return nn.Sequential(*layers[:-1])
 
 
 def main() -> None:
@@ -184,8 +210,9 @@ def main() -> None:
     if system == "ddp":
         obey(rank, {"train": Ddp(rank, n_ranks).train})
         return
-    task = KitTask(rank)
-    names = ("listen", "connect", "begin", "finish", "alone", "record", "look")
+    task = KitTask(rank, int(sys.argv[4]))
+    begun = ("listen", "connect", "begin", "finish")
+    names = (*begun, "alone", "record", "look", "records")
     obey(rank, {name: getattr(task, name) for name in names})
 
 

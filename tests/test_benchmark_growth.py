@@ -107,27 +107,26 @@ def test_steps_with_many_parameters_are_compared_in_turn() -> None:
 def test_missing_trainers_are_called_missing() -> None:
     ours = {"no exchange": [4.0], **{one: [2.0] for one in training.OURS}}
 
-    name, *cells = training._row("small", ours)
+    name, workers, *cells = training._row("small", 2, ours)
 
     rates, peers, ratios = (
         cells[: len(ours)],
         cells[len(ours) :][:3],
         cells[len(ours) + 3 :],
     )
-    assert (name, rates) == ("small", ["4.0", *["2.0"] * len(training.OURS)])
+    assert (name, workers) == ("small", "2")
+    assert rates == ["4.0", *["2.0"] * len(training.OURS)]
     assert peers == ["missing"] * 3
     assert ratios == ["0.50"] * 3 + ["-"] * (len(ratios) - 3)
     assert len(ratios) > 3
 
 
 def test_asynchronous_peer_need_not_learn_in_every_half() -> None:
-    flat = Outcome(1.0, [[1.0, 1.0]])
-    good = Outcome(1.0, [[2.0, 1.0]])
-    ours = {"ring": good, "ps": good}
+    flat, wanted = Outcome(1.0, [[2.0, 2.0]]), [[2.0]]
 
-    training._check(ours | {training.TF_ASYNC: flat})
+    training._check({training.TF_ASYNC: flat}, wanted)
     with pytest.raises(CrewFailed, match="tf ps sync does not learn"):
-        training._check(ours | {training.TF_SYNC: flat})
+        training._check({training.TF_SYNC: flat}, wanted)
 
 
 def scaling_figures() -> dict[str, Any]:

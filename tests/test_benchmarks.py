@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import allreduce, mlp, overhead, tasks, training
+from benchmarks import allreduce, mlp, overhead, overlap, problem, tasks, training
 from benchmarks.conductor import CrewFailed, crew
 from benchmarks.peers import Peer, find_peers
 from benchmarks.results import Table
 from benchmarks.tasks import Outcome, Training
 
 ROOT = Path(__file__).parents[1]
-TINY = (6, 5, 4, 3)
+TINY = "6-5-4-3"
 
 
 def run(name: str, *args: str) -> str:
@@ -106,37 +106,68 @@ def test_all_ways_to_train_learn_and_ring_and_ps_lose_the_same() -> None:
 
 @pytest.mark.slow
 def test_the_tasks_train_as_numpy_alone_does() -> None:
-    steps, model = 5, TINY
-    with tasks.tasks() as on:
-        outcome = tasks.train(on, Training("ps"), model, steps)
+    steps = 5
+    with problem.stored(TINY) as path, tasks.tasks() as on:
+        outcome = tasks.train(on, Training("ps"), path, steps)
 
-    assert np.allclose(np.mean(outcome.losses, axis=0), _replay(model, steps))
+    assert np.allclose(np.mean(outcome.losses, axis=0), _exactly(TINY, steps))
 
 
-def _replay(model: tuple[int, ...], steps: int) -> list[float]:
+def _exactly(name: str, steps: int) -> list[float]:
     """Train in this process, on whole mini-batches, in float64."""
-    from kit.train.sources import ArraySource
-
-    batch = mlp.BATCH * tasks.N_WORKERS
-    source = ArraySource(mlp.examples(model), batch, 0, 0, 1)
-    params: dict[str, Any] = {
-        name: value.astype(float) for name, value in mlp.parameters(model).items()
-    }
+    made = problem.make(name)
+    params: dict[str, Any] = {k: v.astype(float) for k, v in made.params.items()}
     losses = []
     for number in range(steps):
-        x, y = source.batch(number)
+        parts = [made.part(number, worker, 2) for worker in range(2)]
+        x, y = (np.concatenate(part) for part in zip(*parts, strict=True))
         loss, gradients = mlp.step(params, (x, y))
         losses.append(loss)
-        for name, gradient in gradients.items():
-            params[name] = params[name] - mlp.RATE * gradient
+        for key, gradient in gradients.items():
+            params[key] = params[key] - mlp.RATE * gradient
     return losses
 
 
+def test_the_replay_that_judges_the_systems_is_right() -> None:
+    losses = problem.replay(problem.make(TINY), 5, n_workers=2)
+
+    assert np.allclose(np.mean(losses, axis=0), _exactly(TINY, 5))
+
+
+def test_the_text_has_the_classes_that_its_step_reads() -> None:
+    made = problem.make("text")
+    batch = made.part(3, worker=1, n_workers=2)
+    seen, classes = made.inputs(batch)
+    own = {name: np.empty_like(value) for name, value in made.params.items()}
+    loss = made.write()(made.params, batch, own)
+    hidden = made.params["embedding"][seen].reshape(len(seen), -1) @ made.params["w1"]
+    scores = np.maximum(hidden + made.params["b1"], 0) @ made.params["w2"]
+    scores = (scores + made.params["b2"]).astype(float)
+    scores -= np.log(np.exp(scores).sum(axis=1, keepdims=True))
+
+    assert loss == pytest.approx(-scores[np.arange(64), classes].mean(), rel=1e-4)
+    assert all(np.isfinite(gradient).all() for gradient in own.values())
+
+
+@pytest.mark.slow
+def test_overlap_is_measured_on_slow_links() -> None:
+    took = overlap.measure("64-32-10", "ring", "100mbit", steps=5, n_workers=2)
+
+    n_bytes = problem.make("64-32-10").n_bytes
+    assert took["link"] == [pytest.approx(n_bytes * 8 / 100e6 * 1e3, rel=0.02)]
+    assert len(took["whole"]) == 2 * 2
+    assert all(0 < part <= whole for part, whole in _pairs(took, "transfer"))
+    assert all(0 <= part <= whole for part, whole in _pairs(took, "both"))
+
+
+def _pairs(took: dict[str, list[float]], part: str) -> list[tuple[float, float]]:
+    return list(zip(took[part], took["whole"], strict=True))
+
+
 def test_gradients_of_the_model_are_its_slopes() -> None:
-    params: dict[str, Any] = {
-        name: value.astype(float) for name, value in mlp.parameters(TINY).items()
-    }
-    x, y = mlp.examples(TINY)
+    made = problem.make(TINY)
+    params: dict[str, Any] = {k: v.astype(float) for k, v in made.params.items()}
+    x, y = made.examples
     batch = x[:16], y[:16]
     _, gradients = mlp.step(params, batch)
 
@@ -155,25 +186,32 @@ def test_trainings_that_differ_by_topology_are_an_error() -> None:
     good, other = Outcome(1.0, [[2.0, 1.0]]), Outcome(1.0, [[2.0, 1.1]])
 
     with pytest.raises(CrewFailed, match="bit for bit"):
-        training._check({"ring": good, "ps": other})
+        training._check({"ring": good, "ps": other}, [[2.0, 1.0]])
 
 
-def test_a_training_that_does_not_learn_is_an_error() -> None:
-    flat = Outcome(1.0, [[1.0, 1.0]])
-
-    with pytest.raises(CrewFailed, match="ddp does not learn"):
+@pytest.mark.parametrize("system", ["ddp", "ring"])
+def test_a_system_that_computes_something_else_is_an_error(system: str) -> None:
+    with pytest.raises(CrewFailed, match=f"{system} and numpy lose differently"):
         training._check(
-            {"ring": flat._replace(losses=[[2.0, 1.0]]), "ddp": flat}
-            | {"ps": flat._replace(losses=[[2.0, 1.0]])}
+            {"ring": Outcome(1.0, [[2.0, 1.0]])}
+            | {system: Outcome(1.0, [[2.0, 1.01]])},
+            [[2.0, 1.0]],
         )
+
+
+def test_a_system_that_begins_elsewhere_is_an_error() -> None:
+    outcomes = {"tf ps async": Outcome(1.0, [[2.2, 1.0], [2.2, 1.0]])}
+
+    with pytest.raises(CrewFailed, match="begins with other losses"):
+        training._check(outcomes, [[2.0, 1.0], [2.1, 1.0]])
 
 
 @pytest.mark.slow
 def test_recording_is_compared_in_pairs() -> None:
-    found = overhead.compare({"tiny": TINY}, steps=20, rounds=2)
+    found = overhead.compare([TINY], steps=20, rounds=2)
 
-    assert len(overhead.pairs(found["tiny"], "ring")) == 2
-    assert all(us > 0 for us in found["tiny"]["ring, trace on, us"])
+    assert len(overhead.pairs(found[TINY], "ring")) == 2
+    assert all(us > 0 for us in found[TINY]["ring, trace on, us"])
 
 
 @pytest.mark.slow
