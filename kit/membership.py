@@ -33,6 +33,15 @@ class Epoch:
     link: str = ""
     first_step: int = 0
 
+    @property
+    def how(self) -> str:
+        """How gradients meet, as a trace names it.
+
+        >>> Epoch(1, "ps").how, Epoch(2, "ps", synchronous=False).how
+        ('ps', 'ps-async')
+        """
+        return self.topology if self.synchronous else f"{self.topology}-async"
+
     def to_plain(self) -> dict[str, Any]:
         """Return the epoch as data that JSON can carry."""
         return asdict(self)
@@ -93,27 +102,36 @@ class Agreement:
         self.error: KitError | None = None
         self.abandoned = ""  # why the last proposal was not taken
         self._wished = start
-        self._later: list[tuple[int, dict[str, str]]] = []  # from which step, what
-        self._paused = self._stopped = self._finished = False
+        self._later: list[tuple[int, dict[str, Any]]] = []  # from which step, what
+        self.is_stopped = False  # whether the end is wished
+        self._paused = self._finished = False
         self._budget = 0  # steps that a paused training may still do
         self._allowed_to = 0
         self._saves, self._save_wished, self._saving = saves, False, False
         self._saved_at = self._last_tried = -1
 
-    def wish(
-        self, *, topology: str | None = None, link: str | None = None, at: int = 0
-    ) -> None:
-        """Ask for another configuration from step `at` on, or as soon as can be."""
-        given = {"topology": topology, "link": link}
-        changes = {name: value for name, value in given.items() if value is not None}
+    def wish(self, *, at: int = 0, **changes: str | bool | None) -> None:
+        """Ask for another configuration from step `at` on, or as soon as can be.
+
+        `changes` are fields of `Epoch`; those that are None stay as they are.
+        """
+        changes = {name: value for name, value in changes.items() if value is not None}
         self._later.append((at, changes))
         self._later.sort(key=lambda wish: wish[0])
+
+    def foreseen(self, at: int = 0) -> Epoch:
+        """Return the configuration that is wished for step `at`, as far as is known."""
+        found = self._wished
+        for step, changes in self._later:
+            if step <= at:
+                found = replace(found, **changes)
+        return found
 
     def _take_up(self, step: int) -> None:
         """Turn wishes for a step not after `step` into what is wished now."""
         while self._later and self._later[0][0] <= step:
             _, changes = self._later.pop(0)
-            self._wished = replace(self._wished, **changes)  # type: ignore[arg-type]
+            self._wished = replace(self._wished, **changes)
 
     def pause(self, steps: int = 0) -> None:
         """Stop at the next boundary; with `steps`, do so many more first."""
@@ -125,7 +143,7 @@ class Agreement:
 
     def stop(self) -> None:
         """End the training at the next boundary."""
-        self._stopped = True
+        self.is_stopped = True
 
     def save(self) -> None:
         """Ask for a copy of the state at the next boundary, when no other is under way.
@@ -165,15 +183,22 @@ class Agreement:
     @property
     def pending(self) -> Epoch | None:
         """The configuration that is wished and does not hold yet."""
-        same = replace(self._wished, number=0, first_step=0) == replace(
-            self.epoch, number=0, first_step=0
-        )
-        return None if same and self.epoch.number else self._wished
+        return self._unless_it_holds(self._wished)
+
+    @property
+    def expected(self) -> Epoch | None:
+        """The same, with what was wished since the members were last asked."""
+        return self._unless_it_holds(self.foreseen())
+
+    def _unless_it_holds(self, wished: Epoch) -> Epoch | None:
+        holds = replace(self.epoch, first_step=0)
+        same = holds == replace(wished, number=holds.number, first_step=0)
+        return None if same and holds.number else wished
 
     def wants_halt(self, step: int) -> bool:
         """Whether all members must meet before the step after `step` begins."""
         self._take_up(step + 1)
-        if self._stopped or self.pending is not None:
+        if self.is_stopped or self.pending is not None:
             return True
         if self._save_wished and not self._saving:
             return True
@@ -217,7 +242,7 @@ class Agreement:
         self._take_up(step)
         wished = self.pending
         # Without a first epoch no member but one would have any parameters.
-        ends = self.epoch.number > 0 and (self._stopped or step >= self.steps)
+        ends = self.epoch.number > 0 and (self.is_stopped or step >= self.steps)
         if self.epoch.number and self._must_save(step, ends):
             meeting.verdict, self._saving, self._save_wished = Verdict.SAVE, True, False
             self._last_tried = step

@@ -18,6 +18,9 @@ import numpy.typing as npt
 from kit.errors import InvalidArgumentError
 from kit.spread import Bins, spread
 from kit.task import Task
+from kit.trace_rows import EpochRow as EpochRow
+from kit.trace_rows import SaveRow as SaveRow
+from kit.trace_rows import Switch as Switch
 from kit.traffic import SPAN, STEP, TOTAL, TRANSFER, Kind, Phase, Rows, rows
 
 if TYPE_CHECKING:
@@ -29,39 +32,6 @@ Floats = npt.NDArray[np.float64]
 #: The kinds that move in every step; the others belong to the start and to switches.
 STEP_KINDS = (Kind.PUSH, Kind.PULL, Kind.REDUCE, Kind.GATHER, Kind.LATE)
 _MOST_CELLS = 20_000_000  # of links times bins: 160 MB
-
-
-class EpochRow(NamedTuple):
-    """One configuration of the training and the first step it holds for."""
-
-    number: int
-    topology: str
-    first_step: int
-    at: int  # nanoseconds, monotonic
-    link: str  # "" when the links run at full speed
-
-
-class Switch(NamedTuple):
-    """The change from one epoch to the next."""
-
-    before: EpochRow
-    after: EpochRow
-
-    @property
-    def label(self) -> str:
-        """What changed, in a few words.
-
-        >>> a, b = EpochRow(0, "ps", 0, 0, ""), EpochRow(1, "ring", 9, 5, "")
-        >>> Switch(a, b).label
-        'ps to ring'
-        >>> Switch(b, b._replace(number=2, link="1gbit")).label
-        'ring at 1gbit'
-        """
-        if self.before.topology != self.after.topology:
-            return f"{self.before.topology} to {self.after.topology}"
-        if self.before.link != self.after.link:
-            return f"{self.after.topology} at {self.after.link or 'full speed'}"
-        return f"{self.after.topology}, epoch {self.after.number}"
 
 
 class LinkBytes(NamedTuple):
@@ -81,6 +51,7 @@ class Trace:
 
     `tasks` gives the names; a task's number in the columns is its place in this list.
     `transfers`, `spans` and `steps` hold the newest rows, `totals` is exact.
+    `saves` are the newest attempts to write a checkpoint.
     """
 
     tasks: tuple[str, ...]
@@ -89,6 +60,7 @@ class Trace:
     spans: Rows = field(default_factory=lambda: rows(SPAN))
     steps: Rows = field(default_factory=lambda: rows(STEP))
     totals: Rows = field(default_factory=lambda: rows(TOTAL))
+    saves: tuple[SaveRow, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -121,6 +93,7 @@ class Trace:
         first = [int(table["start"].min()) for table in kept]
         last = [int(table["end"].max()) for table in kept]
         moments = [row.at for row in self.epochs]
+        moments += [at for row in self.saves for at in (row.begin, row.end)]
         return (
             min(first + last + moments, default=0),
             max(last + moments, default=0),

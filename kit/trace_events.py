@@ -2,7 +2,8 @@
 
 One process per task. In it: what the task did, what it received and what it sent as
 slices, with an arrow from each sent slice to the received one; counters of the bytes
-per second of its outgoing links. Switches are instants across all tasks.
+per second of its outgoing links. Switches are instants across all tasks, and so are
+checkpoints, those that failed included.
 
 Pure: yields plain dictionaries; `kit.trace_file` writes them.
 """
@@ -69,6 +70,7 @@ def events(trace: Trace) -> Iterator[Event]:
     yield from _transfers(trace, tracks)
     yield from tracks.threads()
     yield from _switches(trace, tracks)
+    yield from _saves(trace, tracks)
     yield from _counters(trace, tracks)
 
 
@@ -124,6 +126,11 @@ class _Tracks:
                 "cat": name,
             }
 
+    def instant(self, at: int, about: str, name: str) -> Event:
+        """Return a mark across all tasks."""
+        place = {"pid": self.pid(0), "tid": 0, "ts": self.at(at)}
+        return {"ph": "i", "s": "g", "cat": about, "name": name} | place
+
 
 def _phases(trace: Trace, tracks: _Tracks) -> Iterator[Event]:
     for task in range(len(trace.tasks)):
@@ -169,16 +176,13 @@ def _switches(trace: Trace, tracks: _Tracks) -> Iterator[Event]:
     labels = {switch.after.number: switch.label for switch in trace.switches()}
     for row in sorted(trace.epochs):
         label = labels.get(row.number, f"start with {row.topology}")
-        yield {
-            "ph": "i",
-            "s": "g",
-            "pid": tracks.pid(0),
-            "tid": 0,
-            "ts": tracks.at(row.at),
-            "cat": "epoch",
-            "name": f"epoch {row.number}: {label}",
-            "args": row._asdict(),
-        }
+        name = f"epoch {row.number}: {label}"
+        yield tracks.instant(row.at, "epoch", name) | {"args": row._asdict()}
+
+
+def _saves(trace: Trace, tracks: _Tracks) -> Iterator[Event]:
+    for row in trace.saves:
+        yield tracks.instant(row.end, "checkpoint", row.label) | {"args": row._asdict()}
 
 
 def _counters(trace: Trace, tracks: _Tracks) -> Iterator[Event]:

@@ -11,6 +11,7 @@ import json
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from kit.errors import DataLossError, InvalidArgumentError, VersionMismatch
-from kit.trace import EpochRow, Trace
+from kit.trace import EpochRow, SaveRow, Trace
 from kit.trace_events import events
 from kit.traffic import SPAN, STEP, TOTAL, TRANSFER, Rows
 
@@ -103,7 +104,8 @@ def _newest(trace: Trace, max_rows: int) -> tuple[Trace, dict[str, int]]:
         dropped[name] = max(0, len(table) - max_rows)
         newest = np.argsort(table["end"], kind="stable")[dropped[name] :]
         kept[name] = table[np.sort(newest)]
-    return Trace(trace.tasks, trace.epochs, totals=trace.totals, **kept), dropped
+    transfers, spans, steps = (kept[name] for name in _BOUNDED)
+    return replace(trace, transfers=transfers, spans=spans, steps=steps), dropped
 
 
 def _document(trace: Trace, dropped: Mapping[str, int]) -> Iterator[str]:
@@ -119,6 +121,7 @@ def _document(trace: Trace, dropped: Mapping[str, int]) -> Iterator[str]:
         "format": FORMAT,
         "tasks": trace.tasks,
         "epochs": trace.epochs,
+        "saves": trace.saves,
         "dropped": dropped,
     }
     yield f'\n],\n"psring":{encode(head)[:-1]}'
@@ -142,9 +145,10 @@ def _trace(plain: Mapping[str, Any]) -> Trace:
     tables = {name: _table(plain[name], dtype) for name, dtype in _TABLES.items()}
     tasks = tuple(plain["tasks"])
     epochs = tuple(EpochRow(*row) for row in plain["epochs"])
+    saves = tuple(SaveRow(*row) for row in plain.get("saves", ()))  # new in format 1
     if not all(isinstance(name, str) for name in tasks):
         raise TypeError(f"tasks are {tasks}")
-    return Trace(tasks, epochs, **tables)
+    return Trace(tasks, epochs, **tables, saves=saves)
 
 
 def _table(columns: Mapping[str, list[Any]], dtype: np.dtype[Any]) -> Rows:

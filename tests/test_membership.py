@@ -45,10 +45,21 @@ class Trainings(RuleBasedStateMachine):
     @rule(
         topology=st.sampled_from(["ps", "ring", None]),
         link=st.sampled_from(["", "1gbit", None]),
+        synchronous=st.sampled_from([True, False, None]),
         at=st.integers(0, 12),
     )
-    def user_wishes(self, topology: str | None, link: str | None, at: int) -> None:
-        self.game.agreement.wish(topology=topology, link=link, at=at)
+    def user_wishes(
+        self, topology: str | None, link: str | None, synchronous: bool | None, at: int
+    ) -> None:
+        agreement, seen = self.game.agreement, self.game.agreement.foreseen(at)
+
+        agreement.wish(topology=topology, link=link, synchronous=synchronous, at=at)
+
+        then = agreement.foreseen(at)
+        assert then.topology == (seen.topology if topology is None else topology)
+        assert then.link == (seen.link if link is None else link)
+        kept = seen.synchronous if synchronous is None else synchronous
+        assert then.synchronous is kept
 
     @rule(steps=st.integers(0, 3))
     def user_pauses(self, steps: int) -> None:

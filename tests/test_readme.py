@@ -1,4 +1,4 @@
-"""The program in the README is taken from there and run, as a script and in a cell."""
+"""What the README shows is taken from there and run, as a script and in cells."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.notebooks.kernel import execute, of_one_cell, printed
+from tests.notebooks.kernel import execute, of_cells, of_one_cell, printed
 
 ROOT = Path(__file__).parents[1]
 PROGRAM_S = 90
@@ -24,6 +24,15 @@ def programs() -> list[str]:
     text = (ROOT / "README.md").read_text("utf-8")
     found = re.findall(r"^```python\n(import kit\n.*?)^```$", text, re.M | re.S)
     assert len(found) == 2, "the README shows a training and a graph"
+    return found
+
+
+def cells() -> list[str]:
+    """Return the cells of the README's part about notebooks."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    (part,) = re.findall(r"^## In a notebook\n(.*?)^## ", text, re.M | re.S)
+    found = re.findall(r"^```python\n(.*?)^```$", part, re.M | re.S)
+    assert len(found) == 4, "load, train, switch, look"
     return found
 
 
@@ -67,3 +76,28 @@ def test_graph_of_the_readme_gives_its_value_and_what_moved(tmp_path: Path) -> N
 
     assert float(value) == pytest.approx(6 * math.tanh(4))
     assert any("'w/read:0'" in one and "n_bytes=32" in one for one in transfers)
+
+
+def test_cells_of_the_readme_start_train_switch_and_look_into_a_worker(
+    tmp_path: Path,
+) -> None:
+    notebook = of_cells([*cells(), "run.stop()\nrun.wait()\n%cluster stop"])
+
+    execute(notebook, tmp_path)
+
+    _, started, switched, looked, ended = (
+        printed(notebook, cell.id) for cell in notebook.cells
+    )
+    assert re.search(
+        r"Cluster ready: ps=1 worker=3, .*memory: \d+ MiB of", started, re.S
+    )
+    assert re.match(r"(ring since|ps since .*; ring comes)", switched)
+    assert looked == "worker:1 │ I am /job:worker/task:1 and still training\n"
+    assert "Cluster stopped" in ended
+
+
+def test_the_readme_lists_the_lessons_that_there_are() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+
+    listed = re.findall(r"^\| `(\d\d_\w+)` \|", readme, re.M)
+    assert listed == sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))

@@ -6,5 +6,15 @@ It shows what `kit` recorded and decides nothing; `kit` never imports it.
 from widgets.board import TrafficBoard as TrafficBoard
 from widgets.report import Section as Section
 from widgets.report import write_report as write_report
+from widgets.stepper import ExchangeStepper as ExchangeStepper
+from widgets.stepper import RingStepper as RingStepper
+from widgets.stepper import ServerStepper as ServerStepper
 
-__all__ = ["Section", "TrafficBoard", "write_report"]
+__all__ = [
+    "ExchangeStepper",
+    "RingStepper",
+    "Section",
+    "ServerStepper",
+    "TrafficBoard",
+    "write_report",
+]

@@ -91,6 +91,8 @@ class TrafficBoard:
         if beat.is_last or has_changed or now - self._kept_at > waits:
             self._kept_at = now
             self._keep()  # first: what is kept must not wait for the page
+        if beat.is_last and front_end.kernel() is not None:
+            front_end.after_next_cell(self._keep)
         self._draw(beat)
 
     def _draw(self, beat: Beat) -> None:

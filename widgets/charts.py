@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kit.traffic import Phase
 from widgets.feed import Columns
-from widgets.strips import TOP, peak
+from widgets.strips import TOP, mark_words, peak
 from widgets.theme import DASHES, PHASE_HEIGHT
 
 WIDTH = 640
@@ -103,11 +103,13 @@ def links_chart(lines: Mapping[str, Columns], switches: Columns) -> str:
         y = Scale(0.0, top, foot, foot - _STRIP * (1 - TOP))
         parts.append(_strip(line, x, y, place))
         parts.append(_right_text(left - 6, foot - 3, name))
-    for second, label in zip(switches["second"], switches["label"], strict=True):
-        at = x(second)
+    places = [x(second) - left for second in switches["second"]]
+    said = mark_words(switches["label"], places, WIDTH - _RIGHT - left)
+    for pixel, (words, is_left) in zip(places, said, strict=True):
+        at = left + pixel
         parts.append(f'<path class="ps-mark" d="M{at:.1f},4 V{height - _UNDER}"/>')
-        if len(switches["second"]) <= 6:
-            parts.append(f'<text x="{at + 4:.1f}" y="16">{escape(label)}</text>')
+        write = _right_text if is_left else _text
+        parts.append(write(at - 4 if is_left else at + 4, 16, words))
     what = f"Bytes on each link over time, each strip from 0 to {top:.3g} MB/s"
     return _chart(height, what, "", parts)
 
@@ -159,10 +161,8 @@ def _shade(regions: Columns, x: Scale, height: float) -> str:
             f'y="{_OVER}" width="{max(0.0, end - begin):.1f}" '
             f'height="{height - _UNDER - _OVER}"/>'
         )
-        if len(names) <= 8:
-            parts.append(
-                f'<text x="{begin + 4:.1f}" y="{_OVER + 14}">{escape(name)}</text>'
-            )
+        if end - begin >= 8 * len(name) + 10:  # there is room for it
+            parts.append(_text(begin + 4, _OVER + 14, name))
     return "".join(parts)
 
 
@@ -183,6 +183,10 @@ def _x_axis(x: Scale, height: float, label: str, left: float = _LEFT) -> str:
 def _y_tick(at: float, text: str) -> str:
     line = f'<path class="ps-grid" d="M{_LEFT},{at:.1f} H{WIDTH - _RIGHT}"/>'
     return line + _right_text(_LEFT - 6, at + 4, text)
+
+
+def _text(x: float, y: float, text: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
 
 
 def _right_text(x: float, y: float, text: str) -> str:

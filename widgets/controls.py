@@ -2,12 +2,15 @@
 
 A handler only notes a wish; the board's thread sends it, and the training takes it up
 between two steps. Until then the control shows the wish and the status line says
-"switching". What changes elsewhere, in a cell or on another board, moves the control.
+"switching". What changes elsewhere, in a cell or on another board, moves the control,
+and so does a refusal: the status line then says why.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
+from html import escape
 from typing import Any
 
 import ipywidgets as ipw
@@ -20,6 +23,7 @@ from widgets.moment import Moment
 
 SPEEDS = ("10mbit", "100mbit", "1gbit", "10gbit", "")
 LATENCIES = (0.0, 0.0001, 0.001, 0.005, 0.02, 0.1)
+PACES = ("synchronous", "asynchronous")
 _FIRST = ("ps", "ring", "mesh", "ring-whole")
 Ask = Callable[[Callable[[Run], None]], None]
 
@@ -47,14 +51,21 @@ def latency_name(seconds: float) -> str:
 
 def formable(run: Run) -> list[str]:
     """Return the topologies that the members of a training can form, known first."""
-    found = []
-    for name in all_topologies():
-        try:
-            run.job.check_topology(name)
-        except KitError:
-            continue
-        found.append(name)
+    found = [name for name in all_topologies() if not _why_not(run, name, True)]
     return sorted(found, key=lambda n: (_FIRST.index(n) if n in _FIRST else 9, n))
+
+
+def why_always_synchronous(run: Run) -> str:
+    """Return why a training can never become asynchronous; empty if it can."""
+    return _why_not(run, "ps", False)
+
+
+def _why_not(run: Run, topology: str, synchronous: bool) -> str:
+    try:
+        run.job.check_topology(topology, synchronous)
+    except KitError as error:
+        return error.message
+    return ""
 
 
 class Controls:
@@ -62,72 +73,96 @@ class Controls:
 
     def __init__(self, run: Run, ask: Ask) -> None:
         """Make them; `ask` hands a wish over and returns at once."""
-        self._ask, self._is_following = ask, False
-        self._seen: tuple[str, str] = ("", "")
-        self.topology = ipw.RadioButtons(
-            options=formable(run), value=run.topology, description="Topology",
-            orientation="horizontal",
-        )  # fmt: skip
-        self.mode = ipw.RadioButtons(
-            options=["synchronous", "asynchronous"],
-            value="synchronous" if run.job.synchronous else "asynchronous",
-            description="Updates", orientation="horizontal", disabled=True,
-            tooltip="Fixed when the training begins: kit.train(..., sync=...).",
-        )  # fmt: skip
-        self.speed = _slider("Link speed", SPEEDS, speed_name, "")
-        self.latency = _slider("Latency", LATENCIES, latency_name, 0.0)
+        self._ask = ask
+        self._follower = 0  # the thread that moves controls without wishing
+        self._has_asked = False
+        why = why_always_synchronous(run)
+        self._can_choose_pace = not why
+        self.topology = _radio(
+            "Topology", formable(run), "How the gradients of the workers meet"
+        )
+        self.pace = _radio(
+            "Steps", PACES, why or "Whether a step waits for all workers' gradients"
+        )
+        self.pace.disabled = bool(why)
+        self.speed = _slider("Link speed", SPEEDS, speed_name, "", "Of every link")
+        self.latency = _slider(
+            "Latency", LATENCIES, latency_name, 0.0, "Added to each message"
+        )
         self.pause = _button("Pause", "pause", "Stop between two steps")
         self.advance = _button("Step", "step-forward", "Do one step, then pause")
         self.resume = _button("Resume", "play", "Go on after a pause")
         self.stop = _button("Stop", "stop", "End the training; parameters stay")
+        self.reason = ipw.HTML(f"<small>{escape(why)}</small>" if why else "")
         self.box = _rows(
-            [self.topology, self.mode],
+            [self.topology, self.pace, self.reason][: 3 if why else 2],
             [self.speed, self.latency],
             [self.pause, self.advance, self.resume, self.stop],
         )
+        plain = run.topology.removesuffix("-async")
+        self._seen = (plain, run.synchronous, run.link)
+        self._show(*self._seen)
         self._connect()
+
+    def all(self) -> list[Any]:
+        """Return every control, in the order of the keyboard."""
+        return [
+            *(self.topology, self.pace, self.speed, self.latency),
+            *(self.pause, self.advance, self.resume, self.stop),
+        ]
 
     def _connect(self) -> None:
         self.topology.observe(self._on_topology, "value")
+        self.pace.observe(self._on_pace, "value")
         self.speed.observe(self._on_link, "value")
         self.latency.observe(self._on_link, "value")
-        self.pause.on_click(lambda _: self._ask(lambda run: run.pause()))
-        self.advance.on_click(lambda _: self._ask(lambda run: run.advance(1)))
-        self.resume.on_click(lambda _: self._ask(lambda run: run.resume()))
-        self.stop.on_click(lambda _: self._ask(lambda run: run.stop()))
+        self.pause.on_click(lambda _: self._wish(lambda run: run.pause()))
+        self.advance.on_click(lambda _: self._wish(lambda run: run.advance(1)))
+        self.resume.on_click(lambda _: self._wish(lambda run: run.resume()))
+        self.stop.on_click(lambda _: self._wish(lambda run: run.stop()))
+
+    def _wish(self, wish: Callable[[Run], None]) -> None:
+        if self._follower != threading.get_ident():
+            self._has_asked = True
+            self._ask(wish)
 
     def _on_topology(self, change: Any) -> None:
         name = change["new"]
-        if not self._is_following:
-            self._ask(lambda run: setattr(run, "topology", name))
+        self._wish(lambda run: setattr(run, "topology", name))
+
+    def _on_pace(self, change: Any) -> None:
+        synchronous = change["new"] == PACES[0]
+        self._wish(lambda run: setattr(run, "synchronous", synchronous))
 
     def _on_link(self, _: Any) -> None:
-        speed, latency = self.speed.value, self.latency.value
-        if not self._is_following:
-            bandwidth = LinkSettings.parse(speed).bandwidth
-            text = str(LinkSettings(bandwidth, latency))
-            self._ask(lambda run: setattr(run, "link", text))
+        bandwidth = LinkSettings.parse(self.speed.value).bandwidth
+        text = str(LinkSettings(bandwidth, self.latency.value))
+        self._wish(lambda run: setattr(run, "link", text))
 
     def follow(self, moment: Moment) -> None:
         """Show what holds, unless a wish is on its way."""
         paused, over = moment.state == "paused", moment.is_over
         for control in (self.topology, self.speed, self.latency, self.stop):
             _set(control, "disabled", over)
+        _set(self.pace, "disabled", over or not self._can_choose_pace)
         _set(self.pause, "disabled", over or paused)
         _set(self.advance, "disabled", over)
         _set(self.resume, "disabled", over or not paused)
-        holds = (moment.topology.removesuffix("-async"), moment.link)
-        if moment.switching or (holds == self._seen and not moment.refused):
+        holds = (moment.plain_topology, moment.is_synchronous, moment.link)
+        is_refused = self._has_asked and bool(moment.refused)
+        if moment.switching or (holds == self._seen and not is_refused):
             return
-        self._seen, self._is_following = holds, True
+        self._seen, self._has_asked = holds, False
+        self._follower = threading.get_ident()
         try:
             self._show(*holds)
         finally:
-            self._is_following = False
+            self._follower = 0
 
-    def _show(self, topology: str, link: str) -> None:
+    def _show(self, topology: str, synchronous: bool, link: str) -> None:
         if topology in self.topology.options:
             _set(self.topology, "value", topology)
+        _set(self.pace, "value", PACES[not synchronous])
         settings = LinkSettings.parse(link)
         plain = str(LinkSettings(settings.bandwidth))
         _choose(self.speed, plain, speed_name)
@@ -147,8 +182,22 @@ def _choose(slider: Any, value: Any, name: Callable[[Any], str]) -> None:
     _set(slider, "value", value)
 
 
+def _radio(label: str, options: Sequence[str], tooltip: str) -> Any:
+    return ipw.RadioButtons(
+        options=options,
+        value=options[0],
+        description=label,
+        orientation="horizontal",
+        tooltip=tooltip,
+    )
+
+
 def _slider(
-    label: str, values: Sequence[Any], name: Callable[[Any], str], start: Any
+    label: str,
+    values: Sequence[Any],
+    name: Callable[[Any], str],
+    start: Any,
+    tooltip: str,
 ) -> Any:
     return ipw.SelectionSlider(
         options=[(name(value), value) for value in values],
@@ -157,6 +206,7 @@ def _slider(
         continuous_update=False,
         layout=ipw.Layout(width="320px"),
         style={"description_width": "initial"},
+        tooltip=tooltip,
     )
 
 

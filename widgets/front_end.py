@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 _LOAD = "application/vnd.bokehjs_load.v0+json"
@@ -49,17 +50,16 @@ def load_bokeh() -> None:
     here = kernel()
     if here is None or here in _loaded_in:
         return
-    from bokeh.embed.bundle import bundle_for_objs_and_resources
-    from bokeh.io.notebook import _loading_js
+    from bokeh.io.notebook import load_notebook
     from bokeh.resources import Resources
+    from IPython.utils.capture import capture_output
 
-    bundle = bundle_for_objs_and_resources(
-        None, Resources(mode="inline", components=["bokeh"])
-    )
-    data = {_LOAD: _loading_js(bundle, None, register_mime=False)}
-    if "JPY_SESSION_NAME" not in os.environ:  # a front end that runs plain scripts
-        data[_SCRIPT] = _loading_js(bundle, None, register_mime=True)
-    place(data)
+    with capture_output() as caught:  # it displays two forms, of which one is enough
+        load_notebook(Resources(mode="inline", components=["bokeh"]), hide_banner=True)
+    is_lab = "JPY_SESSION_NAME" in os.environ  # else one that runs plain scripts
+    wanted = {_LOAD} if is_lab else {_LOAD, _SCRIPT}
+    for output in caught.outputs:
+        place({kind: text for kind, text in output.data.items() if kind in wanted})
     _loaded_in[:] = [here]
 
 
@@ -67,6 +67,21 @@ def display_widget(widget: Any) -> None:
     """Display a widget as nothing but that, so that no saved page shows its repr."""
     view = "application/vnd.jupyter.widget-view+json"
     place({view: widget._repr_mimebundle_()[view]})
+
+
+def after_next_cell(call: Callable[[], None]) -> None:
+    """Call once more at the end of the cell that runs now or next.
+
+    What a thread publishes between two cells belongs to no cell, and programs that
+    execute notebooks throw it away.
+    """
+    events = kernel().shell.events
+
+    def hook(_: Any) -> None:
+        events.unregister("post_run_cell", hook)
+        call()
+
+    events.register("post_run_cell", hook)
 
 
 def place(bundle: dict[str, Any]) -> Any:

@@ -21,6 +21,7 @@ _BOX_W, _BOX_H = 148, 66
 _GAP = 24
 _ROW = 196  # from one row's top to the next one's
 _MOST_IN_A_ROW = 7
+_RIM = 16  # beside a circle
 
 
 class Box(NamedTuple):
@@ -86,14 +87,22 @@ def _circle(at: dict[int, Box], tasks: Sequence[int], top: float) -> float:
         at[tasks[0]] = Box(WIDTH / 2, top + _BOX_H / 2, _BOX_W)
         return top + _BOX_H + 8
     tall = 62 + 27 * min(n, 12)
-    width = min(_BOX_W, WIDTH * 2.4 / n)
-    wide = (WIDTH - width) / 2 - 16
+    width = _width_on_circle(n)
+    wide = (WIDTH - width) / 2 - _RIM
     centre = top + _BOX_H / 2 + tall
     for place, task in enumerate(tasks):
         angle = 2 * math.pi * place / n
         x, y = WIDTH / 2 + wide * math.sin(angle), centre - tall * math.cos(angle)
         at[task] = Box(x, y, width)
     return max(at[task].y for task in tasks) + _BOX_H / 2 + 8
+
+
+def _width_on_circle(n: int) -> float:
+    """Return how wide boxes are so that the highest one stays clear of the next two."""
+    if n < 5:
+        return _BOX_W
+    sine = math.sin(2 * math.pi / n)
+    return min(_BOX_W, ((WIDTH / 2 - _RIM) * sine - 8) / (1 + sine / 2))
 
 
 class Path(NamedTuple):
@@ -122,6 +131,14 @@ class Path(NamedTuple):
 def path(found: Layout, link: Link) -> Path:
     """Return the line of a link; it keeps to its right, so both directions show."""
     one, other = found.boxes[link[0]], found.boxes[link[1]]
+    if not found.is_ring and one.y != other.y:
+        # At a server the lines stand apart, in the order of the workers.
+        spread = 0.1 * (other.x - one.x)
+        one, other = (
+            (one._replace(x=one.x + spread), other)
+            if one.y < other.y
+            else (one, other._replace(x=other.x - spread))
+        )
     dx, dy = other.x - one.x, other.y - one.y
     length = math.hypot(dx, dy) or 1.0
     side = (-dy / length, dx / length)

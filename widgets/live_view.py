@@ -49,6 +49,7 @@ class LiveView:
         self._changed: dict[tuple[Any, str], None] = {}
         self.status = ipw.HTML()
         self.status.add_class("ps-status")
+        self.status.layout.min_height = "56px"  # for a wish, so that nothing jumps
         self.picture, self.numbers = ipw.HTML(), ipw.HTML()
         self.twin, self.tables = ipw.HTML(), ipw.HTML()
         self._texts = [self.status, self.picture, self.numbers, self.twin, self.tables]
@@ -57,6 +58,9 @@ class LiveView:
         self.timeline = TimelinePlot(Trace(tasks).names)
         self._figures: list[Any] = [self.loss, self.links, self.timeline]
         self._models = [self._wrap(plot.figure) for plot in self._figures]
+        for model, plot in zip(self._models, self._figures, strict=True):
+            model.layout.min_height = f"{plot.figure.height}px"
+        self.picture.layout.min_height = "340px"
         head = [ipw.HTML(f"<style>{style()}</style>"), self.status]
         top = _side_by_side(self.picture, self._models[0])
         rest = _side_by_side(*self._models[1:])
@@ -140,6 +144,8 @@ class LiveView:
         self.root.unobserve_all()
         for widget in (*self._models, *self._texts, self.root):
             widget.close()
+        for plot in self._figures:  # they are closed again when they are collected
+            plot.figure.document.remove_root(plot.figure)
 
 
 def _put(place: Any, text: str) -> None:
@@ -150,7 +156,7 @@ def _put(place: Any, text: str) -> None:
 def _side_by_side(*widgets: Any) -> Any:
     """Return widgets in one row where there is room, else below each other."""
     for widget in widgets:
-        widget.layout = ipw.Layout(flex="1 1 600px", min_width="0", min_height="340px")
+        widget.layout.flex, widget.layout.min_width = "1 1 600px", "0"
     return ipw.HBox(
         list(widgets), layout=ipw.Layout(flex_flow="row wrap", grid_gap="8px")
     )

@@ -44,7 +44,9 @@ class Moment:
     `topology` is as the epochs name it (`ps-async` when asynchronous). `rates` are
     bytes a second for each link (source, destination) that has carried anything or
     should; `scale` is the rate that fills a bar or the widest arrow, `limit` whether
-    that is the speed of the links. `lost` has what was said of tasks that are gone.
+    that is the speed of the links. `switching` is what is wished and does not hold yet;
+    `halting` is pausing or stopping until that is so. `lost` has what was said of tasks
+    that are gone.
     """
 
     tasks: tuple[str, ...]
@@ -60,9 +62,20 @@ class Moment:
     limit: bool = False
     numbers: Numbers = field(default_factory=Numbers)
     switching: str = ""
+    halting: str = ""
     refused: str = ""
     error: str = ""
     lost: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_synchronous(self) -> bool:
+        """Whether a step is made of the gradients of all workers."""
+        return not self.topology.endswith("-async")
+
+    @property
+    def plain_topology(self) -> str:
+        """The topology without the word on that."""
+        return self.topology.removesuffix("-async")
 
     @property
     def names(self) -> tuple[str, ...]:

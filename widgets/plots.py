@@ -55,7 +55,8 @@ class LossPlot:
             "step", "low", "high", source=self._loss, fill_alpha=0.25
         )
         self._mean = self.figure.line("step", "loss", source=self._loss, line_width=2.5)
-        room.update(renderers=[self._band, self._mean])
+        least = _least(self.figure, [0.0, 0.0])
+        room.update(renderers=[self._band, self._mean, least])
         entries = {"mean": self._mean, "least to greatest of the workers": self._band}
         legend(self.figure, theme, entries, "above")
         tips = [("step", "@step{0}"), ("loss", "@loss{0.0000}")]
@@ -89,18 +90,19 @@ class LinksPlot:
         )  # fmt: skip
         self.figure.yaxis.ticker = FixedTicker(ticks=[])
         self._lines = _source("xs", "ys", "colour", "dash", "name")
-        self._switches = _source("second", "label", "top")
+        self._switches = _source("second", "label", "top", "align", "offset")
         fill: dict[str, Any] = {"fill_color": "colour", "fill_alpha": 0.3}
         fill["line_color"] = None
         self.figure.patches("xs", "ys", source=self._lines, **fill)
         look: dict[str, Any] = {"line_color": "colour", "line_dash": "dash"}
         look["line_width"] = 2
         lines = self.figure.multi_line("xs", "ys", source=self._lines, **look)
-        x_range.renderers = [lines]
+        x_range.renderers = [lines, _least(self.figure, [1.0, 1.0])]
         self._marks = self.figure.vspan(
             "second", source=self._switches, line_dash="dashed", line_width=1.6
         )
         self._labels = _words(self.figure, "second", "label", self._switches)
+        self._labels.glyph.update(text_align="align", x_offset="offset")
         tips = [("link", "@name")]
         self.figure.add_tools(HoverTool(renderers=[lines], tooltips=tips))
         self._theme: Theme | None = None
@@ -125,12 +127,7 @@ class LinksPlot:
         top = strips.peak(links)
         axis.axis_label = f"each from 0 to {top:.3g} MB/s" if names else ""
         self._lines.data = columns
-        labels = switches["label"] if len(switches["label"]) <= 8 else []
-        self._switches.data = {
-            "second": list(switches["second"]),
-            "label": labels or [""] * len(switches["second"]),
-            "top": [1.0] * len(switches["second"]),
-        }
+        self._switches.data = strips.marks(switches, links)
 
 
 class TimelinePlot:
@@ -143,6 +140,9 @@ class TimelinePlot:
         self.figure: Any = timeline_figure(self._spans, tasks, nothing, theme)
         above: Any = self.figure.above
         self._steps: Any = next(one for one in above if isinstance(one, LinearAxis))
+        self._bars: list[Any] = list(self.figure.renderers)
+        self._tasks = tuple(tasks)
+        _least(self.figure, [tasks[0], tasks[0]])
         self._theme: Theme | None = None
 
     def show(self, spans: Columns, starts: Columns, label: str, theme: Theme) -> None:
@@ -150,7 +150,7 @@ class TimelinePlot:
         if theme is not self._theme:
             self._theme = theme
             paint(self.figure, theme)
-            for bars in self.figure.renderers:
+            for bars in self._bars:
                 phase = Phase[bars.view.filter.group.upper()]
                 looks = {"fill_color": theme.phase(phase), "hatch_color": theme.hatch}
                 bars.glyph.update(**looks)
@@ -159,16 +159,26 @@ class TimelinePlot:
         self._steps.ticker.ticks = list(starts["at"])
         what = f"time [ms], 0 is the switch from {label}" if label else "time [ms]"
         self.figure.xaxis[-1].axis_label = what
+        # Of a phase without a bar, even one of no length, the legend has no sample.
+        missing = [
+            p.name.lower() for p in Phase if p.name.lower() not in spans["phase"]
+        ]
+        none = [float("nan")] * len(missing)
         self._spans.data = {
-            "task": list(spans["task"]),
-            "phase": list(spans["phase"]),
-            "left": [round(float(value), 4) for value in spans["left"]],
-            "right": [round(float(value), 4) for value in spans["right"]],
+            "task": [*spans["task"], *[self._tasks[0]] * len(missing)],
+            "phase": [*spans["phase"], *missing],
+            "left": [*(round(float(value), 4) for value in spans["left"]), *none],
+            "right": [*(round(float(value), 4) for value in spans["right"]), *none],
         }
 
 
 def _source(*names: str) -> ColumnDataSource:
     return ColumnDataSource(data={name: [] for name in names})
+
+
+def _least(fig: Any, ys: Sequence[Any]) -> Any:
+    """Let a figure reach from 0 to 1 at least: of no data no range can be made."""
+    return fig.scatter([0.0, 1.0], ys, visible=False)
 
 
 def _regions(fig: Any, source: ColumnDataSource) -> Any:

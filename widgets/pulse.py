@@ -13,10 +13,11 @@ import time
 import traceback
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from kit.trace import Trace
 from kit.train.observer import Cursors
 from kit.train.run import Run
 from widgets.history import History
-from widgets.moment import LATE_NS, WINDOW_NS, Moment, capacity, mean_rates
+from widgets.moment import LATE_NS, WINDOW_NS, Link, Moment, capacity, mean_rates
 from widgets.moment import numbers as numbers_of
 from widgets.moment import rates as rates_of
 
@@ -151,6 +152,8 @@ class Pulse:
                     wish(self._run)
                 except KitError as error:
                     self._refusal = error.message
+                except Exception as error:  # whatever it is: the thread goes on
+                    self._refusal = f"{type(error).__name__}: {error}"
                 return  # shown at once
 
     # -- how things stand -------------------------------------------------------------
@@ -195,17 +198,24 @@ class Pulse:
             rates=all_links,
             scale=scale,
             limit=limit,
-            numbers=numbers_of(recent, sum(formula.values()) or None),
-            switching=_wished(run.wished, topology, row.link if row else ""),
+            numbers=numbers_of(recent, self._of_a_step(formula, topology)),
+            switching=wished_words(run.wished, topology, row.link if row else ""),
+            halting=run.halting,
             refused=self._refusal or run.refused,
             error=f"{type(error).__name__}: {error.message}" if error else "",
             lost=run.lost,
         )
 
-    def _formula(self, topology: str) -> dict[tuple[int, int], int]:
+    def _of_a_step(self, formula: Mapping[Link, int], topology: str) -> int | None:
+        """Return the bytes of a step; an asynchronous one is one worker's alone."""
+        alone = topology.endswith("-async")
+        shares = len(self._run.job.workers) if alone else 1
+        return sum(formula.values()) // shares or None
+
+    def _formula(self, topology: str) -> dict[Link, int]:
         """Return the bytes of a step on each link, as the topology's formula says."""
         job = self._run.job
-        found: dict[tuple[int, int], int] = {}
+        found: dict[Link, int] = {}
         plain = topology.removesuffix("-async")
         table = by_name(plain).traffic(job.layout, job.group)
         for (source, target, _), n_bytes in table.items():
@@ -215,14 +225,22 @@ class Pulse:
         return found
 
 
-def _wished(wish: dict[str, str], topology: str, link: str) -> str:
-    """Return what is wished and does not hold yet, in words."""
+def wished_words(wish: Mapping[str, Any], topology: str, link: str) -> str:
+    """Return what is wished and does not hold yet, in words.
+
+    >>> wish = {"topology": "ring", "link": "1gbit", "synchronous": True}
+    >>> wished_words(wish, "ps-async", "")
+    'ring, synchronous steps and links at 1gbit'
+    """
     if not wish:
         return ""
-    parts = [wish["topology"]] * (wish["topology"] != topology.removesuffix("-async"))
+    plain, was_synchronous = topology.removesuffix("-async"), topology[-6:] != "-async"
+    parts = [wish["topology"]] * (wish["topology"] != plain)
+    if wish["synchronous"] != was_synchronous:
+        parts.append(f"{'' if wish['synchronous'] else 'a'}synchronous steps")
     if wish["link"] != link:
         parts.append(f"links at {wish['link'] or 'full speed'}")
-    return " and ".join(parts)
+    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
 
 
 def _joined(tasks: tuple[str, ...], pieces: deque[Trace]) -> Trace:

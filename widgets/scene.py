@@ -17,6 +17,7 @@ from widgets.moment import Link, Moment
 _WIDEST, _THINNEST = 13.0, 1.5
 _FOOT = 26  # for the line below
 _LABELS = 12  # more arrows than that are not labelled one by one
+_UNIT = " MB/s"
 
 
 def scene(moment: Moment) -> str:
@@ -43,7 +44,7 @@ def _measure(moment: Moment) -> str:
     what = "the speed of the links" if moment.limit else "the fastest so far"
     if not any(moment.rates.values()):
         return ""
-    return f"full bar: {speed(moment.scale)}, {what}"
+    return f"numbers are{_UNIT}; full bar: {speed(moment.scale)}, {what}"
 
 
 def title(moment: Moment) -> str:
@@ -71,7 +72,7 @@ def speed(rate: float) -> str:
         return "0"
     value = rate / MB
     decimals = max(0, min(3, 2 - math.floor(math.log10(value))))
-    return f"{value:,.{decimals if value < 100 else 0}f} MB/s"
+    return f"{value:,.{decimals if value < 100 else 0}f}{_UNIT}"
 
 
 def arrow_width(rate: float, scale: float) -> float:
@@ -118,17 +119,17 @@ def _label(found: Layout, link: Link, rate: float) -> str:
     at = 0.5
     if not found.is_ring:
         # Nearer to the workers, who stand apart, than to their server.
-        at = 0.36 if found.boxes[link[0]].y > found.boxes[link[1]].y else 0.64
+        at = 0.24 if found.boxes[link[0]].y > found.boxes[link[1]].y else 0.76
     (x, y), (mid_x, mid_y) = line.at(at), line.middle()
     right, down = line.bend[0] - mid_x, line.bend[1] - mid_y
     if found.is_ring:  # outwards, where there is room
         right, down = -right, -down
     size = math.hypot(right, down) or 1.0
-    x, y = x + 9 * right / size, y + 5 + 12 * down / size
+    x, y = x + 9 * right / size, y + 5 + 15 * down / size
     anchor = "start" if right > size / 3 else "end" if right < -size / 3 else "middle"
     return (
         f'<text class="ps-rate" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">'
-        f"{speed(rate)}</text>"
+        f"{speed(rate).removesuffix(_UNIT)}</text>"
     )
 
 

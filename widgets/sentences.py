@@ -15,11 +15,23 @@ from widgets.moment import WINDOW_NS, Moment, whole_steps
 def status(moment: Moment) -> str:
     """Return the status line as HTML: what the training does, wishes and failures."""
     parts = [f'<p class="ps-head">{escape(headline(moment))}</p>']
-    if moment.switching:
-        text = f"switching to {moment.switching}\u2026 at the next step boundary"
-        parts.append(f'<p class="ps-wait">{escape(text)}</p>')
+    parts += [f'<p class="ps-wait">{escape(text)}</p>' for text in wishes(moment)]
     parts += [f'<p class="ps-alarm">{escape(text)}</p>' for text in alarms(moment)]
     return f'<div class="ps-board">{"".join(parts)}</div>'
+
+
+def wishes(moment: Moment) -> list[str]:
+    """Return what was asked for and does not hold yet, a phrase each.
+
+    >>> wishes(Moment(("ps:0", "worker:0"), switching="ring", halting="pausing"))
+    ['switching to ring… at the next step boundary', 'pausing… after this step']
+    """
+    found = []
+    if moment.switching:
+        found.append(f"switching to {moment.switching}\u2026 at the next step boundary")
+    if moment.halting:
+        found.append(f"{moment.halting}\u2026 after this step")
+    return found
 
 
 def headline(moment: Moment) -> str:
@@ -28,7 +40,8 @@ def headline(moment: Moment) -> str:
     >>> headline(Moment(("ps:0", "worker:0"), state="paused", step=7, steps=90))
     'Paused at step 7 of 90: ps.'
     """
-    how = moment.topology + (f" at {moment.link}" if moment.link else "")
+    how = moment.plain_topology + ("" if moment.is_synchronous else ", asynchronous")
+    how += f" at {moment.link}" if moment.link else ""
     if moment.state == "paused":
         return f"Paused at step {moment.step:,} of {moment.steps:,}: {how}."
     if moment.state == "done":
@@ -50,7 +63,8 @@ def alarms(moment: Moment) -> list[str]:
 def facts(moment: Moment) -> list[tuple[str, str, str]]:
     """Return the row of numbers: name, value, remark."""
     n = moment.numbers
-    unit = "update" if moment.topology.endswith("-async") else "step"
+    unit = "step" if moment.is_synchronous else "update"
+    article = "a" if moment.is_synchronous else "an"
     said = "\u2013"
     measured = said if n.measured is None else f"{n.measured:,.0f}"
     formula = "" if n.formula is None else f"by formula {n.formula:,}"
@@ -62,7 +76,7 @@ def facts(moment: Moment) -> list[tuple[str, str, str]]:
             said if n.step_rate is None else f"{n.step_rate:,.0f}",
             "",
         ),
-        (f"bytes a {unit}", measured, formula),
+        (f"bytes {article} {unit}", measured, formula),
         (
             "workers wait",
             said if n.waiting is None else f"{100 * n.waiting:.0f} %",

@@ -18,7 +18,7 @@ from widgets.theme import LIGHT
 
 # Where a live board of ours stands before it in the same cell, the page shows that one;
 # of a live board whose kernel is gone the page has no more than a line of complaint.
-_ONE_OF_BOTH = """
+ONE_OF_BOTH = """
 .jp-OutputArea-child:has(.ps-live) ~ .jp-OutputArea-child:has(.ps-snapshot)
   { display: none; }
 .jp-OutputArea-child:has(~ .jp-OutputArea-child .ps-snapshot)
@@ -34,7 +34,7 @@ def html(beat: Beat, more: str = "", hint: str = "") -> str:
         for picture, said in pictures(beat)
     )
     return (
-        f'<style>{style()}{_ONE_OF_BOTH}</style><div class="ps-snapshot">'
+        f'<style>{style()}{ONE_OF_BOTH}</style><div class="ps-snapshot">'
         f"{f'<p>{escape(hint)}</p>' if hint else ''}"
         f"{sentences.status(moment)}{sentences.numbers(moment)}"
         f'<div class="ps-board"><div class="ps-pictures">{figures}</div>'

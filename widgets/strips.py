@@ -7,7 +7,7 @@ table.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -49,12 +49,60 @@ def peak(lines: Mapping[str, Columns]) -> float:
     return max((float(np.max(line["rate"])) for line in lines.values()), default=0.0)
 
 
+_FRAME_PX = 420.0  # how wide a narrow figure's frame is
+_LETTER_PX = 7.5
+
+
+def mark_words(
+    labels: Sequence[str], places: Sequence[float], frame_px: float
+) -> list[tuple[str, bool]]:
+    """Return what is written at each mark, and whether at its left; "" without room.
+
+    `places` are the marks, in pixels from the left of the frame, in their order.
+
+    >>> mark_words(["ps to ring", "ring to ps"], [10, 390], 400)
+    [('ps to ring', False), ('ring to ps', True)]
+    >>> mark_words(["ps to ring", "ring to ps"], [10, 20], 60)
+    [('', False), ('', False)]
+    """
+    found, taken = [], 0.0  # up to where there are words or marks
+    for number, (label, place) in enumerate(zip(labels, places, strict=True)):
+        width = _LETTER_PX * len(label) + 10
+        free = min([frame_px, *places[number + 1 : number + 2]])
+        is_right, is_left = place + width <= free, place - width >= taken
+        found.append((label if is_right or is_left else "", is_left and not is_right))
+        taken = place + width if is_right else place
+    return found
+
+
+def marks(switches: Columns, lines: Mapping[str, Columns]) -> Columns:
+    """Return the columns of the marks of switches: where, and the words at them."""
+    seconds = list(switches["second"])
+    ends = [(line["second"][0], line["second"][-1]) for line in lines.values()]
+    begin, end = (ends or [(0.0, 1.0)])[0]
+    scale = _FRAME_PX / ((end - begin) or 1.0)
+    places = [(second - begin) * scale for second in seconds]
+    words = mark_words(switches["label"], places, _FRAME_PX)
+    return {
+        "second": seconds,
+        "label": [word for word, _ in words],
+        "align": ["right" if is_left else "left" for _, is_left in words],
+        "offset": [-5 if is_left else 5 for _, is_left in words],
+        "top": [1.0] * len(seconds),
+    }
+
+
 def named(regions: Columns, theme: Theme) -> Columns:
-    """Return the regions with a colour each, and the name at most of them."""
+    """Return the regions with a colour each, and a name where there is room for it."""
     known = tuple(dict.fromkeys(regions["topology"]))
-    names = list(regions["topology"])
-    if len(names) > 8:  # more would cover each other
-        names = [""] * len(names)
+    edges = [*regions["left"], *regions["right"]]
+    whole = max(edges, default=0.0) - min(edges, default=0.0) or 1.0
+    shares = (np.asarray(regions["right"]) - np.asarray(regions["left"])) / whole
+    is_few = len(shares) <= 8
+    names = [
+        name if is_few and len(name) * _LETTER_PX + 10 <= share * _FRAME_PX else ""
+        for name, share in zip(regions["topology"], shares, strict=True)
+    ]
     return {
         "left": list(regions["left"]),
         "right": list(regions["right"]),

@@ -36,7 +36,7 @@ PHASE_HATCH = {
 
 @dataclass(frozen=True)
 class Theme:
-    """One set of colours; `hues` are blue, orange, green, purple, red and grey-blue."""
+    """One set of colours; `hues`: blue, orange, green, purple, red, and one more."""
 
     name: str
     background: str
@@ -80,7 +80,7 @@ LIGHT = Theme(
     ink="#1b1f24",
     faint="#57606a",
     grid="#d8dee4",
-    hues=("#0072b2", "#b35900", "#007f5f", "#a94f85", "#c2321f", "#4a6fa5"),
+    hues=("#0072b2", "#b35900", "#007f5f", "#a94f85", "#96060c", "#7a1fe0"),
     waiting="#7d8590",
     hatch="#ffffff",
 )

@@ -42,7 +42,8 @@ def write_bundle(
 ) -> None:
     """Write tensors under a prefix, whole where the slice is ''; on the disk at return.
 
-    Missing folders are made. Raises `InvalidArgumentError` for values that do not fit
+    A missing folder is made, but not the one that it would be in. Raises
+    `NotFoundError` without that, `InvalidArgumentError` for values that do not fit
     their slices, and as `kit.checkpoint.refusing.refused` tells when the system
     refuses; then all is as it was.
     """
@@ -124,10 +125,7 @@ class Bundle:
         try:
             data = _index(prefix).read_bytes()
         except FileNotFoundError as exc:
-            raise NotFoundError(
-                f"there is no checkpoint {prefix!r}: the file {_index(prefix)} does "
-                f"not exist."
-            ) from exc
+            raise _absent(prefix) from exc
         except OSError as exc:
             raise refused(_index(prefix), exc) from exc
         try:
@@ -213,6 +211,20 @@ def files_of(prefix: str) -> list[Path]:
     return [path for path in [index, *data] if path.is_file()]
 
 
+def _absent(prefix: str) -> NotFoundError | CheckpointFailed:
+    text = (
+        f"there is no checkpoint {prefix!r}: the file {_index(prefix)} does not exist."
+    )
+    if prefix.endswith(_INDEX) and Path(prefix).is_file():
+        return NotFoundError(f"{text} Give {prefix.removesuffix(_INDEX)!r}.")
+    if Path(prefix).exists():
+        return CheckpointFailed(
+            f"{text} What is there is no checkpoint of this kind: give the part that "
+            f"the names of its files have in common, without '.index'."
+        )
+    return NotFoundError(text)
+
+
 def _check_part(name: str, part: Slice, value: Any) -> None:
     if tuple(value.shape) != part.sizes:
         raise InvalidArgumentError(
@@ -256,9 +268,14 @@ def _draft(path: Path, mark: str) -> Path:
 
 
 def _make_folder(path: Path, files: Files) -> None:
+    """Make one folder: a path of which more is missing is taken for a mistake."""
     if path.is_dir():
         return
-    _make_folder(path.parent, files)
+    if not path.parent.exists():
+        raise NotFoundError(
+            f"{path} cannot be made for checkpoints: {path.parent} does not exist. "
+            f"Make it, or choose another place."
+        )
     with suppress(FileExistsError):
         files.make_folder(path)
     files.sync_folder(path.parent)

@@ -79,8 +79,8 @@ class CellRun:
         if not reply.done():
             return False
         since = self._replied.setdefault(task, self._clock())
-        if getattr(reply.result(), "ename", "") == "EngineError":
-            # The engine has ended; why is known in a moment, and says more.
+        if _tells_of_an_end(reply.result()):
+            # Why it ended is known in a moment, and says more.
             return self._clock() - since > _LAST_OUTPUT_S
         return reply.output.done() or self._clock() - since > _LAST_OUTPUT_S
 
@@ -102,8 +102,13 @@ class CellRun:
             result = reply.result()
             if not isinstance(result, Exception):
                 return None
-            if not reason:
+            if not (reason and _tells_of_an_end(result)):
                 return Failure.of_reply(task, result)
         if reason:
             return Failure(task, "PeerLost", f"{task.short} {reason}")
         return None
+
+
+def _tells_of_an_end(result: Any) -> bool:
+    """Whether ipyparallel answered in place of an engine that has ended."""
+    return getattr(result, "ename", "") == "EngineError"

@@ -15,8 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import psutil
-
+from kit import machine
 from kit.cluster import lifecycle, loop, remote, report, runtime
 from kit.cluster.arguments import check_times, merge_jobs
 from kit.cluster.bootstrap import SERVERS, Bootstrap
@@ -152,9 +151,10 @@ class Cluster(EngineWork):
 
     def _repr_html_(self) -> str:
         statuses = self.status
-        used = {s.pid: _memory_mib(s.pid) for s in statuses if s.pid is not None}
+        used = {s.pid: machine.used_mib(s.pid) for s in statuses if s.pid is not None}
         known = {pid: mib for pid, mib in used.items() if mib is not None}
-        return report.table(repr(self).strip("<>"), statuses, known)
+        caption, foot = repr(self).strip("<>"), self.memory_told if known else ""
+        return report.table(caption, statuses, known, foot)
 
     @property
     def directory(self) -> Directory:
@@ -273,13 +273,6 @@ def _known_tasks() -> list[Task] | None:
 set_current(current)
 set_known_tasks(_known_tasks)
 set_cluster(current)
-
-
-def _memory_mib(pid: int) -> float | None:
-    try:
-        return float(psutil.Process(pid).memory_info().rss) / (1 << 20)
-    except psutil.Error:
-        return None
 
 
 def _one_or_all(where: Selector, values: Mapping[Task, Any]) -> Any:

@@ -59,7 +59,8 @@ class Found:
         return sum(process.is_running for process in self.processes)
 
     def __str__(self) -> str:
-        name = f"{self.folder.name}: {self.jobs}, {self.n_running} processes"
+        plural = "es" if self.n_running != 1 else ""
+        name = f"{self.folder.name}: {self.jobs}, {self.n_running} process{plural}"
         if self.owner is Owner.HERE:
             return f"{name}, of this notebook"
         if self.owner is Owner.OTHER:
@@ -120,5 +121,7 @@ def clean(environment: Mapping[str, str] = os.environ) -> list[Found]:
     gone = [one for one in find(environment) if is_left_behind(one)]
     for one in gone:
         keeper.end(one.processes, _GRACE_S)
+        if one.keeper is not None:  # last: till here it would have done the rest
+            keeper.end([one.keeper], _GRACE_S)
         shutil.rmtree(one.folder, ignore_errors=True)
     return gone

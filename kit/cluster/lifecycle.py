@@ -14,13 +14,13 @@ from collections.abc import Generator
 from types import TracebackType
 from typing import Self
 
+from kit import machine
 from kit.cluster import memory
 from kit.cluster.crew import Crew
 from kit.cluster.loop import LoopThread, Work
 from kit.cluster.plan import Plan
 from kit.cluster.report import State
 from kit.errors import CancelledError, ControllerLost, FailedPreconditionError
-from kit.task import Task
 
 _THREAD = "kit-cluster-loop"
 _LOOK_S = 0.05
@@ -54,6 +54,28 @@ class Lifecycle:
         other = object.__new__(type(self))
         Lifecycle.__init__(other, self._plan)
         return other
+
+    @property
+    def memory_mib(self) -> float:
+        """The memory of all its processes together; some 20 ms."""
+        known = () if self._crew is None else self._crew.processes
+        return sum(machine.used_mib(process.pid) or 0.0 for process in known)
+
+    @property
+    def memory_told(self) -> str:
+        """How much of the memory that there is it takes, in words."""
+        if self._state is State.READY:
+            return memory.told(self.memory_mib, machine.memory())
+        need_mib = memory.need_mib(len(self._plan.tasks))
+        return memory.told(need_mib, machine.memory(), is_estimate=True)
+
+    def check_memory(self, instead_of: Lifecycle | None = None) -> None:
+        """Raise `NotEnoughMemory` when it would not fit, and say what would.
+
+        `instead_of` is a cluster that is to be stopped before.
+        """
+        freed_mib = 0.0 if instead_of is None else instead_of.memory_mib
+        memory.check(self._plan.jobs, machine.memory(), freed_mib)
 
     # -- start and stop ---------------------------------------------------------
 
@@ -105,7 +127,7 @@ class Lifecycle:
                     f"this cluster is {self._state} and starts only once; make a new "
                     f"one: Cluster({self._plan.as_arguments})."
                 )
-            _check_memory(self._plan.tasks)
+            self.check_memory()
             self._state = State.STARTING
             self._loop = LoopThread(_THREAD)
             atexit.register(self._at_exit)
@@ -207,8 +229,3 @@ class Lifecycle:
         if self._crew.controller_lost:
             raise ControllerLost(self._crew.controller_lost)
         return self._crew
-
-
-def _check_memory(tasks: tuple[Task, ...]) -> None:
-    n_ps = sum(task.job == "ps" for task in tasks)
-    memory.check(n_ps, len(tasks) - n_ps, memory.available_mib())

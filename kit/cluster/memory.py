@@ -1,26 +1,24 @@
-"""Whether a cluster fits into this machine's memory.
+"""Whether a cluster fits into the memory that there is.
 
-`check` and `need_mib` are pure; `available_mib` reads the limits of the machine and of
-the container. It estimates the processes themselves, not what a training will allocate.
+Pure: what there is comes from `kit.machine`. It estimates the processes themselves, not
+what a training will allocate.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping
 
+from kit.cluster.plan import as_arguments
 from kit.errors import NotEnoughMemory
+from kit.machine import Memory
 
 # Measured as proportional set sizes with 4 engines on x86-64 Linux, Python 3.11,
-# ipyparallel 9.2, numpy 2.4: 22 MiB an engine, 12 a nanny, 75 for the rest. They are
+# ipyparallel 9.2, numpy 2.4: 26 MiB an engine, 13 a nanny, 65 for the rest. They are
 # forks of one process, so most pages are shared, until the engines' own work unshares
 # them; hence about twice the measured values.
 ENGINE_MIB = 40
 NANNY_MIB = 20
 SHARED_MIB = 160  # the controller, its heart beat, the nursery, the keeper
-
-_MIB = 1 << 20
-_V2 = Path("/sys/fs/cgroup")
-_V1 = Path("/sys/fs/cgroup/memory")
 
 
 def need_mib(n_engines: int) -> int:
@@ -41,66 +39,54 @@ def engines_that_fit(available_mib: int) -> int:
     return max(0, (available_mib - SHARED_MIB) // (ENGINE_MIB + NANNY_MIB))
 
 
-def check(ps: int, others: int, available_mib: int) -> None:
-    """Raise `NotEnoughMemory` when `ps` + `others` engines do not fit.
+def check(jobs: Mapping[str, int], memory: Memory, freed_mib: float = 0) -> None:
+    """Raise `NotEnoughMemory` when a cluster of these jobs does not fit.
 
-    >>> check(ps=1, others=3, available_mib=2000)
+    `freed_mib` is what will be free in addition when it starts.
+
+    >>> check({"ps": 1, "worker": 3}, Memory(limit_mib=4000, available_mib=2000))
     """
-    need = need_mib(ps + others)
-    if need <= available_mib:
+    n_tasks = sum(jobs.values())
+    need, available = need_mib(n_tasks), memory.available_mib + int(freed_mib)
+    if need <= available:
         return
-    fit = engines_that_fit(available_mib) - ps
+    fitting = shrunk(jobs, engines_that_fit(available))
     advice = (
-        f"{fit} worker{'s' if fit != 1 else ''} would fit: Cluster(ps={ps}, "
-        f"worker={fit})"
-        if fit > 0
-        else "not even one worker would fit: free memory or raise the container's limit"
+        f"{as_arguments(fitting)} would fit."
+        if fitting
+        else f"Free some, or raise the limit of {memory.place}."
     )
     raise NotEnoughMemory(
-        f"{ps + others} tasks need about {need} MiB and {available_mib} MiB are "
-        f"available; {advice}."
+        f"{as_arguments(jobs)} needs about {need:,} MiB; {available:,} MiB of the "
+        f"{memory.limit_mib:,} MiB of {memory.place} are free. {advice}"
     )
 
 
-def _number(path: Path) -> int | None:
-    try:
-        text = path.read_text().strip()
-    except OSError:
-        return None
-    return int(text) if text.isdigit() else None
+def shrunk(jobs: Mapping[str, int], n_tasks: int) -> dict[str, int]:
+    """Return the jobs with at most `n_tasks` tasks, at least one each; else nothing.
+
+    The largest job gives first.
+
+    >>> shrunk({"ps": 1, "worker": 7}, 3), shrunk({"ps": 1, "worker": 7}, 1)
+    ({'ps': 1, 'worker': 2}, {})
+    """
+    found = {job: n for job, n in jobs.items() if n}
+    if n_tasks < len(found):
+        return {}
+    while sum(found.values()) > n_tasks:
+        largest = max(found, key=lambda job: (found[job], job == "ps"))
+        found[largest] -= 1
+    return found
 
 
-def _cache(stat: Path, name: str) -> int:
-    """Bytes of file cache that the kernel gives back before it refuses memory."""
-    try:
-        lines = stat.read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(s.split()[1]) for s in lines if s.split()[0] == name), 0)
+def told(mib: float, memory: Memory, *, is_estimate: bool = False) -> str:
+    """Return in words how much of the memory a cluster takes.
 
-
-def container_mib(v2: Path = _V2, v1: Path = _V1) -> int | None:
-    """Return what the control group still allows, or None without a limit."""
-    for limit, usage, stat, cache in (
-        (v2 / "memory.max", v2 / "memory.current", v2 / "memory.stat", "inactive_file"),
-        (
-            v1 / "memory.limit_in_bytes",
-            v1 / "memory.usage_in_bytes",
-            v1 / "memory.stat",
-            "total_inactive_file",
-        ),
-    ):
-        allowed, used = _number(limit), _number(usage)
-        # Version 1 says "no limit" by a number near 2**63.
-        if allowed is not None and used is not None and allowed < 1 << 60:
-            return max(0, allowed - used + _cache(stat, cache)) // _MIB
-    return None
-
-
-def available_mib() -> int:
-    """Return the memory that new processes can have: machine or container, the less."""
-    import psutil
-
-    machine = int(psutil.virtual_memory().available) // _MIB
-    container = container_mib()
-    return machine if container is None else min(machine, container)
+    >>> told(231.4, Memory(1024, 700, is_contained=True))
+    'memory: 231 MiB of the 1,024 MiB of this container; 700 MiB are free'
+    """
+    about = "about " if is_estimate else ""
+    return (
+        f"memory: {about}{mib:,.0f} MiB of the {memory.limit_mib:,} MiB of "
+        f"{memory.place}; {memory.available_mib:,} MiB are free"
+    )

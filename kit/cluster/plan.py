@@ -37,7 +37,16 @@ class Plan:
     @property
     def as_arguments(self) -> str:
         """The jobs as one would write them: `ps=1, worker=3`."""
-        named = {"ps": 0} | self.jobs
-        more = {job: n for job, n in named.items() if job not in ("ps", "worker")}
-        text = [f"{job}={n}" for job, n in named.items() if job not in more]
-        return ", ".join(text + ([f"jobs={more}"] if more else []))
+        return as_arguments(self.jobs)
+
+
+def as_arguments(jobs: Mapping[str, int]) -> str:
+    """Return numbers of tasks as one would give them to `Cluster`.
+
+    >>> as_arguments({"worker": 2}), as_arguments({"chief": 1, "worker": 2})
+    ('ps=0, worker=2', "ps=0, worker=2, jobs={'chief': 1}")
+    """
+    named = {"ps": 0} | dict(jobs)
+    more = {job: n for job, n in named.items() if job not in ("ps", "worker")}
+    text = [f"{job}={n}" for job, n in named.items() if job not in more]
+    return ", ".join(text + ([f"jobs={more}"] if more else []))

@@ -60,7 +60,10 @@ def one_line(
 
 
 def table(
-    caption: str, statuses: Sequence[TaskStatus], memory_mib: Mapping[int, float]
+    caption: str,
+    statuses: Sequence[TaskStatus],
+    memory_mib: Mapping[int, float],
+    foot: str = "",
 ) -> str:
     """Return an HTML table with a row for each task; `memory_mib` is by pid."""
     heads = ("task", "pid", "host", "state", "memory, MiB")
@@ -68,8 +71,16 @@ def table(
     rows = "".join(_row(status, memory_mib) for status in statuses)
     return (
         f"<table><caption>{escape(caption)}</caption>"
-        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody>"
+        f"{footer(foot, len(heads))}</table>"
     )
+
+
+def footer(text: str, n_columns: int) -> str:
+    """Return the last row of a table, a sentence; nothing without one."""
+    if not text:
+        return ""
+    return f'<tfoot><tr><td colspan="{n_columns}">{escape(text)}</td></tr></tfoot>'
 
 
 def _row(status: TaskStatus, memory_mib: Mapping[int, float]) -> str:

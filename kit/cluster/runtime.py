@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from kit import machine
 from kit.errors import InvalidArgumentError, StartFailed
 
 _THREADS = (
@@ -54,7 +55,7 @@ def threads_per_engine(n_engines: int, cores: int) -> int:
 def choose_threads(asked: int | None, n_engines: int) -> int:
     """Return the BLAS threads of an engine: what was asked, else a fair share."""
     if asked is None:
-        return threads_per_engine(n_engines, len(os.sched_getaffinity(0)))
+        return threads_per_engine(n_engines, machine.cores())
     if asked < 1:
         raise InvalidArgumentError(
             f"threads={asked!r} is not a number of threads; give 1 or more, or leave "

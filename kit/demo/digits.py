@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.datasets import load_digits
 
 Array = npt.NDArray[Any]
 Batch = tuple[Array, ...]
@@ -61,6 +60,9 @@ class DigitsMlp:
 
 def digits_mlp(seed: int = 0, hidden: int = 128) -> DigitsMlp:
     """Load the images and draw the initial parameters."""
+    # Here, because a worker needs the step alone, and this import takes it a second.
+    from sklearn.datasets import load_digits
+
     digits = load_digits()
     images = (digits.data / 16).astype(np.float32)
     held_out = np.arange(len(images)) % 5 == 4

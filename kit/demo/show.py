@@ -13,16 +13,18 @@ from typing import Any
 import pandas as pd
 
 from kit.cluster import Cluster
-from kit.demo import findings, phases, placed
+from kit.demo import findings, phases, placed, recovered
 from kit.demo.digits import digits_mlp
 from kit.demo.phases import Phase, Training
 from kit.demo.placed import Replicated
+from kit.demo.recovered import Recovered
 from kit.demo.text import text_model
 from kit.errors import InvalidArgumentError, NotFoundError
 from kit.wire.shaping import LinkSettings
 
 _GOOD_ACCURACY = 0.96
 _ENOUGH_STEPS = 300  # fewer do not learn the digits
+_TRAINER_STEPS, _SAVE_EVERY = 1000, 100
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,11 @@ def show(options: Options) -> int:
         print(f"  {_plain(cluster)} after {time.perf_counter() - began:.1f} s\n")
         trainings = _train(cluster, options)
         replicated = _replicate(cluster, options)
+    recoveries = _recover(options)
     switched, unswitched, text = trainings
     problems = _problems(options, switched, unswitched, text)
     problems += placed.problems(replicated)
+    problems += [wrong for one in recoveries for wrong in recovered.problems(one)]
     rows = [row for one in trainings for row in findings.phase_rows(one)]
     traffic = [row for one in (switched, text) for row in findings.traffic_rows(one)]
     print(_table("\nWhat the trainings did", rows))
@@ -58,9 +62,11 @@ def show(options: Options) -> int:
     for key, found in _placed(replicated).items():
         print(_table(f"\n{_TITLES[key]}", found))
     _tell(problems)
-    _write(options, (switched, text), rows, problems)
+    notes = problems or [_PROMISE, *(one.sentence for one in recoveries)]
+    _write(options, (switched, text), rows, notes)
     if options.json:
         tables = {"phases": rows, "traffic": traffic, **_placed(replicated)}
+        tables["recovered"] = [one.to_plain() for one in recoveries]
         _write_json(options, tables, problems)
     print(f"\n{time.perf_counter() - began:.0f} s in all.")
     return 1 if problems else 0
@@ -104,6 +110,22 @@ def _replicate(cluster: Cluster, options: Options) -> list[Replicated]:
     for one in found:
         print(f"  {one.style:28}{one.steps} updates, {one.seconds:.1f} s")
     return found
+
+
+def _recover(options: Options) -> list[Recovered]:
+    """Kill a parameter server of a program in four processes, if any are wanted."""
+    if not options.ps:
+        return []
+    print(
+        "4. Handwritten digits by a program for TensorFlow 1.x, 2 ps and 2 workers in "
+        "four\n   processes; one ps is killed on the way",
+        flush=True,
+    )
+    folder = options.out / "trainer"
+    found = recovered.train(folder, _TRAINER_STEPS, _SAVE_EVERY)
+    print(*(f"  {line}" for line in found.lines), sep="\n")
+    print(f"  what each task said, and its checkpoints: {folder}")
+    return [found]
 
 
 def _placed(replicated: list[Replicated]) -> dict[str, list[dict[str, Any]]]:
@@ -168,7 +190,7 @@ def _write(
     options: Options,
     trainings: tuple[Training, Training],
     rows: list[dict[str, Any]],
-    problems: list[str],
+    notes: list[str],
 ) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     files = [options.out / "trace.json", options.out / "trace-text.json"]
@@ -185,7 +207,7 @@ def _write(
         )
         for one in trainings
     ]
-    view(report, sections, rows, problems or [_PROMISE])
+    view(report, sections, rows, notes)
     names = ", ".join(str(path) for path in (report, *files))
     print(f"\nWritten: {names}")
     print("Open the report in a browser, the traces at https://ui.perfetto.dev.")

@@ -78,6 +78,19 @@ def handover(
     return tuple(moves)
 
 
+def refresh(owners: Iterable[Owned], group: Group) -> tuple[Move, ...]:
+    """Return how all workers get the newest parameters from those that update them.
+
+    After asynchronous steps a worker has only what it pulled last.
+    """
+    return tuple(
+        Move(owned.members[0], worker, NOW, owned.range, Kind.MOVE)
+        for owned in owners
+        for worker in group.workers
+        if worker not in owned.members
+    )
+
+
 def restored(
     layout: Layout, group: Group, root: int, after: Iterable[Owned], n_slots: int
 ) -> tuple[Move, ...]:

@@ -27,7 +27,11 @@ class CheckpointSaverListener:
         """Be told that a checkpoint is about to be written."""
 
     def after_save(self, session: Any, global_step_value: int) -> bool | None:
-        """Be told that a checkpoint was written; True asks for the end."""
+        """Be told that a checkpoint is there; True asks for the end.
+
+        In `kit.train` that is some steps later: it is written beside them. Nothing is
+        told of one that could not be written.
+        """
 
     def end(self, session: Any, global_step_value: int) -> None:
         """Be told that the training has ended, after the last checkpoint."""
@@ -65,6 +69,7 @@ class CheckpointSaverHook(SessionRunHook):
         self._describes = save_graph_def
         self._step: Any = None
         self._keeper: Keeper | None = None
+        self._asked: list[tuple[int, bool]] = []  # step, and whether it may be the last
 
     def begin(self) -> None:
         """Find out what counts the steps, and where to write."""
@@ -72,7 +77,7 @@ class CheckpointSaverHook(SessionRunHook):
         self._step = needed_global_step(where, self)
         keeper = where.keeper(self._folder, self._basename, self._saver, self._scaffold)
         keeper.begin()
-        self._keeper = keeper
+        self._keeper, self._asked = keeper, []
         for listener in self._listeners:
             listener.begin()
 
@@ -83,6 +88,7 @@ class CheckpointSaverHook(SessionRunHook):
         if self._describes:
             self._keeper.describe(session, step)
         self._save(session, step)
+        self._asked = [(one, False) for one, _ in self._asked]
         self._timer.update_last_triggered_step(step)
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
@@ -92,7 +98,9 @@ class CheckpointSaverHook(SessionRunHook):
     def after_run(
         self, run_context: SessionRunContext, run_values: SessionRunValues
     ) -> None:
-        """Save if it is time."""
+        """Save if it is time, and tell what was written meanwhile."""
+        if self._asked and self._told(run_context.session):
+            run_context.request_stop()
         if not self._timer.should_trigger_for_step(run_values.results + 1):
             return
         step = int(run_context.session.run(self._step))
@@ -106,22 +114,36 @@ class CheckpointSaverHook(SessionRunHook):
         step = int(session.run(self._step))
         if step != self._timer.last_triggered_step():
             self._save(session, step)
+        self._told(session)
         for listener in self._listeners:
             listener.end(session, step)
         assert self._keeper is not None
         self._keeper.end()
 
     def _save(self, session: Any, step: int) -> bool:
-        """Save, tell the listeners, and return whether one asks for the end."""
+        """Save, and return whether a listener asks for the end."""
         assert self._keeper is not None
         where = environment.current()
         where.info(f"Saving checkpoints for {step} into {self._folder}.")
         for listener in self._listeners:
             listener.before_save(session, step)
         self._keeper.save(session, step)
+        self._asked.append((step, True))
+        return self._told(session)
+
+    def _told(self, session: Any) -> bool:
+        """Tell of what is written by now; whether a listener asks for the end."""
+        assert self._keeper is not None
         wants_end = False
-        for listener in self._listeners:
-            if listener.after_save(session, step):
-                where.info(f"{type(listener).__name__} asks for the end at {step}.")
-                wants_end = True
+        while self._asked:
+            step, may_end = self._asked[0]
+            is_written = self._keeper.is_written(step)
+            if is_written is None:
+                break
+            del self._asked[0]
+            for listener in self._listeners if is_written else ():
+                if listener.after_save(session, step) and may_end:
+                    name = type(listener).__name__
+                    environment.current().info(f"{name} asks for the end at {step}.")
+                    wants_end = True
         return wants_end

@@ -32,6 +32,13 @@ class Keeper(Protocol):
         """Write a checkpoint and return its name.
 
         Raises classes of `kit.errors` when that fails; what was there stays then.
+        Where steps go on while it is written, ask `is_written` whether it is there.
+        """
+
+    def is_written(self, step: int) -> bool | None:
+        """Whether what was to be saved at `step` is there; None while it is written.
+
+        False if it could not be, and the training goes on all the same.
         """
 
     def end(self) -> None:

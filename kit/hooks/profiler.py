@@ -62,10 +62,12 @@ class ProfilerHook(SessionRunHook):
         self, run_context: SessionRunContext, run_values: SessionRunValues
     ) -> None:
         """Write what was noted."""
-        step = int(run_values.results["global_step"])
+        # Read before the run's own update, as a rule; if not, it is written a run early.
+        before = int(run_values.results["global_step"])
         if self._next is None:
             # The first run is unlike all others: it makes the plan.
-            self._timer.update_last_triggered_step(step)
+            self._timer.update_last_triggered_step(before)
+        step = before + 1
         if self._is_due:
             step = int(run_context.session.run(self._step))
             self._timer.update_last_triggered_step(step)

@@ -14,6 +14,9 @@ from typing import Any, Protocol, TextIO
 class Output(Protocol):
     """Where a line is shown."""
 
+    def reserve(self) -> None:
+        """Take a place here for lines that come later, if that is needed."""
+
     def show(self, text: str) -> None:
         """Show a line in the place of the one before."""
 
@@ -26,6 +29,9 @@ class TerminalLine:
 
     def __init__(self, write: Callable[[str], Any]) -> None:
         self._write, self._width = write, 0
+
+    def reserve(self) -> None:
+        """See `Output`."""
 
     def show(self, text: str) -> None:
         """See `Output`."""
@@ -45,6 +51,9 @@ class PlainLines:
     def __init__(self, write: Callable[[str], Any]) -> None:
         self._write = write
 
+    def reserve(self) -> None:
+        """See `Output`."""
+
     def show(self, text: str) -> None:
         """See `Output`."""
         self._write(f"{text}\n")
@@ -62,6 +71,10 @@ class NotebookLine:
     def __init__(self, display: Callable[..., Any]) -> None:
         self._display = display
         self._handle: Any = None
+
+    def reserve(self) -> None:
+        """See `Output`: front ends may drop what comes to a cell that is done."""
+        self.show("\N{HORIZONTAL ELLIPSIS}")
 
     def show(self, text: str) -> None:
         """See `Output`."""

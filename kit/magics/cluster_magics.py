@@ -69,7 +69,7 @@ class ClusterMagics(Magics):
         _refuse(tasks, "status")
         cluster = running.find()
         if cluster is None:
-            print(f"{running.NONE}.")
+            print(running.none_told())
             return
         display(cluster)  # type: ignore[no-untyped-call]
         if cluster.run is not None:

@@ -116,5 +116,5 @@ def _unknown(parser: argparse.ArgumentParser, word: str) -> str:
     listed = ", ".join(text for text in known if text.startswith("--"))
     return (
         f"{_name(parser)} has no option {flag}.{nearest(flag, known)} "
-        f"Its options: {listed}."
+        f"Its options: {listed}; {_name(parser)}? explains them."
     )

@@ -9,7 +9,6 @@ from typing import Any
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, cell_magic, magics_class
 
-from kit.cluster import left_behind
 from kit.cluster.cluster import Cluster
 from kit.cluster.waiting import Plan, follow, follow_async
 from kit.magics import asked, running
@@ -90,6 +89,7 @@ class StartMagics(Magics):
         if action is Action.REUSE and now is not None:
             self._reuse(now, options)
             return
+        wanted.check_memory(instead_of=now)
         if now is not None:
             print(f"{_why(options.restart, now)}, and its variables with it.")
             now.stop()
@@ -97,16 +97,20 @@ class StartMagics(Magics):
 
     def start(self, cluster: Cluster) -> Plan[None]:
         """Start a cluster and show how far it is; to be followed."""
-        _say_what_is_left()
+        left = running.left_told()
+        if left:
+            print(left)
         live, begin = Live(self._shell), time.monotonic()
+        estimate = cluster.memory_told
         for pause_s in (starting := cluster.begin_start()):
-            live.show(_moment("Starting", cluster, begin))
+            live.show(_moment("Starting", cluster, begin, estimate))
             try:
                 yield pause_s
             except KeyboardInterrupt:
                 starting.close()
                 raise
-        live.close(_moment(repr(cluster).strip("<>"), cluster, begin))
+        title, measured = repr(cluster).strip("<>"), cluster.memory_told
+        live.close(_moment(title, cluster, begin, measured))
         self.started = cluster
         activate_px(cluster)
 
@@ -130,8 +134,8 @@ def activate_px(cluster: Cluster) -> None:
     view.activate()
 
 
-def _moment(title: str, cluster: Cluster, begin: float) -> Startup:
-    return Startup(title, tuple(cluster.status), time.monotonic() - begin)
+def _moment(title: str, cluster: Cluster, begin: float, note: str) -> Startup:
+    return Startup(title, tuple(cluster.status), time.monotonic() - begin, note)
 
 
 def _look(cluster: Cluster) -> asked.Running:
@@ -145,13 +149,4 @@ def _why(is_asked: bool, cluster: Cluster) -> str:
     what = f"the cluster with {cluster.plan.as_arguments} ends"
     if lost:
         return f"{lost[0].task.short} is lost; {what}"
-    return what if is_asked else f"Another one is asked for; {what}"
-
-
-def _say_what_is_left() -> None:
-    left = [one for one in left_behind.find() if left_behind.is_left_behind(one)]
-    if left:
-        print(
-            f"Left behind by notebooks that were killed: {len(left)} "
-            f"(%cluster list shows them, %cluster clean ends them)."
-        )
+    return f"As asked, {what}" if is_asked else f"Another one is asked for; {what}"

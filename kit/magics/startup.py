@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from kit.cluster.report import TaskStatus
+from kit.cluster.report import TaskStatus, footer
 
 _HEADS = ("task", "state", "what it does", "seconds")
 _STYLE = "font-size:max(13px,1em)"
@@ -23,12 +23,13 @@ class Startup:
     title: str
     statuses: tuple[TaskStatus, ...]
     past_s: float
+    note: str = ""
 
     def __repr__(self) -> str:
-        return text(self.title, rows(self.statuses, self.past_s))
+        return text(self.title, rows(self.statuses, self.past_s), self.note)
 
     def _repr_html_(self) -> str:
-        return html(self.title, rows(self.statuses, self.past_s))
+        return html(self.title, rows(self.statuses, self.past_s), self.note)
 
 
 Row = tuple[str, str, str, str]
@@ -53,8 +54,8 @@ def rows(statuses: Sequence[TaskStatus], past_s: float) -> list[Row]:
     ]
 
 
-def text(title: str, table: Sequence[Row]) -> str:
-    r"""Return the table as lines of text, its columns aligned.
+def text(title: str, table: Sequence[Row], note: str = "") -> str:
+    r"""Return the table as lines of text, its columns aligned, and the note below.
 
     >>> text("Starting", [("ps:0", "ready", "", "1.0")]).split("\n")[0]
     'Starting'
@@ -65,10 +66,12 @@ def text(title: str, table: Sequence[Row]) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
         for line in lines
     ]
-    return "\n".join([title, *(line.rstrip() for line in body)])
+    return "\n".join(
+        [title, *(line.rstrip() for line in body), *([note] if note else [])]
+    )
 
 
-def html(title: str, table: Sequence[Row]) -> str:
+def html(title: str, table: Sequence[Row], note: str = "") -> str:
     """Return the table as HTML; a screen reader is told of changes."""
     head = "".join(f'<th scope="col">{name}</th>' for name in _HEADS)
     body = "".join(
@@ -80,5 +83,6 @@ def html(title: str, table: Sequence[Row]) -> str:
     return (
         f'<table style="{_STYLE}" aria-live="polite">'
         f"<caption>{escape(title)}</caption>"
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+        f"{footer(note, len(_HEADS))}</table>"
     )

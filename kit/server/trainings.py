@@ -6,12 +6,12 @@ about a training: the members their coordinator, a notebook any task.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 
+from kit import machine
 from kit.errors import (
     AbortedError,
     ClusterBusy,
@@ -121,7 +121,7 @@ class Trainings:
 
     def spins(self, job: Job) -> int:
         """Look a few times before yielding, if each task may have a core."""
-        return _SPINS if len(job.tasks) <= len(os.sched_getaffinity(0)) else 0
+        return _SPINS if len(job.tasks) <= machine.cores() else 0
 
     def streams(self, job: Job, me: int) -> Mapping[int, Stream]:
         """Return a stream to every other member: dialled to lower numbers."""

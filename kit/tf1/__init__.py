@@ -19,7 +19,9 @@ from kit.tf1 import errors as errors
 from kit.tf1 import flags as flags
 from kit.tf1 import initializers as initializers
 from kit.tf1 import logging as logging
+from kit.tf1 import math as math
 from kit.tf1 import nn as nn
+from kit.tf1 import random as random
 from kit.tf1 import train as train
 from kit.tf1.accumulators import ConditionalAccumulator as ConditionalAccumulator
 from kit.tf1.accumulators import (
@@ -35,6 +37,9 @@ from kit.tf1.assigning import is_variable_initialized as is_variable_initialized
 from kit.tf1.assigning import scatter_add as scatter_add
 from kit.tf1.assigning import scatter_sub as scatter_sub
 from kit.tf1.assigning import scatter_update as scatter_update
+from kit.tf1.behaviour import disable_eager_execution as disable_eager_execution
+from kit.tf1.behaviour import disable_v2_behavior as disable_v2_behavior
+from kit.tf1.behaviour import executing_eagerly as executing_eagerly
 from kit.tf1.collections import GraphKeys as GraphKeys
 from kit.tf1.collections import add_to_collection as add_to_collection
 from kit.tf1.collections import add_to_collections as add_to_collections
@@ -76,6 +81,7 @@ from kit.tf1.dtypes import uint8 as uint8
 from kit.tf1.dtypes import uint16 as uint16
 from kit.tf1.dtypes import uint32 as uint32
 from kit.tf1.dtypes import uint64 as uint64
+from kit.tf1.errors import OpError as OpError
 from kit.tf1.graph import Graph as Graph
 from kit.tf1.graph import get_default_graph as get_default_graph
 from kit.tf1.graph import reset_default_graph as reset_default_graph
@@ -175,6 +181,7 @@ from kit.tf1.ops.creation import placeholder as placeholder
 from kit.tf1.ops.creation import placeholder_with_default as placeholder_with_default
 from kit.tf1.ops.creation import zeros as zeros
 from kit.tf1.ops.creation import zeros_like as zeros_like
+from kit.tf1.ops.cumulative import cumsum as cumsum
 from kit.tf1.ops.flow import tuple as tuple
 from kit.tf1.ops.function import py_func as py_func
 from kit.tf1.ops.gradient import AggregationMethod as AggregationMethod
@@ -198,6 +205,7 @@ from kit.tf1.ops.random import random_shuffle as random_shuffle
 from kit.tf1.ops.random import random_uniform as random_uniform
 from kit.tf1.ops.random import set_random_seed as set_random_seed
 from kit.tf1.ops.random import truncated_normal as truncated_normal
+from kit.tf1.ops.ranking import invert_permutation as invert_permutation
 from kit.tf1.ops.reduce import argmax as argmax
 from kit.tf1.ops.reduce import argmin as argmin
 from kit.tf1.ops.reduce import count_nonzero as count_nonzero
@@ -263,6 +271,9 @@ from kit.tf1.variable_lists import (
     global_variables_initializer as global_variables_initializer,
 )
 from kit.tf1.variable_lists import initialize_all_variables as initialize_all_variables
+from kit.tf1.variable_lists import (
+    initialize_local_variables as initialize_local_variables,
+)
 from kit.tf1.variable_lists import initialize_variables as initialize_variables
 from kit.tf1.variable_lists import local_variables as local_variables
 from kit.tf1.variable_lists import (
@@ -273,6 +284,7 @@ from kit.tf1.variable_lists import moving_average_variables as moving_average_va
 from kit.tf1.variable_lists import (
     report_uninitialized_variables as report_uninitialized_variables,
 )
+from kit.tf1.variable_lists import tables_initializer as tables_initializer
 from kit.tf1.variable_lists import trainable_variables as trainable_variables
 from kit.tf1.variable_lists import variables_initializer as variables_initializer
 from kit.tf1.variables import Variable as Variable

@@ -28,8 +28,8 @@ ALLOWED: Final[dict[str, str]] = {
     **dict.fromkeys(["Softsign", "Softplus", "Elu"], "f"),
     "Where": _NUMBERS + "b",
     **dict.fromkeys(["LogicalAnd", "LogicalOr", "LogicalNot", "LogicalXor"], _TRUTH),
-    **dict.fromkeys(["Sum", "Mean", "Prod"], _NUMBERS),
-    **dict.fromkeys(["Max", "Min", "ArgMax", "ArgMin"], _ORDERED),
+    **dict.fromkeys(["Sum", "Mean", "Prod", "Cumsum"], _NUMBERS),
+    **dict.fromkeys(["Max", "Min", "ArgMax", "ArgMin", "TopKV2"], _ORDERED),
     **dict.fromkeys(["All", "Any"], _TRUTH),
     "MatMul": _NUMBERS,
 }

@@ -94,7 +94,7 @@ def attrs_of(op: Op) -> dict[str, AttrValue]:
     elif op.inputs:
         found["T"] = op.inputs[0].static.dtype
     if op.op_def.gives_ref:
-        found.update(container=op.container, shared_name="")
+        found = {"shared_name": "", **found, "container": op.container}
     if op.op_def.refs:
         found.setdefault("use_locking", op.op_def.name == "Assign")
     if op.colocation:

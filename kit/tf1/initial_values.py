@@ -183,8 +183,16 @@ class VarianceScaling(Initializer):
         self.scale, self.mode, self.seed = scale, mode, seed
         self.distribution = distribution.lower()
 
-    def _values(self, shape: list[int], dtype: DType) -> Any:
-        variance = self.scale / max(1.0, _FANS[self.mode](*_fans(shape)))
+    def __call__(
+        self, shape: Any, dtype: Any = None, partition_info: Any = None
+    ) -> Any:
+        """Return the values for a shape; a part has those of the whole."""
+        whole = shape if partition_info is None else partition_info.full_shape
+        variance = self.scale / max(1.0, _FANS[self.mode](*_fans(_sizes(whole))))
+        chosen = self.dtype if dtype is None else as_dtype(dtype).base_dtype
+        return self._drawn(variance, _sizes(shape), chosen)
+
+    def _drawn(self, variance: float, shape: list[int], dtype: DType) -> Any:
         if self.distribution == "uniform":
             limit = math.sqrt(3.0 * variance)
             return RandomUniform(-limit, limit, self.seed)(shape, dtype)

@@ -1,5 +1,9 @@
 """`tf.nn`: layers, activations and losses."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from kit.tf1.ops.arithmetic import sigmoid as sigmoid
 from kit.tf1.ops.arithmetic import tanh as tanh
 from kit.tf1.ops.nn_activation import elu as elu
@@ -38,3 +42,10 @@ from kit.tf1.ops.nn_statistics import batch_normalization as batch_normalization
 from kit.tf1.ops.nn_statistics import l2_normalize as l2_normalize
 from kit.tf1.ops.nn_statistics import moments as moments
 from kit.tf1.ops.nn_statistics import zero_fraction as zero_fraction
+from kit.tf1.ops.ranking import in_top_k as in_top_k
+from kit.tf1.ops.ranking import top_k as top_k
+from kit.tf1.scope import refuse
+
+
+def __getattr__(name: str) -> Any:
+    refuse("nn", name)

@@ -9,6 +9,7 @@ from kit.graph.speak import Speaker
 from kit.tf1.convert import create, op_scope
 from kit.tf1.dtypes import DType, as_dtype, float32
 from kit.tf1.graph import Graph
+from kit.tf1.partition_info import PartitionInfo
 from kit.tf1.shape import TensorShape
 from kit.tf1.speak import Operators
 from kit.tf1.variables import Variable
@@ -139,15 +140,16 @@ def partitioned(
         part = [*sizes[:axis], size, *sizes[axis + 1 :]]
         chosen = _of_part(initializer, axis, begin, size)
         has_value = chosen is not initializer
+        offset = [begin if one == axis else 0 for one in range(len(sizes))]
         made = store.get(
             f"{name}/part_{number}",
             None if has_value else part,
             wanted,
             reuse,
             initializer=chosen,
+            part=PartitionInfo(sizes, offset),
             **how,
         )
-        offset = [begin if one == axis else 0 for one in range(len(sizes))]
         made._save_slice_info = SaveSliceInfo(name, sizes, offset, part)
         parts.append(made)
         begin += size

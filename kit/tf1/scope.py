@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from kit.errors import UnimplementedError
+from kit.tf1.scope_names import OUTSIDE
 
 
 class OutsideScopeError(UnimplementedError, AttributeError):
@@ -19,6 +20,8 @@ _TRAIN = "kit.train(...) runs the steps, with hooks, checkpoints and recovery"
 _KERAS = "write layers as functions of tf.get_variable and tf.matmul"
 _INPUT = "feed arrays, or give data to kit.train(...), which splits it over the workers"
 _BOARD = "widgets.TrafficBoard shows a run, run.trace saves it"
+
+_OTHERWISE = "compute it with the operations that are there, or in a tf.py_func"
 
 # By the path of a name; a name that ends in a dot stands for all below it.
 _INSTEAD: dict[str, str] = {
@@ -62,6 +65,15 @@ _INSTEAD: dict[str, str] = {
     "compat.": "the names of the original's version 1 are those of this module itself",
     "debugging.": "tf.errors tell the operation and its line",
     "linalg.": "tf.matmul and numpy's functions on tensors of kit",
+    "losses.": "tf.reduce_mean of what tf.nn computes for each example",
+    "metrics.": "fetch what is counted, and count in Python",
+    **dict.fromkeys(["random.experimental.", "queue."], _OTHERWISE),
+    **dict.fromkeys(["distributions.", "signal.", "spectral.", "sets."], _OTHERWISE),
+    **dict.fromkeys(["bitwise.", "manip.", "ragged.", "raw_ops."], _OTHERWISE),
+    **dict.fromkeys(["audio.", "quantization.", "user_ops."], _OTHERWISE),
+    **dict.fromkeys(["feature_column.", "lookup.", "nest."], _INPUT),
+    **dict.fromkeys(["autograph.", "xla.", "experimental."], _OTHERWISE),
+    **dict.fromkeys(["train.experimental.", "config.experimental."], _TRAIN),
     "sparse.": "tf.IndexedSlices, tf.gather and tf.scatter_add",
     "strings.": "texts can be constants, be fed, compared and joined by +",
     "test.": "pytest",
@@ -96,4 +108,4 @@ def _advice(path: str) -> str | None:
             return _INSTEAD[key]
         if f"{key}." in _INSTEAD:
             return _INSTEAD[f"{key}."]
-    return None
+    return _OTHERWISE if path in OUTSIDE else None

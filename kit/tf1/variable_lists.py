@@ -54,6 +54,11 @@ def local_variables_initializer() -> Any:
     return variables_initializer(local_variables())
 
 
+def tables_initializer(name: str = "init_all_tables") -> Any:
+    """Return an operation that does nothing: there are no tables here."""
+    return no_op(name=name)
+
+
 def report_uninitialized_variables(
     var_list: Sequence[Any] | None = None,
     name: str = "report_uninitialized_variables",
@@ -82,4 +87,5 @@ def assert_variables_initialized(var_list: Sequence[Any] | None = None) -> Any:
 # The names of the first versions.
 all_variables = global_variables
 initialize_all_variables = global_variables_initializer
+initialize_local_variables = local_variables_initializer
 initialize_variables = variables_initializer

@@ -14,6 +14,7 @@ from kit.tf1.convert import convert_to_tensor
 from kit.tf1.dtypes import DType, as_dtype
 from kit.tf1.graph import Graph
 from kit.tf1.initial_values import default_initializer
+from kit.tf1.partition_info import PartitionInfo
 from kit.tf1.shape import TensorShape
 from kit.tf1.variables import Variable
 
@@ -96,6 +97,7 @@ def _new(
     has_shape: bool,
     *,
     initializer: Any = None,
+    part: PartitionInfo | None = None,
     regularizer: Callable[[Any], Any] | None = None,
     trainable: bool | None = None,
     collections: Sequence[Any] | None = None,
@@ -111,7 +113,7 @@ def _new(
     if not callable(initializer) or isinstance(initializer, Speaker):
         given = _value(name, initializer, dtype, has_shape)
     elif shape.is_fully_defined():
-        given = _of_shape(initializer, shape, chosen)
+        given = _of_shape(initializer, shape, chosen, part)
         of_variable = chosen.base_dtype
     elif validate_shape and _required(initializer):
         raise ValueError(
@@ -135,12 +137,15 @@ def _new(
 
 
 def _of_shape(
-    initializer: Callable[..., Any], shape: TensorShape, dtype: DType
+    initializer: Callable[..., Any],
+    shape: TensorShape,
+    dtype: DType,
+    part: PartitionInfo | None,
 ) -> Callable[[], Any]:
     """Return an initializer without arguments, from one that takes shape and dtype."""
     extra: dict[str, Any] = {"dtype": dtype.base_dtype}
     if "partition_info" in inspect.signature(initializer).parameters:
-        extra["partition_info"] = None
+        extra["partition_info"] = part
     return functools.partial(initializer, shape.as_list(), **extra)
 
 

@@ -57,7 +57,7 @@ def account(job: Job, trace: Trace, last_step: int) -> list[Entry]:
         _entry(job, trace, row, end - row.first_step, member)
         for row, end in zip(trace.epochs, ends, strict=True)
         for member in range(len(job.tasks))
-        if row.topology != "ps-async"
+        if not row.is_asynchronous
     ]
 
 
@@ -95,10 +95,9 @@ def _gradients(job: Job, trace: Trace, epoch: int, steps: int) -> dict[int, int]
 def once_only(job: Job, trace: Trace) -> list[tuple[int, int, int]]:
     """Return (epoch, measured, formula) of the bytes that move once, at its begin."""
     found = []
-    before = None
+    before, was_asynchronous = None, False
     for row in trace.epochs:
-        owners = by_name(row.topology.removesuffix("-async")).owners
-        after = owners(job.layout, job.group)
+        after = by_name(row.plain_topology).owners(job.layout, job.group)
         n_slots = len(job.optimizer.slots)
         if before is None and row.first_step:
             leader = job.coordinator
@@ -107,11 +106,13 @@ def once_only(job: Job, trace: Trace) -> list[tuple[int, int, int]]:
             moved = moves.broadcast(job.layout, job.group, job.coordinator)
         else:
             moved = moves.handover(before, after, n_slots, job.group)
+            if was_asynchronous and not row.is_asynchronous:
+                moved = (*moves.refresh(before, job.group), *moved)
         totals = trace.totals[trace.totals["epoch"] == row.number]
         once = totals[~_is_in(totals["kind"], STEP_KINDS)]
         measured = int(once["bytes"].sum())
         found.append((row.number, measured, sum(moves.traffic(moved).values())))
-        before = after
+        before, was_asynchronous = after, row.is_asynchronous
     return found
 
 

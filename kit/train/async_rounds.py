@@ -131,7 +131,8 @@ class AsyncWorker:
 
     def _is_wanted(self, step: int) -> bool:
         authority = self._part.authority
-        return authority is not None and authority.wants_halt(step)
+        # Before an update, where synchronous members ask before they do a step.
+        return authority is not None and authority.wants_halt(step - 1)
 
     def _update(self, version: int) -> tuple[int, bool]:
         """Make one update; returns the version pulled, and whether to go on."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kit.errors import (
@@ -22,6 +23,7 @@ from kit.membership import Agreement, Epoch, Verdict
 from kit.train import complaints
 from kit.train.job import Job
 from kit.train.ledger import Ledger
+from kit.train.standing import halting
 from kit.train.terms import difference, terms_of
 from kit.train.vault import vault_of
 
@@ -49,8 +51,7 @@ class Authority:
     ) -> None:
         """Begin with epoch 0, before any member has come."""
         self._job, self._clock, self._hooks = job, clock, hooks
-        # Asynchronous members would never get to a step.
-        self._always = hooks is not None and hooks.may_stop and job.synchronous
+        self._may_stop = hooks is not None and hooks.may_stop
         self._changed = threading.Condition()
         saves = job.checkpoints is not None
         members = range(len(job.tasks))
@@ -105,9 +106,12 @@ class Authority:
         """Whether all members must meet after `step`; cheap, asked before each step."""
         vault = self.vault
         with self._changed:
-            if vault is not None and vault.ledger.is_due(step):
+            synchronous = self._agreement.epoch.synchronous
+            if vault is not None and vault.ledger.is_due(step + 1, synchronous):
                 self._agreement.save()
-            return self._agreement.wants_halt(step) or self._always
+            # Asynchronous members would never get to a step.
+            always = self._may_stop and synchronous
+            return self._agreement.wants_halt(step) or always
 
     def _saving(self) -> None:
         with self._changed:
@@ -249,13 +253,12 @@ class Authority:
     def command(self, what: str, **values: Any) -> None:
         """Note a wish of the user; it is taken up at the next boundary.
 
-        Raises `InvalidArgumentError` for a topology that these members cannot form.
+        Raises `InvalidArgumentError` for what these members cannot form.
         """
         with self._changed:
             agreement = self._agreement
             if what == "configure":
-                if values.get("topology") is not None:
-                    self._job.check_topology(values["topology"])
+                self._check(**values)
                 agreement.wish(**values)
             elif what == "pause":
                 agreement.pause(int(values.get("steps", 0)))
@@ -270,14 +273,21 @@ class Authority:
                 raise InternalError(f"{what!r} is no command.")
             self._changed.notify_all()
 
+    def _check(self, *, at: int = 0, **changes: Any) -> None:
+        """Check a configuration as it will be with what else is wished by then."""
+        given = {name: value for name, value in changes.items() if value is not None}
+        then = replace(self._agreement.foreseen(at), **given)
+        self._job.check_topology(then.topology, then.synchronous)
+
     def status(self) -> dict[str, Any]:
         """Return what the training is in: epoch, wish, pause and failure."""
         agreement = self._agreement
-        pending = agreement.pending
+        pending = agreement.expected
         return {
             "epoch": agreement.epoch.to_plain(),
             "pending": pending.to_plain() if pending else None,
             "paused": agreement.is_paused,
+            "halting": halting(agreement),
             "abandoned": agreement.abandoned,
             "saves": self.vault.status() if self.vault else None,
             "said": self._hooks.said() if self._hooks else [],

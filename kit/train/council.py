@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, Protocol
 
 from kit.errors import KitError, from_plain, to_plain
 from kit.membership import Epoch, Verdict
+from kit.train.attempt import Key, Place
 from kit.train.authority import Answer, Authority
-from kit.train.ledger import Key, Place
 from kit.wire.rpc import Caller
 
 _PATIENCE_S = 2.0  # how long the coordinator keeps a question before saying "wait"

@@ -7,10 +7,13 @@ share of it, and `kit.train` for all the rest.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from os import PathLike
 from typing import Any, SupportsIndex
 
 from kit.errors import InvalidArgumentError
+from kit.hooks import SessionRunHook
+from kit.train.checkpoints import Checkpoints
 from kit.train.elementwise import Optimizer
 from kit.train.evolution import EvolutionStep, Population
 from kit.train.launch import Trains, running, train, whole
@@ -34,6 +37,9 @@ def evolve(
     seed: SupportsIndex = 0,
     link: str = "",
     placement: str = "round_robin",
+    checkpoint: str | PathLike[str] | Checkpoints | None = None,
+    restore: str | int | bool | None = None,
+    hooks: Iterable[SessionRunHook] = (),
     cluster: Trains | None = None,
 ) -> Run:
     """Train by evolution strategies: many networks at once, no gradients; return now.
@@ -52,8 +58,9 @@ def evolve(
     `loss(params)`.
 
     The estimate grows with the scale of the losses, which Adam does not care about.
-    The rest is as for `kit.train`: topologies, bytes, and the `Run`, whose loss is the
-    mean over the population and which counts networks as examples.
+    The rest is as for `kit.train`: topologies, bytes, checkpoints, hooks, and the
+    `Run`, whose loss is the mean over the population and which counts networks as
+    examples.
 
     Raises `InvalidArgumentError` for an odd population, one with fewer pairs than there
     are workers, or a sigma that is not above 0, and what `kit.train` raises.
@@ -72,6 +79,9 @@ def evolve(
         seed=number,
         link=link,
         placement=placement,
+        checkpoint=checkpoint,
+        restore=restore,
+        hooks=hooks,
         cluster=cluster,
     )
 

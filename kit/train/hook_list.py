@@ -65,6 +65,11 @@ class HookList:
         """Whether one of them may ask for the end after any step."""
         return any(type(hook) not in LOOKING_ON for hook in self._hooks)
 
+    @property
+    def tell(self) -> bool:
+        """Whether one of them tells how things stand."""
+        return any(isinstance(hook, LOOKING_ON) for hook in self._hooks)
+
     def name_of(self, asked: Any) -> str | None:
         """Return what a tensor is called in a training, None if it is no value there.
 
@@ -75,7 +80,12 @@ class HookList:
         if not isinstance(asked, Speaker):
             return None
         tensor = asked._as_tensor()
-        return self._names.get((tensor.op.name, tensor.index))
+        name: str | None = self._names.get((tensor.op.name, tensor.index))
+        if name is not None:
+            return name
+        if tensor.op.type != "Identity":
+            return None
+        return self.name_of(tensor.op.inputs[0])  # a variable is read by such an op
 
     def _untied(self, hook: SessionRunHook) -> SessionRunHook:
         found = copy.copy(hook)

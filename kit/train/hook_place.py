@@ -82,21 +82,11 @@ class HookPlace:
 
         `step` is what the global step shall be; by default the steps that are done.
         """
-        if isinstance(fetches, dict):
-            return {key: self.value(one, step) for key, one in fetches.items()}
-        if isinstance(fetches, tuple) and hasattr(fetches, "_fields"):
-            if not isinstance(fetches, Fetch):
-                return type(fetches)(*(self.value(one, step) for one in fetches))
-        elif isinstance(fetches, list | tuple):
-            return type(fetches)(self.value(one, step) for one in fetches)
-        name = self.fetch(fetches).name
-        if name == LOSS:
-            return self.loss
-        if name == STEP:
-            return self._inside().step if step is None else step
-        part = self._inside()
-        now = physical(NOW, part.endpoint.stamp.parity)
-        return part.memory.leaf(now, self._leaves[name]).copy()
+        return _of_each(fetches, lambda one: self._one(self.fetch(one).name, step))
+
+    def check(self, fetches: Any) -> None:
+        """Raise `ValueError` for what cannot be fetched, before the step is made."""
+        _of_each(fetches, self.fetch)
 
     def stop(self) -> None:
         """Let the training end."""
@@ -114,7 +104,6 @@ class HookPlace:
         if isinstance(asked, Fetch):
             return asked
         name = self._hooks.name_of(asked)
-        # A parameter that is called so hides the loss: it was named by the user.
         if name in self._leaves or name in (LOSS, STEP):
             return Fetch(str(name))
         known = ", ".join(map(repr, (LOSS, STEP, *self._leaves)))
@@ -164,6 +153,16 @@ class HookPlace:
         self.notes.add("error", text)
         _LOG.error("%s", text)
 
+    def _one(self, name: str, step: int | None) -> Any:
+        # A parameter that is called so hides the loss: it was named by the user.
+        if name in self._leaves:
+            part = self._inside()
+            now = physical(NOW, part.endpoint.stamp.parity)
+            return part.memory.leaf(now, self._leaves[name]).copy()
+        if name == LOSS:
+            return self.loss
+        return self._inside().step if step is None else step
+
     def _inside(self) -> Part:
         if self._part is None:
             raise FailedPreconditionError("the training has no values yet.")
@@ -172,6 +171,18 @@ class HookPlace:
     def _leader(self) -> Authority:
         assert self._authority is not None
         return self._authority
+
+
+def _of_each(fetches: Any, call: Callable[[Any], Any]) -> Any:
+    """Return what a call gives for each thing fetched, in the same structure."""
+    if isinstance(fetches, dict):
+        return {key: _of_each(one, call) for key, one in fetches.items()}
+    if isinstance(fetches, tuple) and hasattr(fetches, "_fields"):
+        if not isinstance(fetches, Fetch):
+            return type(fetches)(*(_of_each(one, call) for one in fetches))
+    elif isinstance(fetches, list | tuple):
+        return type(fetches)(_of_each(one, call) for one in fetches)
+    return call(fetches)
 
 
 class HookKeeper:
@@ -201,6 +212,10 @@ class HookKeeper:
             raise CheckpointFailed(f"{leader.ledger.status()['refused']}")
         leader.command("save", ticket="")
         return str(self._folder / f"step-{step}")
+
+    def is_written(self, step: int) -> bool | None:
+        """Whether that state, or a later one in its place, is on disk."""
+        return self._leader().ledger.fate(step)
 
 
 class HookSession:

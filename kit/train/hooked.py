@@ -99,6 +99,8 @@ class Hooked:
                 "it gives feeds or options; in a training the workers feed their data, "
                 "and there are no options of a run."
             )
+        for fetches in asked.fetches.values():
+            self._place.check(fetches)
         self._fetches |= asked.fetches
 
     def _tell(self, hook: SessionRunHook, step: int) -> None:

@@ -65,12 +65,12 @@ class Job:
         check_seed(self.seed)
         self._check_aggregate()
         LinkSettings.parse(self.link)
-        self.check_topology(self.topology)
+        self.check_topology(self.topology, self.synchronous)
         _ = self.group
         if self.checkpoints is not None:
             tensors_of(self.specs, self.slots)
 
-    def check_topology(self, name: str) -> Topology:
+    def check_topology(self, name: str, synchronous: bool = True) -> Topology:
         """Return a topology that these members can form, or say why they cannot."""
         topology = by_name(name)
         if topology.needs_ps and not self.ps:
@@ -78,10 +78,15 @@ class Job:
                 f"topology {name!r} needs a parameter server and there is none; start "
                 f"the cluster with ps=1, or use topology='ring'."
             )
-        if not self.synchronous and name != "ps":
+        if not synchronous and name != "ps":
             raise InvalidArgumentError(
                 f"asynchronous training meets at parameter servers, not on {name!r}; "
-                f"use topology='ps' or sync=True."
+                f"use topology='ps', or sync=True (run.synchronous = True)."
+            )
+        if not synchronous and self.aggregate:
+            raise InvalidArgumentError(
+                f"aggregate={self.aggregate} says for how many gradients a synchronous "
+                f"step waits; such a training cannot become asynchronous."
             )
         if self.has_backups and name != "ps":
             raise InvalidArgumentError(

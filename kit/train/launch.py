@@ -180,6 +180,7 @@ def _launch(cluster: Trains, work: Work, **agreed: Any) -> Run:
         **agreed,
     )
     run = cluster.launch(job, work)
+    run.show_progress(work.hooks)
     if job.checkpoints is not None:
         run.look()
         _tell_of_damage(run)

@@ -18,44 +18,18 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from kit.checkpoint import Folder, Manifest, ShardEntry, graph_hash, shard_from_plain
+from kit.checkpoint import Folder, graph_hash, shard_from_plain
 from kit.errors import CheckpointFailed, DeadlineExceededError, KitError
+from kit.trace_rows import SaveRow
+from kit.train.attempt import Attempt, Key, Place
 from kit.train.checkpoints import tensors_of
 from kit.train.job import Job
 
-Key = tuple[int, int]
 _KEPT_ANSWERS = 50
 _LOG = logging.getLogger("kit.train")
-
-
-class Place(NamedTuple):
-    """Where a writer shall write: a path, or none because it shall wait or give up."""
-
-    state: str  # "write", "wait" or "drop"
-    path: str = ""
-
-
-@dataclass
-class Attempt:
-    """One save under way."""
-
-    key: Key
-    epoch: int
-    writers: frozenset[int]
-    tickets: tuple[str, ...]
-    begun: float
-    draft: Path | None = None
-    entries: dict[int, ShardEntry] = field(default_factory=dict)
-    wrong: str = ""
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether nothing more has to be waited for."""
-        return bool(self.wrong) or self.entries.keys() >= self.writers
 
 
 class Ledger:
@@ -82,10 +56,12 @@ class Ledger:
         self._tickets: list[str] = []
         self._answers: deque[dict[str, Any]] = deque(maxlen=_KEPT_ANSWERS)
         self._last: dict[str, Any] | None = None
+        self._fates: deque[tuple[int, bool]] = deque(maxlen=_KEPT_ANSWERS)
+        self._rows: deque[SaveRow] = deque(maxlen=_KEPT_ANSWERS)
         self._refused, self._n_saved, self._n_failed = "", 0, 0
         self._due_step, self._due_at = 0, clock() + self._wanted.seconds
         self._drop_after: int | None = None
-        self._names = tensors_of(job.specs, job.slots)
+        self._graph = graph_hash(tensors_of(job.specs, job.slots))
 
     def go_on_from(self, step: int, path: Path, drops_later: bool) -> None:
         """Note that the training goes on from a checkpoint.
@@ -97,14 +73,14 @@ class Ledger:
         self._due_step = step
         self._drop_after = step if drops_later else None
 
-    def is_due(self, step: int) -> bool:
+    def is_due(self, step: int, synchronous: bool) -> bool:
         """Whether a save that nobody but the coordinator knows of is due before `step`.
 
         By the clock, and for asynchronous members by the number of updates.
         """
         if self._attempt is not None:
             return False
-        every = 0 if self._job.synchronous else self._wanted.steps
+        every = 0 if synchronous else self._wanted.steps
         by_step = every and step // every > self._due_step // every
         return bool(by_step) or bool(
             self._wanted.seconds and self._clock() >= self._due_at
@@ -117,26 +93,40 @@ class Ledger:
             return not attempt.wrong
         return self._last is not None and self._last["step"] == step
 
+    def fate(self, step: int) -> bool | None:
+        """Whether a save of `step`, or of a later one in its place, was written.
+
+        None before it is known.
+        """
+        if self._last is not None and self._last["step"] == step:
+            return True
+        return next((good for at, good in self._fates if at >= step), None)
+
     def ask(self, ticket: str) -> None:
         """Note a wish of the user; the next save that is agreed answers it."""
         with self._changed:
             self._tickets.append(ticket)
 
-    def begin(self, key: Key, epoch: int, writers: Sequence[int]) -> bool:
+    def begin(
+        self, key: Key, epoch: int, synchronous: bool, writers: Sequence[int]
+    ) -> bool:
         """Take up a save; False if another one is still being written."""
         with self._changed:
             self._seen = max(self._seen, key)
             if self._attempt is not None:
-                self._note_failure(
+                text = (
                     f"step {key[0]} was not saved: step {self._attempt.key[0]} was "
                     f"still being written; save less often, or to a faster disk."
                 )
+                self._note_failure(text)
+                self._note(key[0], self._clock(), text)
                 return False
             tickets: list[str] = []
             if key[1]:
                 tickets, self._tickets = self._tickets, []
             now = self._clock()
-            self._attempt = Attempt(key, epoch, frozenset(writers), tuple(tickets), now)
+            who, asked = frozenset(writers), tuple(tickets)
+            self._attempt = Attempt(key, epoch, synchronous, who, asked, now)
             self._due_step, self._due_at = key[0], now + self._wanted.seconds
             self._changed.notify_all()
         self._begun()
@@ -214,6 +204,7 @@ class Ledger:
             "n_saved": self._n_saved,
             "n_failed": self._n_failed,
             "answers": list(self._answers),
+            "rows": [list(row) for row in self._rows],
         }
 
     def _wait(self, attempt: Attempt, is_over: Callable[[], bool]) -> None:
@@ -245,23 +236,8 @@ class Ledger:
         if self._drop_after is not None:
             self._folder.remove_after(self._drop_after)
             self._drop_after = None
-        return self._folder.commit(attempt.draft, self._manifest(attempt))
-
-    def _manifest(self, attempt: Attempt) -> Manifest:
-        job = self._job
-        extra = {
-            "run": job.run,
-            "tasks": [task.short for task in job.tasks],
-            "slots": list(job.slots),
-            "optimizer": getattr(job.optimizer, "name", type(job.optimizer).__name__),
-            "synchronous": job.synchronous,
-            "batch": job.batch,
-            "seed": job.seed,
-            "steps": job.steps,
-        }
-        shards = tuple(attempt.entries[one] for one in sorted(attempt.entries))
-        return Manifest(
-            attempt.key[0], attempt.epoch, graph_hash(self._names), shards, extra
+        return self._folder.commit(
+            attempt.draft, attempt.manifest(self._job, self._graph)
         )
 
     def _settle(self, attempt: Attempt, path: Path | None) -> None:
@@ -269,6 +245,7 @@ class Ledger:
         answer: dict[str, Any] = {"step": step, "path": str(path or ""), "error": ""}
         with self._changed:
             self._attempt = None
+            self._fates.append((step, path is not None))
             if path is None:
                 self._note_failure(f"step {step} was not saved: {attempt.wrong}")
                 answer["error"] = self._refused
@@ -277,6 +254,7 @@ class Ledger:
                 answer["n_bytes"] = sum(one.size for one in attempt.entries.values())
                 self._last, self._refused = answer, ""
                 self._n_saved += 1
+            self._note(step, attempt.begun, answer["error"])
             self._answers += [answer | {"ticket": one} for one in attempt.tickets]
             self._changed.notify_all()
         self._ended(step if path else None)
@@ -285,6 +263,10 @@ class Ledger:
         _LOG.warning("%s: %s", self._folder.path, text)
         self._refused = text
         self._n_failed += 1
+
+    def _note(self, step: int, begun: float, error: str) -> None:
+        begin, end = (round(at * 1e9) for at in (begun, self._clock()))
+        self._rows.append(SaveRow(step, begin, end, error))
 
     def _name(self, member: int) -> str:
         return str(self._job.tasks[member])

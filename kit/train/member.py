@@ -241,7 +241,7 @@ class Member:
             stage.adopt(epoch)
             row = EpochRow(
                 epoch.number,
-                epoch.topology if epoch.synchronous else "ps-async",
+                epoch.how,
                 epoch.first_step,
                 part.endpoint.clock(),
                 epoch.link,

@@ -23,6 +23,7 @@ from kit.errors import (
     UnavailableError,
     to_plain,
 )
+from kit.membership import Epoch
 from kit.task import Task
 from kit.trace import EpochRow, Trace
 from kit.traffic import Rows
@@ -62,7 +63,8 @@ class Observer:
             ).start()
 
     @property
-    def _leader(self) -> Watched:
+    def leader(self) -> Watched:
+        """The coordinator, as it is known here."""
         return self._watched[self._job.coordinator]
 
     def command(self, what: str, **values: Any) -> None:
@@ -83,7 +85,7 @@ class Observer:
             caller = self._commands
         limit = self._job.settings.call_deadline_s
         try:
-            self._leader.leads, _ = caller.call("run.command", limit, values)
+            self.leader.leads, _ = caller.call("run.command", limit, values)
         except (UnavailableError, DeadlineExceededError):
             with self._guard:
                 self._commands = None
@@ -108,23 +110,29 @@ class Observer:
 
     def pending(self) -> str:
         """Return the topology that is wished and does not hold yet."""
-        wish = self.wished()
-        epoch = (self._leader.leads or {}).get("epoch")
-        is_new = wish and epoch and wish["topology"] != epoch["topology"]
-        return str(wish["topology"]) if wish and is_new else ""
+        wish, epoch = self.wished(), (self.leader.leads or {}).get("epoch")
+        if not wish or not epoch:
+            return ""
+        wished = Epoch.from_plain(wish).how
+        return wished if wished != Epoch.from_plain(epoch).how else ""
 
     def wished(self) -> dict[str, Any] | None:
         """Return the configuration that is wished and does not hold yet, if any."""
-        wish = (self._leader.leads or {}).get("pending")
+        wish = (self.leader.leads or {}).get("pending")
         return None if self.finished.done() else wish
 
     def refused(self) -> str:
         """Return why the last wish was not taken up."""
-        return str((self._leader.leads or {}).get("abandoned", ""))
+        return str((self.leader.leads or {}).get("abandoned", ""))
+
+    def halting(self) -> str:
+        """Return what is wished and waits for the end of a step."""
+        over = self.finished.done()
+        return "" if over else str((self.leader.leads or {}).get("halting", ""))
 
     def leads(self) -> dict[str, Any]:
         """Return what the coordinator said last."""
-        return self._leader.leads or {}
+        return self.leader.leads or {}
 
     def step(self) -> int:
         """Return the number of committed steps."""
@@ -134,7 +142,7 @@ class Observer:
         """Return running, paused, done or failed."""
         if self.finished.done():
             return "failed" if self.finished.exception() else "done"
-        paused = (self._leader.leads or {}).get("paused")
+        paused = (self.leader.leads or {}).get("paused")
         return "paused" if paused else "running"
 
     def trace(self) -> Trace:
@@ -164,7 +172,8 @@ class Observer:
         totals = np.concatenate([one.totals for one in self._watched])
         transfers, spans, steps = columns
         tasks = tuple(map(str, self._job.tasks))
-        return Trace(tasks, tuple(epochs), transfers, spans, steps, totals)
+        saves = self.leader.saves
+        return Trace(tasks, tuple(epochs), transfers, spans, steps, totals, saves)
 
     def lost(self) -> dict[int, str]:
         """Return the members that cannot be reached any more, and what was said."""
@@ -183,7 +192,7 @@ class Observer:
     def _newest(self, worker: int) -> bytearray:
         """Return a worker's parameters, or what the servers have where they lead."""
         flat, job = self._fetch(worker), self._job
-        if not job.synchronous:  # a worker has only what it pulled last
+        if self._is_asynchronous():  # a worker has only what it pulled last
             for server, shard in zip(job.ps, job.group.shards, strict=True):
                 if self._watched[server].state == "lost":
                     continue  # what the worker pulled is the newest that is left
@@ -191,6 +200,10 @@ class Observer:
                 for part in shard:
                     flat[part.lo : part.hi] = held[part.lo : part.hi]
         return flat
+
+    def _is_asynchronous(self) -> bool:
+        epoch = self.epoch()
+        return epoch.is_asynchronous if epoch else not self._job.synchronous
 
     def _fetch(self, member: int) -> bytearray:
         caller = self._dial(self._job.tasks[member], "")

@@ -22,7 +22,7 @@ from kit.train.job import Job, Work
 class Saves(Protocol):
     """What a training with checkpoints does at the boundaries between its steps."""
 
-    def adopt(self, owners: Sequence[Owned], step: int) -> None:
+    def adopt(self, owners: Sequence[Owned], step: int, synchronous: bool) -> None:
         """Prepare for the owners of a new epoch."""
 
     def committed(self, step: int) -> None:
@@ -55,6 +55,7 @@ class Part:
     memory: Memory
     history: History
     step: int = 0  # committed so far
+    synchronous: bool = True  # in the epoch that holds
     restored: dict[str, Any] | None = None  # all values, until the first epoch begins
     saves: Saves | None = None
     hooks: Hooks | None = None  # the coordinator's
@@ -89,7 +90,7 @@ class Part:
         self.step = step
         if self.saves is not None:
             self.saves.committed(step)
-        watched = self.job.synchronous and self.me in self.job.workers
+        watched = self.synchronous and self.me in self.job.workers
         if self.history.is_on and watched:
             digest = hashlib.sha256(self.parameters()).hexdigest()[:16]
             self.history.note("step", step=step - 1, epoch=stamp.epoch, digest=digest)

@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Generator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kit.errors import FailedPreconditionError, KitError
 from kit.exchange.memory import Array
+from kit.hooks.progress import output_for
 from kit.trace import EpochRow, Trace
 from kit.train import report
 from kit.train.account import Entry, account, once_only
+from kit.train.hook_list import HookList
 from kit.train.job import Job
 from kit.train.observer import Cursors, Dial, Observer
 from kit.train.records import Record, records
 from kit.train.saving import Kept, Saving
+from kit.train.steer import Steered
+from kit.train.telling import Teller
 from kit.train.unflatten import unflatten
 from kit.train.vault import Resumed
 from kit.train.views import view
-from kit.wire.shaping import LinkSettings
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-class Run:
+class Run(Steered):
     """A training under way, or over. `kit.train` makes it and returns at once.
 
-    The training goes on in the tasks whether anybody looks or not. Setting `topology`
-    or `link` is a wish: it is agreed between two steps, by all members or by none.
+    The training goes on in the tasks whether anybody looks or not. Setting `topology`,
+    `link` or `synchronous` is a wish: it is agreed between two steps, by all members or
+    by none.
     """
 
     def __init__(self, job: Job, dial: Dial, *, trusted: int | None = None) -> None:
@@ -38,75 +43,11 @@ class Run:
         `trusted` is the member whose word counts, by default the coordinator: it says
         how the training ended. A worker that watches its own training trusts itself.
         """
-        self.job = job
-        self._observer = Observer(job, dial, trusted=trusted)
+        super().__init__(job, Observer(job, dial, trusted=trusted))
         self._params: dict[str, Array] | None = None
+        self._leads_here = trusted in (None, job.coordinator)
 
-    # -- steer ------------------------------------------------------------------
-
-    @property
-    def topology(self) -> str:
-        """How gradients meet now; set it to switch at the next step boundary."""
-        row = self._observer.epoch()
-        return row.topology if row else self.job.topology
-
-    @topology.setter
-    def topology(self, name: str) -> None:
-        self.job.check_topology(name)
-        self._observer.command("configure", topology=name)
-
-    @property
-    def link(self) -> str:
-        """The speed of the links, `""` for full speed; set it like `"1gbit,5ms"`."""
-        row = self._observer.epoch()
-        return row.link if row else self.job.link
-
-    @link.setter
-    def link(self, text: str) -> None:
-        self._observer.command("configure", link=str(LinkSettings.parse(text)))
-
-    def switch(self, topology: str | None = None, *, link: str = "", at: int) -> None:
-        """Ask for another topology or link speed from step number `at` on."""
-        changes: dict[str, Any] = {"at": at}
-        if topology is not None:
-            self.job.check_topology(topology)
-            changes["topology"] = topology
-        if link:
-            changes["link"] = str(LinkSettings.parse(link))
-        self._observer.command("configure", **changes)
-
-    @property
-    def switching(self) -> str:
-        """The topology that is wished and does not hold yet; else empty."""
-        return self._observer.pending()
-
-    @property
-    def wished(self) -> dict[str, Any]:
-        """The topology and link that are wished, while they do not hold; else empty."""
-        wish = self._observer.wished() or {}
-        return {name: wish[name] for name in ("topology", "link") if name in wish}
-
-    @property
-    def refused(self) -> str:
-        """Why the last wish was not taken up; empty if it was."""
-        return self._observer.refused()
-
-    def pause(self) -> None:
-        """Stop between two steps, until `resume`. Returns at once."""
-        self._observer.command("pause", steps=0)
-
-    def advance(self, steps: int = 1) -> None:
-        """Do so many more steps, then pause. Returns at once."""
-        self._observer.command("pause", steps=steps)
-
-    def resume(self) -> None:
-        """Go on after a pause."""
-        self._observer.command("resume")
-
-    def stop(self) -> None:
-        """End the training between two steps; its parameters stay. Returns at once."""
-        if not self.done:
-            self._observer.command("stop")
+    # -- save -------------------------------------------------------------------
 
     def save(self) -> Saving:
         """Ask for a checkpoint at the next boundary between two steps.
@@ -120,11 +61,6 @@ class Run:
             self._observer.command("save", ticket=ticket)
 
         return Saving(ask, self._saves, self._is_over)
-
-    def look(self) -> None:
-        """Ask the coordinator at once how things stand; else that is done regularly."""
-        with suppress(KitError):  # it may be over already, and is looked at anyway
-            self._observer.command("look")
 
     # -- wait -------------------------------------------------------------------
 
@@ -172,6 +108,17 @@ class Run:
     def resumed_from(self) -> Resumed | None:
         """The checkpoint that it went on from, None if it began at step 0."""
         return self.checkpoints.resumed
+
+    def show_progress(self, hooks: HookList) -> None:
+        """Show the newest line of the hooks here; `kit.train` does so.
+
+        It is one output of the cell or one line of the terminal, which is written anew.
+        """
+        if hooks and self._leads_here:
+            teller = Teller(output_for(sys.stdout))
+            if hooks.tell:
+                teller.reserve()
+            self._observer.leader.let_tell(teller)
 
     @property
     def messages(self) -> list[str]:

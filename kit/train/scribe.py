@@ -19,7 +19,7 @@ from kit.checkpoint import SUFFIX, Piece, write_shard
 from kit.errors import CheckpointFailed, KitError
 from kit.exchange.memory import physical
 from kit.exchange.plan import NOW, Owned
-from kit.train.ledger import Key, Place
+from kit.train.attempt import Key, Place
 from kit.train.own_state import OwnState, empty_pieces, ranges_of, writers_of
 from kit.train.part import Part
 from kit.train.vault import Vault
@@ -56,7 +56,7 @@ class Scribe:
         assert job.checkpoints is not None
         self._part, self._desk, self._vault = part, desk, vault
         self._ledger = vault.ledger if vault else None
-        self._every = job.checkpoints.steps if job.synchronous else 0
+        self._wanted, self._every = job.checkpoints.steps, 0
         self._writers: tuple[int, ...] = ()
         self._state: OwnState | None = None
         self._empty: tuple[Piece, ...] = ()
@@ -68,7 +68,7 @@ class Scribe:
         self._give_up = float("inf")
         self._thread: threading.Thread | None = None
 
-    def adopt(self, owners: Sequence[Owned], step: int) -> None:
+    def adopt(self, owners: Sequence[Owned], step: int, synchronous: bool) -> None:
         """Prepare for the owners of an epoch: reserve the buffer, which is touched now.
 
         What was copied for the epoch before is still written from its own buffer.
@@ -79,6 +79,8 @@ class Scribe:
         is_first = self._part.me == self._writers[0]
         self._state = OwnState(job.layout, ranges, job.slots) if ranges else None
         self._empty = empty_pieces(job.layout, job.slots) if is_first else ()
+        # Asynchronous members skip steps: then the coordinator alone says when.
+        self._every = self._wanted if synchronous else 0
         if self._every:
             self._last_due = max(self._last_due, step - step % self._every)
 
@@ -100,7 +102,8 @@ class Scribe:
         """
         ledger, me = self._ledger, self._part.me
         if ledger is not None:
-            if not ledger.begin(key, self._part.endpoint.stamp.epoch, self._writers):
+            number, part = self._part.endpoint.stamp.epoch, self._part
+            if not ledger.begin(key, number, part.synchronous, self._writers):
                 return
         elif me not in self._writers:
             return

@@ -55,7 +55,7 @@ class Stage:
         asynchronous members have made different numbers of updates.
         """
         job = self._part.job
-        topology = job.check_topology(epoch.topology)
+        topology = job.check_topology(epoch.topology, epoch.synchronous)
         LinkSettings.parse(epoch.link)
         topology.plan(job.layout, job.group, self._part.me)
         self._close_rounds()
@@ -72,21 +72,22 @@ class Stage:
         stamp.epoch, stamp.step = epoch.number, epoch.first_step
         part.step = epoch.first_step
         self._set_links(LinkSettings.parse(epoch.link))
-        topology = job.check_topology(epoch.topology)
+        topology = job.check_topology(epoch.topology, epoch.synchronous)
         owners = topology.owners(job.layout, job.group)
         if epoch.number == 1:
             handed = self._beginning(epoch, owners)
             self._fill(owners)
         else:
-            handed = moves.handover(self._owners, owners, self._n_slots, job.group)
+            handed = self._change(epoch, owners)
         once = Plan((), moves.ops(handed, part.me))
         Program(once, part.endpoint, part.memory, part.meter, once=True).step()
         part.endpoint.flush()
         self._owners, self._epoch = owners, epoch
+        part.synchronous = epoch.synchronous
         self._plan = topology.plan(job.layout, job.group, part.me)
         part.history.note("epoch", epoch=epoch.number, topology=epoch.topology)
         if part.saves is not None:
-            part.saves.adopt(owners, epoch.first_step)
+            part.saves.adopt(owners, epoch.first_step, epoch.synchronous)
 
     def run(self, step: int) -> None:
         """Do steps until a halt, or none at all if this member is idle."""
@@ -145,6 +146,21 @@ class Stage:
         return moves.restored(
             job.layout, job.group, job.coordinator, owners, self._n_slots
         )
+
+    def _change(
+        self, epoch: Epoch, owners: tuple[Owned, ...]
+    ) -> tuple[moves.Move, ...]:
+        """Return what moves at a switch: slots, and parameters that workers lack."""
+        handed = moves.handover(
+            self._owners, owners, self._n_slots, self._part.job.group
+        )
+        before = self._epoch
+        if before.synchronous and not epoch.synchronous and self._place is not None:
+            # As many as are behind us, so that no worker takes one twice.
+            self._place.taken = epoch.first_step
+        if before.synchronous or not epoch.synchronous:
+            return handed
+        return (*moves.refresh(self._owners, self._part.job.group), *handed)
 
     def _fill(self, owners: tuple[Owned, ...]) -> None:
         """Write the initial parameters and the initial slots of what is ours."""

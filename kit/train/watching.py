@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from kit.errors import KitError, from_plain
-from kit.trace import EpochRow
+from kit.trace import EpochRow, SaveRow
 from kit.traffic import SPAN, STEP, TOTAL, TRANSFER, Rows, rows
 from kit.train.snapshot import unpack_news
+from kit.train.telling import Teller
 
 _LOGS = (TRANSFER, SPAN, STEP)
 
@@ -30,6 +31,7 @@ class Watched:
     leads: dict[str, Any] | None = None
     cursors: list[int] = field(default_factory=lambda: [0, 0, 0])
     totals: Rows = field(default_factory=lambda: rows(TOTAL))
+    teller: Teller | None = None
     # Each with the number of rows that had come with it.
     _pieces: list[list[tuple[int, Rows]]] = field(default_factory=lambda: [[], [], []])
 
@@ -54,7 +56,23 @@ class Watched:
             self.error = from_plain(reply["error"])
         if not reply["more"]:
             self.state = reply["state"]
+        self._tell()
         return bool(reply["more"])
+
+    @property
+    def saves(self) -> tuple[SaveRow, ...]:
+        """The newest attempts to write a checkpoint."""
+        found = ((self.leads or {}).get("saves") or {}).get("rows", ())
+        return tuple(SaveRow(*row) for row in found)
+
+    def let_tell(self, teller: Teller) -> None:
+        """Let the lines of hooks be shown, those that have come included."""
+        self.teller = teller
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.teller is not None and self.leads is not None:
+            self.teller.take(self.leads.get("said", ()), self.is_over)
 
     def lose(self, error: KitError) -> None:
         """Note that the member cannot be reached any more."""

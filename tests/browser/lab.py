@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Locator, Page, sync_playwright
 
 ROOT = Path(__file__).parents[2]
 SCREENS = ROOT / "build" / "screens"
@@ -30,8 +30,8 @@ READY_MS = 60_000
 KERNEL_IS_IDLE = """() =>
     jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'
 """
-# High enough for a whole notebook, so that Lab lays out every cell of it.
-SIZE = {"width": 1100, "height": 4600}
+SIZE = {"width": 1024, "height": 1700}
+ALL_HIGH = 5200  # high enough for a whole notebook, so that Lab lays out every cell
 
 
 def chromium() -> str | None:
@@ -108,6 +108,28 @@ def run_all(page: Page) -> None:
     command(page, "notebook:run-all-cells")
 
 
+def save(page: Page, path: Path) -> None:
+    """Save the notebook, and return when its file has changed."""
+    before = path.read_bytes()
+    command(page, "docmanager:save")
+    for _ in range(READY_MS // 100):
+        if path.read_bytes() != before:
+            return
+        page.wait_for_timeout(100)
+    raise AssertionError(f"{path.name} was not saved")
+
+
+def complaints(page: Page) -> list[str]:
+    """Return a list that gets what goes wrong in the page from now on."""
+    found: list[str] = []
+    page.on("pageerror", lambda error: found.append(str(error)))
+    page.on(
+        "console",
+        lambda said: found.append(said.text) if said.type == "error" else None,
+    )
+    return found
+
+
 def change_theme(page: Page, name: str) -> None:
     command(page, "apputils:change-theme", theme=name)
     is_light = "true" if "Light" in name else "false"
@@ -120,8 +142,12 @@ def command(page: Page, name: str, **arguments: str) -> None:
     page.evaluate(f"() => {{ {call}; }}")
 
 
-def screenshot(page: Page, name: str) -> Path:
+def resize(page: Page, width: int, height: int = SIZE["height"]) -> None:
+    page.set_viewport_size({"width": width, "height": height})
+
+
+def screenshot(what: Locator, name: str) -> Path:
     SCREENS.mkdir(parents=True, exist_ok=True)
     path = SCREENS / f"{name}.png"
-    page.locator(".jp-NotebookPanel-notebook").screenshot(path=path)
+    what.screenshot(path=path)
     return path

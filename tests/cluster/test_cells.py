@@ -192,6 +192,45 @@ def test_a_task_that_is_lost_meanwhile_ends_the_wait_and_is_told() -> None:
         next(plan)
 
 
+def test_why_an_engine_ended_is_waited_for_when_its_end_is_told_first() -> None:
+    engines, clock = Engines(), Clock()
+    plan = on_tasks(begun(engines, clock), lambda outputs: None, clock=clock)
+    next(plan)
+    engines.answer(ONE)
+    engines.answer(TWO, RemoteError("EngineError", "Engine 2 died while running task"))
+
+    next(plan)  # it goes on waiting
+    engines.lost[TWO] = "killed by signal 9"
+
+    with pytest.raises(CellFailed, match=r"^PeerLost: worker:1 killed by signal 9$"):
+        next(plan)
+
+
+def test_an_end_whose_reason_never_comes_is_told_after_a_second() -> None:
+    engines, clock = Engines(), Clock()
+    run = begun(engines, clock)
+    engines.answer(ONE)
+    engines.answer(TWO, RemoteError("EngineError", "Engine 2 died"))
+    assert run.waiting == [TWO]
+
+    clock.now = 1.1
+
+    assert run.waiting == []
+    assert [one.line for one in run.failures] == [
+        "worker:1 raised EngineError: Engine 2 died"
+    ]
+
+
+def test_what_a_cell_raised_is_told_also_if_its_task_was_lost_later() -> None:
+    engines, clock = Engines(), Clock()
+    run = begun(engines, clock)
+    engines.answer(TWO, RemoteError("ValueError", "no", "Cell In[1]"))
+
+    engines.lost[TWO] = "killed by signal 9"
+
+    assert [one.line for one in run.failures] == ["worker:1 raised ValueError: no"]
+
+
 def test_nothing_is_sent_to_a_task_that_is_lost() -> None:
     engines, clock = Engines(), Clock()
     engines.lost[TWO] = "exited with status 3"

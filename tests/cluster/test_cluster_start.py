@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from kit import machine
 from kit.cluster import Bootstrap, Cluster, State, memory
 from kit.cluster.keeper import Process
 from kit.errors import (
@@ -143,9 +144,10 @@ def test_a_cancelled_start_cleans_up(
 def test_too_little_memory_starts_nothing(
     runtime: Path, seen: set[Process], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "available_mib", lambda: memory.need_mib(2))
+    small = machine.Memory(1024, memory.need_mib(2), is_contained=True)
+    monkeypatch.setattr(machine, "memory", lambda: small)
 
-    with pytest.raises(NotEnoughMemory, match="1 worker would fit"):
+    with pytest.raises(NotEnoughMemory, match="ps=1, worker=1 would fit"):
         Cluster(ps=1, worker=3).start()
 
     assert seen == set()

@@ -66,7 +66,7 @@ def test_a_record_is_found_as_it_was_written(runtime: Path) -> None:
         frozenset([me]),
         Owner.HERE,
     )
-    assert str(one) == "psring-mine: ps=1, worker=2, 1 processes, of this notebook"
+    assert str(one) == "psring-mine: ps=1, worker=2, 1 process, of this notebook"
 
 
 def test_a_cluster_without_notebook_and_keeper_is_ended_with_its_folder(
@@ -80,6 +80,18 @@ def test_a_cluster_without_notebook_and_keeper_is_ended_with_its_folder(
         assert ended.folder == folder
         assert not process.is_running
         assert not folder.exists()
+
+
+def test_its_keeper_is_ended_with_a_cluster_that_was_left_behind(
+    runtime: Path,
+) -> None:
+    with sleeper() as kept_by, sleeper() as process:
+        write(runtime, GONE, kept_by, (process,))
+
+        left_behind.clean({"XDG_RUNTIME_DIR": str(runtime)})
+
+        assert not process.is_running
+        assert not kept_by.is_running
 
 
 def test_a_cluster_of_a_living_notebook_is_not_touched(runtime: Path) -> None:

@@ -1,32 +1,62 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.cluster import memory
 from kit.errors import NotEnoughMemory
+from kit.machine import Memory
 
-MIB = 1 << 20
+BINDER = Memory(limit_mib=1024, available_mib=650, is_contained=True)
 
 
-def test_too_little_memory_names_need_available_and_what_would_fit() -> None:
-    available = memory.need_mib(3)
-
+def test_too_little_memory_names_the_need_the_limit_and_what_would_fit() -> None:
     with pytest.raises(NotEnoughMemory) as caught:
-        memory.check(1, 7, available)
+        memory.check({"ps": 1, "worker": 20}, BINDER)
 
-    text = str(caught.value)
-    assert f"about {memory.need_mib(8)} MiB" in text
-    assert f"{available} MiB are available" in text
-    assert "2 workers would fit: Cluster(ps=1, worker=2)" in text
+    assert caught.value.message == (
+        "ps=1, worker=20 needs about 1,420 MiB; 650 MiB of the 1,024 MiB of this "
+        "container are free. ps=1, worker=7 would fit."
+    )
+    memory.check({"ps": 1, "worker": 7}, BINDER)
 
 
-def test_hardly_any_memory_does_not_suggest_a_cluster() -> None:
-    with pytest.raises(NotEnoughMemory, match="not even one worker"):
-        memory.check(1, 1, 10)
+def test_hardly_any_memory_suggests_no_cluster_but_to_free_some() -> None:
+    with pytest.raises(NotEnoughMemory, match="Free some, or raise the limit of this"):
+        memory.check({"ps": 1, "worker": 1}, Memory(24000, 10))
+
+
+def test_the_default_cluster_fits_beside_a_notebook_in_a_gigabyte() -> None:
+    of_a_notebook_mib = 300
+
+    memory.check({"ps": 1, "worker": 3}, Memory(1024, 1024 - of_a_notebook_mib))
+
+
+def test_what_a_cluster_gives_back_can_be_used_by_the_next_one() -> None:
+    jobs, short = {"ps": 1, "worker": 3}, Memory(1024, memory.need_mib(4) - 1)
+
+    memory.check(jobs, short, freed_mib=1)
+    with pytest.raises(NotEnoughMemory):
+        memory.check(jobs, short)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "n_tasks", "fitting"),
+    [
+        ({"ps": 1, "worker": 7}, 8, {"ps": 1, "worker": 7}),
+        ({"ps": 1, "worker": 7}, 3, {"ps": 1, "worker": 2}),
+        ({"ps": 6, "worker": 2}, 4, {"ps": 2, "worker": 2}),
+        ({"worker": 2, "ps": 2}, 3, {"worker": 2, "ps": 1}),
+        ({"ps": 1, "worker": 9, "chief": 1}, 4, {"ps": 1, "worker": 2, "chief": 1}),
+        ({"ps": 0, "worker": 5}, 2, {"worker": 2}),
+        ({"ps": 1, "worker": 1}, 1, {}),
+    ],
+)
+def test_the_largest_job_gives_up_tasks_first_and_no_job_all(
+    jobs: dict[str, int], n_tasks: int, fitting: dict[str, int]
+) -> None:
+    assert memory.shrunk(jobs, n_tasks) == fitting
 
 
 @given(st.integers(0, 100_000))
@@ -37,50 +67,7 @@ def test_what_fits_fits_and_one_more_does_not(available: int) -> None:
     assert memory.need_mib(n + 1) > available
 
 
-def write(folder: Path, **numbers: str) -> Path:
-    folder.mkdir()
-    for name, text in numbers.items():
-        (folder / name.replace("__", ".")).write_text(text)
-    return folder
-
-
-def test_a_limit_of_the_second_kind_counts_without_the_file_cache(
-    tmp_path: Path,
-) -> None:
-    v2 = write(
-        tmp_path / "v2",
-        memory__max=f"{1000 * MIB}\n",
-        memory__current=f"{600 * MIB}\n",
-        memory__stat=f"anon 5\ninactive_file {100 * MIB}\n",
+def test_an_estimate_says_that_it_is_one() -> None:
+    assert memory.told(400, BINDER, is_estimate=True) == (
+        "memory: about 400 MiB of the 1,024 MiB of this container; 650 MiB are free"
     )
-
-    assert memory.container_mib(v2, tmp_path / "none") == 500
-
-
-def test_a_limit_of_the_first_kind_counts(tmp_path: Path) -> None:
-    v1 = write(
-        tmp_path / "v1",
-        memory__limit_in_bytes=f"{300 * MIB}\n",
-        memory__usage_in_bytes=f"{100 * MIB}\n",
-    )
-
-    assert memory.container_mib(tmp_path / "none", v1) == 200
-
-
-@pytest.mark.parametrize(
-    "files",
-    [
-        {"memory__max": "max\n", "memory__current": "5\n"},
-        {"memory__limit_in_bytes": f"{2**63 - 4096}", "memory__usage_in_bytes": "5"},
-    ],
-)
-def test_no_limit_is_no_limit(tmp_path: Path, files: dict[str, str]) -> None:
-    group = write(tmp_path / "group", **files)
-
-    assert memory.container_mib(group, group) is None
-
-
-def test_this_machine_has_some_memory_and_not_more_than_it_has() -> None:
-    total = int(Path("/proc/meminfo").read_text().split()[1]) >> 10
-
-    assert 0 < memory.available_mib() <= total

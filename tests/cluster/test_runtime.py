@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kit import machine
 from kit.cluster.runtime import (
     choose_threads,
     engine_environment,
@@ -68,7 +69,7 @@ def test_engines_find_this_package_before_another_one_of_the_path(
 
 
 def test_cores_are_shared_unless_asked_otherwise() -> None:
-    cores = len(os.sched_getaffinity(0))
+    cores = machine.cores()
 
     assert choose_threads(None, 1) == cores
     assert choose_threads(None, 10 * cores) == 1

@@ -45,9 +45,15 @@ def test_the_demo_keeps_its_promises_and_writes_its_files(tmp_path: Path) -> Non
     assert all(
         row["bytes a step"] == row["by formula"] > 0 for row in found["replicated"]
     )
+    (recovered,) = found["recovered"]
+    assert recovered["at step"] == recovered["went on from"] + recovered["steps lost"]
+    assert recovered["last step"] >= 1000
+    assert "restored the checkpoint of step" in done.stdout
+    assert (tmp_path / "trainer" / "worker0.log").exists()
     assert found["problems"] == []
     report = (tmp_path / "report.html").read_text()
     assert "<script src" not in report
+    assert "lost its server ps:1" in report
     trace = Trace.load(tmp_path / "trace.json")
     assert [switch.label for switch in trace.switches()] == ["ps to ring", "ring to ps"]
 
@@ -60,6 +66,7 @@ def test_the_demo_runs_without_a_parameter_server(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stderr + done.stdout
     assert (tmp_path / "report.html").exists()
+    assert not (tmp_path / "trainer").exists()
 
 
 def test_a_link_speed_that_cannot_be_read_is_one_sentence(

@@ -12,7 +12,18 @@ import kit.graph.ops
 from kit.errors import InvalidArgumentError
 from kit.graph.dtypes import to_array
 from kit.graph.graph import Graph
-from kit.graph.ops import blocks, broadcast, fill, join, linear, pad, rows, shape
+from kit.graph.ops import (
+    blocks,
+    broadcast,
+    fill,
+    join,
+    linear,
+    nn_ranking,
+    pad,
+    ranking,
+    rows,
+    shape,
+)
 from kit.graph.ops.arithmetic import add_n
 from kit.graph.ops.choose import select
 from kit.graph.ops.compare import equal, logical_and
@@ -90,6 +101,21 @@ LINES: dict[str, tuple[type[Exception], Callable[[Any], Any]]] = {
     "a text times a number": (TypeError, lambda x: constant(["a"]) * constant(["b"])),
     "a text as a number": (TypeError, lambda x: constant(["a"]).astype("float32")),
     "unequal lengths": (ValueError, lambda x: np.add(x, [[1.0], [1.0, 2.0]])),
+    "sums along an axis that is not there": (ValueError, lambda x: np.cumsum(x, 2)),
+    "more elements than a row has": (ValueError, lambda x: ranking.top_k(x, 4)),
+    "an order of fractions": (TypeError, lambda x: ranking.invert_permutation(x[0])),
+    "an order of two axes": (
+        ValueError,
+        lambda x: ranking.invert_permutation([[0], [1]]),
+    ),
+    "targets that are fractions": (
+        TypeError,
+        lambda x: nn_ranking.in_top_k(x, [0.0, 1.0], 1),
+    ),
+    "targets for other rows": (
+        ValueError,
+        lambda x: nn_ranking.in_top_k(x, [0, 1, 2], 1),
+    ),
     "None as an operand": (ValueError, lambda x: x + None),
 }
 
@@ -119,6 +145,21 @@ RUNS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "a squeeze of a larger axis": (lambda x: np.squeeze(x, 0), [1, 2, 3]),
     "a block outside": (lambda x: blocks.slice_of(x, [2], [2]), [1, 2, 3]),
     "a mirror that is too long": (lambda x: pad.pad(x, [[3, 0]], "reflect"), [1, 2]),
+    "sums along an axis that is not there": (lambda x: np.cumsum(x, 1), [1, 2, 3]),
+    "more elements than a row has": (lambda x: ranking.top_k(x, 4), [1, 2, 3]),
+    "an order with one twice": (
+        lambda x: ranking.invert_permutation(x.astype("int32")),
+        [0, 1, 1],
+    ),
+    "an order with one beyond": (
+        lambda x: ranking.invert_permutation(x.astype("int32")),
+        [0, 3, 1],
+    ),
+    "an order of two axes": (
+        lambda x: ranking.invert_permutation(x.astype("int32")),
+        [[0, 1]],
+    ),
+    "targets for other rows": (lambda x: nn_ranking.in_top_k(x, [0, 1], 1), [[1, 2]]),
     "a negative power of a whole number": (
         lambda x: constant(2) ** x.astype("int32"),
         -1,

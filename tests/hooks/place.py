@@ -26,6 +26,7 @@ class Notes:
         self.lines: list[tuple[str, str]] = []
         self.saved: list[tuple[str, int]] = []
         self.fails: Callable[[int], None] = lambda step: None
+        self.is_written: bool | None = True
 
     def global_step(self) -> Any:
         return self._step
@@ -72,6 +73,9 @@ class _Kept:
         self._notes.fails(step)
         self._notes.saved.append((self._path, step))
         return self._path
+
+    def is_written(self, step: int) -> bool | None:
+        return self._notes.is_written
 
     def end(self) -> None:
         self._notes.saved.append(("end", -1))

@@ -67,6 +67,16 @@ def test_notebook_line_is_one_output_until_it_is_finished() -> None:
     assert display.outputs == [["step 1", "step 2"], ["step 3"]]
 
 
+def test_reserved_place_in_a_notebook_is_that_of_the_first_line() -> None:
+    display = Display()
+    line = NotebookLine(display)
+
+    line.reserve()
+    line.show("step 1")
+
+    assert display.outputs == [["\N{HORIZONTAL ELLIPSIS}", "step 1"]]
+
+
 def test_lines_of_a_file_stand_one_below_the_other() -> None:
     stream = io.StringIO()
 

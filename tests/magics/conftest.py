@@ -6,6 +6,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 import kit
+from kit.cluster import left_behind
 from kit.magics import running
 from tests.magics.stage import FakeCluster, make_shell
 
@@ -16,8 +17,11 @@ def bare_shell() -> InteractiveShell:
 
 
 @pytest.fixture
-def shell(bare_shell: InteractiveShell) -> Iterator[InteractiveShell]:
-    """A shell with the magics in it."""
+def shell(
+    bare_shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[InteractiveShell]:
+    """A shell with the magics in it, on a machine where nothing was left behind."""
+    monkeypatch.setattr(left_behind, "find", list)
     kit.load_ipython_extension(bare_shell)
     yield bare_shell
     kit.unload_ipython_extension(bare_shell)

@@ -57,7 +57,9 @@ def test_a_start_shows_each_task_and_ends_with_a_table_of_them(tmp_path: Path) -
         assert any("waits for the controller" in text for text in texts)
         assert any("registers" in text for text in texts)
         assert texts[-1].startswith("Cluster ready: ps=1 worker=1")
-        assert re.search(r"worker:0  ready +\d+\.\d$", texts[-1])
+        assert re.search(r"worker:0  ready +\d+\.\d$", texts[-1], re.M)
+        assert re.search(r"^memory: about 280 MiB of the [\d,]+ MiB of", texts[0], re.M)
+        assert re.search(r"^memory: \d+ MiB of the [\d,]+ MiB of this", texts[-1], re.M)
         assert "<table" in answer.shown[-1]["text/html"]
         assert found.run("%cluster stop").printed.startswith("Cluster stopped")
         assert list(tmp_path.glob("psring-*")) == []

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
+from kit.cluster import left_behind
+from kit.cluster.keeper import Process
+from kit.cluster.left_behind import Found
 from kit.magics import options
 from tests.magics.stage import FakeCluster, FakeRun, without_colours
 
@@ -25,7 +30,8 @@ def said(shell: InteractiveShell, capsys: pytest.CaptureFixture[str], cell: str)
             "%%cluster --wroker 3\n1",
             "UsageError: %%cluster has no option --wroker. Did you mean --worker? Its "
             "options: --ps, --worker, --job, --link, --transport, --insecure, "
-            "--threads, --timeout, --lease, --reuse, --restart.",
+            "--threads, --timeout, --lease, --reuse, --restart; %%cluster? explains "
+            "them.",
         ),
         (
             "%%cluster 3\n1",
@@ -111,7 +117,7 @@ def test_a_mistake_is_told_in_one_line_with_what_to_do(
         (
             "%%on worker --tiemout 3\n1",
             "UsageError: %%on has no option --tiemout. Did you mean --timeout? Its "
-            "options: --timeout, --each.",
+            "options: --timeout, --each; %%on? explains them.",
         ),
         (
             "%topology ring",
@@ -226,6 +232,22 @@ def test_status_without_a_cluster_says_how_to_start_one(
 
     expected = "no cluster is running; start one with %%cluster --ps 1 --worker 3.\n"
     assert capsys.readouterr().out == expected
+
+
+def test_what_a_killed_notebook_left_is_offered_where_no_cluster_runs(
+    shell: InteractiveShell,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gone = Process(2, 1)  # there is a process 2, and it was not started then
+    left = Found(Path("psring-x"), "ps=1", gone, None, frozenset())
+    monkeypatch.setattr(left_behind, "find", lambda: [left])
+
+    assert said(shell, capsys, "%%on worker\n1") == (
+        "FailedPreconditionError: no cluster is running; start one with %%cluster "
+        "--ps 1 --worker 3. Left behind by notebooks that were killed: 1 (%cluster "
+        "list shows them, %cluster clean ends them)."
+    )
 
 
 @pytest.mark.parametrize("name", ["cluster", "on"])

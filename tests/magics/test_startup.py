@@ -14,7 +14,8 @@ STATUSES = (
     TaskStatus(Task("worker", 0), State.STARTING, phase="registers"),
     TaskStatus(Task("worker", 10), State.LOST, reason="<killed> by signal 9"),
 )
-MOMENT = Startup("Starting", STATUSES, past_s=2.04)
+NOTE = "memory: about 400 MiB"
+MOMENT = Startup("Starting", STATUSES, past_s=2.04, note=NOTE)
 
 
 def test_text_and_html_say_the_same() -> None:
@@ -34,6 +35,7 @@ def test_each_task_has_its_state_its_reason_and_its_seconds() -> None:
         "ps:0       ready                           1.3",
         "worker:0   starting  registers             2.0",
         "worker:10  lost      <killed> by signal 9  2.0",
+        "memory: about 400 MiB",
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,18 @@ def parse(text: str) -> nbformat.NotebookNode:
 
 
 def of_one_cell(source: str) -> nbformat.NotebookNode:
-    cell = {"cell_type": "code", "id": "only", "source": source}
+    return of_cells([source])
+
+
+def of_cells(sources: Sequence[str]) -> nbformat.NotebookNode:
+    """Return a notebook of these cells of code, with their numbers as ids."""
     empty: dict[str, Any] = {"metadata": {}, "execution_count": None, "outputs": []}
+    cells = [
+        {"cell_type": "code", "id": str(number), "source": source, **empty}
+        for number, source in enumerate(sources)
+    ]
     version = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}}
-    return parse(json.dumps({**version, "cells": [{**cell, **empty}]}))
+    return parse(json.dumps({**version, "cells": cells}))
 
 
 def execute(cells: nbformat.NotebookNode, runtime: Path) -> None:

@@ -76,6 +76,12 @@ def noting(tf: Any, log: list[Any], name: str = "hook", **replies: Call) -> Any:
     return type("Noting", (tf.train.SessionRunHook,), stages)()
 
 
+def noted(log: list[Any], value: Any) -> str:
+    """Note a value; return a text, as a formatter does."""
+    log.append(value)
+    return "noted"
+
+
 def raising(error: BaseException) -> Call:
     """Return a function that raises it, whatever it is called with."""
 

@@ -19,6 +19,8 @@ SLOW = {"shared_state", "session_options", "programs"}
 SLOW |= {"placement_cluster", "placement_transfers"}
 SLOW |= {"hooks_checkpoint", "sync_replicas_traces", "monitored_sessions"}
 SLOW |= {"monitored_errors", "accumulators_waits", "session_manager"}
+SLOW |= {"saver_names", "saver_errors", "saver_restore"}
+SLOW |= {"hooks_misc", "hooks_stop"}
 TOPICS = [
     pytest.param(topic, marks=[pytest.mark.slow] if topic in SLOW else [])
     for topic in gallery.topics()

@@ -117,14 +117,14 @@ def test_stop_can_be_taken_back() -> None:
     coord.join()
 
 
-def test_error_that_nobody_handles_is_no_argument() -> None:
+@pytest.mark.parametrize("given", [KeyError("made here"), "text", (None, None, None)])
+def test_what_is_no_error_being_handled_is_refused(given: object) -> None:
     coord = tf.train.Coordinator()
-    coord.request_stop(KeyError("made here"))
 
-    with pytest.raises(ValueError, match="current exception") as caught:
-        coord.join()
+    with pytest.raises(TypeError, match="current exception"):
+        coord.request_stop(given)
 
-    assert isinstance(caught.value.__cause__, KeyError)
+    assert not coord.should_stop()
 
 
 def test_error_that_is_being_handled_is_an_argument() -> None:

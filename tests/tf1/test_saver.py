@@ -39,6 +39,7 @@ def test_each_task_writes_what_it_owns_and_all_come_back(tmp_path: Path) -> None
         saver = tf.train.Saver(sharded=True)
         with tf.Session(servers["worker"][0].target) as sess:
             sess.run(init)
+            (tmp_path / "run").mkdir()
             prefix = saver.save(sess, str(tmp_path / "run" / "m"), global_step=7)
             names = {path.name for path in (tmp_path / "run").iterdir()}
             sess.run([v.assign([0, 0]), w.assign([[0]])])

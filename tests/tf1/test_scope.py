@@ -13,6 +13,8 @@ OUTSIDE = [
     *("train.basic_train_loop", "train.Supervisor", "train.Example"),
     *("train.batch", "train.export_meta_graph"),
     *("contrib.layers", "contrib.rnn", "distribute", "import_graph_def"),
+    *("losses", "metrics", "einsum", "RandomShuffleQueue", "nn.conv3d", "math.erf"),
+    *("cond", "train.FtrlOptimizer", "initializers.orthogonal"),
 ]
 
 

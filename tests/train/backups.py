@@ -54,13 +54,17 @@ class Late:
 
     def __call__(self, params: Params, batch: Any) -> Any:
         (worker, step), *examples = batch
+        self.hold_back(int(worker), int(step))
+        return fit(params, examples)
+
+    def hold_back(self, worker: int, step: int) -> None:
+        """Return at once, but to a worker that is to be late when the step is over."""
         assert self._ready.wait(10)
         assert self._server is not None
         member = self._server.find(self._run)
-        if worker in self._late.get(int(step), ()):
+        if worker in self._late.get(step, ()):
             while member.step <= step and not member.is_over:
                 self._pause.wait(0.001)  # a look; nothing depends on how long it takes
-        return fit(params, examples)
 
 
 def ranks(run: kit.Run) -> list[list[int]]:

@@ -77,6 +77,9 @@ def test_a_save_that_fails_leaves_the_training_and_the_last_one_as_they_are(
     assert run.checkpoints.n_failed == 1
     assert re.search(said, run.checkpoints.refused)
     assert "step 6 was not saved" in repr(run)
+    (row,) = run.trace.saves
+    assert (row.step, row.error) == (6, run.checkpoints.refused)
+    assert run.trace.bounds()[0] < row.begin <= row.end
     assert names(tmp_path) == ["step-2"]
     assert same_bits(run.params, replayed(6, 2, MOMENTUM))
 
@@ -96,6 +99,7 @@ def test_a_failed_save_is_told_to_the_one_who_asked_and_the_next_may_succeed(
 
     assert names(tmp_path) == [Path(saved.path).name]
     assert run.checkpoints.refused == ""
+    assert [bool(row.error) for row in run.trace.saves] == [True, False]
     run.stop()
     run.wait(10)
 

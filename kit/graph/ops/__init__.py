@@ -12,6 +12,7 @@ from kit.graph.ops import broadcast as broadcast
 from kit.graph.ops import cast as cast
 from kit.graph.ops import choose as choose
 from kit.graph.ops import compare as compare
+from kit.graph.ops import cumulative as cumulative
 from kit.graph.ops import elementwise as elementwise
 from kit.graph.ops import fill as fill
 from kit.graph.ops import function as function
@@ -21,12 +22,14 @@ from kit.graph.ops import nn_activations as nn_activations
 from kit.graph.ops import nn_embedding as nn_embedding
 from kit.graph.ops import nn_images as nn_images
 from kit.graph.ops import nn_layers as nn_layers
+from kit.graph.ops import nn_ranking as nn_ranking
 from kit.graph.ops import nn_softmax as nn_softmax
 from kit.graph.ops import numpy_reduce as numpy_reduce
 from kit.graph.ops import numpy_shape as numpy_shape
 from kit.graph.ops import pad as pad
 from kit.graph.ops import queues as queues
 from kit.graph.ops import random as random
+from kit.graph.ops import ranking as ranking
 from kit.graph.ops import reduce as reduce
 from kit.graph.ops import reduce_along as reduce_along
 from kit.graph.ops import rows as rows

@@ -10,16 +10,22 @@ from kit.checkpoint.bundle import exists, files_of
 
 
 def checkpoint_exists(checkpoint_prefix: str) -> bool:
-    """Whether there is a checkpoint, whole or damaged, under a prefix."""
-    return exists(checkpoint_prefix)
+    """Whether there is a checkpoint, whole or damaged, under a prefix.
+
+    Anything that has the prefix as its whole name may be one, as far as this tells.
+    """
+    is_path = bool(checkpoint_prefix) and Path(checkpoint_prefix).exists()
+    return exists(checkpoint_prefix) or is_path
 
 
 def get_checkpoint_mtimes(checkpoint_prefixes: Iterable[str]) -> list[float]:
     """Return when checkpoints were written, in seconds, of those that are there."""
     found = []
     for prefix in checkpoint_prefixes:
-        with suppress(FileNotFoundError):
-            found.append(float(int(Path(f"{prefix}.index").stat().st_mtime)))
+        for name in (f"{prefix}.index", prefix):
+            with suppress(FileNotFoundError):
+                found.append(float(int(Path(name).stat().st_mtime)))
+                break
     return found
 
 

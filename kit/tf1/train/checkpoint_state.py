@@ -10,7 +10,6 @@ It is written by the client, and paths in it may be relative to its folder.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,10 +18,10 @@ from kit.checkpoint.files import replace_file
 from kit.errors import NotFoundError
 from kit.tf1 import logging
 from kit.tf1.message import Message
+from kit.tf1.text_format import parsed
 from kit.tf1.train.checkpoint_files import checkpoint_exists
 
 STATE_FILE = "checkpoint"
-_FIELD = re.compile(r'\s*(\w+)\s*:\s*("(?:[^"\\]|\\.)*"|[-+\w.]+)', re.DOTALL)
 
 
 class CheckpointState(Message):
@@ -49,7 +48,7 @@ def generate_checkpoint_state_proto(
     that are not one for each path.
     """
     latest, paths = model_checkpoint_path, list(all_model_checkpoint_paths or [])
-    if latest not in paths:
+    if not paths or paths[-1] != latest:
         paths.append(latest)
     times = all_model_checkpoint_timestamps
     if times and len(times) != len(paths):
@@ -132,7 +131,7 @@ def get_checkpoint_state(
     """
     path = _state_path(checkpoint_dir, latest_filename)
     try:
-        state = _parsed(path.read_text("utf-8"))
+        state = parsed(CheckpointState, path.read_text("utf-8"))
     except OSError:
         return None
     except ValueError as exc:
@@ -176,30 +175,3 @@ def _relative(path: str, folder: str) -> str:
     if Path(path).is_absolute() and not Path(folder).is_absolute():
         return path
     return os.path.relpath(path, folder)
-
-
-def _parsed(text: str) -> CheckpointState:
-    held: dict[str, list[Any]] = {}
-    place = 0
-    while place < len(text.rstrip()):
-        found = _FIELD.match(text, place)
-        kind = CheckpointState.FIELDS.get(found[1]) if found else None
-        if found is None or kind is None:
-            raise ValueError(f"{text[place : place + 40]!r} is no field of this file.")
-        is_text = kind in (str, [str])
-        if is_text != found[2].startswith('"'):
-            raise ValueError(f"{found[0].strip()!r} is of the wrong kind.")
-        value = _unquoted(found[2]) if is_text else float(found[2])
-        held.setdefault(found[1], []).append(value)
-        place = found.end()
-    singles = {
-        name: values if isinstance(CheckpointState.FIELDS[name], list) else values[-1]
-        for name, values in held.items()
-    }
-    return CheckpointState(**singles)
-
-
-def _unquoted(text: str) -> str:
-    return re.sub(
-        r"\\(.)", lambda one: {"n": "\n"}.get(one[1], one[1]), text[1:-1], flags=re.S
-    )

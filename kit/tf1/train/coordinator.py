@@ -43,7 +43,7 @@ class Coordinator:
         """Ask all threads to stop; `join` raises the first error given here.
 
         `ex` is an exception that is being handled, or what `sys.exc_info()` returned.
-        Raises it when `join` has returned already.
+        Raises it when `join` has returned already, and `TypeError` for anything else.
         """
         failure = self._failure_in(ex)
         with self._lock:
@@ -56,18 +56,21 @@ class Coordinator:
                 self._stopped.set()
 
     def _failure_in(self, ex: Any) -> BaseException | None:
-        error = ex[1] if isinstance(ex, tuple) and len(ex) == 3 else ex
-        if ex is None or isinstance(error, self._clean):
+        """Return the error that is meant; None for a clean end, and for nothing."""
+        if not ex:
             return None
-        is_known = isinstance(ex, tuple) or sys.exc_info()[1] is not None
-        if isinstance(error, BaseException) and is_known:
-            return error if isinstance(ex, tuple) else sys.exc_info()[1]
-        wrong = ValueError(
-            f"ex must be a tuple or sys.exc_info must return the current exception: "
-            f"call request_stop(ex) where the exception is caught, not with {ex!r}."
-        )
-        wrong.__cause__ = error if isinstance(error, BaseException) else None
-        return wrong
+        found = sys.exc_info()[1]
+        if isinstance(ex, tuple):
+            found = ex = ex[1] if len(ex) == 3 else None
+        if isinstance(ex, self._clean):
+            return None
+        if not isinstance(found, BaseException):
+            raise TypeError(
+                f"ex must be a tuple or sys.exc_info must return the current exception: "
+                f"call request_stop(error) in the 'except' block that caught the error,"
+                f" or with sys.exc_info(), not with {ex!r} elsewhere."
+            )
+        return found
 
     def clear_stop(self) -> None:
         """Forget that a stop was asked for, and the error with it."""

@@ -45,7 +45,7 @@ class _Monitored:
         self._hooks = list(hooks or [])
         self._graph = get_default_graph()
         self._graph_was_finalized = self._graph.finalized
-        recovery = Recovery(lambda: str(getattr(session_creator, "what_it_did", "")))
+        recovery = Recovery(session_creator)
         self._creator = CoordinatedCreator(
             session_creator, self._hooks, stop_grace_period_secs, recovery
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from kit.errors import AbortedError, KitError
@@ -16,9 +16,12 @@ _TASK = re.compile(r"/job:(\w+)(?:/replica:\d+)?/task:(\d+)")
 class Recovery:
     """Knows how far a training was, so that what is lost can be told."""
 
-    def __init__(self, what_it_did: Callable[[], str]) -> None:
-        """Let `what_it_did()` tell how the last session was made ready."""
-        self._what_it_did = what_it_did
+    def __init__(self, creator: Any) -> None:
+        """Ask `creator`, who makes the sessions, how the last one was made ready.
+
+        It may be a program's own, and know nothing of that.
+        """
+        self._creator = creator
         self._tensor: Any = None
         self._session: Any = None
         self._seen: int | None = None
@@ -36,14 +39,27 @@ class Recovery:
 
     def tell(self, error: KitError) -> None:
         """Tell who was lost, what was done about it, and how many steps it has cost."""
-        parts = [_what_happened(error), self._what_it_did() or "made a new session"]
-        now = self._step()
+        done = str(getattr(self._creator, "what_it_did", ""))
+        parts = [what_happened(error), done or "made a new session"]
+        now = getattr(self._creator, "began_at", None)
+        now = self._step() if now is None else now
         if now is not None:
             parts.append(f"goes on at step {now}")
-            if self._seen is not None:
-                parts.append(f"{max(0, self._seen - now)} steps are lost")
+            furthest = self._furthest()
+            # A worker that only waited cannot know what its chief has undone.
+            if furthest is not None and getattr(self._creator, "gives_values", True):
+                parts.append(f"{max(0, furthest - now)} steps are lost")
             self._seen = now
         logging.warning("%s.", "; ".join(parts))
+
+    def _furthest(self) -> int | None:
+        """Return the last step that was made, as far as is known.
+
+        What a hook has seen may be some steps old, and the step that the cluster was
+        found at is lost when the task that counts is.
+        """
+        known = (self._seen, getattr(self._creator, "was_at", None))
+        return max((one for one in known if one is not None), default=None)
 
     def _step(self) -> int | None:
         if self._tensor is None:
@@ -54,7 +70,8 @@ class Recovery:
             return None  # lost again: the next run will notice
 
 
-def _what_happened(error: KitError) -> str:
+def what_happened(error: KitError) -> str:
+    """Return who was lost and how, in a few words; else what the error says."""
     found = _TASK.search(error.task or error.message)
     if found is None:
         return error.message.rstrip(".")

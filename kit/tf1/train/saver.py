@@ -150,15 +150,14 @@ class Saver:
         prefix = self._prefix(sess, path, global_step, file_name)
         if not isinstance(sess, BaseSession):
             raise TypeError(f"'sess' must be a Session; {sess}")
-        if self._is_empty:
-            return None
-        self._write(sess, prefix, path)
-        if write_state:
-            self._remember(path, prefix, file_name, meta_graph_suffix)
+        if not self._is_empty:
+            self._write(sess, prefix, path)
+            if write_state:
+                self._remember(path, prefix, file_name, meta_graph_suffix)
         if write_meta_graph:
             with sess.graph.as_default():
                 self.export_meta_graph(f"{prefix}.{meta_graph_suffix}")
-        return prefix
+        return None if self._is_empty else prefix
 
     def _prefix(self, sess: Any, path: str, step: Any, file_name: str) -> str:
         if step is not None and not isinstance(step, numbers.Integral):

@@ -22,7 +22,12 @@ class SessionCreator(ABC):
 
 
 class _Managed(SessionCreator):
-    """Makes sessions by a session manager, with what a scaffold holds."""
+    """Makes sessions by a session manager, with what a scaffold holds.
+
+    `gives_values` tells whether it restores or initialises, and so may undo steps.
+    """
+
+    gives_values = True
 
     def __init__(self, scaffold: Scaffold | None, master: Any, config: Any) -> None:
         self._scaffold = Scaffold() if scaffold is None else scaffold
@@ -33,6 +38,16 @@ class _Managed(SessionCreator):
     def what_it_did(self) -> str:
         """How the last session was made ready."""
         return "" if self._made is None else self._made.what_it_did
+
+    @property
+    def was_at(self) -> int | None:
+        """The cluster's step before the last session was made ready, if known."""
+        return None if self._made is None else self._made.was_at
+
+    @property
+    def began_at(self) -> int | None:
+        """The step that the last session began at, if known: others go on at once."""
+        return None if self._made is None else self._made.began_at
 
     @property
     def _manager(self) -> SessionManager:
@@ -80,6 +95,8 @@ class ChiefSessionCreator(_Managed):
 
 class WorkerSessionCreator(_Managed):
     """Waits until the chief has made all ready, and finalizes the scaffold."""
+
+    gives_values = False
 
     def __init__(
         self,

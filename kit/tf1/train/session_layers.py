@@ -21,7 +21,7 @@ from kit.tf1.run_metadata import RunMetadata, wants_metadata
 from kit.tf1.session import Session
 from kit.tf1.train.coordinator import Coordinator
 from kit.tf1.train.patience import Patience, limit_s
-from kit.tf1.train.recovery import Recovery
+from kit.tf1.train.recovery import Recovery, what_happened
 from kit.tf1.train.run_bundle import Bundle, merged
 from kit.tf1.train.step_context import StepContext
 
@@ -204,7 +204,13 @@ class RecoverableSession:
                 self._inner = self._recovered(error)
 
     def _drop(self, error: KitError) -> None:
-        logging.warning("A task was lost; the session is made anew. %s", error.message)
+        # Its advice is for a plain session; this one makes itself anew.
+        cause, _, _ = error.message.partition(". ")
+        logging.warning(
+            "%s: makes the session anew when all tasks are up, and waits %.0f s at "
+            "most. Cause: %s.",
+            *(what_happened(error), limit_s(), cause.rstrip(".")),
+        )
         if self._inner is not None:
             with suppress(Exception):
                 self._inner.close()

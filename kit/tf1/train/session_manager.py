@@ -52,6 +52,11 @@ class SessionManager:
         self._local_options = local_init_run_options
         self._local_feeds = local_init_feed_dict
         self.what_it_did = ""
+        # The cluster's step before and after the last preparation.
+        self.was_at: int | None = None
+        self.began_at: int | None = None
+        self._most: int | None = None
+        self._has_prepared = False
 
     def prepare_session(
         self,
@@ -79,7 +84,7 @@ class SessionManager:
         patience = Patience(limit_s(max_wait_secs), self._pause_s)
         session = open_session(master, self._graph, config, patience)
         with _closed_on_error(session):
-            before = step_in(session)
+            self._note_step(step_in(session))
             is_restored = self._restore(
                 session,
                 saver,
@@ -89,6 +94,7 @@ class SessionManager:
             )
             if not is_restored:
                 self._initialize(session, init_op, init_feed_dict, init_fn)
+            self.began_at = step_in(session)  # before any worker goes on
             what = f"Init op: {_name(init_op)}, init fn: {init_fn}"
             lacking = self._try_local_init(session)
             if lacking is not None:
@@ -102,7 +108,7 @@ class SessionManager:
                     f"Init operations did not make model ready. {what}, local_init_op: "
                     f"{_name(self._local_init_op)}, error: {lacking}"
                 )
-            self._tell_undone(before, step_in(session))
+            self._tell_undone()
         return session
 
     def recover_session(
@@ -214,9 +220,21 @@ class SessionManager:
             )
         return lacking
 
-    def _tell_undone(self, before: int | None, now: int | None) -> None:
-        """Warn when the cluster had done more steps than it has now."""
-        if before is not None and now is not None and before > now:
+    def _note_step(self, step: int | None) -> None:
+        """Keep the furthest step seen: an attempt that fails may undo some already."""
+        if step is not None:
+            self._most = step if self._most is None else max(self._most, step)
+
+    def _tell_undone(self) -> None:
+        """Warn when the cluster had done more steps than it has now.
+
+        Only of the first session: whoever asks for another one recovers, and tells what
+        that has cost.
+        """
+        before, self.was_at, self._most = self._most, self._most, None
+        now = self.began_at
+        is_first, self._has_prepared = not self._has_prepared, True
+        if is_first and before is not None and now is not None and before > now:
             logging.warning(
                 "The cluster was at step %d; this chief %s, step %d: %d steps are "
                 "undone.",

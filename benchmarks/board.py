@@ -1,0 +1,140 @@
+"""What a live board costs the training that it shows.
+
+    python -m benchmarks.board [--quick] [--json FILE]
+
+The same training of a digits classifier runs in turn with and without a board (off on,
+on off, ...), in a real kernel: the board asks for news, draws, and sends to a page that
+takes everything at once and draws nothing. Each pair gives one ratio of step rates. A
+browser on the same machine costs what it draws, on top of that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from jupyter_client.manager import KernelManager
+
+from benchmarks.conductor import ROOT
+from benchmarks.results import Table, arguments, median, report
+
+GOAL = 0.95
+_PATIENCE_S, _READY_S = 600, 60
+
+
+class Kernel:
+    """A kernel that runs lines, and counts what it sends to the page of its widgets."""
+
+    def __init__(self, client: Any) -> None:
+        """Speak through a client of jupyter_client."""
+        self._client = client  # Any: jupyter_client is not typed
+        self._printed = ""
+        self.n_bytes = 0
+
+    def run(self, line: str) -> str:
+        """Return what a line of Python prints; raises `RuntimeError` if it raises."""
+        self._printed = ""
+        reply = self._client.execute_interactive(
+            line, timeout=_PATIENCE_S, output_hook=self._take
+        )["content"]
+        if reply["status"] != "ok":
+            raise RuntimeError(f"{line}: {reply.get('ename')}: {reply.get('evalue')}")
+        return self._printed
+
+    def _take(self, message: Any) -> None:
+        if message["msg_type"] == "stream":
+            self._printed += message["content"]["text"]
+        elif message["msg_type"].startswith("comm"):
+            self.n_bytes += len(json.dumps(message["content"]))
+            self.n_bytes += sum(len(one) for one in message["buffers"])
+
+
+@contextmanager
+def kernel() -> Iterator[Kernel]:
+    """Start a kernel at the root of the repository, and end it with its cluster."""
+    manager: Any = KernelManager(kernel_name="python3", transport="ipc")
+    manager.start_kernel(cwd=str(ROOT))
+    client = manager.blocking_client()
+    try:
+        client.start_channels()
+        client.wait_for_ready(timeout=_READY_S)
+        yield Kernel(client)
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel()
+
+
+def compare(
+    topologies: tuple[str, ...], steps: int, rounds: int, workers: int = 3
+) -> dict[str, dict[str, list[float]]]:
+    """Return for each topology the rates of all rounds, and bytes a second sent."""
+    found: dict[str, dict[str, list[float]]] = {}
+    with kernel() as notebook:
+        notebook.run("from benchmarks.board_kernel import Notebook")
+        notebook.run(f"book = Notebook(workers={workers})")
+        for topology in topologies:
+            rates: dict[str, list[float]] = {"off": [], "on": [], "sent": []}
+            for turn in range(rounds + 1):
+                for word in ("off", "on") if turn % 2 else ("on", "off"):
+                    before = notebook.n_bytes
+                    line = f"{topology!r}, {steps}, has_board={word == 'on'}"
+                    rate = float(notebook.run(f"print(book.rate({line}))"))
+                    if turn:  # the first one warms up
+                        rates[word].append(rate)
+                    if turn and word == "on":
+                        sent = notebook.n_bytes - before
+                        rates["sent"].append(sent * rate / steps)
+            found[topology] = rates
+        notebook.run("book.close()")
+    return found
+
+
+def pairs(rates: dict[str, list[float]]) -> list[float]:
+    """Return the ratios on / off of the rounds.
+
+    >>> pairs({"off": [2.0, 4.0], "on": [1.0, 4.0]})
+    [0.5, 1.0]
+    """
+    both = zip(rates["on"], rates["off"], strict=True)
+    return [on / off for on, off in both]
+
+
+def rows(found: dict[str, dict[str, list[float]]]) -> tuple[tuple[str, ...], ...]:
+    """Return a row of cells for each topology."""
+    table = []
+    for topology, rates in found.items():
+        ratios = pairs(rates)
+        cells = [f"{median(rates[word]):.0f}" for word in ("off", "on")]
+        cells += [f"{median(ratios):.3f}", f"{min(ratios):.3f} to {max(ratios):.3f}"]
+        cells += [f"{median(rates['sent']) / 1e3:.0f} kB"]
+        table.append((topology, *cells))
+    return tuple(table)
+
+
+def main() -> None:
+    parser = arguments(__doc__ or "")
+    parser.add_argument("--steps", type=int, help="of each training")
+    parser.add_argument("--rounds", type=int)
+    options = parser.parse_args()
+    rounds = options.rounds or (3 if options.quick else 15)
+    steps = options.steps or (1500 if options.quick else 4000)
+    found = compare(("ps", "ring"), steps, rounds)
+    table = Table(
+        "Cost of a live board, median steps a second",
+        (
+            f"on / off is the median of the ratios of paired trainings; the goal is "
+            f"{GOAL} or more. 1 parameter server, 3 workers, no browser.",
+        ),
+        (
+            *("topology", "board off", "board on", "on / off", "all pairs"),
+            "sent to the page in a second",
+        ),
+        rows(found),
+    )
+    report(table, {"steps_per_second": found}, options.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""A teacher's word on an answer: a sentence in a notebook, never a traceback.
+
+Pure. A lesson's questions are made of these: `number` and `function` judge an answer,
+`reveal` puts a guess beside what was measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from html import escape
+from numbers import Real
+from typing import Any
+
+Function = Callable[..., Any]
+_EMPTY = "Not yet: put your answer where the three dots are, and run the cell again."
+
+
+class _Unwritten(Exception):
+    """The function is still the stub of the exercise."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is said of an answer; a notebook shows it as a sentence."""
+
+    is_right: bool
+    words: str
+
+    def __repr__(self) -> str:
+        return self.words
+
+    def _repr_html_(self) -> str:
+        sign = "&#10003;" if self.is_right else "&#8230;"
+        line = "solid" if self.is_right else "dashed"
+        return (
+            f'<p role="status" style="border-left:4px {line};padding-left:10px;'
+            f'font-size:max(14px,1em)">{sign} {escape(self.words)}</p>'
+        )
+
+
+def number(
+    given: object,
+    right: float,
+    *,
+    well: str,
+    hints: Mapping[float, str],
+    otherwise: str,
+    share: float = 0.001,
+) -> Verdict:
+    """Judge a number; `hints` are what is said of the wrong ones that are usual.
+
+    A number is right within `share` of the right one.
+
+    >>> number(4, 6, well="Yes.", hints={4: "twice?"}, otherwise="Count again.")
+    Not yet: you said 4; twice?
+    >>> number("6", 6, well="Yes.", hints={}, otherwise="Count again.")
+    Not yet: '6' is a text; write the number without quotes.
+    """
+    if given is None or given is ...:
+        return Verdict(False, _EMPTY)
+    if isinstance(given, str):
+        words = f"{given!r} is a text; write the number without quotes."
+        return Verdict(False, f"Not yet: {words}")
+    if isinstance(given, bool) or not isinstance(given, Real):
+        kind = type(given).__name__
+        return Verdict(False, f"Not yet: a number is asked for, this is a {kind}.")
+    if _is_near(given, right, share):
+        return Verdict(True, f"Right. {well}")
+    said = (words for wrong, words in hints.items() if _is_near(given, wrong, share))
+    shown = f"{_plain(given):,.6g}"
+    return Verdict(False, f"Not yet: you said {shown}; {next(said, otherwise)}")
+
+
+def reveal(guess: object, measured: float, unit: str) -> Verdict:
+    """Put a guess beside what was measured; nothing is wrong about a wrong guess.
+
+    >>> reveal(100, 200, "bytes")
+    Measured: 200 bytes; you guessed 100. That is too low by a factor of 2.
+    >>> reveal(..., 200, "bytes")
+    Measured: 200 bytes. You made no guess; next time, dare one.
+    """
+    shown = f"Measured: {measured:,.6g} {unit}"
+    if isinstance(guess, bool) or not isinstance(guess, Real):
+        return Verdict(False, f"{shown}. You made no guess; next time, dare one.")
+    shown += f"; you guessed {_plain(guess):,.6g}."
+    said = _plain(guess)
+    if _is_near(said, measured, 0.1):
+        return Verdict(True, f"{shown} Well guessed.")
+    if not (said > 0 and measured > 0):
+        return Verdict(False, shown)
+    much = max(measured / said, said / measured)
+    which = "low" if said < measured else "high"
+    return Verdict(False, f"{shown} That is too {which} by a factor of {much:.3g}.")
+
+
+def function(given: object, judge: Callable[[Function], str], well: str) -> Verdict:
+    """Judge a function: `judge` calls it, and says what is wrong, or nothing.
+
+    One that returns three dots has not been written yet.
+
+    >>> function(lambda: 1 / 0, lambda f: f(), well="Yes.")
+    Not yet: your function raised ZeroDivisionError: division by zero.
+    """
+    if given is None or given is ...:
+        return Verdict(False, _EMPTY)
+    if not callable(given):
+        return Verdict(False, f"Not yet: {given!r} is no function; write one with def.")
+
+    def called(*args: Any) -> Any:
+        found = given(*args)
+        if found is ...:
+            raise _Unwritten
+        return found
+
+    try:
+        wrong = judge(called)
+    except _Unwritten:
+        return Verdict(False, _EMPTY)
+    except Exception as error:  # it is the learner's, whatever it is
+        said = str(error).rstrip(".")
+        words = f"your function raised {type(error).__name__}: {said}."
+        return Verdict(False, f"Not yet: {words}")
+    if wrong:
+        return Verdict(False, f"Not yet: {wrong}")
+    return Verdict(True, f"Right. {well}")
+
+
+def _is_near(given: Any, right: float, share: float) -> bool:
+    return math.isclose(_plain(given), right, rel_tol=share)
+
+
+def _plain(given: Any) -> float:
+    try:
+        return float(given)
+    except OverflowError:
+        return math.inf

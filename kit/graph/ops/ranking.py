@@ -1,0 +1,159 @@
+"""The greatest elements of each row, and orders turned round.
+
+Of equal elements the first one counts as greater.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from kit.errors import InvalidArgumentError
+from kit.graph.arguments import numbers_or_input
+from kit.graph.convert import make, tensor
+from kit.graph.dtypes import name_of
+from kit.graph.kernels.bounds import check_indices
+from kit.graph.op import Op, Tensor
+from kit.graph.static import Static, text
+from kit.graph.table import Attrs, bound, register
+
+_PLACE = np.dtype(np.int32)
+
+
+def top_k(x: Any, k: Any = 1, name: str | None = None) -> tuple[Tensor, Tensor]:
+    """Return the `k` greatest elements of each row, greatest first, and their places.
+
+    A row is along the last axis. Raises `ValueError` for a row that is shorter, and
+    `InvalidArgumentError` where only the run finds that out.
+    """
+    attr, extra = numbers_or_input(k, "k")
+    count = None if attr is None else attr[0]
+    values, places = make("TopKV2", tensor(x), *extra, name=name, k=count)
+    return values, places
+
+
+def invert_permutation(x: Any, name: str | None = None) -> Tensor:
+    """Return where each of 0, 1, ... stands in `x`, which holds each of them once.
+
+    In the run raises `InvalidArgumentError` for anything else.
+    """
+    made: Tensor = make("InvertPermutation", tensor(x), name=name)
+    return made
+
+
+def _infer_top_k(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    x, k = inputs[0], attrs["k"]
+    if x.dtype.kind not in "iuf":
+        raise TypeError(f"{name_of(x.dtype)} has no greatest elements; cast it.")
+    if k is not None and k < 0:
+        raise ValueError(f"Need k >= 0, got {k}.")
+    if x.shape is None:
+        return [Static(None, x.dtype), Static(None, _PLACE)]
+    size = x.shape[-1] if x.shape else 0
+    if not x.shape or (size is not None and k is not None and size < k):
+        raise ValueError(
+            f"input must have last dimension >= k = {k} but is {size}: the input has "
+            f"the shape {text(x.shape)}."
+        )
+    shape = (*x.shape[:-1], k)
+    return [Static(shape, x.dtype), Static(shape, _PLACE)]
+
+
+def _top_k(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+    def compute(x: Any, *extra: Any) -> Any:
+        k = attrs["k"] if not extra else int(extra[0].reshape(()))
+        size = x.shape[-1] if x.ndim else 0
+        if not 0 <= k <= size:
+            raise InvalidArgumentError(
+                f"input must have at least k = {k} columns, but it has {size}; k is at "
+                f"least 0."
+            )
+        # Turned round twice, so that the first of equal ones comes first.
+        upwards = xp.argsort(x[..., ::-1], axis=-1, kind="stable")
+        places = (size - 1 - upwards[..., ::-1])[..., :k].astype(_PLACE)
+        return xp.take_along_axis(x, places.astype(np.int64), axis=-1), places
+
+    return compute
+
+
+def _top_k_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    if gradients[0] is None:
+        return [None] * len(op.inputs)
+    x, places = op.inputs[0], op.outputs[1]
+    back = make("PutAlong", gradients[0], places, x)
+    return [back, *[None] * (len(op.inputs) - 1)]
+
+
+def _take_along(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
+    return lambda x, places: xp.take_along_axis(x, places.astype(np.int64), axis=-1)
+
+
+def _put_along(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
+    def compute(values: Any, places: Any, like: Any) -> Any:
+        found = xp.zeros(like.shape, values.dtype)
+        rows = found.reshape(-1, like.shape[-1])
+        columns = places.reshape(-1, places.shape[-1])
+        rows[xp.arange(len(rows))[:, None], columns] = values.reshape(columns.shape)
+        return found
+
+    return compute
+
+
+def _put_along_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    return [make("TakeAlong", gradients[0], op.inputs[1]), None, None]
+
+
+def _take_along_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    x, places = op.inputs
+    return [make("PutAlong", gradients[0], places, x), None]
+
+
+def _infer_permutation(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
+    shape, dtype = inputs[0].shape, inputs[0].dtype
+    if dtype.kind not in "iu":
+        raise TypeError(f"a permutation is of integers, not of {name_of(dtype)}.")
+    if shape is not None and len(shape) != 1:
+        raise ValueError(f"a permutation is one row of integers, not {text(shape)}.")
+    return [Static((None,) if shape is None else shape, dtype)]
+
+
+def _invert(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
+    def compute(x: Any) -> Any:
+        if x.ndim != 1:
+            raise InvalidArgumentError(
+                f"a permutation is one row of integers, not {list(x.shape)}."
+            )
+        check_indices(xp, x, x.size, "the permutation")
+        found = xp.full(x.shape, -1, x.dtype)
+        found[x] = xp.arange(x.size, dtype=x.dtype)
+        if x.size and int(found.min()) < 0:
+            missing = int(xp.argmin(found))
+            raise InvalidArgumentError(
+                f"{missing} is missing in the permutation, so another is duplicated."
+            )
+        return found
+
+    return compute
+
+
+register(bound("TopKV2", _infer_top_k, _top_k, gradient=_top_k_gradient, n_outputs=2))
+register(
+    bound(
+        "PutAlong",
+        lambda inputs, _: [Static(inputs[2].shape, inputs[0].dtype)],
+        _put_along,
+        gradient=_put_along_gradient,
+    )
+)
+register(
+    bound(
+        "TakeAlong",
+        lambda inputs, _: [Static(inputs[1].shape, inputs[0].dtype)],
+        _take_along,
+        gradient=_take_along_gradient,
+    )
+)
+register(bound("InvertPermutation", _infer_permutation, _invert))

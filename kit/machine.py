@@ -1,0 +1,139 @@
+"""What this process may have of the machine: memory and cores, less in a container.
+
+A container sees the whole machine's memory and cores in the usual places, and is killed
+or slowed down when it uses them. The limits are those of the control groups (both kinds
+of Linux) that the process is in, and of all groups around these.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_ROOT = Path("/sys/fs/cgroup")
+_OWN = Path("/proc/self/cgroup")
+_MIB = 1 << 20
+# Version 1 says "no limit" by a number near 2**63.
+_NO_LIMIT = 1 << 60
+
+# By the kind of group: limit, usage, and the name of what the kernel gives back.
+_MEMORY = {
+    2: ("memory.max", "memory.current", "inactive_file"),
+    1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+}
+
+
+@dataclass(frozen=True)
+class Memory:
+    """How much memory there may be used at all, and how much of it is free."""
+
+    limit_mib: int
+    available_mib: int
+    is_contained: bool = False  # a control group allows less than the machine has
+
+    @property
+    def place(self) -> str:
+        """Whose limit it is, in words."""
+        return "this container" if self.is_contained else "this machine"
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Where control groups are looked up: the mounted tree, and whose member one is."""
+
+    root: Path = _ROOT
+    own: Path = _OWN
+
+    def of(self, controller: str) -> Iterator[tuple[Path, int]]:
+        """Yield the folders of a controller's groups, innermost first, with the kind.
+
+        Inside a container the path may be that of the machine outside, which is not
+        mounted here; the container's own group is at the root of the tree then, where
+        the list ends.
+        """
+        for line in _lines(self.own):
+            _, controllers, path = line.split(":", 2)
+            if not controllers:
+                yield from _upwards(self.root, path, 2)
+            elif controller in controllers.split(","):
+                yield from _upwards(self.root / controller, path, 1)
+
+    def memory(self) -> Iterator[tuple[int, int]]:
+        """Yield the limit of each group that has one, and what is left of it, bytes."""
+        for folder, kind in self.of("memory"):
+            limit, usage, cache = _MEMORY[kind]
+            allowed, used = _number(folder / limit), _number(folder / usage)
+            if allowed is not None and used is not None and allowed < _NO_LIMIT:
+                left = allowed - used + _cached(folder / "memory.stat", cache)
+                yield allowed, min(allowed, max(0, left))
+
+    def cores(self) -> Iterator[float]:
+        """Yield how many cores each group that has a quota may keep busy."""
+        for folder, kind in self.of("cpu"):
+            if kind == 2:
+                quota, _, period = _first(folder / "cpu.max").partition(" ")
+            else:
+                quota = _first(folder / "cpu.cfs_quota_us")
+                period = _first(folder / "cpu.cfs_period_us")
+            if quota.isdigit() and period.isdigit():
+                yield int(quota) / int(period)
+
+
+def memory(groups: Groups = Groups()) -> Memory:
+    """Return the memory that new processes can have: machine or container, the less."""
+    import psutil
+
+    machine = psutil.virtual_memory()
+    found = [*groups.memory(), (int(machine.total), int(machine.available))]
+    limit = min(limit for limit, _ in found)
+    left = min(left for _, left in found)
+    return Memory(limit // _MIB, left // _MIB, limit < int(machine.total))
+
+
+def cores(groups: Groups = Groups()) -> int:
+    """Return how many cores may be kept busy, at least 1."""
+    return max(1, int(min([len(os.sched_getaffinity(0)), *groups.cores()])))
+
+
+def used_mib(pid: int) -> float | None:
+    """Return the memory of a process, None for one that is gone; some 2 ms.
+
+    Pages that several processes share are divided among them, so the sum over forks of
+    one process is what they really take.
+    """
+    import psutil
+
+    try:
+        return float(psutil.Process(pid).memory_full_info().pss) / _MIB
+    except psutil.Error:
+        return None
+
+
+def _upwards(root: Path, path: str, kind: int) -> Iterator[tuple[Path, int]]:
+    parts = [part for part in path.split("/") if part not in ("", "..")]
+    for length in range(len(parts), -1, -1):
+        yield root.joinpath(*parts[:length]), kind
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except OSError:
+        return []
+
+
+def _first(path: Path) -> str:
+    return next(iter(_lines(path)), "")
+
+
+def _number(path: Path) -> int | None:
+    text = _first(path)
+    return int(text) if text.isdigit() else None
+
+
+def _cached(stat: Path, name: str) -> int:
+    """Bytes of file cache that the kernel gives back before it refuses memory."""
+    pairs = (line.partition(" ") for line in _lines(stat))
+    return next((int(number) for key, _, number in pairs if key == name), 0)

@@ -1,0 +1,140 @@
+"""Names of the original that `kit.tf1` does not offer, module by module.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_BY_MODULE: Final[dict[str, str]] = {
+    "": """
+        Assert AttrValue COMPILER_VERSION CXX11_ABI_FLAG CriticalSection Event
+        FixedLenFeature FixedLenSequenceFeature FixedLengthRecordReader GIT_VERSION
+        GRAPH_DEF_VERSION GRAPH_DEF_VERSION_MIN_CONSUMER
+        GRAPH_DEF_VERSION_MIN_PRODUCER HistogramProto IdentityReader IndexedSlicesSpec
+        LMDBReader LogMessage MONOLITHIC_BUILD Module NameAttrList NoGradient
+        NotDifferentiable OptionalSpec PaddingFIFOQueue PriorityQueue QUANTIZED_DTYPES
+        RaggedTensor RaggedTensorSpec RandomShuffleQueue ReaderBase RegisterGradient
+        SessionLog SparseFeature SparseTensorSpec Summary SummaryMetadata TensorArray
+        TensorArraySpec TensorInfo TensorSpec TypeSpec VarLenFeature acos acosh
+        add_check_numerics_ops angle arg_max arg_min argsort as_string asin asinh
+        assert_equal assert_greater assert_greater_equal assert_integer assert_less
+        assert_less_equal assert_near assert_negative assert_non_negative
+        assert_non_positive assert_none_equal assert_positive assert_proper_iterable
+        assert_rank assert_rank_at_least assert_rank_in assert_same_float_dtype
+        assert_scalar assert_type atan atan2 atanh batch_gather batch_scatter_update
+        batch_to_space batch_to_space_nd betainc bfloat16 bincount bitcast
+        broadcast_dynamic_shape broadcast_static_shape check_numerics cholesky
+        cholesky_solve complex confusion_matrix conj control_flow_v2_enabled
+        convert_to_tensor_or_sparse_tensor cosh count_up_to
+        create_partitioned_variables cross cumprod custom_gradient decode_base64
+        decode_compressed decode_json_example delete_session_tensor depth_to_space
+        dequantize deserialize_many_sparse diag diag_part digamma dimension_at_index
+        disable_control_flow_v2 disable_resource_variables disable_tensor_equality
+        disable_v2_tensorshape div_no_nan dynamic_partition dynamic_stitch
+        edit_distance einsum enable_control_flow_v2 enable_resource_variables
+        enable_tensor_equality enable_v2_behavior enable_v2_tensorshape encode_base64
+        ensure_shape erf erfc extract_image_patches extract_volume_patches
+        fake_quant_with_min_max_args fake_quant_with_min_max_args_gradient
+        fake_quant_with_min_max_vars fake_quant_with_min_max_vars_gradient
+        fake_quant_with_min_max_vars_per_channel
+        fake_quant_with_min_max_vars_per_channel_gradient fft fft2d fft3d fingerprint
+        get_logger get_session_handle get_session_tensor get_static_value
+        grad_pass_through guarantee_const hessians histogram_fixed_width
+        histogram_fixed_width_bins identity_n ifft ifft2d ifft3d igamma igammac imag
+        init_scope initialize_all_tables is_non_decreasing is_numeric_tensor
+        is_strictly_increasing is_tensor lbeta lgamma load_file_system_library
+        load_library load_op_library log_sigmoid make_ndarray make_template
+        make_tensor_proto matching_files matrix_band_part matrix_determinant
+        matrix_diag matrix_diag_part matrix_inverse matrix_set_diag matrix_solve
+        matrix_solve_ls matrix_square_root matrix_triangular_solve multinomial
+        no_gradient no_regularizer nondifferentiable_batch_function norm op_scope
+        orthogonal_initializer parallel_stack parse_single_sequence_example
+        parse_tensor polygamma print qint16 qint32 qint8 qr quantize quantize_v2
+        quantized_concat quint16 quint8 random_crop random_gamma random_poisson real
+        recompute_grad reduce_join regex_replace register_tensor_conversion_function
+        repeat required_space_to_batch_paddings resource resource_variables_enabled
+        reverse_sequence reverse_v2 roll scatter_div scatter_max scatter_min
+        scatter_mul scatter_nd_add scatter_nd_sub scatter_nd_update searchsorted
+        segment_max segment_mean segment_min segment_prod segment_sum self_adjoint_eig
+        self_adjoint_eigvals serialize_many_sparse serialize_sparse serialize_tensor
+        setdiff1d shape_n sinh sort space_to_batch space_to_batch_nd space_to_depth
+        sparse_add sparse_concat sparse_fill_empty_rows sparse_mask sparse_matmul
+        sparse_maximum sparse_merge sparse_minimum sparse_reduce_max
+        sparse_reduce_max_sparse sparse_reduce_sum sparse_reduce_sum_sparse
+        sparse_reorder sparse_reset_shape sparse_reshape sparse_retain
+        sparse_segment_mean sparse_segment_sqrt_n sparse_segment_sum sparse_slice
+        sparse_softmax sparse_split sparse_tensor_dense_matmul sparse_tensor_to_dense
+        sparse_to_dense sparse_to_indicator sparse_transpose strided_slice string_join
+        string_split string_strip string_to_hash_bucket string_to_hash_bucket_fast
+        string_to_hash_bucket_strong string_to_number substr svd switch_case tan
+        tensor_scatter_add tensor_scatter_nd_add tensor_scatter_nd_sub
+        tensor_scatter_nd_update tensor_scatter_sub tensor_scatter_update tensordot
+        timestamp to_bfloat16 to_complex128 to_complex64 trace truncatediv truncatemod
+        uniform_unit_scaling_initializer unique unique_with_counts unravel_index
+        unsorted_segment_max unsorted_segment_mean unsorted_segment_min
+        unsorted_segment_prod unsorted_segment_sqrt_n unsorted_segment_sum
+        variable_creator_scope variable_op_scope variant vectorized_map
+        verify_tensor_all_finite where_v2 wrap_function write_file zeta
+    """,
+    "initializers": """
+        he_normal he_uniform identity lecun_normal lecun_uniform orthogonal
+        uniform_unit_scaling
+    """,
+    "logging": """
+        flush log_every_n log_first_n log_if vlog
+    """,
+    "math": """
+        acos acosh angle asin asinh atan atan2 atanh bessel_i0 bessel_i0e bessel_i1
+        bessel_i1e betainc bincount confusion_matrix conj cosh cumprod
+        cumulative_logsumexp digamma divide_no_nan erf erfc igamma igammac imag
+        is_non_decreasing is_strictly_increasing lbeta lgamma log_sigmoid
+        multiply_no_nan nextafter polygamma polyval real reciprocal_no_nan
+        reduce_euclidean_norm reduce_std reduce_variance segment_max segment_mean
+        segment_min segment_prod segment_sum sinh tan unsorted_segment_max
+        unsorted_segment_mean unsorted_segment_min unsorted_segment_prod
+        unsorted_segment_sqrt_n unsorted_segment_sum xdivy xlogy zeta
+    """,
+    "nn": """
+        all_candidate_sampler atrous_conv2d atrous_conv2d_transpose avg_pool1d
+        avg_pool2d avg_pool3d avg_pool_v2 batch_norm_with_global_normalization
+        bidirectional_dynamic_rnn collapse_repeated compute_accidental_hits
+        compute_average_loss conv1d conv1d_transpose conv2d_backprop_filter
+        conv2d_backprop_input conv2d_transpose conv3d conv3d_backprop_filter
+        conv3d_backprop_filter_v2 conv3d_transpose conv_transpose convolution crelu
+        ctc_beam_search_decoder ctc_beam_search_decoder_v2 ctc_greedy_decoder ctc_loss
+        ctc_loss_v2 ctc_unique_labels depth_to_space depthwise_conv2d
+        depthwise_conv2d_backprop_filter depthwise_conv2d_backprop_input
+        depthwise_conv2d_native depthwise_conv2d_native_backprop_filter
+        depthwise_conv2d_native_backprop_input dilation2d dynamic_rnn
+        embedding_lookup_sparse erosion2d fixed_unigram_candidate_sampler
+        fractional_avg_pool fractional_max_pool fused_batch_norm
+        learned_unigram_candidate_sampler local_response_normalization
+        log_poisson_loss log_uniform_candidate_sampler lrn max_pool1d max_pool2d
+        max_pool3d max_pool_v2 max_pool_with_argmax nce_loss normalize_moments pool
+        quantized_avg_pool quantized_conv2d quantized_max_pool quantized_relu_x
+        raw_rnn safe_embedding_lookup_sparse sampled_softmax_loss
+        scale_regularization_loss selu separable_conv2d space_to_batch space_to_depth
+        static_bidirectional_rnn static_rnn static_state_saving_rnn
+        sufficient_statistics swish uniform_candidate_sampler weighted_moments
+        with_space_to_batch
+    """,
+    "train": """
+        AdadeltaOptimizer AdagradDAOptimizer BytesList CheckpointManager FeatureList
+        FeatureLists Features FloatList FtrlOptimizer Int64List
+        ProximalAdagradOptimizer ProximalGradientDescentOptimizer SequenceExample
+        VocabInfo batch_join checkpoints_iterator cosine_decay_restarts
+        do_quantize_training_on_graphdef init_from_checkpoint input_producer
+        limit_epochs linear_cosine_decay match_filenames_once maybe_batch
+        maybe_batch_join maybe_shuffle_batch maybe_shuffle_batch_join
+        noisy_linear_cosine_decay range_input_producer sdca_fprint sdca_optimizer
+        sdca_shrink_l1 shuffle_batch_join summary_iterator warm_start write_graph
+    """,
+}
+
+OUTSIDE: Final = frozenset(
+    f"{module}.{name}" if module else name
+    for module, names in _BY_MODULE.items()
+    for name in names.split()
+)

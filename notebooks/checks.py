@@ -1,0 +1,254 @@
+"""Friendly checkers of the lessons' exercises: each returns a sentence to be shown.
+
+Pure: what is right is computed here from the question's own numbers, independently of
+the kit. A learner's function is called with copies of what it gets.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from kit.demo.verdict import Verdict, function, number
+from kit.demo.verdict import reveal as reveal
+
+Function = Callable[..., Any]
+
+
+# -- 01: placement ------------------------------------------------------------------
+
+
+def moved(transfers: Sequence[Any], at_most: int) -> Verdict:
+    """Judge a placement by the bytes that moved; `transfers` are those of a run."""
+    total = sum(one.n_bytes for one in transfers)
+    if total <= at_most:
+        return Verdict(
+            True, f"Right. {total:,} bytes moved: the work went to the data."
+        )
+    most = max(transfers, key=lambda one: one.n_bytes)
+    words = (
+        f"{total:,} bytes moved, and {at_most:,} are enough. Most of them are "
+        f"{most.tensor}; where must its reader be, that it need not move?"
+    )
+    return Verdict(False, f"Not yet: {words}")
+
+
+def tower_bytes(given: object, towers: int, size: int) -> Verdict:
+    """Judge the bytes of a step with parameters of `size` bytes on a server."""
+    return number(
+        given,
+        2 * towers * size,
+        well="Each tower reads all parameters and sends back as many gradients.",
+        hints={
+            towers * size: "that is one direction; what comes back?",
+            2 * size: "that is one tower.",
+        },
+        otherwise="count what goes to one tower and comes back from it.",
+    )
+
+
+# -- 02: parameter server -----------------------------------------------------------
+
+
+def server_step(given: object) -> Verdict:
+    """Judge `step(weights, gradients, rate)`, a server's synchronous update."""
+
+    def judge(step: Function) -> str:
+        dice = np.random.default_rng(5)
+        for n in (1, 2, 5):
+            weights, gradients = dice.normal(size=4), list(dice.normal(size=(n, 4)))
+            found = step(weights.copy(), [one.copy() for one in gradients], 0.5)
+            if found is None:
+                return "it returns nothing; end it with return."
+            if np.allclose(found, weights - 0.5 * np.sum(gradients, 0)) and n > 1:
+                return (
+                    f"with {n} workers the step is {n} times too long; mean, not sum."
+                )
+            if np.allclose(found, weights + 0.5 * np.mean(gradients, 0)):
+                return "it goes uphill: the gradient is subtracted."
+            if not np.allclose(found, weights - 0.5 * np.mean(gradients, 0)):
+                return f"with {n} workers the weights are not those of one mean step."
+        return ""
+
+    return function(given, judge, "That is all that a parameter server computes.")
+
+
+def server_bytes(given: object, n: int, size: int) -> Verdict:
+    """Judge the bytes that one server sends and receives in a step, both together."""
+    return number(
+        given,
+        2 * n * size,
+        well=f"{n} gradients come in, {n} copies of the parameters go out.",
+        hints={
+            n * size: "that is one direction; gradients come in and parameters go out.",
+            2 * size: "that is what one worker has to do with; how many are there?",
+        },
+        otherwise="think of what comes in from each worker and what goes out to it.",
+    )
+
+
+def servers_needed(given: object, n: int) -> Verdict:
+    """Judge how many servers carry no more each than one of `n` workers does."""
+    return number(
+        given,
+        n,
+        well="2 n S / p is no more than 2 S when p is n: as many servers as workers.",
+        hints={1: "one server carries what all workers together do."},
+        otherwise="p servers share 2 n S bytes; a worker carries 2 S.",
+    )
+
+
+# -- 03: ring -----------------------------------------------------------------------
+
+
+def ring_bytes(given: object, n: int, size: int) -> Verdict:
+    """Judge the bytes that a worker of a ring sends in a step."""
+    return number(
+        given,
+        2 * (n - 1) / n * size,
+        well=f"2 (n-1) chunks of S / {n} each. With many workers: nearly 2 S.",
+        hints={
+            (n - 1) / n * size: "that is the first time round; what is the second for?",
+            2 * size: "nearly: a chunk need not travel the whole circle.",
+            (n - 1) * size: "that is the ring which passes whole gradients on.",
+            2 * (n - 1) * size: "right number of messages, but each is only a chunk.",
+        },
+        otherwise="multiply the number of messages by the bytes of a chunk.",
+    )
+
+
+def ring_messages(given: object, n: int) -> Verdict:
+    """Judge how many messages a worker of a ring sends in a step."""
+    return number(
+        given,
+        2 * (n - 1),
+        well="n-1 to add up, n-1 to hand round.",
+        hints={
+            n - 1: "after that each worker has one finished chunk; and the others?",
+            2 * n: "nearly: a chunk need not return to where it began.",
+        },
+        otherwise="go round with the picture: count the messages of one worker.",
+    )
+
+
+def schedule(given: object) -> Verdict:
+    """Judge `chunk(rank, hop, n)`: which chunk a worker sends in a hop of the sum."""
+    return function(given, _walk_the_ring, "Each worker ends with one whole sum.")
+
+
+def _walk_the_ring(chunk: Function) -> str:
+    for n in (2, 3, 4, 7):
+        has = [[{rank} for _ in range(n)] for rank in range(n)]  # whose parts are in
+        for hop in range(n - 1):
+            sent = [chunk(rank, hop, n) for rank in range(n)]
+            for rank, which in enumerate(sent):
+                if not (isinstance(which, Integral) and 0 <= int(which) < n):
+                    return f"chunk({rank}, {hop}, {n}) is {which!r}, not 0 to {n - 1}."
+            parts = [set(has[rank][which]) for rank, which in enumerate(sent)]
+            for rank, which in enumerate(sent):
+                after = has[(rank + 1) % n][which]
+                if twice := after & parts[rank]:
+                    return (
+                        f"{n} workers, hop {hop}: worker {rank} sends chunk {which}, "
+                        f"and the gradient of worker {min(twice)} is added twice."
+                    )
+                after |= parts[rank]
+        whole = [sum(len(parts) == n for parts in mine) for mine in has]
+        if whole != [1] * n:
+            return f"{n} workers: they end with {whole} whole sums; each should have 1."
+    return ""
+
+
+# -- 04: switch it ------------------------------------------------------------------
+
+
+def predicted_ms(
+    topology: str, n: int, size: int, mbit: float, delay_ms: float
+) -> float:
+    """Return the milliseconds that a step of `size` bytes is on the lines.
+
+    >>> predicted_ms("ps", n=4, size=100_000, mbit=100, delay_ms=1)
+    66.0
+    >>> predicted_ms("ring", n=4, size=100_000, mbit=100, delay_ms=1)
+    18.0
+    """
+    once = 8 * size / mbit / 1e3
+    if topology == "ps":
+        return 2 * n * once + 2 * delay_ms
+    return 2 * (n - 1) / n * once + 2 * (n - 1) * delay_ms
+
+
+def even_ms(given: object, n: int, size: int, mbit: float) -> Verdict:
+    """Judge the latency at which server and ring take equally long, in ms."""
+    saved = 2 * n - 2 * (n - 1) / n  # times the line is occupied by S bytes
+    once = 8 * size / mbit / 1e3
+    return number(
+        given,
+        saved * once / (2 * (n - 1) - 2),
+        well="Below it the ring is quicker, above it the server.",
+        hints={
+            saved
+            * once
+            / (2 * (n - 1)): "the server's messages have a latency as well.",
+            saved * once / 2: "the ring waits for more than one latency more.",
+            saved * once / (n - 2) / 2e3: "that is in seconds; the question is in ms.",
+        },
+        otherwise="set both formulas equal and solve for the latency.",
+        share=0.03,
+    )
+
+
+def quicker(given: object) -> Verdict:
+    """Judge `quicker(n, size, mbit, delay_ms)`, which chooses between ps and ring."""
+
+    def judge(choose: Function) -> str:
+        for case in ((8, 10**6, 100, 0.1), (4, 10**3, 1000, 5), (2, 10**5, 100, 9)):
+            times = {name: predicted_ms(name, *case) for name in ("ps", "ring")}
+            found = choose(*case)
+            if found != min(times, key=times.__getitem__):
+                said = ", ".join(f"{name} {ms:.3g} ms" for name, ms in times.items())
+                return f"for {case} it chose {found!r}; by the formulas: {said}."
+        return ""
+
+    return function(given, judge, "For large models and for small ones.")
+
+
+# -- 05: evolution strategies -------------------------------------------------------
+
+
+def population_bytes(given: object, size: int) -> Verdict:
+    """Judge the bytes that a server sends a worker in a step of evolution."""
+    return number(
+        given,
+        size,
+        well="Networks do not travel, only the parameters, whatever the population.",
+        hints={10 * size: "the networks are made where they are judged."},
+        otherwise="each worker makes its own networks; what must it be told?",
+    )
+
+
+def direction(given: object) -> Verdict:
+    """Judge `direction(noise, plus, minus, sigma)`, the gradient out of losses."""
+
+    def judge(found_by: Function) -> str:
+        dice = np.random.default_rng(6)
+        noise, slope = dice.normal(size=(4000, 3)), np.array([1.0, -2.0, 0.5])
+        plus, minus = noise @ slope * 0.1 + 7, -noise @ slope * 0.1 + 7
+        found = found_by(noise.copy(), plus.copy(), minus.copy(), 0.1)
+        right = ((plus - minus) / 0.2) @ noise / len(noise)
+        if found is None:
+            return "it returns nothing; end it with return."
+        if np.shape(found) != (3,):
+            return f"its shape is {np.shape(found)}, that of one network is (3,)."
+        if np.allclose(found, -right):
+            return "it points downhill; a gradient points where the loss grows."
+        ratio = float(np.linalg.norm(found) / np.linalg.norm(right))
+        if not math.isclose(ratio, 1, rel_tol=1e-6):
+            return f"it is {ratio:,.4g} times as long as it should be."
+        return "" if np.allclose(found, right) else "it points somewhere else."
+
+    return function(given, judge, "No loss was differentiated.")

@@ -1,0 +1,116 @@
+"""The board of a training as a reader meets it in the browser: looks and presses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from playwright.sync_api import Locator, Page
+
+LIVE = ".ps-live"
+# The tasks of the picture and what its arrows carry, as the page has them now.
+SCENE = """live => {
+    const scene = live.querySelector('.ps-scene');
+    const places = {}, rates = {};
+    for (const task of scene.querySelectorAll('.ps-task'))
+        places[task.querySelector('.ps-name').textContent] =
+            ['x', 'y'].map(name => +task.querySelector('rect').getAttribute(name));
+    for (const arrow of scene.querySelectorAll('.ps-arrow'))
+        rates[arrow.dataset.link] = +arrow.dataset.rate;
+    return {places, rates};
+}"""
+# Texts that a reader sees on the board and that are smaller than they should be.
+SMALL = """([live, least]) => {
+    const walker = document.createTreeWalker(live, NodeFilter.SHOW_TEXT);
+    const found = [];
+    for (let text; (text = walker.nextNode()); ) {
+        const box = text.parentElement, style = getComputedStyle(box);
+        if (!text.textContent.trim() || !box.getClientRects().length) continue;
+        const scale = box.getScreenCTM ? box.getScreenCTM().a : 1;
+        if (['STYLE', 'SCRIPT', 'TITLE', 'title'].includes(box.tagName)) continue;
+        if (parseFloat(style.fontSize) * scale < least)
+            found.push(text.textContent.trim() + ' ' + style.fontSize + ' ' + scale);
+    }
+    return found;
+}"""
+# Parts of the board that stand out at the right of what encloses it, or are cut off.
+CUT_OFF = """live => {
+    const right = live.getBoundingClientRect().right + 1;
+    return [...live.querySelectorAll('*')]
+        .filter(part => part.getClientRects().length
+            && part.getBoundingClientRect().right > right)
+        .map(part => part.tagName + '.' + part.getAttribute('class'));
+}"""
+
+
+# How far below the board's upper edge each of its parts begins.
+TOPS = """live => [...live.querySelectorAll('.ps-numbers, .ps-scene, .bk-Figure')]
+    .map(part => Math.round(part.getBoundingClientRect().top
+                            - live.getBoundingClientRect().top))"""
+
+
+def live_board(page: Page, number: int = 0) -> Locator:
+    """Return the live board that stands as the `number`th in the notebook."""
+    return page.locator(LIVE).nth(number)
+
+
+def tops(board: Locator) -> list[int]:
+    found: list[int] = board.evaluate(TOPS)
+    return found
+
+
+def small_texts(board: Locator) -> list[str]:
+    """Return the texts of a board (not those of figures) below 12 px."""
+    found: list[str] = board.evaluate(f"live => ({SMALL})([live, 12])")
+    return found
+
+
+def cut_off(board: Locator) -> list[str]:
+    found: list[str] = board.evaluate(CUT_OFF)
+    return found
+
+
+def scene(board: Locator) -> dict[str, Any]:
+    found: dict[str, Any] = board.evaluate(SCENE)
+    return found
+
+
+def headline(board: Locator) -> str:
+    return board.locator(".ps-head").inner_text()
+
+
+def number(board: Locator, name: str) -> float:
+    """Return a number of the board's row of numbers."""
+    cell = board.locator(".ps-numbers > div", has_text=name).first
+    return float(cell.locator("b").inner_text().replace(",", "").split()[0])
+
+
+def wait_for_head(board: Locator, text: str) -> None:
+    board.locator(f".ps-head:has-text({text!r})").wait_for()
+
+
+def wait_for_bytes(board: Locator) -> None:
+    """Wait until arrows carry something."""
+    arrow = ".ps-arrow:not(.ps-still)"
+    board.locator(arrow).first.wait_for(state="attached")
+
+
+def press_topology(board: Locator, name: str) -> None:
+    board.locator(".widget-radio label", has_text=name).first.click()
+
+
+def press(board: Locator, button: str) -> None:
+    board.get_by_role("button", name=button).click()
+
+
+def drag(board: Locator, slider: str, share: float) -> None:
+    """Drag a slider's handle to a share of its way."""
+    row = board.locator(".widget-hslider", has_text=slider)
+    way, handle = row.locator(".noUi-base"), row.locator(".noUi-handle")
+    handle.scroll_into_view_if_needed()
+    handle.hover()
+    box = way.bounding_box()
+    assert box is not None
+    mouse = board.page.mouse
+    mouse.down()
+    mouse.move(box["x"] + share * box["width"], box["y"] + box["height"] / 2, steps=8)
+    mouse.up()

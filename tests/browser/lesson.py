@@ -1,0 +1,47 @@
+"""A lesson as the browser tests use it: a copy of its own, whose cells go by name."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Page
+
+from tests.browser.lab import ROOT, command
+
+HELLO = "00_hello_cluster.ipynb"
+
+
+class Lesson:
+    """A copy of a notebook in a folder that JupyterLab serves."""
+
+    def __init__(self, folder: Path, name: str = HELLO) -> None:
+        for file in (name, "checks.py"):
+            shutil.copy(ROOT / "notebooks" / file, folder)
+        self.path = folder / name
+        self._content: dict[str, Any] = json.loads(self.path.read_text("utf-8"))
+
+    def add(self, cell_id: str, source: str, *, after: str) -> None:
+        """Put one more cell into the copy."""
+        cell = {"cell_type": "code", "id": cell_id, "source": source}
+        empty: dict[str, Any] = {"metadata": {}, "execution_count": None, "outputs": []}
+        self._content["cells"].insert(self._place(after) + 1, {**cell, **empty})
+        self.path.write_text(json.dumps(self._content))
+
+    def run(self, page: Page, first: str, last: str = "") -> None:
+        """Begin to run the cells from `first` to `last`, as with Shift+Enter."""
+        self.select(page, first)
+        for _ in range(self._place(last or first) - self._place(first) + 1):
+            command(page, "notebook:run-cell-and-select-next")
+
+    def select(self, page: Page, cell_id: str) -> None:
+        """Make a cell the active one."""
+        place = self._place(cell_id)
+        page.evaluate(
+            f"jupyterapp.shell.currentWidget.content.activeCellIndex = {place}"
+        )
+
+    def _place(self, cell_id: str) -> int:
+        return [cell["id"] for cell in self._content["cells"]].index(cell_id)

@@ -1,0 +1,86 @@
+"""The stepper in a real browser: as a page of its own, without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.lab import browser_page, chromium
+from widgets import RingStepper
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.slow,
+    pytest.mark.timeout(120),
+    pytest.mark.skipif(
+        chromium() is None, reason="there is no chromium; apt-get install chromium"
+    ),
+]
+SHOWN = ".ps-state:not([hidden])"
+# The smallest text that is seen, in pixels of the screen; SVG text is scaled.
+SMALLEST = """() => Math.min(
+    ...[...document.querySelectorAll('.ps-player *')]
+        .filter((e) => e.getClientRects().length
+            && [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim()))
+        .map((e) => parseFloat(getComputedStyle(e).fontSize)
+            * (e.ownerSVGElement ? e.getScreenCTM().a : 1)))"""
+TOO_WIDE = """() =>
+    [document.documentElement, ...document.querySelectorAll('.ps-both > div')]
+        .filter((e) => e.scrollWidth > e.clientWidth).length"""
+
+
+@pytest.fixture
+def ring(tmp_path: Path) -> Iterator[Any]:  # playwright's Page
+    """Open a saved page at 1024 pixels, and find no error and no request at the end."""
+    RingStepper(n=4, size=8).save(tmp_path / "ring.html")
+    with browser_page() as page:
+        errors, asked = [], []
+        page.set_viewport_size({"width": 1024, "height": 900})
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(f"file://{tmp_path}/ring.html#light")
+        yield page
+        assert errors == []
+        assert [url.split("#")[0] for url in asked] == [f"file://{tmp_path}/ring.html"]
+
+
+def test_buttons_and_keys_turn_the_states_of_a_saved_page(ring: Any) -> None:
+    said = ring.locator("[role=status]")
+
+    def number() -> str:
+        assert ring.locator(SHOWN).count() == 1
+        return str(said.inner_text()).split(",")[0].split(".")[0]
+
+    assert number() == "Before the first message"
+    ring.get_by_role("button", name="Next").click()
+    ring.get_by_role("button", name="Next").click()
+    ring.get_by_role("button", name="Back").click()
+    assert number() == "Message 1 of 24"
+    ring.keyboard.press("ArrowRight")  # the focus is on a button
+    assert number() == "Message 2 of 24"
+    ring.get_by_role("slider").focus()
+    ring.keyboard.press("ArrowRight")
+    ring.keyboard.press("ArrowRight")
+    assert number() == "Message 4 of 24"
+    ring.keyboard.press("End")
+    assert number() == "Message 24 of 24"
+    assert ring.get_by_role("button", name="Next").is_disabled()
+    ring.get_by_role("button", name="Play").click()  # from the beginning
+    ring.get_by_text("Message 1 of 24").first.wait_for()
+    ring.get_by_role("button", name="Pause").click()
+    assert ring.get_by_role("button", name="Play").is_visible()
+
+
+def test_nothing_of_a_saved_page_is_small_or_cut(ring: Any) -> None:
+    for _ in range(12):
+        ring.keyboard.press("ArrowRight")
+
+    assert ring.evaluate(SMALLEST) >= 12
+    assert ring.evaluate(TOO_WIDE) == 0
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = ring.evaluate(ground)
+    ring.locator("#theme").click()
+    assert ring.evaluate(ground) != light

@@ -1,0 +1,174 @@
+"""What may go wrong around a cluster, in a real kernel, and what it says then.
+
+The kernel has neither ipywidgets nor jupyter_bokeh, so that all of this is text.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from jupyter_core.utils import ensure_event_loop
+
+from kit.cluster import keeper
+from tests.magics.kernel import CELL_S, Kernel, kernel
+
+pytestmark = [pytest.mark.engines, pytest.mark.slow, pytest.mark.timeout(150)]
+
+HIDE = "import sys\nsys.modules['ipywidgets'] = sys.modules['jupyter_bokeh'] = None\n"
+NO_CLUSTER = "FailedPreconditionError: no cluster is running; start one with %%cluster"
+SMALL = """from kit import machine
+machine_s_memory = machine.memory
+machine.memory = lambda: machine.Memory(1024, 450, is_contained=True)
+"""
+LARGE_AGAIN = "machine.memory = machine_s_memory"
+TRAIN = """%%cluster --reuse
+import numpy as np
+import kit
+def step(params, batch):
+    return 0.0, {"w": np.zeros(10)}
+run = kit.train(step, {"w": np.zeros(10)}, (np.zeros((64, 3)),), topology="ring")
+await run
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def loop_of_the_client() -> Iterator[None]:
+    """The event loop that jupyter_client's blocking calls keep for this thread."""
+    loop = ensure_event_loop()
+    yield
+    loop.close()
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    """A notebook with the extension, and no cluster."""
+    with kernel(tmp_path_factory.mktemp("run")) as found:
+        loaded = found.run(f"{HIDE}%load_ext kit")
+        assert "run: pip install ipywidgets jupyter_bokeh" in loaded.printed, loaded
+        yield found
+
+
+@pytest.fixture(scope="module")
+def notebook(bare: Kernel) -> Iterator[Kernel]:
+    """The same with one worker and no parameter server."""
+    started = bare.run("%%cluster --ps 0 --worker 1")
+    assert started.result.startswith("Cluster ready: worker=1"), started
+    yield bare
+    bare.run("%cluster stop")
+
+
+def test_before_any_cluster_each_magic_says_how_to_start_one(bare: Kernel) -> None:
+    for cell in ("%%on worker\n1", "%topology ring", "%cluster restart worker:0"):
+        answer = bare.run(cell)
+
+        assert answer.status == "error"
+        assert answer.traceback.startswith(NO_CLUSTER)
+        assert "\n" not in answer.traceback
+
+
+def test_a_cluster_that_does_not_fit_is_refused_with_the_number_that_would(
+    bare: Kernel,
+) -> None:
+    bare.run(SMALL)
+    answer = bare.run("%%cluster --worker 20\nprint('never')")
+    bare.run(LARGE_AGAIN)
+
+    assert answer.traceback == (
+        "NotEnoughMemory: ps=1, worker=20 needs about 1,420 MiB; 450 MiB of the 1,024 "
+        "MiB of this container are free. ps=1, worker=3 would fit."
+    )
+    assert answer.printed == ""
+    assert bare.run("%cluster").printed.startswith("no cluster is running")
+
+
+def test_one_that_does_not_fit_does_not_end_the_one_that_runs(notebook: Kernel) -> None:
+    notebook.run(SMALL)
+    answer = notebook.run("%%cluster --restart --worker 20")
+    notebook.run(LARGE_AGAIN)
+
+    assert answer.traceback.startswith("NotEnoughMemory: ps=1, worker=20 needs about")
+    assert "Cluster ready: worker=1" in notebook.run("%cluster").result
+
+
+def test_the_memory_that_is_taken_is_shown_beside_the_limit(notebook: Kernel) -> None:
+    (shown,) = notebook.run("%cluster").shown
+
+    found = re.search(
+        r"memory: (\d+) MiB of the ([\d,]+) MiB of this", shown["text/html"]
+    )
+    assert found is not None
+    assert 20 < int(found[1]) < 1000
+    assert int(found[2].replace(",", "")) > int(found[1])
+
+
+def test_all_of_it_works_as_text_without_widgets(notebook: Kernel) -> None:
+    trained = notebook.run(TRAIN)
+    looked = notebook.run("%%on worker\nprint('hello')")
+
+    assert trained.status == "ok", trained
+    assert "Finished after step" in trained.result
+    assert looked.printed == "worker:0 │ hello\n"
+
+
+def test_a_training_over_servers_that_there_are_not_says_what_to_do(
+    notebook: Kernel,
+) -> None:
+    answer = notebook.run(TRAIN.replace('"ring"', '"ps"'))
+
+    assert answer.traceback.endswith(
+        "InvalidArgumentError: topology 'ps' needs a parameter server and there is "
+        "none; start the cluster with ps=1, or use topology='ring'."
+    )
+
+
+def test_tab_in_a_kernel_offers_what_may_stand_there(notebook: Kernel) -> None:
+    assert notebook.complete("%%cluster --wo") == ["--worker"]
+    assert notebook.complete("%%on wor") == ["worker", "worker:0"]
+    assert notebook.complete("%topology ri") == ["ring", "ring-whole"]
+    assert notebook.complete("%cluster re") == ["restart"]
+    device = "import kit\nwith kit.device('/job:w"
+    assert notebook.complete(device) == ["/job:worker", "/job:worker/task:0"]
+
+
+def test_a_restart_of_the_kernel_leaves_nothing(tmp_path: Path) -> None:
+    with kernel(tmp_path) as found:
+        found.run("%load_ext kit")
+        found.run("%cluster --ps 0 --worker 1")
+        assert len(list(tmp_path.glob("psring-*"))) == 1
+
+        found.manager.restart_kernel()
+        found.client.wait_for_ready(timeout=CELL_S)
+
+        assert list(tmp_path.glob("psring-*")) == []
+        found.run("%load_ext kit")
+        assert found.run("%cluster").printed.startswith("no cluster is running")
+
+
+def test_after_a_kill_the_next_notebook_is_told_and_can_clean_up(
+    tmp_path: Path,
+) -> None:
+    with kernel(tmp_path) as found:
+        found.run("%load_ext kit")
+        found.run("%cluster --ps 0 --worker 1 --lease 60")
+        (folder,) = tmp_path.glob("psring-*")
+        killed = keeper.find(found.manager.provisioner.pid)  # type: ignore[union-attr]
+        assert killed is not None
+        os.kill(killed.pid, signal.SIGKILL)
+        found.manager.restart_kernel(now=True)
+        found.client.wait_for_ready(timeout=CELL_S)
+        found.run("%load_ext kit")
+
+        told = found.run("%%on worker\n1")
+        listed = found.run("%cluster list")
+        cleaned = found.run("%cluster clean")
+
+    assert told.traceback.startswith(NO_CLUSTER)
+    assert "Left behind by notebooks that were killed:" in told.traceback
+    assert f"left behind by {killed.pid}; kept by its keeper" in listed.printed
+    assert folder.name in cleaned.printed
+    assert not folder.exists()

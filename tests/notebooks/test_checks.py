@@ -1,0 +1,267 @@
+"""The checkers know right answers from wrong ones, and say something useful."""
+
+from __future__ import annotations
+
+import doctest
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from kit.demo.verdict import Verdict
+from notebooks import checks
+
+NUMBERS: dict[str, tuple[Callable[[Any], Verdict], float, dict[float, str]]] = {
+    "tower bytes": (
+        lambda given: checks.tower_bytes(given, towers=3, size=2600),
+        15_600,
+        {7800: "one direction", 5200: "one tower"},
+    ),
+    "server bytes": (
+        lambda given: checks.server_bytes(given, n=10, size=100),
+        2000,
+        {1000: "one direction", 200: "one worker"},
+    ),
+    "servers needed": (
+        lambda given: checks.servers_needed(given, n=10),
+        10,
+        {1: "all workers together"},
+    ),
+    "ring bytes": (
+        lambda given: checks.ring_bytes(given, n=4, size=1000),
+        1500,
+        {750: "first time round", 2000: "nearly", 3000: "whole", 6000: "chunk"},
+    ),
+    "ring messages": (
+        lambda given: checks.ring_messages(given, n=16),
+        30,
+        {15: "the others", 32: "nearly"},
+    ),
+    "even latency": (
+        lambda given: checks.even_ms(given, n=4, size=100_000, mbit=200),
+        6.5,  # 4 ms for S bytes: 8 * 4 + 2 l is 1.5 * 4 + 6 l
+        {26 / 6: "latency as well", 13: "more than one", 0.0065: "in seconds"},
+    ),
+    "population bytes": (
+        lambda given: checks.population_bytes(given, size=2600),
+        2600,
+        {26_000: "made where they are judged"},
+    ),
+}
+
+
+@pytest.fixture(params=NUMBERS, name="question")
+def a_question(
+    request: pytest.FixtureRequest,
+) -> tuple[Callable[[Any], Verdict], float, dict[float, str]]:
+    return NUMBERS[request.param]
+
+
+Question = tuple[Callable[[Any], Verdict], float, dict[float, str]]
+
+
+def test_right_number_is_right_in_any_form(question: Question) -> None:
+    ask, right, _ = question
+
+    for given in (right, np.float64(right), right * 1.0001):
+        assert ask(given).is_right
+        assert repr(ask(given)).startswith("Right. ")
+
+
+def test_usual_mistakes_get_a_hint_of_their_own(question: Question) -> None:
+    ask, _, hints = question
+
+    for wrong, words in hints.items():
+        verdict = ask(wrong)
+        assert not verdict.is_right
+        assert words in verdict.words
+        assert verdict.words.startswith(f"Not yet: you said {wrong:,.6g}")
+
+
+@pytest.mark.parametrize("given", [0, -7, 12_345_678, math.nan, math.inf, 10**400])
+def test_other_numbers_get_a_hint_too(question: Question, given: float) -> None:
+    verdict = question[0](given)
+
+    assert not verdict.is_right
+    assert len(verdict.words) > len("Not yet: you said 12,345,678; ")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (..., "three dots"),
+        (None, "three dots"),
+        ("12", "without quotes"),
+        (True, "is a bool"),
+        ([1, 2], "is a list"),
+        (1 + 2j, "is a complex"),
+        (len, "is a builtin"),
+    ],
+)
+def test_what_is_no_number_is_told_apart(
+    question: Question, given: object, words: str
+) -> None:
+    verdict = question[0](given)
+
+    assert not verdict.is_right
+    assert words in verdict.words
+
+
+FUNCTIONS: dict[str, tuple[Callable[[Any], Verdict], Any, dict[str, Any]]] = {
+    "server step": (
+        checks.server_step,
+        lambda w, g, rate: w - rate * sum(g) / len(g),
+        {
+            "mean, not sum": lambda w, g, rate: w - rate * sum(g),
+            "uphill": lambda w, g, rate: w + rate * np.mean(g, 0),
+            "returns nothing": lambda w, g, rate: None,
+            "not those of one mean step": lambda w, g, rate: w,
+        },
+    ),
+    "schedule": (
+        checks.schedule,
+        lambda rank, hop, n: (rank + n - hop) % n,
+        {
+            "chunk(2, 1, 3) is 3, not 0 to 2": lambda rank, hop, n: rank + hop,
+            "added twice": lambda rank, hop, n: rank,
+            "[0, 0, 0] whole sums": lambda rank, hop, n: (rank + hop) % n,
+            "is 0.0, not": lambda rank, hop, n: 0.0,
+        },
+    ),
+    "quicker": (
+        checks.quicker,
+        # The ring has n - (n-1)/n fewer bytes on the line, and waits n-2 times more.
+        lambda n, size, mbit, ms: (
+            "ring" if (n - (n - 1) / n) * size * 8e-3 / mbit > (n - 2) * ms else "ps"
+        ),
+        {
+            "it chose 'ps'; by the formulas": lambda *case: "ps",
+            "it chose 'ring'; by the formulas": lambda *case: "ring",
+            "it chose 7": lambda *case: 7,
+        },
+    ),
+    "direction": (
+        checks.direction,
+        lambda noise, plus, minus, s: ((plus - minus) @ noise) / (2 * s * len(noise)),
+        {
+            "downhill": lambda e, p, m, s: ((m - p) @ e) / (2 * s * len(e)),
+            "2 times as long": lambda e, p, m, s: ((p - m) @ e) / (s * len(e)),
+            "4,000 times": lambda e, p, m, s: ((p - m) @ e) / (2 * s),
+            "its shape is (4000,)": lambda e, p, m, s: p - m,
+            "returns nothing": lambda e, p, m, s: None,
+        },
+    ),
+}
+
+
+class Task(NamedTuple):
+    ask: Callable[[Any], Verdict]
+    right: Any
+    wrong: dict[str, Any]
+
+
+@pytest.fixture(params=FUNCTIONS)
+def task(request: pytest.FixtureRequest) -> Task:
+    return Task(*FUNCTIONS[request.param])
+
+
+def test_right_function_is_right(task: Task) -> None:
+    verdict = task.ask(task.right)
+
+    assert verdict.is_right, verdict
+    assert verdict.words.startswith("Right. ")
+
+
+def test_wrong_functions_are_told_what_is_wrong(task: Task) -> None:
+    for words, wrong in task.wrong.items():
+        verdict = task.ask(wrong)
+        assert not verdict.is_right
+        assert verdict.words.startswith("Not yet: ")
+        assert words in verdict.words
+
+
+def test_function_that_fails_or_is_none_is_told_in_a_sentence(task: Task) -> None:
+    def fails(*_: object) -> object:
+        raise KeyError("w7")
+
+    assert "raised KeyError: 'w7'" in task.ask(fails).words
+    assert "raised TypeError: " in task.ask(lambda: 1).words
+    assert "three dots" in task.ask(lambda *_: ...).words
+    assert "three dots" in task.ask(...).words
+    assert "write one with def" in task.ask(3).words
+
+
+def test_schedule_may_be_made_of_numpys_whole_numbers() -> None:
+    assert checks.schedule(lambda rank, hop, n: np.int64((rank - hop) % n)).is_right
+
+
+def test_learners_function_cannot_change_what_it_is_judged_by() -> None:
+    def greedy(weights: Any, gradients: Any, rate: float) -> Any:
+        found = weights - rate * np.mean(gradients, axis=0)
+        weights[:] = 0
+        for gradient in gradients:
+            gradient[:] = 0
+        return found
+
+    assert checks.server_step(greedy).is_right
+
+
+class Move(NamedTuple):
+    tensor: str
+    n_bytes: int
+
+
+def test_placement_is_judged_by_the_bytes_that_moved() -> None:
+    many = checks.moved([Move("mean:0", 8), Move("table/read:0", 1_600_000)], 8)
+
+    assert checks.moved([Move("mean:0", 8)], 8).is_right
+    assert checks.moved([], 8).is_right
+    assert not many.is_right
+    assert "1,600,008 bytes moved" in many.words
+    assert "table/read:0" in many.words
+
+
+@pytest.mark.parametrize(
+    ("guess", "words"),
+    [
+        (100, "you guessed 100. Well guessed."),
+        (105.0, "Well guessed"),
+        (25, "too low by a factor of 4"),
+        (300, "too high by a factor of 3"),
+        (-5, "you guessed -5."),
+        ("100", "no guess"),
+        (None, "no guess"),
+        (..., "no guess"),
+    ],
+)
+def test_guess_is_compared_and_never_called_wrong(guess: object, words: str) -> None:
+    verdict = checks.reveal(guess, 100, "bytes")
+
+    assert verdict.words.startswith("Measured: 100 bytes")
+    assert words in verdict.words
+    assert "wrong" not in verdict.words
+
+
+def test_verdict_is_text_and_html_that_says_the_same() -> None:
+    verdict = Verdict(False, "Not yet: 2 < 3.")
+
+    html = verdict._repr_html_()
+
+    assert repr(verdict) == "Not yet: 2 < 3."
+    assert "Not yet: 2 &lt; 3." in html
+    assert 'role="status"' in html
+
+
+def test_formulas_of_the_lessons_are_those_of_the_links() -> None:
+    assert checks.predicted_ms("ps", 3, 125_000, mbit=100, delay_ms=2) == 64
+    assert checks.predicted_ms("ring", 2, 125_000, mbit=100, delay_ms=2) == 14
+    assert checks.even_ms(13 / 2, 4, 100_000, 200).is_right
+
+
+def test_examples_of_the_checkers_hold() -> None:
+    found = doctest.testmod(checks)
+
+    assert found.attempted
+    assert not found.failed

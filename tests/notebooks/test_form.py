@@ -1,0 +1,99 @@
+"""What every lesson has: a goal, questions with solutions, and an end that stops."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from notebooks import checks
+from tests.notebooks.kernel import ROOT, read
+
+LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+MOST_CELLS, MOST_WORDS = 40, 900
+CHECKER = re.compile(r"checks\.(\w+)\(")
+FILE = re.compile(r"`((?:kit|widgets|notebooks)/[\w/]+\.py)`")
+
+
+@pytest.fixture(params=LESSONS, ids=lambda path: path.stem)
+def lesson(request: pytest.FixtureRequest) -> nbformat.NotebookNode:
+    return read(request.param)
+
+
+def test_there_are_six_lessons_in_a_row() -> None:
+    assert [path.stem[:2] for path in LESSONS] == [f"{k:02}" for k in range(6)]
+
+
+def test_lesson_names_its_goal_first(lesson: nbformat.NotebookNode) -> None:
+    assert "**Goal:**" in lesson.cells[0].source
+
+
+def test_lesson_is_short(lesson: nbformat.NotebookNode) -> None:
+    texts = [cell.source for cell in lesson.cells if cell.cell_type == "markdown"]
+
+    assert len(lesson.cells) <= MOST_CELLS
+    assert len(" ".join(texts).split()) <= MOST_WORDS
+
+
+def test_lesson_asks_for_a_prediction(lesson: nbformat.NotebookNode) -> None:
+    texts = [cell.source for cell in lesson.cells if cell.cell_type == "markdown"]
+
+    assert any("redict" in text for text in texts)
+
+
+def test_solutions_are_folded_and_follow_their_exercise(
+    lesson: nbformat.NotebookNode,
+) -> None:
+    found = 0
+    for exercise, cell in zip(lesson.cells, lesson.cells[1:], strict=False):
+        if "solution" in cell.metadata.get("tags", []):
+            found += 1
+            assert cell.metadata["jupyter"]["source_hidden"] is True
+            assert cell.source.startswith("# ")  # a folded cell shows its first line
+            assert CHECKER.findall(cell.source) == CHECKER.findall(exercise.source)
+            assert "solution" not in exercise.metadata.get("tags", [])
+
+    assert found >= 1
+
+
+def test_every_checker_that_a_lesson_asks_exists(
+    lesson: nbformat.NotebookNode,
+) -> None:
+    used = {n for cell in lesson.cells for n in CHECKER.findall(cell.source)}
+
+    assert used
+    assert [name for name in used if not callable(getattr(checks, name, None))] == []
+
+
+def test_no_checker_is_left_over() -> None:
+    used = {
+        name
+        for path in LESSONS
+        for cell in read(path).cells
+        for name in CHECKER.findall(cell.source)
+    }
+    tree = ast.parse(Path(checks.__file__).read_text("utf-8"))
+    made = {
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+        and ast.unparse(node.returns or node) == "Verdict"
+    }
+
+    assert made - used == set()
+
+
+def test_files_that_a_lesson_points_to_exist(lesson: nbformat.NotebookNode) -> None:
+    named = [name for cell in lesson.cells for name in FILE.findall(cell.source)]
+
+    assert named
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
+def test_last_code_cell_stops_the_cluster(lesson: nbformat.NotebookNode) -> None:
+    codes = [cell for cell in lesson.cells if cell.cell_type == "code"]
+
+    assert "%cluster stop" in codes[-1].source

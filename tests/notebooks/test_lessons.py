@@ -1,0 +1,160 @@
+"""The lessons do what they say: run as a reader does, exercises, solutions and all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+
+import nbformat
+import psutil
+import pytest
+
+from tests.notebooks.kernel import ROOT, execute, printed, read
+
+NOTEBOOKS = ROOT / "notebooks"
+MEMORY = 1 << 30
+SIZE = 104_488  # bytes of the parameters of digits_mlp: 26,122 numbers of four
+
+pytestmark = [pytest.mark.slow, pytest.mark.engines, pytest.mark.timeout(300)]
+
+
+def run(name: str, runtime: Path) -> nbformat.NotebookNode:
+    """Run a lesson; exercises are open, solutions right, and nothing is left."""
+    lesson = read(NOTEBOOKS / f"{name}.ipynb")
+
+    execute(lesson, runtime)
+
+    for exercise, cell in zip(lesson.cells, lesson.cells[1:], strict=False):
+        if "solution" in cell.metadata.get("tags", []):
+            assert "Not yet" in printed(lesson, exercise.id), exercise.id
+            assert "Right. " in printed(lesson, cell.id), cell.id
+    assert "Cluster stopped" in printed(lesson, "stop")
+    assert [path for path in runtime.rglob("*") if not path.is_dir()] == []
+    return lesson
+
+
+def numbers(text: str, pattern: str) -> list[float]:
+    found = re.findall(pattern, text)
+    assert found, (pattern, text)
+    return [float(one.replace(",", "")) for one in found]
+
+
+@contextmanager
+def most_memory() -> Iterator[list[int]]:
+    """Put the most bytes that all processes below this one had into the list."""
+    found, is_over = [0], Event()
+
+    def look() -> None:
+        while not is_over.wait(0.5):
+            found[0] = max(found[0], _memory_below())
+
+    looking = Thread(target=look)
+    looking.start()
+    try:
+        yield found
+    finally:
+        is_over.set()
+        looking.join()
+
+
+def _memory_below() -> int:
+    total = 0
+    for process in psutil.Process().children(recursive=True):
+        try:
+            total += process.memory_full_info().pss  # what is shared counts once
+        except (psutil.NoSuchProcess, psutil.AccessDenied, ProcessLookupError):
+            continue  # it has just ended
+    return total
+
+
+def test_lesson_on_the_server_counts_bytes_and_runs_the_old_program(
+    tmp_path: Path,
+) -> None:
+    lesson = run("02_parameter_server", tmp_path)
+
+    assert f"Measured: {6 * SIZE:,} bytes" in printed(lesson, "reveal")
+    assert "ps:0" in printed(lesson, "watch")
+    assert "Finished after step 600 of 600" in printed(lesson, "board")
+    turn, greedy = (
+        numbers(printed(lesson, "two"), rf"{kind} +ps:\d +([\d,]+) bytes")
+        for kind in ("round_robin", "greedy")
+    )
+    assert sum(turn) == sum(greedy) == 6 * 4 * (64 * 64 * 2 + 64 * 2 + 64 * 10 + 10)
+    assert max(turn) > 50 * min(turn)  # all matrices on one server
+    assert max(greedy) < 1.3 * min(greedy)
+    (stale,) = numbers(printed(lesson, "async"), r"Measured: ([\d.]+) updates")
+    assert 1 < stale < 3  # two others
+    shares = numbers(printed(lesson, "staleness"), r"-&gt; ([\d.]+)")
+    assert sum(shares) == pytest.approx(2 * 100, abs=1)  # a line and its dots
+    made = numbers(printed(lesson, "on-run"), r"I made (\d+) of the steps")
+    assert (len(made), sum(made)) == (3, 400 + 2)  # two saw the end one run late
+    again = printed(lesson, "on-again")
+    assert "model.ckpt-400" in again
+    assert len(numbers(again, r"I made (\d+) of the 100")) == 3
+
+
+def test_lesson_on_the_ring_counts_what_its_picture_shows(tmp_path: Path) -> None:
+    lesson = run("03_ring_allreduce", tmp_path)
+
+    assert "chunk 3" in printed(lesson, "watch")
+    sums = printed(lesson, "numpy")
+    assert numbers(sums, r"(\d+)\*") == [32, 36, 40, 28]  # of 1, 5, 9, 13 and so on
+    said = printed(lesson, "reveal")
+    (sent,) = numbers(said, r"Measured: ([\d,]+) bytes")
+    assert sent == pytest.approx(4 / 3 * SIZE, abs=4 * 4)  # chunks differ by a number
+    assert "Measured: 4 messages" in said
+    busiest = printed(lesson, "busiest")
+    assert re.search(r"ps, measured: 3 -&gt; 6", busiest)
+    assert re.search(r"ring, measured: 3 -&gt; 2.667", busiest)
+    assert re.search(r"ring-whole, measured: 3 -&gt; 4", busiest)
+    assert "(a + b) + c is 1.0, a + (b + c) is 0.0" in printed(lesson, "bits")
+    assert printed(lesson, "bits").count("same bits as ring: True") == 3
+
+
+def test_lesson_on_switching_makes_the_server_the_bottleneck_within_a_gigabyte(
+    tmp_path: Path,
+) -> None:
+    with most_memory() as most:
+        lesson = run("04_switch_it", tmp_path)
+
+    assert 1 << 27 < most[0] < MEMORY
+    assert re.search(r"ring since step \d+", printed(lesson, "switch"))
+    assert "S times 4.00, and S times 1.50" in printed(lesson, "reveal")
+    assert "Stopped after step" in printed(lesson, "board")
+    server = {
+        mbit: numbers(row, r"([\d.]+)")
+        for row in printed(lesson, "slow").splitlines()[1:]
+        for mbit, row in [row.strip().split(maxsplit=1)]
+    }
+    for mbit in ("100", "30"):
+        ps, ps_formula, ring, _ = server[mbit]
+        assert ps_formula <= ps < 1.5 * ps_formula  # the line decides
+        assert ps > 2 * ring
+    assert server["10,000"][0] > 2 * server["10,000"][1]  # here the processors do
+    more, latency = printed(lesson, "more"), printed(lesson, "latency")
+    assert measured(more, "ps")["6"] > 2.5 * measured(more, "ps")["2"]  # 3 by formula
+    assert measured(more, "ps")["6"] > 2 * measured(more, "ring")["6"]
+    assert measured(latency, "ring")["0"] < measured(latency, "ps")["0"]
+    assert measured(latency, "ring")["12"] > measured(latency, "ps")["12"]
+
+
+def measured(text: str, name: str) -> dict[str, float]:
+    found = re.search(rf"{name}, measured: (.*)", text)
+    assert found is not None, text
+    pairs = re.findall(r"(\d+) -&gt; ([\d.,]+\d)", found[1])
+    return {x: float(y.replace(",", "")) for x, y in pairs}
+
+
+def test_lesson_on_evolution_learns_without_gradients(tmp_path: Path) -> None:
+    lesson = run("05_evolution_strategies", tmp_path)
+
+    before, after = numbers(printed(lesson, "evolve"), r"([\d.]+) (?:before|after)")
+    assert before < 0.2
+    assert after > 0.85
+    assert f"Measured: {(64 + 1) * 10 * 4:,} bytes" in printed(lesson, "reveal")
+    (counted,) = numbers(printed(lesson, "count"), r"accuracy ([\d.]+)")
+    assert counted > 0.6
+    assert printed(lesson, "sizes").count(": 2,600 bytes a step") == 3

@@ -1,0 +1,84 @@
+"""The progress of a training in a real notebook: one output that is written anew."""
+
+from __future__ import annotations
+
+import copy
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from tests.notebooks.kernel import execute, of_one_cell
+
+pytestmark = pytest.mark.slow
+
+IN_KIT_TRAIN = (
+    """
+import kit
+from kit.hooks import LoggingTensorHook
+from tests.train.hook_scene import begin
+from tests.train.toy import quick_cluster
+
+held = quick_cluster()
+cluster = held.__enter__()
+hook = LoggingTensorHook(["global_step"], every_n_iter=1)
+run = begin(cluster, hook, steps=300)
+""",
+    """
+print(run.wait(60).state)
+_ = held.__exit__(None, None, None)
+""",
+)
+
+IN_A_SESSION = (
+    """
+from kit import tf1 as tf
+
+tf.logging.set_verbosity(tf.logging.INFO)
+step = tf.train.get_or_create_global_step()
+count = tf.assign_add(step, 1)
+hooks = [
+    tf.train.StopAtStepHook(last_step=300),
+    tf.train.LoggingTensorHook(["global_step:0"], every_n_iter=1),
+]
+session = tf.train.MonitoredTrainingSession(hooks=hooks)
+while not session.should_stop():
+    session.run(count)
+session.close()
+""",
+    "print('done')",
+)
+
+
+def run_in_a_kernel(cells: tuple[str, str], runtime: Path) -> list[list[Any]]:
+    """Return the outputs of each cell."""
+    notebook = of_one_cell(cells[0])
+    second = copy.deepcopy(notebook.cells[0])
+    second.source, second.id = cells[1], "second"
+    notebook.cells.append(nbformat.from_dict(second))  # type: ignore[no-untyped-call]
+    execute(notebook, runtime)
+    return [cell.outputs for cell in notebook.cells]
+
+
+@pytest.mark.parametrize(
+    ("cells", "last", "end"),
+    [
+        (IN_KIT_TRAIN, "global_step = 299", "done"),
+        (IN_A_SESSION, r"global_step:0 = (299|300)", "done"),
+    ],
+    ids=["kit.train", "a session"],
+)
+def test_three_hundred_lines_are_one_output_of_the_cell_that_began_it(
+    tmp_path: Path, cells: tuple[str, str], last: str, end: str
+) -> None:
+    first, second = run_in_a_kernel(cells, tmp_path)
+
+    displayed = [one for one in first if one.output_type == "display_data"]
+    assert len(displayed) == 1
+    assert re.search(last, displayed[0].data["text/plain"])
+    streams = "".join(one.text for one in first if one.output_type == "stream")
+    assert len(streams.splitlines()) <= 5, streams
+    assert [one.output_type for one in second] == ["stream"]
+    assert second[0].text == f"{end}\n"

@@ -1,0 +1,160 @@
+"""Limits of control groups, read from folders that the tests make."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import psutil
+import pytest
+
+from kit import machine
+from kit.machine import Groups, Memory
+
+MIB = 1 << 20
+NO_LIMIT = str(2**63 - 4096)
+
+
+def made(folder: Path, own: str, groups: Mapping[str, Mapping[str, str]]) -> Groups:
+    """Write the files of groups, by the path of each, and who one is a member of."""
+    for path, files in groups.items():
+        place = folder / "tree" / path
+        place.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (place / name).write_text(text)
+    (folder / "own").write_text(own)
+    return Groups(folder / "tree", folder / "own")
+
+
+def v1(limit: str, usage: int, cache: int = 0) -> dict[str, str]:
+    return {
+        "memory.limit_in_bytes": f"{limit}\n",
+        "memory.usage_in_bytes": f"{usage}\n",
+        "memory.stat": f"total_rss 5\ntotal_inactive_file {cache}\n",
+    }
+
+
+def v2(limit: str, usage: int, cache: int = 0) -> dict[str, str]:
+    return {
+        "memory.max": f"{limit}\n",
+        "memory.current": f"{usage}\n",
+        "memory.stat": f"anon 5\ninactive_file {cache}\n",
+    }
+
+
+@pytest.fixture(autouse=True)
+def large_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine of 8,000 MiB, half of it free, and 64 cores."""
+    sizes = type("Sizes", (), {"total": 8000 * MIB, "available": 4000 * MIB})
+    monkeypatch.setattr(psutil, "virtual_memory", sizes)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)))
+
+
+def test_a_limit_of_the_second_kind_counts_without_the_file_cache(
+    tmp_path: Path,
+) -> None:
+    files = v2(str(1000 * MIB), 600 * MIB, cache=100 * MIB)
+    groups = made(tmp_path, "0::/\n", {".": files})
+
+    assert machine.memory(groups) == Memory(1000, 500, is_contained=True)
+
+
+def test_a_limit_of_the_first_kind_counts_without_the_file_cache(
+    tmp_path: Path,
+) -> None:
+    files = v1(str(300 * MIB), 200 * MIB, cache=50 * MIB)
+    groups = made(tmp_path, "4:memory:/\n0::/\n", {"memory": files})
+
+    assert machine.memory(groups) == Memory(300, 150, is_contained=True)
+
+
+@pytest.mark.parametrize("files", [v2("max", 5), v2(str(9000 * MIB), 5), {}])
+def test_without_a_limit_the_machine_is_the_limit(
+    tmp_path: Path, files: dict[str, str]
+) -> None:
+    groups = made(tmp_path, "0::/\n", {".": files})
+
+    found = machine.memory(groups)
+
+    assert found == Memory(8000, 4000)
+    assert found.place == "this machine"
+
+
+def test_the_number_for_no_limit_is_none(tmp_path: Path) -> None:
+    groups = made(tmp_path, "4:memory:/\n", {"memory": v1(NO_LIMIT, 5)})
+
+    assert machine.memory(groups) == Memory(8000, 4000)
+
+
+def test_a_job_of_a_batch_system_has_the_limit_of_a_group_further_out(
+    tmp_path: Path,
+) -> None:
+    groups = made(
+        tmp_path,
+        "0::/slurm/job_7/step_0\n",
+        {
+            ".": {},
+            "slurm": v2(str(7000 * MIB), 3900 * MIB),
+            "slurm/job_7": v2(str(2000 * MIB), 500 * MIB),
+            "slurm/job_7/step_0": v2("max", 10 * MIB),
+        },
+    )
+
+    assert machine.memory(groups) == Memory(2000, 1500, is_contained=True)
+
+
+def test_a_path_of_the_machine_outside_leaves_the_group_at_the_root(
+    tmp_path: Path,
+) -> None:
+    files = v1(str(512 * MIB), 12 * MIB)
+    groups = made(tmp_path, "4:memory:/docker/abc\n", {"memory": files})
+
+    assert machine.memory(groups) == Memory(512, 500, is_contained=True)
+
+
+def test_more_used_than_allowed_leaves_nothing(tmp_path: Path) -> None:
+    groups = made(tmp_path, "0::/\n", {".": v2(str(100 * MIB), 101 * MIB)})
+
+    assert machine.memory(groups) == Memory(100, 0, is_contained=True)
+
+
+@pytest.mark.parametrize(
+    ("own", "path", "files", "cores"),
+    [
+        ("0::/\n", ".", {"cpu.max": "200000 100000\n"}, 2),
+        ("0::/\n", ".", {"cpu.max": "50000 100000\n"}, 1),
+        ("0::/\n", ".", {"cpu.max": "max 100000\n"}, 64),
+        (
+            "2:cpu,cpuacct:/a\n",
+            "cpu/a",
+            {"cpu.cfs_quota_us": "390000\n", "cpu.cfs_period_us": "100000\n"},
+            3,
+        ),
+        (
+            "2:cpu,cpuacct:/a\n",
+            "cpu/a",
+            {"cpu.cfs_quota_us": "-1\n", "cpu.cfs_period_us": "100000\n"},
+            64,
+        ),
+    ],
+)
+def test_a_quota_says_how_many_cores_may_be_busy(
+    tmp_path: Path, own: str, path: str, files: dict[str, str], cores: int
+) -> None:
+    assert machine.cores(made(tmp_path, own, {path: files})) == cores
+
+
+def test_where_nothing_can_be_read_the_machine_is_the_limit(tmp_path: Path) -> None:
+    groups = Groups(tmp_path / "none", tmp_path / "neither")
+
+    assert machine.memory(groups) == Memory(8000, 4000)
+    assert machine.cores(groups) == 64
+
+
+def test_a_process_that_is_gone_uses_no_memory() -> None:
+    used_mib = machine.used_mib(os.getpid())
+
+    assert used_mib is not None
+    assert 1 < used_mib <= psutil.Process().memory_info().rss / MIB
+    assert machine.used_mib(2**22 + 1) is None

@@ -1,0 +1,170 @@
+"""The text file that says which checkpoints there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.tf1.attempts import attempt
+from tests.tf1.folders import files, in_folder
+
+TEXT = """model_checkpoint_path: "m-2"
+all_model_checkpoint_paths: "m-1"
+all_model_checkpoint_paths: "m-2"
+"""
+
+
+def told(state: Any) -> Any:
+    """Tell what is in a state that was read."""
+    if state is None:
+        return None
+    paths = list(state.all_model_checkpoint_paths)
+    return [state.model_checkpoint_path, paths]
+
+
+def read(text: str) -> Callable[[Any], Any]:
+    """Return a case: a state of that text is read."""
+
+    def body(tf: Any, folder: Path) -> Any:
+        (folder / "checkpoint").write_text(text)
+        found = attempt(tf, tf.train.get_checkpoint_state, str(folder))
+        latest = attempt(tf, tf.train.latest_checkpoint, str(folder))
+        return [found if isinstance(found, str) else told(found), latest]
+
+    return in_folder(body)
+
+
+def absent(tf: Any, folder: Path) -> Any:
+    missing = str(folder / "missing")
+    return [
+        tf.train.get_checkpoint_state(str(folder)),
+        tf.train.latest_checkpoint(str(folder)),
+        tf.train.get_checkpoint_state(missing),
+        tf.train.latest_checkpoint(missing),
+    ]
+
+
+def other_name(tf: Any, folder: Path) -> Any:
+    (folder / "state").write_text(TEXT)
+    states = [
+        tf.train.get_checkpoint_state(str(folder)),
+        tf.train.get_checkpoint_state(str(folder), "state"),
+        tf.train.get_checkpoint_state(str(folder), latest_filename="state"),
+    ]
+    return [told(one) for one in states]
+
+
+def updated(*arguments: Any, **named: Any) -> Callable[[Any], Any]:
+    """Return a case: a state is written; tell its text and what is read."""
+
+    def body(tf: Any, folder: Path) -> Any:
+        paths = [_below(folder, one) for one in arguments]
+        tf.train.update_checkpoint_state(str(folder), *paths, **named)
+        name = named.get("latest_filename", "checkpoint")
+        state = tf.train.get_checkpoint_state(str(folder), name)
+        return [(folder / name).read_text(), told(state), files(folder)]
+
+    return in_folder(body)
+
+
+def _below(folder: Path, value: Any) -> Any:
+    if isinstance(value, str):
+        return value.replace("<here>", str(folder))
+    return [_below(folder, one) for one in value] if value is not None else None
+
+
+def updated_twice(tf: Any, folder: Path) -> Any:
+    for name in ("m-1", "m-2"):
+        tf.train.update_checkpoint_state(str(folder), str(folder / name))
+    return told(tf.train.get_checkpoint_state(str(folder)))
+
+
+def into_a_missing_folder(tf: Any, folder: Path) -> Any:
+    missing = folder / "missing"
+    found = attempt(tf, tf.train.update_checkpoint_state, str(missing), "m-1")
+    return [found, files(folder)]
+
+
+def with_a_time(tf: Any, folder: Path) -> Any:
+    tf.train.update_checkpoint_state(
+        *(str(folder), "m-2", ["m-1", "m-2"]),
+        all_model_checkpoint_timestamps=[1.0, 2.0],
+        last_preserved_timestamp=0.5,
+    )
+    state = tf.train.get_checkpoint_state(str(folder))
+    text = (folder / "checkpoint").read_text().splitlines()
+    times = list(state.all_model_checkpoint_timestamps)
+    return [text, times, state.last_preserved_timestamp, told(state)]
+
+
+def latest_of_saved(tf: Any, folder: Path) -> Any:
+    v = tf.Variable(1.0)
+    saver = tf.train.Saver(max_to_keep=2)
+    found = []
+    with tf.Session() as session:
+        session.run(v.initializer)
+        for step in (3, 1, 2):
+            saver.save(session, str(folder / "m"), step)
+            found.append(tf.train.latest_checkpoint(str(folder)))
+    return [found, told(tf.train.get_checkpoint_state(str(folder)))]
+
+
+def latest_whose_files_are_gone(tf: Any, folder: Path) -> Any:
+    v = tf.Variable(1.0)
+    saver = tf.train.Saver()
+    with tf.Session() as session:
+        session.run(v.initializer)
+        for step in (1, 2):
+            saver.save(session, str(folder / "m"), step)
+    for path in folder.glob("m-2.*"):
+        path.unlink()
+    found = tf.train.latest_checkpoint(str(folder))
+    return [found, told(tf.train.get_checkpoint_state(str(folder)))]
+
+
+def moved(tf: Any, folder: Path) -> Any:
+    """With relative paths a folder can be moved."""
+    v = tf.Variable(6.0)
+    saver = tf.train.Saver(save_relative_paths=True)
+    with tf.Session() as session:
+        session.run(v.initializer)
+        (folder / "old").mkdir()
+        saver.save(session, str(folder / "old" / "m"), 1)
+        (folder / "old").rename(folder / "new")
+        found = tf.train.latest_checkpoint(str(folder / "new"))
+        session.run(v.assign(0.0))
+        saver.restore(session, found)
+        return [found, session.run(v)]
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    "relative_paths_are_made_absolute": read(TEXT),
+    "absolute_paths_stay": read(TEXT.replace("m-", "/other/m-")),
+    "no_older_ones": read('model_checkpoint_path: "m-2"\n'),
+    "an_empty_file": read(""),
+    "no_newest_one": read('all_model_checkpoint_paths: "m-1"\n'),
+    "a_text_that_is_none": read("This is no state."),
+    "an_unknown_field": read(TEXT + 'colour: "blue"\n'),
+    "single_quotes_and_spaces": read("model_checkpoint_path :  'm-2'  # newest\n"),
+    "escaped_signs": read('model_checkpoint_path: "a\\"b\\\\c"\n'),
+    "no_file_and_no_folder": in_folder(absent),
+    "a_file_of_another_name": in_folder(other_name),
+    "written": updated("<here>/m-2", ["<here>/m-1", "<here>/m-2"]),
+    "written_without_older_ones": updated("<here>/m-2"),
+    "written_with_the_newest_missing_in_the_list": updated(
+        "<here>/m-3", ["<here>/m-1", "<here>/m-2"]
+    ),
+    "written_with_the_newest_amid_the_list": updated(
+        "<here>/m-1", ["<here>/m-1", "<here>/m-2"]
+    ),
+    "written_with_relative_paths": updated("m-2", ["m-1", "m-2"]),
+    "written_with_paths_of_another_folder": updated("/other/m-2", ["/other/m-1"]),
+    "written_under_another_name": updated("<here>/m-2", latest_filename="state"),
+    "written_twice": in_folder(updated_twice),
+    "written_into_a_missing_folder": in_folder(into_a_missing_folder),
+    "written_with_times": in_folder(with_a_time),
+    "the_latest_is_the_one_saved_last": in_folder(latest_of_saved),
+    "the_latest_whose_files_are_gone": in_folder(latest_whose_files_are_gone),
+    "a_folder_that_was_moved": in_folder(moved),
+}

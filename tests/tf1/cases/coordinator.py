@@ -1,0 +1,299 @@
+"""The coordinator: threads that stop together, and whose error is told at the end."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tests.tf1.attempts import attempt, name_of
+
+
+def hand_in(coord: Any, error: BaseException) -> None:
+    """Ask to stop while the error is handled, as the original needs it."""
+    try:
+        raise error
+    except type(error) as caught:
+        coord.request_stop(caught)
+
+
+def fails_with(make: Callable[[Any], BaseException]) -> Callable[[Any], Any]:
+    """Return a case: a thread hands an error in, and the end tells it."""
+
+    def case(tf: Any) -> Any:
+        coord = tf.train.Coordinator()
+
+        def work() -> None:
+            hand_in(coord, make(tf))
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        found = attempt(tf, coord.join, [thread])
+        return [found, coord.should_stop()]
+
+    return case
+
+
+def starts_unasked(tf: Any) -> Any:
+    coord = tf.train.Coordinator()
+    return [coord.should_stop(), coord.joined, coord.wait_for_stop(0.01)]
+
+
+def asked(tf: Any) -> Any:
+    coord = tf.train.Coordinator()
+    found = [coord.request_stop(), coord.should_stop(), coord.wait_for_stop(0.01)]
+    return [*found, coord.join(), coord.joined]
+
+
+def cleared(tf: Any) -> Any:
+    coord = tf.train.Coordinator()
+    hand_in(coord, ValueError("a"))
+    coord.clear_stop()
+    found = [coord.should_stop(), attempt(tf, coord.join, [])]
+    coord.request_stop()
+    return [*found, attempt(tf, coord.join, []), coord.should_stop()]
+
+
+def first_error_wins(tf: Any) -> Any:
+    coord = tf.train.Coordinator()
+    hand_in(coord, KeyError("first"))
+    hand_in(coord, ValueError("second"))
+    return attempt(tf, coord.join)
+
+
+def error_after_a_plain_request(tf: Any) -> Any:
+    coord = tf.train.Coordinator()
+    coord.request_stop()
+    hand_in(coord, ValueError("late"))
+    return attempt(tf, coord.join)
+
+
+def clean_error_then_another(tf: Any) -> Any:
+    coord = tf.train.Coordinator()
+    hand_in(coord, tf.errors.OutOfRangeError(None, None, "end"))
+    hand_in(coord, ValueError("late"))
+    return attempt(tf, coord.join)
+
+
+def error_as_exc_info(tf: Any) -> Any:
+    coord = tf.train.Coordinator()
+    try:
+        raise ValueError("a")
+    except ValueError:
+        coord.request_stop(sys.exc_info())
+    return [attempt(tf, coord.join), attempt(tf, coord.raise_requested_exception)]
+
+
+def clean_types_of_ones_own(tf: Any) -> Any:
+    coord = tf.train.Coordinator(clean_stop_exception_types=(KeyError,))
+    hand_in(coord, KeyError("clean"))
+    found = [attempt(tf, coord.join)]
+    coord = tf.train.Coordinator(clean_stop_exception_types=(KeyError,))
+    hand_in(coord, tf.errors.OutOfRangeError(None, None, "end"))
+    return [*found, attempt(tf, coord.join)]
+
+
+def in_a_block(tf: Any) -> Any:
+    coord = tf.train.Coordinator()
+    with coord.stop_on_exception():
+        raise ValueError("a")
+    return [coord.should_stop(), attempt(tf, coord.join)]
+
+
+def block_without_error(tf: Any) -> Any:
+    coord = tf.train.Coordinator()
+    with coord.stop_on_exception():
+        pass
+    return coord.should_stop()
+
+
+def block_with_a_clean_error(tf: Any) -> Any:
+    coord = tf.train.Coordinator()
+    with coord.stop_on_exception():
+        raise tf.errors.OutOfRangeError(None, None, "end")
+    return [coord.should_stop(), attempt(tf, coord.join)]
+
+
+def registered(tf: Any) -> Any:
+    """Join waits for threads that were registered, too."""
+    coord = tf.train.Coordinator()
+    done: list[str] = []
+
+    def work() -> None:
+        coord.wait_for_stop()
+        time.sleep(0.03)
+        done.append("worked")
+
+    thread = threading.Thread(target=work)
+    coord.register_thread(thread)
+    thread.start()
+    coord.request_stop()
+    coord.join()
+    return done
+
+
+def ended_unasked(tf: Any) -> Any:
+    """Join returns when all threads have ended, though nobody asked to stop."""
+    coord = tf.train.Coordinator()
+    thread = threading.Thread(target=lambda: None)
+    thread.start()
+    return [coord.join([thread]), coord.should_stop(), coord.joined]
+
+
+def too_long_alive(tf: Any) -> Any:
+    coord, end = tf.train.Coordinator(), threading.Event()
+    thread = threading.Thread(target=end.wait)
+    thread.start()
+    coord.request_stop()
+    try:
+        coord.join([thread], stop_grace_period_secs=0.05)
+    except RuntimeError as error:
+        found = [name_of(tf, error), thread.name in str(error)]
+    end.set()
+    thread.join()
+    return found
+
+
+def too_long_alive_but_ignored(tf: Any) -> Any:
+    coord, end = tf.train.Coordinator(), threading.Event()
+    thread = threading.Thread(target=end.wait)
+    thread.start()
+    coord.request_stop()
+    found = attempt(
+        *(tf, coord.join, [thread], 0.05),
+        ignore_live_threads=True,
+    )
+    end.set()
+    thread.join()
+    return found
+
+
+def too_long_alive_with_an_error(tf: Any) -> Any:
+    coord, end = tf.train.Coordinator(), threading.Event()
+    thread = threading.Thread(target=end.wait)
+    thread.start()
+    hand_in(coord, KeyError("a"))
+    found = attempt(tf, coord.join, [thread], stop_grace_period_secs=0.05)
+    end.set()
+    thread.join()
+    return found
+
+
+def error_after_the_end(tf: Any) -> Any:
+    coord = tf.train.Coordinator()
+    coord.request_stop()
+    coord.join()
+    return [attempt(tf, hand_in, coord, ValueError("late")), coord.joined]
+
+
+def wakes_who_waits(tf: Any) -> Any:
+    coord = tf.train.Coordinator()
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(coord.wait_for_stop(10.0)))
+    thread.start()
+    coord.request_stop()
+    thread.join(10.0)
+    return found
+
+
+def many_stop_together(tf: Any) -> Any:
+    coord = tf.train.Coordinator()
+    counts = [0, 0, 0]
+
+    def work(index: int) -> None:
+        while not coord.should_stop():
+            counts[index] += 1
+            if index == 1 and counts[1] == 5:
+                coord.request_stop()
+            time.sleep(0.001)
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(3)]
+    for thread in threads:
+        thread.start()
+    coord.join(threads)
+    return [counts[1], [thread.is_alive() for thread in threads]]
+
+
+def looper(tf: Any, **named: Any) -> Any:
+    """Tell how a thread that calls again and again comes to its end."""
+    coord = tf.train.Coordinator()
+    calls: list[int] = []
+
+    def target(*arguments: Any, **others: Any) -> None:
+        calls.append(len(arguments) + 10 * len(others))
+        if len(calls) == 3:
+            coord.request_stop()
+
+    thread = tf.train.LooperThread(coord, 0.001, target=target, **named)
+    thread.start()
+    coord.join([thread])
+    return calls
+
+
+def looped_by_loop(tf: Any) -> Any:
+    coord = tf.train.Coordinator()
+    calls: list[Any] = []
+
+    def target(one: Any) -> None:
+        calls.append(one)
+        if len(calls) == 2:
+            coord.request_stop()
+
+    thread = tf.train.LooperThread.loop(coord, None, target=target, args=("a",))
+    coord.join([thread])
+    return calls
+
+
+def looper_that_fails(tf: Any) -> Any:
+    coord = tf.train.Coordinator()
+
+    def target() -> None:
+        raise ValueError("a")
+
+    thread = tf.train.LooperThread(coord, None, target=target)
+    thread.start()
+    return [attempt(tf, coord.join, [thread]), coord.should_stop()]
+
+
+def looper_without_a_coordinator(tf: Any) -> Any:
+    return attempt(tf, tf.train.LooperThread, "no coordinator", None)
+
+
+ERRORS: dict[str, Callable[[Any], BaseException]] = {
+    "an_error_of_python": lambda tf: ValueError("a"),
+    "an_aborted_error": lambda tf: tf.errors.AbortedError(None, None, "a"),
+    "the_end_of_the_input": lambda tf: tf.errors.OutOfRangeError(None, None, "a"),
+    "a_cancelled_error": lambda tf: tf.errors.CancelledError(None, None, "a"),
+    "the_end_of_an_iteration": lambda tf: StopIteration(),
+}
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    **{f"a_thread_fails_with_{key}": fails_with(one) for key, one in ERRORS.items()},
+    "at_first_nobody_asked_to_stop": starts_unasked,
+    "somebody_asked_to_stop": asked,
+    "the_request_is_cleared": cleared,
+    "the_first_error_wins": first_error_wins,
+    "an_error_after_a_plain_request": error_after_a_plain_request,
+    "a_clean_error_and_then_another": clean_error_then_another,
+    "an_error_as_exc_info": error_as_exc_info,
+    "an_error_that_is_none": lambda tf: tf.train.Coordinator().request_stop("a"),
+    "clean_types_of_ones_own": clean_types_of_ones_own,
+    "a_block_that_fails": in_a_block,
+    "a_block_that_does_not_fail": block_without_error,
+    "a_block_with_a_clean_error": block_with_a_clean_error,
+    "registered_threads_are_waited_for": registered,
+    "threads_that_end_unasked": ended_unasked,
+    "a_thread_that_goes_on_is_named": too_long_alive,
+    "a_thread_that_goes_on_is_ignored": too_long_alive_but_ignored,
+    "a_thread_that_goes_on_and_an_error": too_long_alive_with_an_error,
+    "an_error_after_the_end": error_after_the_end,
+    "who_waits_is_woken": wakes_who_waits,
+    "many_stop_together": many_stop_together,
+    "a_looper": looper,
+    "a_looper_with_arguments": lambda tf: looper(tf, args=(1, 2), kwargs={"k": 3}),
+    "a_looper_started_by_loop": looped_by_loop,
+    "a_looper_that_fails": looper_that_fails,
+    "a_looper_without_a_coordinator": looper_without_a_coordinator,
+}

@@ -1,0 +1,185 @@
+"""Hooks that stop at a step: after how many runs, wherever training began."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.tf1.attempts import attempt, noting
+from tests.tf1.folders import in_folder
+
+
+def loop(tf: Any, hooks: list[Any], train: Any, **named: Any) -> list[Any]:
+    """Run until it is told to stop, at most 20 times."""
+    found: list[Any] = []
+    with tf.train.MonitoredTrainingSession(
+        hooks=hooks, log_step_count_steps=None, save_summaries_steps=None, **named
+    ) as session:
+        while not session.should_stop() and len(found) < 20:
+            found.append(session.run(train))
+    return found
+
+
+def counted(by: int = 1, start: int = 0, **named: Any) -> Callable[[Any], Any]:
+    """Return a case: training that counts by so many, from a start."""
+
+    def case(tf: Any) -> Any:
+        step = tf.Variable(start, name="global_step", trainable=False, dtype=tf.int64)
+        tf.add_to_collection(tf.GraphKeys.GLOBAL_STEP, step)
+        hook = tf.train.StopAtStepHook(**named)
+        return loop(tf, [hook], step.assign_add(by))
+
+    return case
+
+
+def goes_on(tf: Any, folder: Path, **named: Any) -> Any:
+    """Two programs in one folder, with a hook that counts from where it begins."""
+    found = []
+    for _ in range(2):
+        with tf.Graph().as_default():
+            step = tf.train.get_or_create_global_step()
+            hook = tf.train.StopAtStepHook(**named)
+            folder_name = str(folder)
+            train = step.assign_add(1)
+            found.append(loop(tf, [hook], train, checkpoint_dir=folder_name))
+    return found
+
+
+def in_one_folder(**named: Any) -> Callable[[Any], Any]:
+    return in_folder(lambda tf, folder: goes_on(tf, folder, **named))
+
+
+def fetch_without_counting(tf: Any) -> Any:
+    """Runs that do not train count as runs, yet move no step."""
+    step = tf.train.get_or_create_global_step()
+    train = step.assign_add(1)
+    with tf.train.MonitoredSession(hooks=[tf.train.StopAtStepHook(2)]) as session:
+        found = []
+        for fetch in (step, train, step, train):
+            found.append([session.run(fetch), session.should_stop()])
+    return found
+
+
+def run_after_it(tf: Any) -> Any:
+    step = tf.train.get_or_create_global_step()
+    train = step.assign_add(1)
+    hook = tf.train.StopAtStepHook(last_step=1)
+    with tf.train.MonitoredSession(hooks=[hook]) as session:
+        return [session.run(train), attempt(tf, session.run, train)]
+
+
+def without_a_step(tf: Any) -> Any:
+    tf.Variable(1.0)
+    hook = tf.train.StopAtStepHook(last_step=1)
+    return attempt(tf, tf.train.MonitoredSession, hooks=[hook])
+
+
+def with_two_of_them(tf: Any) -> Any:
+    step = tf.train.get_or_create_global_step()
+    hooks = [tf.train.StopAtStepHook(last_step=one) for one in (5, 3)]
+    return loop(tf, hooks, step.assign_add(1))
+
+
+def after_a_recovery(tf: Any) -> Any:
+    """The last step is kept when the session is made anew."""
+    step = tf.train.get_or_create_global_step()
+    train = step.assign_add(1)
+    left = [tf.errors.AbortedError(None, None, "a")]
+    found: list[Any] = []
+
+    def fail(*arguments: Any) -> None:
+        if len(found) == 2 and left:
+            raise left.pop()
+
+    hooks = [tf.train.StopAtStepHook(num_steps=4), noting(tf, [], after_run=fail)]
+    with tf.train.MonitoredSession(hooks=hooks) as session:
+        while not session.should_stop():
+            found.append(session.run(train))
+    return found
+
+
+def used_twice(tf: Any) -> Any:
+    """One hook in two sessions, one after the other, counts on from the first."""
+    found = []
+    step = tf.train.get_or_create_global_step()
+    train = step.assign_add(1)
+    hook = tf.train.StopAtStepHook(num_steps=2)
+    for _ in range(2):
+        with tf.train.MonitoredSession(hooks=[hook]) as session:
+            runs = []
+            while not session.should_stop():
+                runs.append(session.run(train))
+        found.append(runs)
+    return found
+
+
+def by_an_optimizer(tf: Any) -> Any:
+    step = tf.train.get_or_create_global_step()
+    v = tf.Variable(1.0)
+    train = tf.train.GradientDescentOptimizer(0.1).minimize(v * v, global_step=step)
+    found = loop(tf, [tf.train.StopAtStepHook(last_step=4)], [train, v])
+    return [len(found), [values[0] for values in found]]
+
+
+def by_hand(tf: Any) -> Any:
+    """The hook alone, as a program may drive it."""
+    step = tf.train.get_or_create_global_step()
+    hook = tf.train.StopAtStepHook(num_steps=2)
+    hook.begin()
+    found = []
+    with tf.Session() as session:
+        session.run(step.initializer)
+        hook.after_create_session(session, None)
+        for _ in range(2):
+            context = tf.train.SessionRunContext(None, session)
+            asked = hook.before_run(context)
+            session.run(step.assign_add(1))
+            results = session.run(asked.fetches)
+            hook.after_run(context, tf.train.SessionRunValues(results, None, None))
+            found.append(context.stop_requested)
+    return found
+
+
+def two_workers(tf: Any) -> Any:
+    """Steps are those of all workers together."""
+    server = tf.train.Server.create_local_server()
+    step = tf.train.get_or_create_global_step()
+    train = step.assign_add(1)
+    named = {"master": server.target, "log_step_count_steps": None}
+    hooks = [[tf.train.StopAtStepHook(last_step=4)] for _ in range(2)]
+    found = []
+    kind = tf.train.MonitoredTrainingSession
+    with kind(hooks=hooks[0], **named) as chief:
+        worker = kind(hooks=hooks[1], is_chief=False, **named)
+        for session in (chief, worker, chief, worker, chief):
+            found.append(attempt(tf, session.run, train))
+            found.append([chief.should_stop(), worker.should_stop()])
+        worker.close()
+    return found
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    "at_the_third": counted(last_step=3),
+    "after_three": counted(num_steps=3),
+    "at_the_first": counted(last_step=1),
+    "at_none_still_runs_once": counted(last_step=0),
+    "after_none_still_runs_once": counted(num_steps=0),
+    "at_a_step_that_is_past": counted(start=10, last_step=4),
+    "at_the_step_where_it_starts": counted(start=4, last_step=4),
+    "after_three_from_ten": counted(start=10, num_steps=3),
+    "steps_of_none": counted(by=0, last_step=2),
+    "made_of_nothing": counted(),
+    "made_of_both": counted(num_steps=1, last_step=1),
+    "two_programs_to_one_step": in_one_folder(last_step=3),
+    "two_programs_of_two_steps": in_one_folder(num_steps=2),
+    "runs_that_do_not_train": fetch_without_counting,
+    "a_run_after_it": run_after_it,
+    "without_a_global_step": without_a_step,
+    "the_lower_of_two": with_two_of_them,
+    "after_a_recovery": after_a_recovery,
+    "used_in_two_sessions": used_twice,
+    "steps_of_an_optimizer": by_an_optimizer,
+    "driven_by_hand": by_hand,
+    "steps_of_two_workers": two_workers,
+}

@@ -1,0 +1,206 @@
+"""Running sums, the greatest elements of rows, orders that are turned round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tests.tf1.attempts import attempt
+
+A = np.array([[3.0, 1.0, 3.0, 2.0], [0.5, -5.0, 0.25, 0.5]], np.float32)
+
+
+def run(tensor: Any, tf: Any, feeds: Any = None) -> Any:
+    with tf.Session() as session:
+        return session.run(tensor, feeds)
+
+
+def summed(x: Any, **named: Any) -> Callable[[Any], Any]:
+    """Return a case: what `tf.cumsum` makes of a constant."""
+    return lambda tf: run(tf.cumsum(x, **named), tf)
+
+
+def ranked(x: Any, **named: Any) -> Callable[[Any], Any]:
+    """Return a case: what `tf.nn.top_k` makes of a constant."""
+    return lambda tf: list(run(list(tf.nn.top_k(x, **named)), tf))
+
+
+def inverted(x: Any) -> Callable[[Any], Any]:
+    return lambda tf: run(tf.invert_permutation(x), tf)
+
+
+def within(predictions: Any, targets: Any, k: Any) -> Callable[[Any], Any]:
+    return lambda tf: run(tf.nn.in_top_k(predictions, targets, k), tf)
+
+
+def sum_of_unknown_shape(tf: Any) -> Any:
+    x = tf.placeholder(tf.float32)
+    made = tf.cumsum(x, axis=1)
+    return [made.shape.ndims, run(made, tf, {x: A})]
+
+
+def sum_along_a_missing_axis_of_unknown_shape(tf: Any) -> Any:
+    x = tf.placeholder(tf.float32)
+    return run(tf.cumsum(x, axis=2), tf, {x: A})
+
+
+def slope_of_sums(tf: Any) -> Any:
+    x = tf.placeholder(tf.float32, [2, 4])
+    weights = tf.constant(np.arange(8, dtype=np.float32).reshape(2, 4))
+    found = []
+    for exclusive in (False, True):
+        for reverse in (False, True):
+            y = tf.cumsum(x, axis=1, exclusive=exclusive, reverse=reverse)
+            found += tf.gradients(y * weights, x)
+    return run(found, tf, {x: A})
+
+
+def names(tf: Any) -> Any:
+    x = tf.placeholder(tf.float32, [2, 3])
+    found = [
+        *(tf.cumsum(x), tf.cumsum(x, name="c"), tf.cumsum([1, 2])),
+        *(*tf.nn.top_k(x), *tf.nn.top_k(x, name="t"), tf.invert_permutation([0])),
+        *(tf.nn.in_top_k(x, [0, 1], 1), tf.nn.in_top_k(x, [0, 1], 1, name="i")),
+    ]
+    return [[one.name, one.dtype.name, one.shape.as_list()] for one in found]
+
+
+def kind_of_top_k(tf: Any) -> Any:
+    found = tf.nn.top_k([1.0, 2.0])
+    values, indices = found
+    return [type(found).__name__, found.values is values, found.indices is indices]
+
+
+def shapes_of_top_k(tf: Any) -> Any:
+    k = tf.placeholder(tf.int32, [])
+    unknown = tf.placeholder(tf.float32)
+    partly = tf.placeholder(tf.float32, [None, None, 3])
+    made = [tf.nn.top_k(A, k), tf.nn.top_k(unknown, 2), tf.nn.top_k(partly, 2)]
+    shapes = [one.values.shape for one in made]
+    return [None if one.ndims is None else one.as_list() for one in shapes]
+
+
+def as_many_as_are_fed(tf: Any) -> Any:
+    k = tf.placeholder(tf.int32, [])
+    found = tf.nn.top_k(A, k)
+    with tf.Session() as session:
+        return [
+            attempt(tf, session.run, found.values, {k: count})
+            for count in (0, 1, 4, 5, -1)
+        ]
+
+
+def slope_of_top_k(tf: Any) -> Any:
+    x = tf.placeholder(tf.float32, [2, 4])
+    values, _ = tf.nn.top_k(x, 3)
+    weights = tf.constant([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    return run(tf.gradients(values * weights, x), tf, {x: A})
+
+
+def loss_of_the_hardest(tf: Any) -> Any:
+    """Train on the two examples with the largest losses."""
+    v = tf.Variable([1.0, 2.0, 3.0, 4.0])
+    losses = tf.square(v - [1.5, 1.0, 3.0, 5.0])
+    hardest, _ = tf.nn.top_k(losses, 2)
+    train = tf.train.GradientDescentOptimizer(0.5).minimize(tf.reduce_sum(hardest))
+    with tf.Session() as session:
+        session.run(v.initializer)
+        found = []
+        for _ in range(3):
+            session.run(train)
+            found.append(session.run(v))
+        return found
+
+
+def accuracy(tf: Any) -> Any:
+    """As programs measure it."""
+    logits = tf.placeholder(tf.float32, [None, 3])
+    labels = tf.placeholder(tf.int32, [None])
+    correct = tf.nn.in_top_k(logits, labels, 1)
+    mean = tf.reduce_mean(tf.cast(correct, tf.float32))
+    fed = {logits: [[1, 2, 3], [3, 2, 1], [0, 1, 0], [2, 2, 1]], labels: [2, 1, 1, 1]}
+    return run([correct, mean], tf, fed)
+
+
+def order_there_and_back(tf: Any) -> Any:
+    order = tf.placeholder(tf.int32, [None])
+    x = tf.constant([10, 20, 30, 40])
+    mixed = tf.gather(x, order)
+    back = tf.gather(mixed, tf.invert_permutation(order))
+    return run([mixed, back], tf, {order: [2, 0, 3, 1]})
+
+
+NAN, INF = float("nan"), float("inf")
+P = [[0.1, 0.5, 0.5], [1.0, NAN, 0.0], [0.1, 0.2, 0.3], [3.0, 2.0, INF]]
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    "sums": summed(A),
+    "sums_along_the_last_axis": summed(A, axis=-1),
+    "sums_without_the_element_itself": summed(A, axis=1, exclusive=True),
+    "sums_from_the_end": summed(A, axis=1, reverse=True),
+    "sums_from_the_end_without_itself": summed(A, axis=1, reverse=True, exclusive=True),
+    "sums_of_whole_numbers": summed(np.array([[1, 2], [3, 4]], np.int32), axis=1),
+    "sums_that_run_over": summed(np.array([100, 100, 100], np.int8)),
+    "sums_of_nothing": summed(np.zeros([0, 2], np.float32)),
+    "sums_of_nothing_without_itself": summed(
+        np.zeros([2, 0], np.float32), axis=1, exclusive=True
+    ),
+    "sums_with_an_infinity": summed([1.0, INF, 1.0], exclusive=True),
+    "sums_with_no_number": summed([1.0, NAN, 1.0], reverse=True),
+    "sums_of_a_number": summed(1.0),
+    "sums_of_truths": summed([True, False]),
+    "sums_of_texts": summed(["a", "b"]),
+    "sums_along_a_missing_axis": summed(A, axis=2),
+    "sums_along_an_axis_before_the_first": summed(A, axis=-3),
+    "sums_along_several_axes": summed(A, axis=[0, 1]),
+    "sums_along_half_an_axis": summed(A, axis=0.5),
+    "sums_of_an_unknown_shape": sum_of_unknown_shape,
+    "sums_along_a_missing_axis_known_late": sum_along_a_missing_axis_of_unknown_shape,
+    "slope_of_sums": slope_of_sums,
+    "names": names,
+    "kind_of_top_k": kind_of_top_k,
+    "the_greatest": ranked(A),
+    "the_two_greatest": ranked(A, k=2),
+    "all_in_order": ranked(A, k=4),
+    "the_greatest_of_a_row": ranked([2, 9, 4], k=2),
+    "the_greatest_of_bytes": ranked(np.array([200, 3, 250], np.uint8), k=3),
+    "the_greatest_of_negative_ones": ranked(np.array([-128, 127], np.int8), k=2),
+    "the_greatest_of_more_axes": ranked(np.arange(8.0).reshape(2, 2, 2), k=1),
+    "the_greatest_none": ranked(A, k=0),
+    "the_greatest_with_infinities": ranked([1.0, INF, -INF], k=3),
+    "the_greatest_of_too_many": ranked(A, k=5),
+    "the_greatest_of_less_than_none": ranked(A, k=-1),
+    "the_greatest_of_a_number": ranked(3.0),
+    "the_greatest_of_texts": ranked(["a", "b"]),
+    "the_greatest_of_several_counts": ranked(A, k=[1, 2]),
+    "the_greatest_of_half_a_count": ranked(A, k=1.5),
+    "shapes_of_top_k": shapes_of_top_k,
+    "as_many_as_are_fed": as_many_as_are_fed,
+    "slope_of_top_k": slope_of_top_k,
+    "loss_of_the_hardest": loss_of_the_hardest,
+    "an_order": inverted([2, 0, 3, 1]),
+    "an_order_of_long_numbers": inverted(np.array([1, 0], np.int64)),
+    "an_order_of_nothing": inverted(np.zeros([0], np.int32)),
+    "an_order_with_one_twice": inverted([0, 1, 1]),
+    "an_order_with_one_beyond": inverted([0, 3, 1]),
+    "an_order_with_a_negative_one": inverted([0, -1, 1]),
+    "an_order_of_fractions": inverted([0.0, 1.0]),
+    "an_order_of_two_axes": inverted([[0, 1]]),
+    "an_order_that_is_a_number": inverted(0),
+    "an_order_there_and_back": order_there_and_back,
+    "within_the_first": within(P, [2, 0, 2, 0], 1),
+    "within_the_first_two": within(P, [0, 0, 1, 1], 2),
+    "within_more_than_there_are": within(P, [0, 1, 0, 2], 5),
+    "within_none": within(P, [1, 1, 2, 2], 0),
+    "within_less_than_none": within(P, [1, 1, 2, 2], -1),
+    "within_of_what_is_no_class": within([[1.0, 2.0]] * 3, [2, -1, 1], 1),
+    "within_of_too_few_targets": within(P, [0, 1], 1),
+    "within_of_targets_in_two_axes": within(P, [[0], [1], [1], [1]], 1),
+    "within_of_one_row": within([0.1, 0.9], [1], 1),
+    "within_of_long_targets": within(P, np.array([1, 1, 2, 2], np.int64), 1),
+    "within_of_targets_that_are_fractions": within(P, [1.0, 1.0, 2.0, 2.0], 1),
+    "within_of_double_predictions": within(np.array(P), [1, 1, 2, 2], 1),
+    "accuracy": accuracy,
+}

@@ -1,0 +1,233 @@
+"""Savers: names of files, of tensors, and which checkpoints are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.tf1.folders import files, in_folder
+
+
+def model(tf: Any) -> Any:
+    """Make two variables and a session in which they are initialised."""
+    tf.Variable(1.0, name="a")
+    tf.Variable([1.0, 2.0], name="b")
+    session = tf.Session()
+    session.run(tf.global_variables_initializer())
+    return session
+
+
+def saved(tf: Any, folder: Path, steps: list[Any], **named: Any) -> Any:
+    """Save at each step; tell the prefixes, the files, and what the saver keeps."""
+    with model(tf) as session:
+        saver = tf.train.Saver(**named)
+        path = str(folder / "model")
+        prefixes = [saver.save(session, path, global_step=step) for step in steps]
+        return [prefixes, files(folder), saver.last_checkpoints]
+
+
+def at(*steps: Any, **named: Any) -> Callable[[Any], Any]:
+    """Return a case that saves at each of the steps."""
+    return in_folder(lambda tf, folder: saved(tf, folder, list(steps), **named))
+
+
+def at_a_tensor(tf: Any, folder: Path) -> Any:
+    step = tf.Variable(7, dtype=tf.int64, name="step")
+    return saved(tf, folder, [step])[0]
+
+
+def at_an_uninitialised_variable(tf: Any, folder: Path) -> Any:
+    session = model(tf)
+    step = tf.Variable(7, dtype=tf.int64, name="step")
+    saver = tf.train.Saver([v for v in tf.global_variables() if v is not step])
+    with session:
+        return saver.save(session, str(folder / "model"), global_step=step)
+
+
+def without_graph(tf: Any, folder: Path) -> Any:
+    with model(tf) as session:
+        saver = tf.train.Saver()
+        path = str(folder / "model")
+        prefix = saver.save(session, path, write_meta_graph=False)
+        return [prefix, files(folder)]
+
+
+def without_state(tf: Any, folder: Path) -> Any:
+    with model(tf) as session:
+        saver = tf.train.Saver()
+        path = str(folder / "model")
+        prefix = saver.save(session, path, write_state=False)
+        found = tf.train.latest_checkpoint(str(folder))
+        return [prefix, files(folder), found, saver.last_checkpoints]
+
+
+def other_suffix(tf: Any, folder: Path) -> Any:
+    with model(tf) as session:
+        path = str(folder / "model")
+        tf.train.Saver().save(session, path, meta_graph_suffix="graph")
+        return files(folder)
+
+
+def other_state_name(tf: Any, folder: Path) -> Any:
+    with model(tf) as session:
+        path = str(folder / "model")
+        tf.train.Saver().save(session, path, latest_filename="newest")
+        found = [
+            tf.train.latest_checkpoint(str(folder), one) for one in (None, "newest")
+        ]
+        return [files(folder), found]
+
+
+def new_folder(tf: Any, folder: Path) -> Any:
+    with model(tf) as session:
+        path = str(folder / "new" / "model")
+        prefix = tf.train.Saver().save(session, path)
+        return [prefix, files(folder)]
+
+
+def two_new_folders(tf: Any, folder: Path) -> Any:
+    with model(tf) as session:
+        return tf.train.Saver().save(session, str(folder / "new" / "deep" / "model"))
+
+
+def saved_again(tf: Any, folder: Path) -> Any:
+    """A name that is saved again moves to the end of the list."""
+    with model(tf) as session:
+        saver = tf.train.Saver()
+        for name in ("one", "two", "one"):
+            saver.save(session, str(folder / name))
+        return [saver.last_checkpoints, tf.train.latest_checkpoint(str(folder))]
+
+
+def relative(tf: Any, folder: Path) -> Any:
+    with model(tf) as session:
+        saver = tf.train.Saver(save_relative_paths=True)
+        for step in (1, 2):
+            saver.save(session, str(folder / "model"), global_step=step)
+        text = (folder / "checkpoint").read_text()
+        return [text, tf.train.latest_checkpoint(str(folder)), saver.last_checkpoints]
+
+
+def text_of_the_state(tf: Any, folder: Path) -> Any:
+    with model(tf) as session:
+        saver = tf.train.Saver(max_to_keep=2)
+        for step in (1, 2, 3):
+            saver.save(session, str(folder / "model"), global_step=step)
+        return (folder / "checkpoint").read_text()
+
+
+def text_of_an_unlimited_state(tf: Any, folder: Path) -> Any:
+    saved(tf, folder, [1, 2, 3], max_to_keep=None)
+    return (folder / "checkpoint").read_text()
+
+
+def kept_by_hours(tf: Any, folder: Path) -> Any:
+    """What is old enough when it would be deleted is kept for ever."""
+    steps = [1, 2, 3, 4]
+    return saved(tf, folder, steps, max_to_keep=2, keep_checkpoint_every_n_hours=1e-9)
+
+
+def lists_of_a_saver(tf: Any, folder: Path) -> Any:
+    with model(tf) as session:
+        saver = tf.train.Saver(max_to_keep=2)
+        found = [saver.last_checkpoints]
+        path = str(folder / "model")
+        for step in (1, 2):
+            saver.save(session, path, global_step=step)
+        kept = saver.last_checkpoints
+        other = tf.train.Saver(max_to_keep=2)
+        other.set_last_checkpoints(kept)
+        found += [other.last_checkpoints]
+        other.save(session, path, global_step=3)
+        return [*found, other.last_checkpoints, files(folder)]
+
+
+def recovered_lists(tf: Any, folder: Path) -> Any:
+    with model(tf) as session:
+        saver = tf.train.Saver(max_to_keep=2)
+        path = str(folder / "model")
+        paths = [saver.save(session, path, global_step=step) for step in (1, 2)]
+        other = tf.train.Saver(max_to_keep=2)
+        other.recover_last_checkpoints([*paths, path + "-9"])
+        found = [other.last_checkpoints]
+        other.save(session, path, global_step=3)
+        return [*found, other.last_checkpoints, files(folder)]
+
+
+def lists_with_times(tf: Any, folder: Path) -> Any:
+    saver = tf.train.Saver([tf.Variable(1.0)])
+    saver.set_last_checkpoints_with_time([("one", 1.0), ("two", 2.0)])
+    return [saver.last_checkpoints, files(folder)]
+
+
+def names_in_the_file(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a case: what is in the file of a saver of these variables."""
+
+    def body(tf: Any, folder: Path) -> Any:
+        variables = make(tf)
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            saver = tf.train.Saver(variables)
+            prefix = saver.save(session, str(folder / "model"))
+        return [[name, list(shape)] for name, shape in tf.train.list_variables(prefix)]
+
+    return in_folder(body)
+
+
+def of_an_optimizer(tf: Any) -> Any:
+    a = tf.Variable([1.0, 2.0], name="a")
+    step = tf.train.get_or_create_global_step()
+    tf.train.AdamOptimizer(0.1).minimize(tf.reduce_sum(a * a), step)
+
+
+def partitioned(tf: Any) -> Any:
+    with tf.variable_scope("s", partitioner=tf.fixed_size_partitioner(2)):
+        tf.get_variable("p", [5, 2], initializer=tf.ones_initializer())
+
+
+def partitioned_as_list(tf: Any) -> Any:
+    partitioner = tf.fixed_size_partitioner(3)
+    part = tf.get_variable("p", [7], partitioner=partitioner)
+    return list(part)
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    "without_a_step": at(None),
+    "at_a_step": at(3),
+    "at_steps_beyond_those_kept": at(1, 2, 3, 4, 5, 6, 7),
+    "two_are_kept": at(1, 2, 3, max_to_keep=2),
+    "one_is_kept": at(1, 2, max_to_keep=1),
+    "all_are_kept_by_none": at(1, 2, 3, max_to_keep=None),
+    "all_are_kept_by_zero": at(1, 2, 3, max_to_keep=0),
+    "the_same_step_twice": at(1, 2, 1),
+    "padded_steps": at(5, 123456789, pad_step_number=True),
+    "sharded": at(2, sharded=True),
+    "sharded_and_padded": at(2, sharded=True, pad_step_number=True),
+    "step_zero": at(0),
+    "a_step_as_a_variable": in_folder(at_a_tensor),
+    "a_step_as_an_uninitialised_variable": in_folder(at_an_uninitialised_variable),
+    "without_a_graph": in_folder(without_graph),
+    "without_a_state": in_folder(without_state),
+    "another_suffix_of_the_graph": in_folder(other_suffix),
+    "another_name_of_the_state": in_folder(other_state_name),
+    "a_folder_that_is_made": in_folder(new_folder),
+    "a_folder_in_a_folder_that_is_not_there": in_folder(two_new_folders),
+    "a_name_is_saved_again": in_folder(saved_again),
+    "relative_paths": in_folder(relative),
+    "the_text_of_the_state": in_folder(text_of_the_state),
+    "the_text_of_a_state_without_limit": in_folder(text_of_an_unlimited_state),
+    "kept_by_hours": in_folder(kept_by_hours),
+    "a_saver_goes_on_with_another_list": in_folder(lists_of_a_saver),
+    "a_saver_recovers_a_list": in_folder(recovered_lists),
+    "a_list_with_times": in_folder(lists_with_times),
+    "names_of_all_variables": names_in_the_file(of_an_optimizer),
+    "names_of_a_dict": names_in_the_file(
+        lambda tf: {"x": tf.Variable(1.0), "y/z": tf.Variable([1.0])}
+    ),
+    "names_of_a_list": names_in_the_file(
+        lambda tf: [tf.Variable(1.0, name="n"), tf.Variable([[1]], name="m")]
+    ),
+    "names_of_a_partitioned_variable": names_in_the_file(partitioned),
+    "names_of_the_parts": names_in_the_file(partitioned_as_list),
+}

@@ -1,0 +1,216 @@
+"""Synchronous replicas: what the optimizer adds to a graph, under which names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tests.tf1.attempts import attempt
+
+
+def built(tf: Any, collect: int = 2, total: Any = 2, **named: Any) -> Any:
+    """Make the optimizer and its train operation for one variable."""
+    step = tf.train.get_or_create_global_step()
+    v = tf.Variable([0.0, 0.0], name="v")
+    inner = named.pop("inner", None) or tf.train.GradientDescentOptimizer(1.0)
+    optimizer = tf.train.SyncReplicasOptimizer(
+        inner, replicas_to_aggregate=collect, total_num_replicas=total, **named
+    )
+    train = optimizer.minimize(tf.reduce_sum(v * v), global_step=step)
+    return optimizer, train, v, step
+
+
+def variables(tf: Any) -> Any:
+    built(tf)
+    lists = [tf.global_variables(), tf.local_variables(), tf.trainable_variables()]
+    return [[[one.name, one.dtype.base_dtype.name] for one in each] for each in lists]
+
+
+def operations(tf: Any) -> Any:
+    """The kinds of operations that hold state, and their shared names."""
+    built(tf)
+    found = []
+    for op in tf.get_default_graph().get_operations():
+        if "Accumulator" in op.type and "shared_name" in op.node_def.attr:
+            shared = op.node_def.attr["shared_name"].s.decode()
+            found.append(["accumulator", shared])
+        if op.type == "FIFOQueueV2":
+            shared = op.node_def.attr["shared_name"].s.decode()
+            found.append(["queue", shared])
+    return sorted(found)
+
+
+def several_variables(tf: Any) -> Any:
+    """One accumulator for each variable that is trained."""
+    step = tf.train.get_or_create_global_step()
+    a, b = tf.Variable(1.0, name="a"), tf.Variable([[1.0]], name="scope/b")
+    table = tf.Variable(np.ones((4, 2), np.float32), name="table")
+    tf.Variable(1.0, name="unused")
+    loss = a * tf.reduce_sum(b) + tf.reduce_sum(tf.gather(table, [1, 2]))
+    optimizer = tf.train.SyncReplicasOptimizer(
+        tf.train.GradientDescentOptimizer(1.0), 2, 2
+    )
+    optimizer.minimize(loss, global_step=step)
+    found = []
+    for op in tf.get_default_graph().get_operations():
+        if op.type.endswith("ConditionalAccumulator"):
+            shared = op.node_def.attr["shared_name"].s.decode()
+            found.append([shared, "Sparse" in op.type])
+    return sorted(found)
+
+
+def train_op(tf: Any) -> Any:
+    _, train, _, _ = built(tf)
+    return [train.name, train.dtype.name, type(train).__name__ != "Operation"]
+
+
+def devices(tf: Any) -> Any:
+    """The queue is where the step is, accumulators where their variables are."""
+    with tf.device("/job:ps/task:0"):
+        step = tf.train.get_or_create_global_step()
+    with tf.device("/job:ps/task:1"):
+        v = tf.Variable([0.0, 0.0], name="v")
+    with tf.device("/job:worker/task:0"):
+        optimizer = tf.train.SyncReplicasOptimizer(
+            tf.train.GradientDescentOptimizer(1.0), 2, 2
+        )
+        train = optimizer.minimize(tf.reduce_sum(v * v), global_step=step)
+    ops = tf.get_default_graph().get_operations()
+    found = [[one.device for one in ops if one.type == "FIFOQueueV2"]]
+    found.append(
+        [one.device for one in ops if one.type.endswith("ConditionalAccumulator")]
+    )
+    return [*found, [one.device for one in tf.local_variables()], train.device]
+
+
+def runner(tf: Any) -> Any:
+    optimizer, _, _, _ = built(tf)
+    found = optimizer.get_chief_queue_runner()
+    return [
+        *(type(found).__name__, len(found.enqueue_ops)),
+        len(tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS)),
+    ]
+
+
+def parts(tf: Any) -> Any:
+    optimizer, _, _, _ = built(tf)
+    init = optimizer.get_init_tokens_op()
+    return [
+        *(optimizer.chief_init_op is not None, optimizer.local_step_init_op.op.type),
+        *(optimizer.ready_for_local_init_op is not None, type(init).__name__),
+        len(tf.get_collection(tf.GraphKeys.SUMMARIES)),
+    ]
+
+
+def tokens(*arguments: int, **shape: int) -> Callable[[Any], Any]:
+    """Return a case: whether so many tokens to begin with are allowed."""
+
+    def case(tf: Any) -> Any:
+        optimizer, _, _, _ = built(tf, **shape)
+        return type(optimizer.get_init_tokens_op(*arguments)).__name__
+
+    return case
+
+
+def slots(tf: Any) -> Any:
+    """Slots are those of the optimizer that is wrapped."""
+    inner = tf.train.MomentumOptimizer(1.0, 0.9)
+    optimizer, _, v, _ = built(tf, inner=inner)
+    slot = optimizer.get_slot(v, "momentum")
+    return [
+        *(optimizer.get_slot_names(), slot.name, inner.get_slot(v, "momentum") is slot),
+        [one.name for one in optimizer.variables()],
+        type(optimizer).__name__,
+    ]
+
+
+def gradients(tf: Any) -> Any:
+    """Gradients are computed by the optimizer that is wrapped."""
+    v = tf.Variable([1.0, 2.0], name="v")
+    other = tf.Variable(1.0, name="other")
+    optimizer = tf.train.SyncReplicasOptimizer(
+        tf.train.GradientDescentOptimizer(1.0), 1
+    )
+    pairs = optimizer.compute_gradients(tf.reduce_sum(v * v), [v, other])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        value = session.run(pairs[0][0])
+    return [value, [one[0] is None for one in pairs], [one[1].name for one in pairs]]
+
+
+def without_one_gradient(tf: Any) -> Any:
+    """A variable without gradient has no accumulator."""
+    step = tf.train.get_or_create_global_step()
+    v, other = tf.Variable([1.0], name="v"), tf.Variable(1.0, name="other")
+    optimizer = tf.train.SyncReplicasOptimizer(
+        tf.train.GradientDescentOptimizer(1.0), 1
+    )
+    pairs = optimizer.compute_gradients(tf.reduce_sum(v * v), [v, other])
+    optimizer.apply_gradients(pairs, global_step=step)
+    ops = tf.get_default_graph().get_operations()
+    return [one.type.endswith("ConditionalAccumulator") for one in ops].count(True)
+
+
+def with_a_name(tf: Any) -> Any:
+    _, train, _, _ = built(tf, name="mine")
+    return [train.name, [one.name for one in tf.local_variables()]]
+
+
+def with_averages(tf: Any) -> Any:
+    step = tf.train.get_or_create_global_step()
+    v = tf.Variable([1.0], name="v")
+    average = tf.train.ExponentialMovingAverage(0.9)
+    optimizer = tf.train.SyncReplicasOptimizer(
+        *(tf.train.GradientDescentOptimizer(1.0), 1),
+        variable_averages=average,
+        variables_to_average=[v],
+    )
+    optimizer.minimize(tf.reduce_sum(v * v), global_step=step)
+    return [sorted(one.name for one in tf.global_variables()), average.average(v).name]
+
+
+def of_an_unnamed_total(tf: Any) -> Any:
+    """Without a total there are as many replicas as gradients are collected."""
+    optimizer, _, _, _ = built(tf, collect=3, total=None)
+    return [
+        attempt(tf, lambda count: optimizer.get_init_tokens_op(count).type, one)
+        for one in (-2, -1, 0, 3)
+    ]
+
+
+def hook(tf: Any) -> Any:
+    optimizer, _, _, _ = built(tf)
+    found = [optimizer.make_session_run_hook(is_chief=one) for one in (True, False)]
+    return [isinstance(one, tf.train.SessionRunHook) for one in found]
+
+
+def is_an_optimizer(tf: Any) -> Any:
+    optimizer, _, _, _ = built(tf)
+    return [isinstance(optimizer, tf.train.Optimizer), optimizer.get_name()]
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    "its_variables": variables,
+    "its_accumulator_and_queue": operations,
+    "accumulators_of_several_variables": several_variables,
+    "the_train_operation": train_op,
+    "its_devices": devices,
+    "the_runner_of_the_chief": runner,
+    "its_parts": parts,
+    "tokens_by_default": tokens(),
+    "no_tokens": tokens(0),
+    "five_tokens": tokens(5),
+    "no_tokens_for_one_backup": tokens(0, collect=1, total=2),
+    "too_few_tokens": tokens(1, collect=4, total=2),
+    "enough_tokens": tokens(2, collect=4, total=2),
+    "slots_of_the_wrapped_one": slots,
+    "gradients_of_the_wrapped_one": gradients,
+    "a_variable_without_gradient": without_one_gradient,
+    "with_a_name": with_a_name,
+    "with_averages": with_averages,
+    "without_a_total": of_an_unnamed_total,
+    "its_hook": hook,
+    "it_is_an_optimizer": is_an_optimizer,
+}

@@ -1,0 +1,251 @@
+"""The board as an object of a notebook, with a page that only takes notes."""
+
+from __future__ import annotations
+
+import builtins
+import gc
+import threading
+import time
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kit
+from kit.trace import Trace
+from tests.train.paced import begin
+from tests.train.toy import quick_cluster
+from tests.widgets.live import LONG_S, is_quiet, standing_training
+from widgets import board as board_file
+from widgets import front_end
+from widgets.board import TrafficBoard
+
+MakeTrace = Callable[..., Trace]
+
+
+class Place:
+    """One output of a cell."""
+
+    def __init__(self, bundle: dict[str, str]) -> None:
+        self.forms = [bundle]
+
+    def update(self, bundle: dict[str, str], *, raw: bool) -> None:
+        assert raw
+        self.forms.append(bundle)
+
+
+class Page:
+    """What was put onto the page."""
+
+    def __init__(self) -> None:
+        self.places: list[Place] = []
+        self.shown: list[Any] = []
+
+    def place(self, bundle: dict[str, str]) -> Place:
+        self.places.append(Place(bundle))
+        return self.places[-1]
+
+    def last(self) -> dict[str, str]:
+        return self.places[-1].forms[-1]
+
+    def look(self, root: Any) -> None:
+        """Let a view of a widget appear, as the page reports it."""
+        root._view_count = 1
+
+    def close(self, root: Any) -> None:
+        root._view_count = 0
+
+
+@pytest.fixture
+def page(monkeypatch: pytest.MonkeyPatch) -> Page:
+    found = Page()
+    monkeypatch.setattr(front_end, "kernel", lambda: found)
+    monkeypatch.setattr(front_end, "load_bokeh", lambda: None)
+    monkeypatch.setattr(front_end, "place", found.place)
+    monkeypatch.setattr(front_end, "display_widget", found.shown.append)
+    monkeypatch.setattr(front_end, "after_next_cell", lambda call: None)
+    return found
+
+
+def soon(is_so: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + LONG_S
+    while not is_so():
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+
+
+class Strict(HTMLParser):
+    """Notes what a page would load from elsewhere, and its ids."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.outside: list[str] = []
+        self.tags: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        for name, value in attrs:
+            if name in ("src", "href") and not (value or "").startswith(("#", "data:")):
+                self.outside.append(f"{tag} {name}={value}")
+
+
+def test_nothing_runs_before_the_board_is_on_a_page() -> None:
+    with standing_training() as (run, _, _):
+        before = threading.active_count()
+        board = TrafficBoard(run)
+
+        assert threading.active_count() == before
+        with pytest.raises(NotImplementedError):
+            board._ipython_display_()
+        assert repr(board).startswith("Training, 1,000,000 steps: ps.")
+
+
+@pytest.mark.slow
+def test_it_draws_while_it_is_looked_at_and_rests_when_it_is_not(page: Page) -> None:
+    pytest.importorskip("jupyter_bokeh")
+    with standing_training() as (run, step, _):
+        board = TrafficBoard(run)
+        board._ipython_display_()
+        (root,) = page.shown
+        step.go.set()
+        picture = board._view.picture
+
+        page.look(root)
+        first = picture.value
+        soon(lambda: picture.value != first)
+        soon(lambda: len(board._view.loss._loss.data["step"]) > 5)
+        page.close(root)
+        time.sleep(0.3)  # a beat that had begun
+        seen = picture.value
+        time.sleep(0.5)
+        assert picture.value == seen
+
+        page.look(root)
+        soon(lambda: picture.value != seen)
+        run.stop()
+        soon(lambda: "Stopped after step" in page.last()["text/plain"])
+        assert is_quiet(run)
+        assert "Stopped after step" in board._view.status.value
+        assert run.job.run[:8] in board._view.tables.value
+        board.close()
+
+
+def test_a_closed_board_stops_and_leaves_its_last_picture(page: Page) -> None:
+    pytest.importorskip("jupyter_bokeh")
+    with standing_training() as (run, step, _):
+        board = TrafficBoard(run)
+        board._ipython_display_()
+        page.look(page.shown[0])
+
+        board.close()
+        assert is_quiet(run)
+        n_forms = len(page.places[0].forms)
+        step.go.set()
+        soon(lambda: run.step > 5)
+        assert len(page.places[0].forms) == n_forms
+        assert not run.done
+
+        board._ipython_display_()  # once more: a still picture
+        assert len(page.shown) == 1
+        assert len(page.places) == 2
+
+
+def test_a_closed_board_is_collected_without_a_word(
+    page: Page, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("jupyter_bokeh")
+    with standing_training() as (run, _, _):
+        board = TrafficBoard(run)
+        board._ipython_display_()
+        board.close()
+        page.shown.clear()
+        del board
+        gc.collect()
+
+    assert capfd.readouterr().err == ""
+
+
+def test_without_ipywidgets_there_is_a_picture_and_a_hint(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = builtins.__import__
+
+    def missing(name: str, *args: Any) -> Any:
+        if name in ("widgets.controls", "widgets.live_view"):
+            raise ImportError("No module named 'ipywidgets'")
+        return real(name, *args)
+
+    with standing_training() as (run, step, _):
+        monkeypatch.setattr(builtins, "__import__", missing)
+        TrafficBoard(run)._ipython_display_()
+        monkeypatch.setattr(builtins, "__import__", real)
+        assert page.shown == []
+        assert "pip install ipywidgets jupyter_bokeh" in page.last()["text/html"]
+
+        step.go.set()
+        soon(lambda: run.step > 3)
+        run.stop()
+        soon(lambda: "Stopped after step" in page.last()["text/plain"])
+        assert "pip install" not in page.last()["text/html"]
+        assert is_quiet(run)
+
+
+def test_a_saved_board_needs_nothing_else(tmp_path: Path) -> None:
+    with quick_cluster(1, 2) as cluster:
+        run = begin(cluster, steps=20).wait(LONG_S)
+    path = tmp_path / "board.html"
+
+    TrafficBoard(run).save(path)
+
+    found = Strict(path.read_text("utf-8"))
+    assert found.outside == []
+    assert "default-src 'none'" in path.read_text("utf-8")  # the browser sees to it too
+    assert found.tags.count("svg") >= 4
+    assert "Finished after step 20 of 20: ps." in path.read_text("utf-8")
+    assert [one.name for one in tmp_path.iterdir()] == ["board.html"]
+
+
+def test_a_board_of_a_trace_file_shows_what_one_of_the_trace_shows(
+    make_trace: MakeTrace, tmp_path: Path
+) -> None:
+    trace = make_trace(("ps", "ring"), steps=20)
+    trace.save(tmp_path / "run.json")
+
+    one, other = TrafficBoard(trace), TrafficBoard(tmp_path / "run.json")
+
+    assert repr(one) == repr(other)
+    assert one._bundle() == other._bundle()
+    assert repr(one).startswith("Finished after step 40 of 40: ring.")
+
+
+def test_what_a_notebook_keeps_has_no_script_and_asks_nobody(page: Page) -> None:
+    with quick_cluster(1, 2) as cluster:
+        run = begin(cluster, steps=20).wait(LONG_S)
+    TrafficBoard(run)._ipython_display_()
+
+    kept = page.last()
+    assert set(kept) == {"text/plain", "text/html", "image/svg+xml"}
+    found = Strict(kept["text/html"])
+    assert (found.outside, found.tags.count("script")) == ([], 0)
+    assert "http://www.w3.org" in kept["image/svg+xml"]
+    assert kept["image/svg+xml"].count("http") == kept["image/svg+xml"].count(
+        "http://www.w3.org/2000/svg"
+    )
+
+
+def test_two_boards_of_a_finished_training_agree() -> None:
+    with quick_cluster(1, 2) as cluster:
+        run = begin(cluster, steps=20).wait(LONG_S)
+
+    assert TrafficBoard(run)._bundle() == TrafficBoard(run)._bundle()
+
+
+def test_the_view_of_a_run_is_refused_where_there_is_no_page() -> None:
+    with quick_cluster(1, 2) as cluster:
+        run: kit.Run = begin(cluster, steps=2).wait(LONG_S)
+
+    with pytest.raises(NotImplementedError):
+        board_file.show(run)

@@ -1,0 +1,228 @@
+"""The board's controls on real trainings: what they wish, and when it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+import kit
+from tests.train.paced import Held
+from tests.widgets.live import Watcher, standing_training, watched
+from widgets import sentences
+from widgets.moment import Moment
+from widgets.pulse import Beat
+
+pytest.importorskip("ipywidgets")
+from widgets.controls import PACES, Controls
+
+
+class Desk:
+    """Controls that follow their training, what they asked, and what was seen."""
+
+    def __init__(self, run: kit.Run) -> None:
+        self.n_asked = 0
+        self._pulse: Any = None
+        self.controls = Controls(run, self._ask)
+        self.watcher = Watcher(lambda beat: self.controls.follow(beat.moment))
+
+    def _ask(self, wish: Any) -> None:
+        self.n_asked += 1
+        self._pulse.wish(wish)
+
+    @contextmanager
+    def open(self, run: kit.Run) -> Iterator[Desk]:
+        with watched(run, self.watcher) as self._pulse:
+            yield self
+
+
+@contextmanager
+def desk(**changes: Any) -> Iterator[tuple[kit.Run, Held, Desk]]:
+    with standing_training(**changes) as (run, step, _), Desk(run).open(run) as found:
+        yield run, step, found
+
+
+def nobody(wish: Any) -> None:
+    pytest.fail(f"nobody wished anything, and {wish} came")
+
+
+def says(moment: Moment) -> str:
+    return sentences.status(moment)
+
+
+def test_another_topology_is_called_switching_until_it_holds() -> None:
+    with desk() as (run, step, here):
+        here.controls.topology.value = "ring"
+        wished = here.watcher.until(lambda beat: bool(beat.moment.switching))
+
+        assert run.topology == wished.moment.topology == "ps"
+        assert "switching to ring\u2026" in says(wished.moment)
+        assert here.controls.topology.value == "ring"
+
+        step.go.set()
+        held = here.watcher.until(lambda beat: beat.moment.topology == "ring")
+        assert "switching" not in says(held.moment)
+        assert not held.moment.refused
+
+
+@pytest.mark.slow
+def test_steps_become_asynchronous_and_synchronous_again() -> None:
+    with desk() as (run, step, here):
+        step.go.set()
+        here.controls.pace.value = "asynchronous"
+        here.watcher.until(lambda beat: not beat.moment.is_synchronous)
+        assert not run.synchronous
+
+        here.controls.pace.value = "synchronous"
+        here.watcher.until(lambda beat: beat.moment.is_synchronous)
+        assert run.synchronous
+
+
+def test_both_sliders_make_one_setting_of_the_links() -> None:
+    with desk() as (run, step, here):
+        here.controls.speed.value = "100mbit"
+        here.controls.latency.value = 0.001
+        wished = here.watcher.until(
+            lambda beat: "1ms" in beat.moment.switching and beat.moment.link == ""
+        )
+        assert wished.moment.switching == "links at 100mbit,1ms"
+
+        step.go.set()
+        here.watcher.until(lambda beat: beat.moment.link == "100mbit,1ms")
+        assert run.link == "100mbit,1ms"
+
+
+@pytest.mark.slow
+def test_pause_step_resume_and_stop_take_effect_after_the_step() -> None:
+    with desk() as (run, step, here):
+        here.controls.pause.click()
+        asked = here.watcher.until(lambda beat: beat.moment.state == "paused")
+        assert asked.moment.halting == "pausing"
+        assert "pausing\u2026 after this step" in says(asked.moment)
+
+        step.go.set()
+        stands = here.watcher.until(lambda beat: not beat.moment.halting)
+        at = run.step
+        assert stands.moment.state == "paused"
+        assert here.controls.pause.disabled
+        assert not here.controls.resume.disabled
+
+        here.controls.advance.click()
+        here.watcher.until(lambda beat: beat.moment.step == at + 1)
+        here.controls.resume.click()
+        here.watcher.until(lambda beat: beat.moment.step > at + 3)
+        here.controls.stop.click()
+        over = here.watcher.until(lambda beat: beat.is_last)
+        assert over.moment.state == "done"
+        assert sentences.headline(over.moment).startswith("Stopped after step")
+        assert all(control.disabled for control in here.controls.all())
+
+
+def test_a_wish_that_cannot_be_is_one_sentence_and_the_control_goes_back(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with desk(topology="ring") as (run, _, here):
+        here.controls.pace.value = "asynchronous"
+        beat = here.watcher.until(lambda beat: bool(beat.moment.refused))
+
+        (sentence,) = sentences.alarms(beat.moment)
+        assert sentence.startswith("The last wish was not taken up: asynchronous")
+        assert "not on 'ring'" in sentence
+        assert "\n" not in sentence
+        assert here.controls.pace.value == "synchronous"
+        assert run.synchronous
+
+        here.controls.topology.value = "ps"  # the next wish, and the old one is past
+        here.watcher.until(lambda beat: not beat.moment.refused)
+    assert "Traceback" not in "".join(capfd.readouterr())
+
+
+def test_a_wish_that_breaks_is_told_and_the_next_one_is_heard(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def broken(run: kit.Run) -> None:
+        raise OSError("no more wishes")
+
+    with desk() as (run, _, here):
+        here.controls._ask(broken)
+        beat = here.watcher.until(lambda beat: bool(beat.moment.refused))
+        assert beat.moment.refused == "OSError: no more wishes"
+
+        here.controls.topology.value = "ring"
+        here.watcher.until(lambda beat: beat.moment.switching == "ring")
+        assert run.switching == "ring"
+    assert "Traceback" not in "".join(capfd.readouterr())
+
+
+def test_what_is_changed_elsewhere_moves_the_controls_and_wishes_nothing() -> None:
+    with desk() as (run, step, here):
+        step.go.set()
+        run.topology = "ring"
+        run.link = "42mbit"
+        here.watcher.until(
+            lambda beat: (beat.moment.topology, beat.moment.link) == ("ring", "42mbit")
+        )
+
+        assert here.controls.topology.value == "ring"
+        assert here.controls.speed.value == "42mbit"
+        assert here.n_asked == 0
+
+
+@pytest.mark.slow
+def test_two_boards_of_one_training_show_the_same() -> None:
+    with standing_training() as (run, step, _):
+        one, other = Desk(run), Desk(run)
+        with one.open(run), other.open(run):
+            step.go.set()
+            one.controls.topology.value = "mesh"
+            held = other.watcher.until(lambda beat: beat.moment.topology == "mesh")
+            own = one.watcher.until(lambda beat: beat.moment.topology == "mesh")
+            assert other.controls.topology.value == one.controls.topology.value
+            shared = {id(beat) for beat in one.watcher.beats}
+            assert id(held) in shared or held.moment.step < own.moment.step
+
+
+def test_without_a_server_the_pace_cannot_be_chosen_and_the_board_says_why() -> None:
+    with standing_training(ps=0, topology="ring") as (run, _, _):
+        controls = Controls(run, nobody)
+
+        assert controls.topology.options == ("ring", "mesh", "ring-whole")
+        assert controls.pace.disabled
+        assert "parameter server" in controls.reason.value
+        controls.follow(Moment(tuple(map(str, run.job.tasks)), topology="ring"))
+        assert controls.pace.disabled
+
+
+def test_every_control_has_a_name_and_says_what_it_does() -> None:
+    with standing_training() as (run, _, _):
+        controls = Controls(run, nobody).all()
+
+    names = [control.description for control in controls]
+    assert names == [
+        *("Topology", "Steps", "Link speed", "Latency"),
+        *("Pause", "Step", "Resume", "Stop"),
+    ]
+    assert all(len(control.tooltip) > 8 for control in controls)
+
+
+def test_controls_begin_as_the_training_is() -> None:
+    with standing_training(link="1gbit,5ms", sync=False) as (run, _, _):
+        controls = Controls(run, nobody)
+
+        assert controls.topology.value == "ps"
+        assert controls.pace.value == PACES[1]
+        assert (controls.speed.value, controls.latency.value) == ("1gbit", 0.005)
+
+
+def test_an_asynchronous_update_moves_the_bytes_that_the_board_calculates() -> None:
+    def has_measured(beat: Beat) -> bool:
+        return beat.moment.numbers.measured is not None
+
+    with desk(sync=False) as (_, step, here):
+        step.go.set()
+        found = here.watcher.until(has_measured).moment.numbers
+
+    assert found.formula == 2 * 36  # three float32 and three float64, there and back
+    assert found.measured == pytest.approx(found.formula, rel=0.2)

@@ -1,0 +1,108 @@
+"""Where tasks stand and how arrows run, in plain arithmetic."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import pytest
+
+from widgets.geometry import WIDTH, Box, Layout, layout, path
+from widgets.moment import Link
+
+
+def names(ps: int, worker: int) -> list[str]:
+    return [f"ps:{i}" for i in range(ps)] + [f"worker:{i}" for i in range(worker)]
+
+
+def overlap(one: Box, other: Box) -> bool:
+    return (
+        abs(one.x - other.x) < (one.width + other.width) / 2
+        and abs(one.y - other.y) < (one.height + other.height) / 2
+    )
+
+
+def inside(box: Box, found: Layout) -> bool:
+    return (
+        box.width / 2 <= box.x <= WIDTH - box.width / 2
+        and box.height / 2 <= box.y <= found.height - box.height / 2
+    )
+
+
+@pytest.mark.parametrize("topology", ["ps", "ring"])
+@pytest.mark.parametrize(
+    ("ps", "worker"), [(1, 1), (1, 3), (2, 5), (3, 9), (1, 12), (1, 16)]
+)
+def test_no_two_tasks_overlap_and_none_is_cut_off(
+    topology: str, ps: int, worker: int
+) -> None:
+    found = layout(names(ps, worker), topology)
+
+    assert len(found.boxes) == ps + worker
+    assert all(inside(box, found) for box in found.boxes)
+    assert not any(overlap(*pair) for pair in combinations(found.boxes, 2))
+
+
+@pytest.mark.parametrize("topology", ["ps", "ps-async"])
+def test_servers_stand_above_all_workers(topology: str) -> None:
+    found = layout(names(2, 4), topology)
+
+    assert max(box.y for box in found.boxes[:2]) < min(b.y for b in found.boxes[2:])
+    assert not found.idle
+
+
+def test_neighbours_on_the_ring_are_equally_far_in_angle() -> None:
+    found = layout(names(0, 6), "ring")
+    middle_x = sum(box.x for box in found.boxes) / 6
+    middle_y = sum(box.y for box in found.boxes) / 6
+    wide = max(box.x for box in found.boxes) - middle_x
+    tall = max(box.y for box in found.boxes) - middle_y
+
+    # An ellipse whose widest points lie at 60 degrees from its top.
+    scale = math.sin(math.pi / 3)
+    for place, box in enumerate(found.boxes):
+        angle = place * math.pi / 3
+        assert (box.x - middle_x) / (wide / scale) == pytest.approx(
+            math.sin(angle), abs=1e-6
+        )
+        assert (box.y - middle_y) / tall == pytest.approx(-math.cos(angle), abs=1e-6)
+
+
+def test_a_server_without_a_part_in_the_ring_stands_aside() -> None:
+    found = layout(names(2, 3), "ring")
+
+    assert found.idle == {0, 1}
+    assert max(box.y for box in found.boxes[:2]) < min(b.y for b in found.boxes[2:])
+
+
+def test_arrows_of_both_directions_run_beside_each_other() -> None:
+    found = layout(names(1, 3), "ps")
+
+    there, back = path(found, (0, 2)).middle(), path(found, (2, 0)).middle()
+
+    assert math.dist(there, back) > 20  # two arrows at their widest and a gap
+
+
+@pytest.mark.parametrize(
+    ("topology", "links"),
+    [("ps", [(0, 1), (1, 0), (0, 4), (4, 0)]), ("ring", [(1, 2), (2, 3), (4, 1)])],
+)
+def test_an_arrow_begins_and_ends_beside_its_boxes(
+    topology: str, links: list[Link]
+) -> None:
+    found = layout(names(1, 4), topology)
+
+    for link in links:
+        line = path(found, link)
+        for box, (x, y) in ((link[0], line.start), (link[1], line.end)):
+            here = found.boxes[box]
+            beside = abs(x - here.x) / (here.width / 2 + 4)
+            above = abs(y - here.y) / (here.height / 2 + 4)
+            assert 1 - 1e-9 <= max(beside, above) < 1.25
+
+
+def test_a_bent_line_passes_through_its_ends() -> None:
+    line = path(layout(names(1, 2), "ps"), (1, 0))
+
+    assert line.at(0) == line.start
+    assert line.at(1) == line.end

@@ -1,0 +1,156 @@
+"""A training in columns of a bounded size, however its news came."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from kit.trace import EpochRow, Trace
+from kit.traffic import STEP, Rows, rows
+from widgets import feed
+from widgets.history import History
+
+MakeTrace = Callable[..., Trace]
+TASKS = ("/job:worker/task:0", "/job:worker/task:1")
+
+
+def table(n_steps: int, first: int = 0) -> Rows:
+    """Return rows of two workers whose loss is the step, and the step plus one."""
+    return rows(
+        STEP,
+        [
+            (task, step, 1, step + task, 10, 100 * step, 100 * step + 90, 50, 9, 0)
+            for step in range(first, first + n_steps)
+            for task in (0, 1)
+        ],
+    )
+
+
+def fed(pieces: list[Trace], most: int = 256) -> History:
+    history = History(pieces[0].tasks, most)
+    for piece in pieces:
+        history.add(piece)
+    return history
+
+
+def cut(trace: Trace, parts: int) -> list[Trace]:
+    """Return the rows of a trace as news that came one after the other."""
+    tables = (trace.transfers, trace.steps)
+    pieces = zip(*(np.array_split(one, parts) for one in tables), strict=True)
+    return [replace(trace, transfers=one, steps=other) for one, other in pieces]
+
+
+@pytest.mark.parametrize("most", [4, 256])
+def test_columns_are_the_same_whether_news_came_at_once_or_bit_by_bit(
+    make_trace: MakeTrace, most: int
+) -> None:
+    trace = make_trace(("ps", "ring"), steps=20)
+
+    at_once, by_and_by = fed([trace], most), fed(cut(trace, 17), most)
+
+    assert at_once.loss()["step"] == by_and_by.loss()["step"]
+    for name in ("loss", "low", "high"):
+        assert at_once.loss()[name] == pytest.approx(by_and_by.loss()[name])
+    assert at_once.regions() == by_and_by.regions()
+    assert at_once.switches() == by_and_by.switches()
+    lines, others = at_once.links(), by_and_by.links()
+    assert list(lines) == list(others)
+    for name, line in lines.items():
+        assert line["rate"] == pytest.approx(others[name]["rate"])
+
+
+def test_a_long_training_has_no_more_rows_and_the_same_mean_and_range() -> None:
+    history = fed([Trace(TASKS, steps=table(10_000))], most=64)
+
+    loss = history.loss()
+    assert 32 <= len(loss["step"]) <= 64
+    assert history.width == 256
+    assert history.n_steps == 10_000
+    # Of steps a..b the mean is (a + b) / 2 + 1/2, the least a, the greatest b + 1.
+    for place, (mean, low, high) in enumerate(
+        zip(loss["loss"], loss["low"], loss["high"], strict=True)
+    ):
+        first = 256 * place
+        last = min(first + 255, 9_999)
+        assert mean == pytest.approx((first + last) / 2 + 0.5)
+        assert (low, high) == (first, last + 1)
+
+
+def test_no_byte_is_lost_when_bins_are_joined(make_trace: MakeTrace) -> None:
+    trace = make_trace(("ps", "ring"), steps=50)
+
+    for most in (256, 8):
+        lines = fed([trace], most).links(most=99)
+        total = sum(
+            float((line["rate"][:-1] * np.diff(line["second"])).sum())
+            for line in lines.values()
+        )
+        assert total * feed.MB == pytest.approx(
+            trace.transfers["bytes"].sum(), rel=1e-3
+        )
+
+
+def test_the_busiest_links_are_shown_and_the_rest_is_one_line(
+    make_trace: MakeTrace,
+) -> None:
+    history = fed([make_trace(("ps", "ring"), steps=5, n_workers=5)])
+
+    every, few = history.links(most=99), history.links(most=4)
+
+    assert len(every) == 15
+    assert len(few) == 4
+    assert list(few)[-1] == f"12 {feed.OTHERS}"
+    sums = [
+        sum(float((line["rate"]).sum()) for line in lines.values())
+        for lines in (every, few)
+    ]
+    assert sums[0] == pytest.approx(sums[1])
+
+
+def test_regions_join_epochs_of_one_topology_and_switches_name_them_all() -> None:
+    epochs = (
+        EpochRow(1, "ps", 0, 0, ""),
+        EpochRow(2, "ps", 3, 300, "1gbit"),
+        EpochRow(3, "ps-async", 6, 600, "1gbit"),
+    )
+    history = fed([Trace(TASKS, epochs, steps=table(10))])
+
+    assert history.regions() == {
+        "left": [0, 6],
+        "right": [6, 9],
+        "topology": ["ps", "ps-async"],
+    }
+    assert history.switches()["label"] == ["ps at 1gbit", "ps to ps-async"]
+    assert history.switches()["step"] == [3, 6]
+
+
+def test_what_moved_once_at_a_switch_is_no_rate_of_a_link(
+    make_trace: MakeTrace,
+) -> None:
+    trace = make_trace(("ps",), steps=10)
+    moved = trace.transfers[:1].copy()
+    moved["kind"], moved["bytes"] = 6, 10**12
+
+    history = fed([replace(trace, transfers=np.concatenate([trace.transfers, moved]))])
+
+    assert max(float(line["rate"].max()) for line in history.links().values()) < 10**4
+
+
+def test_a_server_without_examples_adds_no_loss() -> None:
+    steps = table(3)
+    steps["examples"][::2] = 0
+    steps["loss"][::2] = np.nan
+
+    assert fed([Trace(TASKS, steps=steps)]).loss()["loss"] == [1.0, 2.0, 3.0]
+
+
+def test_nothing_heard_gives_empty_columns() -> None:
+    history = fed([Trace(TASKS)])
+
+    assert history.loss() == {"step": [], "loss": [], "low": [], "high": []}
+    assert history.links() == {}
+    assert history.regions() == {"left": [], "right": [], "topology": []}
+    assert history.switches() == {"step": [], "second": [], "label": []}

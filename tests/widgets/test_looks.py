@@ -1,0 +1,181 @@
+"""What is drawn can be told apart: contrast as WCAG 2 has it, and colour blindness.
+
+The matrices are those of Machado, Oliveira and Fernandes, "A physiologically-based
+model for simulation of color vision deficiency", 2009, at full severity.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from widgets.looks import colours, style
+from widgets.theme import DARK, LIGHT, THEMES, Theme, contrast, link_style
+
+Floats = npt.NDArray[np.float64]
+VISIONS = {
+    "all cones": np.eye(3),
+    "no red": np.array(
+        [
+            [0.152286, 1.052583, -0.204868],
+            [0.114503, 0.786281, 0.099216],
+            [-0.003882, -0.048116, 1.051998],
+        ]
+    ),
+    "no green": np.array(
+        [
+            [0.367322, 0.860646, -0.227968],
+            [0.280085, 0.672501, 0.047413],
+            [-0.011820, 0.042940, 0.968881],
+        ]
+    ),
+    "no blue": np.array(
+        [
+            [1.255528, -0.076749, -0.178779],
+            [-0.078411, 0.930809, 0.147602],
+            [0.004733, 0.691367, 0.303900],
+        ]
+    ),
+}
+by_theme = pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+by_vision = pytest.mark.parametrize("vision", VISIONS)
+
+
+def channels(colour: str) -> Floats:
+    return np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+
+
+def seen(colour: str, vision: str) -> Floats:
+    """Return a colour in CIE Lab as somebody sees it."""
+    value = channels(colour)
+    linear = np.where(value <= 0.04045, value / 12.92, ((value + 0.055) / 1.055) ** 2.4)
+    cones = np.clip(VISIONS[vision] @ linear, 0, 1)
+    to_xyz = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722]]
+    xyz = np.array([*to_xyz, [0.0193, 0.1192, 0.9505]]) @ cones
+    ratio = xyz / [0.9505, 1.0, 1.089]
+    dark = (24389 / 27 * ratio + 16) / 116
+    x, y, z = np.where(ratio > 216 / 24389, np.cbrt(ratio), dark)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def differ(one: str, other: str, vision: str) -> float:
+    """Return how far apart two colours are; 2.3 can just be noticed side by side."""
+    return float(np.linalg.norm(seen(one, vision) - seen(other, vision)))
+
+
+def over(colour: str, ground: str, share: float) -> str:
+    """Return what a colour of some opacity gives on a ground."""
+    mixed = share * channels(colour) + (1 - share) * channels(ground)
+    return "#" + "".join(f"{round(255 * value):02x}" for value in mixed)
+
+
+def opacity(selector: str, name: str = "opacity") -> float:
+    """Return what the style sheet says of a selector."""
+    (rule,) = re.findall(re.escape(selector) + r" \{([^}]*)\}", style())
+    (found,) = re.findall(rf"(?<!-){name}: ([.\d]+)", rule)
+    return float(found)
+
+
+def test_differences_of_colour_are_those_of_known_pairs() -> None:
+    assert differ("#000000", "#ffffff", "all cones") == pytest.approx(100, abs=0.5)
+    assert differ("#00ff00", "#ff0000", "all cones") > 150
+    blind = [differ("#b06a5f", "#7c7d5a", vision) for vision in ("all cones", "no red")]
+    assert blind[1] < 0.5 * blind[0]  # a red and a green of the same lightness
+
+
+@by_theme
+@by_vision
+def test_what_is_sent_and_what_is_received_differ_for_every_eye(
+    theme: Theme, vision: str
+) -> None:
+    _, push, pull, *_ = theme.hues
+
+    assert differ(push, pull, vision) > 30
+
+
+@by_theme
+@by_vision
+def test_links_with_one_dash_differ_in_a_colour_that_every_eye_sees(
+    theme: Theme, vision: str
+) -> None:
+    shown = [link_style(theme, place) for place in range(12)]  # as many are drawn
+
+    for (colour, dash), (other, same) in combinations(shown, 2):
+        assert dash != same or differ(colour, other, vision) > 15
+
+
+@by_theme
+def test_arrows_stand_out_also_when_they_are_thin(theme: Theme) -> None:
+    _, push, pull, *_ = theme.hues
+    share = opacity(".ps-arrow path")
+
+    for colour in (push, pull, theme.faint):
+        assert contrast(over(colour, theme.background, share), theme.background) >= 3
+
+
+@by_theme
+def test_a_bar_stands_out_from_its_trough(theme: Theme) -> None:
+    for colour in theme.hues[1:3]:
+        assert contrast(colour, theme.grid) >= 3
+
+
+@by_theme
+def test_text_stands_out_on_the_shade_of_each_topology(theme: Theme) -> None:
+    share = opacity(".ps-chart .ps-region")
+
+    for hue in theme.hues:
+        assert contrast(theme.ink, over(hue, theme.background, share)) >= 4.5
+
+
+@by_theme
+def test_lines_stand_out_on_what_is_filled_below_them(theme: Theme) -> None:
+    band = over(theme.faint, theme.background, opacity(".ps-chart .ps-band"))
+    tint = opacity(".ps-chart .ps-strip", "fill-opacity")
+
+    assert contrast(theme.ink, band) >= 3
+    for hue in theme.hues:
+        assert contrast(hue, over(hue, theme.background, tint)) >= 3
+
+
+@by_theme
+def test_the_name_of_a_lost_task_is_text_that_can_be_read(theme: Theme) -> None:
+    alarm = theme.hues[4]
+
+    assert f"--ps-alarm: {alarm};" in colours(theme)
+    assert contrast(alarm, theme.panel) >= 4.5
+
+
+def test_every_colour_that_the_sheet_uses_is_defined_in_both_themes() -> None:
+    used = set(re.findall(r"var\((--[\w-]+)\)", style()))
+
+    for theme in THEMES:
+        assert used <= set(re.findall(r"(--[\w-]+):", colours(theme)))
+
+
+def test_the_sheet_is_light_first_and_dark_where_the_page_says_so() -> None:
+    sheet = style()
+
+    assert sheet.index(LIGHT.background) < sheet.index(DARK.background)
+    for word in ("prefers-color-scheme: dark", 'data-jp-theme-light="false"'):
+        assert DARK.background in sheet[sheet.index(word) :]
+
+
+def test_no_text_of_the_sheet_is_smaller_than_twelve_pixels() -> None:
+    sizes = re.findall(r"(?:font|font-size):[^;]*?([\d.]+)px", style())
+
+    assert len(sizes) > 8
+    assert min(map(float, sizes)) >= 12
+
+
+def test_every_rule_is_about_the_board_alone() -> None:
+    sheet = re.sub(r"@(media|container)[^{]*\{", "", style())
+    selectors = [
+        one for rule in re.findall(r"([^{}]+)\{", sheet) for one in rule.split(",")
+    ]
+
+    assert len(selectors) > 40
+    assert all(".ps-" in one for one in selectors)

@@ -1,0 +1,172 @@
+"""The curves: still ones as SVG, live ones as the data of fixed marks."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+from xml.etree import ElementTree as Xml
+
+import numpy as np
+import pytest
+
+from kit.trace import Trace
+from widgets import charts, feed, sentences, strips
+from widgets.history import History
+from widgets.plots import LinksPlot, LossPlot, TimelinePlot
+from widgets.theme import DARK, LIGHT
+
+MakeTrace = Callable[..., Trace]
+
+
+@pytest.fixture
+def trace(make_trace: MakeTrace) -> Trace:
+    return make_trace(("ps", "ring"), steps=20)
+
+
+@pytest.fixture
+def history(trace: Trace) -> History:
+    found = History(trace.tasks)
+    found.add(trace)
+    return found
+
+
+def texts(picture: str) -> list[str]:
+    return list(Xml.fromstring(picture).itertext())
+
+
+def test_the_still_loss_goes_through_its_points(history: History) -> None:
+    loss = history.loss()
+
+    picture = charts.loss_chart(loss, history.regions())
+
+    (line,) = re.findall(r'class="ps-mean" points="([^"]*)"', picture)
+    points = [tuple(map(float, one.split(","))) for one in line.split()]
+    assert len(points) == len(loss["step"]) == 40
+    order = np.argsort([y for _, y in points], kind="stable")
+    assert order[0] == int(np.argmax(loss["loss"]))  # high losses lie high
+    assert {"ps", "ring"} <= set(texts(picture))
+
+
+def test_a_loss_that_is_not_finite_breaks_no_picture() -> None:
+    loss = {"step": [0, 1, 2], "loss": [1.0, math.nan, 2.0]}
+    loss |= {"low": [1.0, math.inf, 2.0], "high": [1.0, math.inf, 2.0]}
+    picture = charts.loss_chart(loss, {"left": [], "right": [], "topology": []})
+
+    assert "nan" not in picture.replace("role", "")
+    assert "inf" not in picture
+    Xml.fromstring(picture)
+
+
+def test_the_still_links_have_a_strip_each_and_a_mark_for_the_switch(
+    history: History,
+) -> None:
+    lines = history.links()
+
+    picture = charts.links_chart(lines, history.switches())
+
+    assert picture.count("ps-strip") == len(lines) == 9
+    assert picture.count("ps-mark") == 1
+    assert {"ps to ring", *lines} <= set(texts(picture))
+    looks = re.findall(
+        r"stroke:var\(--ps-h(\d)\)[^>]*stroke-dasharray=\"([^\"]*)", picture
+    )
+    assert len(set(looks)) == 9
+
+
+def test_the_still_timeline_has_a_bar_for_each_span(trace: Trace) -> None:
+    view = sentences.newest_steps(trace)
+    spans, starts = feed.timeline(trace, view), feed.step_starts(trace, view)
+
+    picture = charts.timeline_chart(spans, starts, trace.names)
+
+    bars = re.findall(r'<rect class="ps-(\w+)"', picture)
+    key = 5  # one of each phase, in the legend
+    assert len(bars) == len(spans["task"]) + key
+    assert set(bars) == {"compute", "send", "receive", "wait", "apply"}
+
+
+def test_nothing_to_show_is_no_picture() -> None:
+    nothing: dict[str, Any] = {"second": [], "step": [], "label": []}
+    empty = History(("worker:0",))
+
+    assert charts.loss_chart(empty.loss(), empty.regions()) == ""
+    assert charts.links_chart({}, nothing) == ""
+    assert charts.timeline_chart({"left": []}, {"at": []}, ["worker:0"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(0, 1), (0, 47), (-3, 12), (0, 1e-7), (5, 1e6), (0.2, 0.3)]
+)
+def test_ticks_are_round_and_few_and_inside(low: float, high: float) -> None:
+    found = charts.ticks(low, high)
+
+    assert 2 <= len(found) <= 8
+    assert low - 1e-12 <= found[0] <= found[-1] <= high * (1 + 1e-9)
+    steps = np.diff(found)
+    assert steps == pytest.approx(steps[0])
+
+
+@pytest.mark.parametrize("low_high", [(0, 0), (1, 1), (0, math.inf), (0, math.nan)])
+def test_ticks_of_no_span_are_one(low_high: tuple[float, float]) -> None:
+    assert charts.ticks(*low_high) == [low_high[0]]
+
+
+def test_a_strip_reaches_its_top_where_a_link_is_fastest() -> None:
+    second = np.array([0.0, 1.0, 2.0])
+    lines = {
+        "a": {"second": second, "rate": np.array([4.0, 2.0, 2.0])},
+        "b": {"second": second, "rate": np.array([0.0, 1.0, 1.0])},
+    }
+
+    found = strips.strips(lines, LIGHT)
+
+    assert found["ys"][0] == [1.0, 0.12, 0.12, 0.56, 0.56, 1.0]
+    assert found["ys"][1] == [2.0, 2.0, 2.0, 1.78, 1.78, 2.0]
+    assert found["xs"][0] == [0.0, 0.0, 1.0, 1.0, 2.0, 2.0]
+    assert found["name"] == ["a", "b"]
+
+
+def test_a_narrow_region_keeps_its_shade_and_loses_its_name() -> None:
+    regions: dict[str, Any] = {"left": [0, 90, 91], "right": [90, 91, 180]}
+    regions["topology"] = ["ps", "ring", "mesh"]
+
+    found = strips.named(regions, LIGHT)
+
+    assert found["name"] == ["ps", "", "mesh"]
+    assert len(set(found["colour"])) == 3
+
+
+def test_live_figures_take_new_data_and_keep_their_marks(
+    trace: Trace, history: History
+) -> None:
+    loss, links, timeline = LossPlot(), LinksPlot(), TimelinePlot(trace.names)
+    plots: list[Any] = [loss, links, timeline]
+    before = [[mark.id for mark in plot.figure.renderers] for plot in plots]
+    view = sentences.newest_steps(trace)
+    spans, starts = feed.timeline(trace, view), feed.step_starts(trace, view)
+
+    for theme in (LIGHT, DARK, LIGHT):
+        loss.show(history.loss(), history.regions(), theme)
+        links.show(history.links(), history.switches(), theme)
+        timeline.show(spans, starts, view.label, theme)
+
+        for plot in plots:
+            assert plot.figure.background_fill_color == theme.background
+            assert plot.figure.xaxis[0].major_label_text_color == theme.ink
+
+    after = [[mark.id for mark in plot.figure.renderers] for plot in plots]
+    assert before == after
+    assert loss._loss.data == history.loss()
+    assert links._lines.data["name"] == list(history.links())
+    assert len(timeline._spans.data["task"]) == len(spans["task"])
+
+
+def test_live_and_still_curves_name_the_same_links(history: History) -> None:
+    plot = LinksPlot()
+    plot.show(history.links(), history.switches(), LIGHT)
+
+    named = plot.figure.yaxis[0].major_label_overrides
+    still = set(texts(charts.links_chart(history.links(), history.switches())))
+    assert set(named.values()) <= still

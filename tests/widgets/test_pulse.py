@@ -1,0 +1,203 @@
+"""What boards are told of a training: the same for all, and as long as they look."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import kit
+from kit.errors import InvalidArgumentError
+from kit.trace import Trace
+from tests.train.paced import begin
+from tests.train.toy import quick_cluster
+from tests.widgets.live import LONG_S, Watcher, is_quiet, standing_training, watched
+from widgets import sentences
+from widgets.board import TrafficBoard
+from widgets.pulse import BEAT_S, Pulse, pulse_of
+from widgets.scene import scene
+from widgets.snapshot import html, text
+from widgets.still import beat_of
+
+
+def boards(run: kit.Run) -> list[threading.Thread]:
+    name = f"kit-board-{run.job.run[:8]}"
+    return [one for one in threading.enumerate() if one.name == name]
+
+
+@pytest.mark.slow
+def test_all_boards_of_a_training_get_the_same_beats_from_one_thread() -> None:
+    one, other = Watcher(), Watcher()
+    with standing_training() as (run, step, _), watched(run, one, other):
+        step.go.set()
+        run.topology = "ring"
+        one.until(lambda beat: beat.moment.topology == "ring")
+        assert len(boards(run)) == 1
+        run.stop()
+        last = one.until(lambda beat: beat.is_last)
+        assert is_quiet(run)
+
+    assert other.beats[-1] is last
+    assert pulse_of(run) is pulse_of(run)
+
+
+def test_the_thread_ends_when_the_last_board_leaves_and_comes_back() -> None:
+    one, other = Watcher(), Watcher()
+    with standing_training() as (run, _, _):
+        pulse = pulse_of(run)
+        pulse.listen(one)
+        pulse.listen(other)
+        pulse.leave(one)
+        other.until(lambda beat: True)
+        n_beats = len(one.beats)
+        pulse.leave(other)
+        assert is_quiet(run)
+        assert len(one.beats) == n_beats
+
+        pulse.listen(one)
+        one.until(lambda beat: True)
+        pulse.leave(one)
+
+
+def test_who_is_not_shown_hears_of_the_end_alone() -> None:
+    shown, hidden = Watcher(), Watcher()
+    with standing_training() as (run, step, _), watched(run, shown) as pulse:
+        pulse.listen(hidden, is_shown=False)
+        step.go.set()
+        shown.until(lambda beat: beat.moment.step > 3)
+        run.stop()
+        last = shown.until(lambda beat: beat.is_last)
+        assert is_quiet(run)
+
+    assert [beat for beat in hidden.beats if beat is not last] == []
+
+
+def test_a_board_that_breaks_is_left_out_and_the_others_go_on(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def breaks(beat: object) -> None:
+        raise ZeroDivisionError("this board is broken")
+
+    with standing_training() as (run, step, _):
+        good = Watcher()
+        with watched(run, Watcher(breaks), good):
+            step.go.set()
+            good.until(lambda beat: beat.moment.step > 2)
+            good.until(lambda beat: beat.moment.step > 5)
+
+    assert capfd.readouterr().err.count("Error: this board is broken") == 1
+
+
+@pytest.mark.slow
+def test_beats_come_ten_times_a_second_at_most() -> None:
+    watcher = Watcher()
+    with standing_training() as (run, step, _), watched(run, watcher):
+        step.go.set()
+        watcher.until(lambda beat: True)
+        before, begun = len(watcher.beats), time.monotonic()
+        watcher.until(lambda beat: len(watcher.beats) > before + 8)
+        n_beats, elapsed = len(watcher.beats) - before, time.monotonic() - begun
+
+    assert n_beats <= elapsed / BEAT_S + 2
+
+
+@pytest.mark.slow
+def test_a_board_that_came_late_ends_as_the_one_that_watched() -> None:
+    watcher = Watcher()
+    with standing_training() as (run, step, _), watched(run, watcher):
+        step.go.set()
+        run.topology = "ring"
+        watcher.until(lambda beat: beat.moment.topology == "ring")
+        run.topology = "mesh"
+        watcher.until(lambda beat: beat.moment.topology == "mesh")
+        run.stop()
+        seen = watcher.until(lambda beat: beat.is_last)
+        late = Pulse(run).look()
+
+    assert late.is_last
+    assert late.moment.numbers.formula == seen.moment.numbers.formula
+    assert late.moment.step == seen.moment.step
+    assert late.moment.rates.keys() == seen.moment.rates.keys()
+    for link, rate in late.moment.rates.items():
+        assert rate == pytest.approx(seen.moment.rates[link])
+    assert late.history.regions() == seen.history.regions()
+    assert late.history.switches()["label"] == seen.history.switches()["label"]
+    assert text(late).splitlines()[0] == text(seen).splitlines()[0]
+
+
+def test_a_board_of_a_finished_training_and_of_its_saved_trace_show_it_whole(
+    tmp_path: Path,
+) -> None:
+    with quick_cluster(1, 2) as cluster:
+        run = begin(cluster, steps=40)
+        run.switch("ring", at=20)
+        run.wait(LONG_S)
+    run.trace.save(tmp_path / "run.json")
+
+    live = Pulse(run).look()
+    saved = beat_of(Trace.load(tmp_path / "run.json"))
+
+    assert not boards(run)
+    for beat in (live, saved):
+        assert beat.is_last
+        assert beat.history.n_steps == beat.moment.step == 40
+        assert len(beat.history.loss()["step"]) == 40
+        assert beat.history.switches()["label"] == ["ps to ring"]
+        assert sentences.headline(beat.moment) == "Finished after step 40 of 40: ring."
+        assert {"Loss over 39 steps", "ps to ring"} <= set(words(html(beat)))
+    assert live.history.loss() == saved.history.loss()
+    assert live.moment.loss == saved.moment.loss
+    ring = {(1, 2), (2, 1)}
+    assert {link for link, rate in live.moment.rates.items() if rate} == ring
+    assert saved.moment.rates.keys() == ring
+
+
+def words(page: str) -> list[str]:
+    """Return the texts and labels of a page."""
+    cleaned = page.replace('aria-label="', ">").replace('"', "<")
+    return [part.split(">")[-1].strip() for part in cleaned.split("<")]
+
+
+@pytest.mark.slow
+def test_a_dead_task_is_shown_in_the_picture_and_named_in_the_text() -> None:
+    watcher = Watcher()
+    with (
+        standing_training(worker=3, aggregate=2) as (run, step, cluster),
+        watched(run, watcher),
+    ):
+        step.go.set()
+        watcher.until(lambda beat: beat.moment.step > 3)
+        cluster.servers[-1].stop()
+        found = watcher.until(lambda beat: bool(beat.moment.lost)).moment
+        after = watcher.until(lambda beat: beat.moment.step > found.step + 3)
+
+    assert found.lost.keys() == {"worker:2"}
+    assert "worker:2 is gone" in scene(found)
+    assert scene(found).count("ps-lost") == 1
+    (alarm,) = sentences.alarms(after.moment)
+    assert "/job:worker/task:2" in alarm
+    assert after.moment.state == "running"
+
+
+def test_a_training_that_fails_says_why_once() -> None:
+    watcher = Watcher()
+
+    def breaks(params: object, batch: object) -> None:
+        raise RuntimeError("no such model")
+
+    with quick_cluster(1, 2) as cluster:
+        run = begin(cluster, breaks)
+        with watched(run, watcher):
+            last = watcher.until(lambda beat: beat.is_last)
+            assert is_quiet(run)
+
+    assert last.moment.state == "failed"
+    assert sentences.headline(last.moment).startswith("Failed at step 0 of 30")
+    assert text(last).count("no such model") == 1
+
+
+def test_a_board_reads_no_training_in_what_is_none() -> None:
+    with pytest.raises(InvalidArgumentError, match="int is none"):
+        TrafficBoard(7)  # type: ignore[arg-type]

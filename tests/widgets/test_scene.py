@@ -1,0 +1,114 @@
+"""The picture of the topology, read back from its own text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from xml.etree import ElementTree as Xml
+
+import pytest
+
+from widgets.moment import Moment
+from widgets.scene import arrow_width, scene
+
+TASKS = ("/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1")
+BUSY = Moment(
+    TASKS,
+    rates={(0, 1): 2e6, (1, 0): 8e6, (0, 2): 0.0, (2, 0): 4e6},
+    scale=8e6,
+)
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def arrows(moment: Moment) -> dict[str, tuple[str, float, float]]:
+    """Return for each link the class of its arrow, its width and the rate it tells."""
+    found = {}
+    for group in Xml.fromstring(scene(moment)).iter(f"{SVG}g"):
+        if link := group.get("data-link"):
+            line = group.find(f"{SVG}path")
+            assert line is not None
+            width = float(line.get("stroke-width", "nan"))
+            rate = float(group.get("data-rate", "nan"))
+            found[link] = (group.get("class", ""), width, rate)
+    return found
+
+
+def words(moment: Moment) -> str:
+    return " ".join(Xml.fromstring(scene(moment)).itertext())
+
+
+def test_an_arrow_is_as_wide_as_its_link_is_fast() -> None:
+    found = arrows(BUSY)
+
+    assert found.keys() == {"0-1", "1-0", "0-2", "2-0"}
+    widths = {link: width for link, (_, width, _) in found.items()}
+    assert widths == {"1-0": 13.0, "2-0": 7.2, "0-1": 4.4, "0-2": 1.5}
+    assert found["1-0"][2] == 8e6
+
+
+def test_gradients_parameters_and_silence_look_different() -> None:
+    kinds = {link: kind.split()[-1] for link, (kind, _, _) in arrows(BUSY).items()}
+
+    assert kinds == {"1-0": "ps-push", "2-0": "ps-push", "0-1": "ps-pull"} | {
+        "0-2": "ps-still"
+    }
+
+
+def test_a_bar_is_as_long_as_the_share_of_what_a_link_can_carry() -> None:
+    boxes = re.findall(r'class="ps-out"[^>]*width="([\d.]+)"', scene(BUSY))
+    rooms = re.findall(r'class="ps-trough"[^>]*width="([\d.]+)"', scene(BUSY))
+
+    shares = [float(one) / float(rooms[0]) for one in boxes]
+    assert shares == pytest.approx([0.25, 1.0, 0.5], abs=0.01)
+
+
+def test_a_rate_above_the_scale_fills_the_bar_and_no_more() -> None:
+    assert arrow_width(9e9, 1e6) == arrow_width(1e6, 1e6)
+    text = scene(replace(BUSY, scale=1e3))
+    room = max(map(float, re.findall(r'ps-trough"[^>]*width="([\d.]+)"', text)))
+    bars = map(float, re.findall(r'class="ps-(?:out|in)"[^>]*width="([\d.]+)"', text))
+    assert max(bars) <= room
+
+
+def test_a_lost_task_is_named_in_its_box_and_has_no_bars() -> None:
+    gone = replace(BUSY, lost={"worker:1": "/job:worker/task:1 is gone"})
+
+    assert "worker:1 is gone" in words(gone)
+    assert scene(gone).count("ps-trough") == 4
+    assert "ps-lost" in scene(gone)
+    assert "is gone" not in words(BUSY)
+
+
+def test_size_stays_the_same_when_the_topology_changes() -> None:
+    views = {
+        re.findall(
+            r'viewBox="0 [-\d]+ (\d+ \d+)"', scene(replace(BUSY, topology=name))
+        )[0]
+        for name in ("ps", "ps-async", "ring", "mesh")
+    }
+
+    assert len(views) == 1
+
+
+def test_the_picture_says_in_words_what_it_shows() -> None:
+    label = Xml.fromstring(scene(BUSY)).get("aria-label")
+
+    assert label == (
+        "Topology ps with 3 tasks; the busiest link is worker:0 to ps:0 with 8.00 MB/s."
+    )
+
+
+def test_names_cannot_break_out_of_the_picture() -> None:
+    bad = replace(BUSY, link='<script>"', topology='"><b>')
+
+    Xml.fromstring(scene(bad))
+    assert "<b>" not in scene(bad)
+
+
+def test_labels_of_many_links_would_cover_each_other_and_are_left_out() -> None:
+    tasks = tuple(f"/job:worker/task:{i}" for i in range(5))
+    links = {(i, j): 1e6 for i in range(5) for j in range(5) if i != j}
+    crowd = Moment(tasks, topology="mesh", rates=links, scale=1e6)
+
+    assert "ps-rate" not in scene(crowd)
+    assert scene(crowd).count("<title>worker:0 to worker:1: 1.00 MB/s</title>") == 1

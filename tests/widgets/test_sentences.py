@@ -1,0 +1,108 @@
+"""The board's words: what is wished, what went wrong, and the row of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from kit.trace import Trace
+from widgets import sentences
+from widgets.moment import Moment, Numbers
+
+TASKS = ("/job:ps/task:0", "/job:worker/task:0")
+NOW = Moment(TASKS, step=7, steps=1200)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "Training, 1,200 steps: ps."),
+        ({"topology": "ps-async"}, "Training, 1,200 steps: ps, asynchronous."),
+        ({"link": "1gbit"}, "Training, 1,200 steps: ps at 1gbit."),
+        ({"state": "paused"}, "Paused at step 7 of 1,200: ps."),
+        ({"state": "done"}, "Stopped after step 7 of 1,200: ps."),
+        ({"state": "done", "step": 1200}, "Finished after step 1,200 of 1,200: ps."),
+        ({"state": "failed"}, "Failed at step 7 of 1,200: ps."),
+    ],
+)
+def test_state_is_one_sentence(changes: dict[str, object], said: str) -> None:
+    assert sentences.headline(replace(NOW, **changes)) == said  # type: ignore[arg-type]
+
+
+def test_the_status_of_a_running_training_has_no_number_that_moves() -> None:
+    # A reader that speaks it aloud would never come to an end.
+    later = replace(NOW, step=8, loss=0.5, rates={(0, 1): 3.0})
+
+    assert sentences.status(NOW) == sentences.status(later)
+
+
+def test_a_lost_task_is_named_once() -> None:
+    text = "/job:worker/task:0 is gone (step 7): silent"
+    lost = {"worker:0": text}
+
+    assert sentences.alarms(replace(NOW, lost=lost)) == [text]
+    error = f"PeerLost: {text}"
+    assert sentences.alarms(replace(NOW, lost=lost, error=error)) == [error]
+
+
+def test_what_is_wished_is_said_until_it_holds() -> None:
+    wished = replace(NOW, switching="ring", halting="pausing")
+
+    status = sentences.status(wished)
+    assert "switching to ring\u2026 at the next step boundary" in status
+    assert "pausing\u2026 after this step" in status
+    assert "\u2026" not in sentences.status(NOW)
+
+
+def test_what_comes_from_outside_cannot_become_markup() -> None:
+    bad = replace(NOW, refused="<b>", error="<script>", switching="<i>")
+
+    assert not {"<b>", "<script>", "<i>"} & set(sentences.status(bad).split("<p"))
+    assert "&lt;script&gt;" in sentences.status(bad)
+
+
+def test_numbers_are_rounded_for_reading_and_bytes_are_not() -> None:
+    found = Numbers(1234.4, 43_210.0, 43_210, 0.256, 3)
+    facts = {name: (value, more) for name, value, more in sentences.facts(
+        replace(NOW, loss=0.123456, numbers=found)
+    )}  # fmt: skip
+
+    assert facts["step"] == ("7", "of 1,200")
+    assert facts["loss"] == ("0.1235", "")
+    assert facts["steps a second"] == ("1,234", "")
+    assert facts["bytes a step"] == ("43,210", "by formula 43,210")
+    assert facts["workers wait"] == ("26 %", "of their time")
+    assert facts["staleness"] == ("3", "at most")
+
+
+def test_an_asynchronous_training_counts_updates() -> None:
+    names = [name for name, _, _ in sentences.facts(replace(NOW, topology="ps-async"))]
+
+    assert "updates a second" in names
+    assert "bytes an update" in names
+
+
+def test_what_is_not_known_is_a_dash() -> None:
+    values = [value for _, value, _ in sentences.facts(NOW)]
+
+    assert values == ["7", *["\u2013"] * 5]
+
+
+def test_the_window_of_the_timeline_is_the_newest_whole_steps(
+    make_trace: Callable[..., Trace],
+) -> None:
+    trace = make_trace(("ps",), steps=20)
+
+    view = sentences.newest_steps(trace)
+
+    assert (view.first_step, view.last_step) == (16, 18)
+    begins = trace.steps["start"][trace.steps["step"] == 16]
+    assert view.start == begins.min()
+
+
+def test_there_is_a_window_when_nothing_was_recorded() -> None:
+    view = sentences.newest_steps(Trace(TASKS))
+
+    assert (view.first_step, view.last_step, view.start, view.end) == (0, 0, 0, 0)

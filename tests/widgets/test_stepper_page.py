@@ -1,0 +1,200 @@
+"""What a stepper shows: as text, in a notebook, and as a page of its own."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from widgets import ExchangeStepper, RingStepper, ServerStepper
+from widgets.stepping import drawing, sheet, words
+from widgets.theme import THEMES, contrast
+
+
+class Seen(HTMLParser):
+    """The elements of a page by their classes, each with its text; tags must match."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []  # of each element, in the order of their beginning
+        self._open: list[int] = []
+        self.feed(text)
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self.texts.append("")
+        if tag not in ("meta", "input"):
+            self._open.append(len(self.tags) - 1)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self.texts.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.tags[self._open.pop()][0] == tag
+
+    def handle_data(self, data: str) -> None:
+        for number in self._open:
+            self.texts[number] += data
+
+    def of_class(self, name: str) -> list[str]:
+        return [
+            text
+            for (_, attributes), text in zip(self.tags, self.texts, strict=True)
+            if name in (attributes.get("class") or "").split()
+        ]
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("stepper") / "ring.html"
+    RingStepper(n=3).save(path)
+    return path.read_text("utf-8")
+
+
+def test_text_says_what_happened_and_shows_the_matrix() -> None:
+    stepper = RingStepper(n=3, size=3)
+    stepper.position = 4
+
+    assert repr(stepper).splitlines() == [
+        "Message 4 of 12, round 2 of 4 (add up). worker:0 sends chunk 2 to worker:1: "
+        "the sum of workers 0 and 2, 4 bytes. worker:1 adds: now the sum of all "
+        "workers is complete there.",
+        "          chunk 0  chunk 1  chunk 2",
+        "worker:0  0        0        2+0",
+        "worker:1  0+1      1        2+0+1\u2713",
+        "worker:2  2        1+2      2",
+    ]
+
+
+def test_text_shows_what_a_server_keeps() -> None:
+    stepper = ServerStepper(n=2, size=2)
+    stepper.next()
+
+    assert "ps:0 keeps it until it has the numbers of all workers." in repr(stepper)
+    assert repr(stepper).splitlines()[2] == "ps:0      \u2013 (0)    \u2013 (0)"
+
+
+def test_parts_of_a_chunk_on_two_servers_have_letters() -> None:
+    stepper = ServerStepper(n=3, size=6, n_ps=2)
+
+    heads = repr(stepper).splitlines()[1].split("  ")
+    assert [head for head in heads if head] == [
+        "chunk 0", "chunk 1a", "chunk 1b", "chunk 2",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["ring", "ring-whole", "mesh", "ps"])
+def test_the_last_sentence_says_that_all_have_the_result(name: str) -> None:
+    recording = ExchangeStepper(name, 3).recording
+    last = len(recording.states) - 1
+
+    told = [words.said(recording, position) for position in range(last + 1)]
+
+    ends = [text.endswith("All workers have the same result now.") for text in told]
+    assert ends == [False] * last + [True]
+
+
+def test_a_saved_page_has_every_state_and_asks_nobody_for_anything(page: str) -> None:
+    seen = Seen(page)
+
+    assert len(seen.of_class("ps-state")) == 13
+    assert [text[:13] for text in seen.of_class("ps-said")[1:4]] == [
+        "Before the fi", "Message 1 of ", "Message 2 of ",
+    ]  # fmt: skip
+    for tag, attributes in seen.tags:
+        assert tag not in ("link", "iframe", "img", "object")
+        assert not set(attributes) & {"src", "href", "srcset"}
+    policy = next(a["content"] for _, a in seen.tags if "http-equiv" in a)
+    assert "default-src 'none'" in str(policy)
+
+
+def test_a_saved_page_shows_all_states_where_scripts_do_not_run(page: str) -> None:
+    hidden = [attributes for _, attributes in Seen(page).tags if "hidden" in attributes]
+
+    assert [attributes.get("class") for attributes in hidden] == [
+        "ps-buttons",
+        "ps-said",
+    ]
+
+
+def test_the_matrix_shows_sums_numbers_and_counters_of_a_state() -> None:
+    stepper = RingStepper(values=[[1, 2, 3], [10, 20, 30], [100, 200, 300]])
+
+    seen = Seen(drawing.state(stepper.recording, stepper.formula, 2))
+
+    assert seen.of_class("ps-from") == ["120"]
+    assert seen.of_class("ps-to") == ["1+2220"]
+    assert seen.of_class("ps-old") == ["01", "120"]
+    (numbers,) = seen.of_class("ps-numbers")
+    assert "messages arrived 2 by formula 12 in all" in numbers
+    assert "bytes arrived 8 by formula 48 in all" in numbers
+    assert "round 1 of 4" in numbers
+
+
+def test_the_still_picture_shows_the_turning_points_and_stays_small() -> None:
+    small, large = RingStepper(n=3), RingStepper(n=8)
+
+    assert drawing.turning_points(small.recording) == [0, 6, 12]
+    assert drawing.turning_points(RingStepper(3, whole=True).recording) == [0, 6, 7]
+    assert drawing.turning_points(RingStepper(1).recording) == [0]
+    assert len(Seen(small._bundle()["text/html"]).of_class("ps-state")) == 3
+    assert len(large._bundle()["text/html"]) < 100_000
+
+
+def test_what_changed_and_what_is_complete_does_not_hang_on_colour_alone() -> None:
+    style = sheet.style()
+
+    assert ".ps-from { border: 3px dashed" in style
+    assert ".ps-to { border: 3px solid" in style
+    assert "\u2713" in drawing.KEY
+
+
+def test_no_text_of_a_stepper_is_smaller_than_twelve_pixels() -> None:
+    rules = sheet.style().split(".ps-board.ps-stepper", 1)[1]
+    sizes = [
+        (("ps-scene" in rule), int(size))
+        for rule in rules.split("}")
+        for size in re.findall(r"font-size: (\d+)px", rule)
+    ]
+    # The picture is 640 wide, and at least 400 pixels of that are on the screen.
+    assert "min-width: 400px" in rules
+    assert len(sizes) > 6
+    for is_drawn, size in sizes:
+        assert size * (400 / 640 if is_drawn else 1) >= 12
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+def test_complete_sums_and_frames_stand_out(theme: object) -> None:
+    chosen = next(one for one in THEMES if one is theme)
+    _, orange, green, _, _, _ = chosen.hues
+
+    for behind in (chosen.background, chosen.panel):
+        assert contrast(green, behind) >= 4.5
+        assert contrast(orange, behind) >= 3
+        assert contrast(chosen.faint, behind) >= 4.5
+
+
+def test_many_numbers_are_cut_in_the_matrix_and_whole_in_held() -> None:
+    stepper = RingStepper(n=2, size=40)
+
+    html = drawing.matrix(stepper.recording, stepper.formula, 0)
+
+    assert "1  4  7  1 \u2026" in html
+    assert len(stepper.held("worker:0")) == 40
+
+
+def test_a_page_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        RingStepper(n=2).save(tmp_path / "nowhere" / "ring.html")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_outside_of_a_notebook_a_stepper_is_its_text() -> None:
+    with pytest.raises(NotImplementedError):
+        RingStepper(n=2)._ipython_display_()

@@ -1,0 +1,119 @@
+"""What one asks of a stepper: its arguments, its positions, and topologies beyond."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kit.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+    OutOfRangeError,
+)
+from kit.exchange import topology
+from kit.exchange.ring import Ring
+from widgets import ExchangeStepper, RingStepper, ServerStepper
+
+
+def test_a_worker_alone_needs_no_message() -> None:
+    stepper = RingStepper(1)
+
+    assert stepper.last == 0
+    assert stepper.recording.states[0].rows[0][0].is_result
+    assert "no message" in repr(stepper)
+
+
+def test_next_and_back_stop_at_the_ends() -> None:
+    stepper = RingStepper(n=2, size=2)
+
+    stepper.back()
+    assert stepper.position == 0
+    for _ in range(10):
+        stepper.next()
+    assert stepper.position == stepper.last == 4
+    stepper.back()
+    assert stepper.position == 3
+
+
+@pytest.mark.parametrize("position", [-1, 5])
+def test_a_position_beyond_the_ends_is_refused(position: int) -> None:
+    stepper = RingStepper(n=2, size=2)
+
+    with pytest.raises(OutOfRangeError, match="to 4"):
+        stepper.position = position
+
+    assert stepper.position == 0
+
+
+def test_numbers_of_a_task_are_asked_for_by_its_name() -> None:
+    stepper = ServerStepper(n=2, size=2)
+
+    assert np.isnan(stepper.held("ps:0")).all()
+    with pytest.raises(NotFoundError, match="ps:0, worker:0, worker:1"):
+        stepper.held("worker:2")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"n": 0}, "from 1 to 8"),
+        ({"n": 9}, "9 workers"),
+        ({"n": 2.5}, "2.5 workers"),
+        ({"size": -1}, "elements"),
+        ({"size": 5000}, "4096"),
+        ({"values": []}, "0 workers"),
+        ({"values": [[1.0], [1.0, 2.0]]}, r"\(1,\), \(2,\)"),
+        ({"values": [[1], [2]], "n": 3}, "n=3"),
+        ({"values": [[1], [2]], "size": 2}, "size=2"),
+        ({"values": [["a"], ["b"]]}, "float32"),
+        ({"values": [[1j], [2j]]}, "complex128"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=said):
+        RingStepper(**options)
+
+
+def test_servers_are_for_topologies_that_have_them() -> None:
+    with pytest.raises(InvalidArgumentError, match="from 1 to 4"):
+        ServerStepper(n_ps=0)
+    with pytest.raises(InvalidArgumentError, match="is 0"):
+        ExchangeStepper("ring", n_ps=1)
+
+
+def test_an_unknown_topology_is_named_with_its_nearest() -> None:
+    with pytest.raises(InvalidArgumentError, match="Did you mean 'mesh'"):
+        ExchangeStepper("mash")
+
+
+def test_a_topology_of_ones_own_can_be_stepped_through(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Mine(Ring):
+        name = "mine"
+
+    monkeypatch.setitem(topology._table, "mine", Mine())
+
+    stepper = ExchangeStepper("mine", n=3)
+
+    assert stepper.formula.n_messages is None
+    assert stepper.recording.states == RingStepper(n=3).recording.states
+    assert "Topology mine: 3 workers" in stepper._bundle()["text/html"]
+
+
+def test_plans_that_do_not_fit_together_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Silent(Ring):
+        name = "silent"
+
+        def plan(self, layout: Any, group: Any, member: int) -> Any:
+            return super().plan(layout, group, member) if member else None
+
+    monkeypatch.setitem(topology._table, "silent", Silent())
+
+    with pytest.raises(FailedPreconditionError, match=r"worker:1.*wait without end"):
+        ExchangeStepper("silent", n=3)

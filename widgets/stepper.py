@@ -1,0 +1,215 @@
+"""Step through an exchange of gradients, message by message.
+
+    RingStepper(n=4, size=8)        # end a cell with it: buttons, picture, matrix
+    ServerStepper(n=3, n_ps=2)      # the same sum with parameter servers
+    ExchangeStepper("mesh", n=4)    # any topology, your own too
+
+No cluster is needed. What is shown is a recording: the topology's real plans were
+carried out once, in memory, with a hold at each message (`widgets.stepping.recording`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kit.errors import NotFoundError, OutOfRangeError
+from kit.trace_file import write_atomically
+from widgets import front_end, page
+from widgets.stepping import drawing, player, words
+from widgets.stepping.formulas import Formula, formula
+from widgets.stepping.recording import Message, record
+from widgets.stepping.setting import setting
+
+
+class ExchangeStepper:
+    """Shows who holds which partial sum after each message of an exchange.
+
+    `topology` is the name of any topology that is registered. Give `n` workers (1 to 8;
+    3 if left out) and the `size` of their gradients in elements (twice `n` if left
+    out): they then hold numbers from 1 to 9. Or give `values`, a list of arrays of one
+    shape, one for each worker; whole numbers become float32. `n_ps` is the number of
+    parameter servers, for a topology that has them (1 to 4; one if left out).
+
+    `position` is the number of messages that have arrived; set it, or use `next()` and
+    `back()`. Raises `InvalidArgumentError` for numbers that cannot be shown, and
+    `FailedPreconditionError` for a topology whose plans do not fit together.
+
+    >>> stepper = ExchangeStepper("ring", n=3)
+    >>> len(stepper.messages), stepper.position
+    (12, 0)
+    """
+
+    def __init__(
+        self,
+        topology: str,
+        n: int | None = None,
+        size: int | None = None,
+        values: Sequence[Any] | None = None,
+        n_ps: int | None = None,
+    ) -> None:
+        """Carry the exchange out and record it; some milliseconds."""
+        made = setting(topology, n, size, values, n_ps)
+        self.recording = record(
+            made.topology, made.layout, made.group, made.names, made.values
+        )
+        self.formula: Formula = formula(made.topology, made.layout, made.group)
+        self._position = 0
+        self._view: Any = None
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The messages in the order in which they arrive."""
+        return self.recording.messages
+
+    @property
+    def last(self) -> int:
+        """The last position."""
+        return len(self.recording.states) - 1
+
+    @property
+    def position(self) -> int:
+        """How many messages have arrived in what is shown."""
+        return self._position
+
+    @position.setter
+    def position(self, position: int) -> None:
+        if not 0 <= position <= self.last:
+            raise OutOfRangeError(
+                f"position {position} does not exist: there are 0 (before the first "
+                f"message) to {self.last} (after the last one)."
+            )
+        self._position = int(position)
+        if self._view is not None:
+            self._view.show(self._position)
+
+    def next(self) -> None:
+        """Let one more message arrive; at the end nothing happens."""
+        self.position = min(self._position + 1, self.last)
+
+    def back(self) -> None:
+        """Take the last message back; at the beginning nothing happens."""
+        self.position = max(self._position - 1, 0)
+
+    def held(self, task: str) -> npt.NDArray[np.float64]:
+        """Return the numbers that a task holds at this position, NaN where none.
+
+        `task` is a short name, such as "worker:0"; `NotFoundError` lists them.
+
+        >>> RingStepper(n=2, size=2).held("worker:0").tolist()
+        [1.0, 4.0]
+        """
+        member = self._member(task)
+        found = [
+            cell.held.values if cell.held else (np.nan,) * (column.hi - column.lo)
+            for cell, column in zip(
+                self.recording.states[self._position].rows[member],
+                self.recording.columns,
+                strict=True,
+            )
+        ]
+        return np.array([value for part in found for value in part], np.float64)
+
+    def _member(self, task: str) -> int:
+        names = self.recording.names
+        if task not in names:
+            raise NotFoundError(
+                f"no task here is called {task!r}; there are {', '.join(names)}."
+            )
+        return names.index(task)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all positions as one HTML file with buttons, which needs nothing else.
+
+        It appears whole or not at all; raises `OSError` as the file system gives it.
+        """
+        made = f"Made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."
+        body = player.body(self.recording, self.formula)
+        head = words.title(self.recording)
+        write_atomically(path, [page.page(head, made, body, (), player.SCRIPT)])
+
+    def close(self) -> None:
+        """Take the live view off the screen; the still picture stays."""
+        if self._view is not None:
+            self._view.close()
+            self._view = None
+
+    def _ipython_display_(self) -> None:
+        if front_end.kernel() is None:
+            raise NotImplementedError  # a terminal shows the text
+        if self._view is None:
+            self._make_view()
+        if self._view is not None:
+            front_end.display_widget(self._view.root)
+        front_end.place(self._bundle())
+
+    def _make_view(self) -> None:
+        try:
+            from widgets.stepping.live import LiveStepper
+        except ImportError:
+            return  # without ipywidgets: the still picture
+        self._view = LiveStepper(
+            self.recording, self.formula, self._position, self._on_moved
+        )
+
+    def _on_moved(self, position: int) -> None:
+        self._position = position
+
+    def _bundle(self) -> dict[str, str]:
+        return {
+            "text/plain": words.text(self.recording, self._position),
+            "text/html": drawing.still(self.recording, self.formula),
+        }
+
+    def __repr__(self) -> str:
+        return words.text(self.recording, self._position)
+
+
+class RingStepper(ExchangeStepper):
+    """Shows a ring all-reduce, message by message: see `ExchangeStepper`.
+
+    Each worker cuts its gradient into as many chunks as there are workers. `n-1` rounds
+    add the chunks up on their way round, `n-1` more hand the finished ones out. With
+    `whole` gradients are passed on uncut: `n-1` messages, and far more bytes.
+
+    >>> RingStepper(n=4, size=8).formula.sent  # 2(n-1)/n of 32 bytes
+    (48, 48, 48, 48)
+    """
+
+    def __init__(
+        self,
+        n: int | None = None,
+        size: int | None = None,
+        values: Sequence[Any] | None = None,
+        *,
+        whole: bool = False,
+    ) -> None:
+        """Carry the exchange out and record it; some milliseconds."""
+        super().__init__("ring-whole" if whole else "ring", n, size, values)
+
+
+class ServerStepper(ExchangeStepper):
+    """Shows a step with parameter servers, message by message: see `ExchangeStepper`.
+
+    Each worker pushes its gradient, the server adds when it has those of all workers,
+    and each worker pulls the sum.
+
+    >>> ServerStepper(n=3, size=6).formula.received  # the server, then each worker
+    (72, 24, 24, 24)
+    """
+
+    def __init__(
+        self,
+        n: int | None = None,
+        size: int | None = None,
+        values: Sequence[Any] | None = None,
+        *,
+        n_ps: int = 1,
+    ) -> None:
+        """Carry the exchange out and record it; some milliseconds."""
+        super().__init__("ps", n, size, values, n_ps)

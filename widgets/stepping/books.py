@@ -1,0 +1,132 @@
+"""Whose numbers are in which sum: kept beside the buffers, operation by operation.
+
+Pure. Buffers hold numbers, which do not tell what they were added up from. So each
+operation that a member carries out is entered here as well, and each range (a column)
+of each of its buffers has a note: the workers whose numbers are in it, in the order in
+which they were added. A test adds them up again from the notes and compares the bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from kit.exchange.layout import Range
+from kit.exchange.plan import (
+    GRAD,
+    NEXT,
+    SELF,
+    SPARE,
+    Add,
+    Apply,
+    Copy,
+    Op,
+    Term,
+)
+from kit.exchange.stream_port import is_private
+
+Who = tuple[int, ...]
+
+
+class Place(NamedTuple):
+    """A buffer of a member: an own region, or the window on a peer's."""
+
+    region: int
+    peer: int = SELF
+
+
+def place_of(term: Term) -> Place:
+    """Return where a member finds a summand.
+
+    >>> place_of(Term(2, GRAD)), place_of(Term(2, NEXT)).peer == SELF
+    (Place(region=0, peer=2), True)
+    """
+    return Place(term.region, term.member if is_private(term.region) else SELF)
+
+
+class Books:
+    """The notes of one member."""
+
+    def __init__(self, columns: Sequence[Range], own: Who) -> None:
+        """Begin with the worker's own gradient; a server (no `own`) holds nothing."""
+        self._columns = columns
+        self._notes: dict[tuple[Place, int], Who] = {}
+        self._sent: set[tuple[Place, int]] = set()
+        if own:
+            self._write(Place(GRAD), range(len(columns)), own)
+
+    def columns_of(self, part: Range) -> tuple[int, ...]:
+        """Return the columns that a range covers."""
+        return tuple(
+            number
+            for number, column in enumerate(self._columns)
+            if column.size and part.lo <= column.lo and column.hi <= part.hi
+        )
+
+    def who(self, place: Place, column: int) -> Who:
+        """Return the workers in a column of a buffer; () if it holds nothing."""
+        return self._notes.get((place, column), ())
+
+    def was_sent(self, place: Place, column: int) -> bool:
+        """Whether what a buffer holds there has been sent to anybody."""
+        return (place, column) in self._sent
+
+    def held(self, column: int) -> Place | None:
+        """Return where the newest of a column lies: the result, else the sum so far."""
+        for place in (Place(NEXT), Place(GRAD)):
+            if self.who(place, column):
+                return place
+        return None
+
+    def kept(self, column: int) -> list[Place]:
+        """Return where what has arrived and is not added yet lies."""
+        places = {place for place, number in self._notes if number == column}
+        return sorted(p for p in places if p.peer != SELF or p.region >= SPARE)
+
+    def send(self, region: int, part: Range) -> list[Who]:
+        """Return whose numbers leave in a message, for each of its columns."""
+        return [self.who(Place(region), column) for column in self.columns_of(part)]
+
+    def mark_sent(self, region: int, part: Range) -> None:
+        """Enter that a range has reached another member."""
+        self._sent |= {(Place(region), column) for column in self.columns_of(part)}
+
+    def arrive(self, source: int, region: int, part: Range, who: Sequence[Who]) -> None:
+        """Enter a message that has come."""
+        place = place_of(Term(source, region))
+        for column, note in zip(self.columns_of(part), who, strict=True):
+            self._write(place, (column,), note)
+
+    def carry_out(self, op: Op) -> None:
+        """Enter what an operation changes in the member's own buffers."""
+        columns = self.columns_of(op.range)
+        match op:
+            case Add(_, terms):
+                places = [place_of(term) for term in terms]
+                for column in columns:
+                    note = sum((self.who(p, column) for p in places), start=())
+                    self._use_up(places, column)
+                    self._write(Place(GRAD), (column,), note)
+            case Copy(source, into, _):
+                place = place_of(source)
+                for column in columns:
+                    note = self.who(place, column)
+                    if place != Place(into):
+                        self._use_up([place], column)
+                        self._write(Place(into), (column,), note)
+            case Apply():
+                for column in columns:
+                    note = self.who(Place(GRAD), column)
+                    self._write(Place(NEXT), (column,), note)
+
+    def _write(self, place: Place, columns: Iterable[int], note: Who) -> None:
+        for column in columns:
+            if self._columns[column].size:
+                self._notes[place, column] = note
+                self._sent.discard((place, column))
+
+    def _use_up(self, places: Iterable[Place], column: int) -> None:
+        """Forget what was only kept until now."""
+        for place in places:
+            if place.peer != SELF or place.region >= SPARE:
+                self._notes.pop((place, column), None)

@@ -1,0 +1,111 @@
+"""The members of an exchange in one thread, each stopped at its next message.
+
+What they carry out is what a training carries out: the topology's plan of each member,
+by `kit.exchange.program`, over flat buffers, counted by a meter. Only the links are
+special (`widgets.stepping.held`), and each operation is a program of its own, so that a
+member can stop after any of them. Members run in turn: the order is always the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+
+import numpy as np
+
+from kit.errors import FailedPreconditionError
+from kit.exchange.endpoint import Endpoint
+from kit.exchange.layout import Layout
+from kit.exchange.memory import Array, Memory
+from kit.exchange.plan import Group, Op, Plan, Receive
+from kit.exchange.port import Stamp
+from kit.exchange.program import Program
+from kit.exchange.topology import Topology
+from kit.traffic import Meter
+from widgets.stepping.held import Hold
+
+_ROWS = 64  # of a meter's log, which nobody reads here; its totals are read
+_DEADLINE_S = 1.0  # nobody waits: a message is taken when it is there
+
+
+class Member:
+    """One member: its memory, its links, its account and its place in its plan."""
+
+    def __init__(
+        self, number: int, names: Sequence[str], layout: Layout, plan: Plan | None
+    ) -> None:
+        """Begin before the first operation; one without a plan has nothing to do."""
+        self.number, self.name = number, names[number]
+        self.memory = Memory(layout)
+        self.meter = Meter(number, limit=_ROWS, trace=False)
+        self.endpoint = Endpoint(
+            names, number, Stamp(), deadline_s=_DEADLINE_S, clock=count().__next__
+        )
+        self._ops = plan.ops if plan else ()
+        self._at = 0
+
+    def link(self, hold: Hold) -> None:
+        """Open the links to all others."""
+        for peer in range(len(self.endpoint.names)):
+            if peer != self.number:
+                self.endpoint.add(hold.port(self.number, peer, self.memory))
+
+    def run(self) -> Iterator[Op]:
+        """Yield each operation after it was carried out, until a message is missing."""
+        for op in self._ops[self._at :]:
+            if isinstance(op, Receive) and not self._has(op.source):
+                return
+            Program(
+                Plan(((op,),), ()),
+                self.endpoint,
+                self.memory,
+                self.meter,
+                update=_take_the_sum,
+                expects=False,
+            ).reduce(0)
+            self._at += 1
+            yield op
+
+    def _has(self, source: int) -> bool:
+        return self.endpoint.ports[source].has_arrived()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left to do."""
+        return self._at == len(self._ops)
+
+
+def _take_the_sum(
+    now: Array, total: Array, slots: Sequence[Array], out: Array, step: int
+) -> None:
+    """Update as an all-reduce does: the new values are the sum itself."""
+    np.copyto(out, total)
+
+
+@contextmanager
+def crew(
+    topology: Topology, layout: Layout, group: Group, names: Sequence[str]
+) -> Iterator[tuple[list[Member], Hold]]:
+    """Give the members, linked to each other, and what holds their messages."""
+    hold, members = Hold(), []
+    try:
+        for number in range(len(names)):
+            plan = topology.plan(layout, group, number)
+            members.append(Member(number, names, layout, plan))
+            members[number].link(hold)
+        yield members, hold
+    finally:
+        for member in members:
+            member.endpoint.close()
+
+
+def check_done(members: Sequence[Member]) -> None:
+    """Raise `FailedPreconditionError` if somebody waits for what nobody sends."""
+    waiting = [member.name for member in members if not member.is_done]
+    if waiting:
+        raise FailedPreconditionError(
+            f"{', '.join(waiting)} would wait without end: the plans of this topology "
+            f"do not fit together. Each receive needs a send of the same range by its "
+            f"source; `kit.exchange.mesh` is a short example."
+        )

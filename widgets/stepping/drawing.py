@@ -1,0 +1,186 @@
+"""A state of a recording as HTML: the matrix of tasks and chunks, and the counters.
+
+Pure text; everything that comes from outside is escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+
+from kit.traffic import Kind
+from widgets.snapshot import ONE_OF_BOTH
+from widgets.stepping import words
+from widgets.stepping.formulas import Formula
+from widgets.stepping.picture import picture
+from widgets.stepping.recording import Cell, Holding, Recording, State
+from widgets.stepping.sheet import style
+
+KEY = (
+    "0+1: the sum of the numbers of workers 0 and 1, added in this order; \u2713: the "
+    "sum of all. In brackets: has come and is not added yet. Dashed frame: a copy of "
+    "this sum was sent. Thick frames: what was just sent, and what changed by it."
+)
+HONEST = (
+    "A recording of a real exchange in memory, by the same plans and the same code as "
+    "in a training, held at each message."
+)
+# What the matrix takes; where that is not left beside the picture, it goes below.
+_TASK_PX, _COLUMN_PX = 132, 100
+# Tells screen readers to read the sentence of the live view whenever it changes.
+_SPEAK = """
+(() => {
+  let tries = 0;
+  const mark = () => {
+    for (const place of document.querySelectorAll(".ps-saying .widget-html-content")) {
+      place.setAttribute("role", "status");
+      place.setAttribute("aria-live", "polite");
+    }
+    if (++tries < 20) setTimeout(mark, 500);
+  };
+  mark();
+})();
+"""
+
+
+def still(recording: Recording, formula: Formula) -> str:
+    """Return what a notebook keeps: the states that matter most, without any script.
+
+    The script that is in it is for the live view beside it.
+    """
+    figures = "".join(
+        f'<div class="ps-state">{sentence(recording, position)}'
+        f"{state(recording, formula, position)}</div>"
+        for position in turning_points(recording)
+    )
+    return (
+        f"<style>{style()}{ONE_OF_BOTH}</style>"
+        f'<div class="ps-snapshot ps-board ps-stepper">'
+        f'<p class="ps-head">{escape(words.title(recording))}</p>'
+        f"{figures}{foot(formula)}</div><script>{_SPEAK}</script>"
+    )
+
+
+def turning_points(recording: Recording) -> list[int]:
+    """Return the beginning, the last state of each kind of message, and the end."""
+    kinds = [s.message.kind if s.message else None for s in recording.states]
+    ends = [i for i in range(1, len(kinds) - 1) if kinds[i] != kinds[i + 1]]
+    return list(dict.fromkeys([0, *ends, len(kinds) - 1]))
+
+
+def sentence(recording: Recording, position: int) -> str:
+    """Return where the state is and what has just happened."""
+    return (
+        f'<p class="ps-said"><span class="ps-where">'
+        f"{escape(words.where(recording, position))}.</span> "
+        f"{escape(words.said(recording, position))}</p>"
+    )
+
+
+def state(recording: Recording, formula: Formula, position: int) -> str:
+    """Return the counters, the picture and the matrix of a state."""
+    width = _TASK_PX + _COLUMN_PX * len(recording.columns)
+    return (
+        f'<div class="ps-room">{counters(recording, formula, position)}</div>'
+        f'<div class="ps-both">{picture(recording, position)}'
+        f'<div style="flex-basis:{width}px" tabindex="0" role="region" '
+        f'aria-label="Who holds which sum">'
+        f"{matrix(recording, formula, position)}</div></div>"
+    )
+
+
+def foot(formula: Formula) -> str:
+    """Return the key, the formula in words, and what this is."""
+    said = " ".join(filter(None, (formula.text, HONEST)))
+    return f'<p class="ps-key">{escape(KEY)}</p><p>{escape(said)}</p>'
+
+
+def counters(recording: Recording, formula: Formula, position: int) -> str:
+    """Return messages, bytes and rounds so far, beside what the formula says."""
+    now = recording.states[position]
+    n_messages = sum(messages for messages, _ in now.traffic.values())
+    n_bytes = sum(n_bytes for _, n_bytes in now.traffic.values())
+    done = now.message.round if now.message else recording.n_rounds * bool(position)
+    total = formula.n_messages
+    cells = "".join(
+        f'<div role="listitem"><span>{name}</span> <b>{value}</b> '
+        f"<span>{remark}</span></div>"
+        for name, value, remark in (
+            (
+                "messages arrived",
+                f"{n_messages}",
+                "" if total is None else f"by formula {total} in all",
+            ),
+            ("bytes arrived", f"{n_bytes:,}", f"by formula {formula.n_bytes:,} in all"),
+            ("round", f"{done}", f"of {recording.n_rounds}"),
+        )
+    )
+    return f'<div class="ps-numbers" role="list">{cells}</div>'
+
+
+def matrix(recording: Recording, formula: Formula, position: int) -> str:
+    """Return the table of tasks and chunks: who holds which sum."""
+    now = recording.states[position]
+    heads = "".join(
+        f'<th scope="col">{words.heading(recording, number)}'
+        f"<small>{_elements(column.lo, column.hi)}</small></th>"
+        for number, column in enumerate(recording.columns)
+    )
+    rows = "".join(
+        f'<tr><th scope="row">{escape(name)}<small>{_sent(now, formula, member)}'
+        f"</small></th>{''.join(_cells(recording, now, member))}</tr>"
+        for member, name in enumerate(recording.names)
+    )
+    return (
+        f'<table class="ps-matrix"><caption>Who holds which sum</caption><thead><tr>'
+        f'<th scope="col">task</th>{heads}</tr></thead><tbody>{rows}</tbody></table>'
+    )
+
+
+def _elements(lo: int, hi: int) -> str:
+    """Return the elements of a column in words.
+
+    >>> _elements(4, 7), _elements(4, 5), _elements(4, 4)
+    ('elements 4\u20136', 'element 4', 'empty')
+    """
+    if hi - lo < 2:
+        return f"element {lo}" if hi > lo else "empty"
+    return f"elements {lo}\u2013{hi - 1}"
+
+
+def _sent(now: State, formula: Formula, member: int) -> str:
+    sent = sum(n for (source, _), (_, n) in now.traffic.items() if source == member)
+    return f"sent {sent:,} of {formula.sent[member]:,} B"
+
+
+def _cells(recording: Recording, now: State, member: int) -> Iterator[str]:
+    message = now.message
+    for number, cell in enumerate(now.rows[member]):
+        marks = ["ps-old"] * (cell.is_sent and not cell.is_result)
+        if message is not None and number in message.columns:
+            marks += ["ps-from"] * (member == message.source)
+            marks += ["ps-to"] * (member == message.destination)
+            marks += ["ps-out-again"] * (message.kind in (Kind.PULL, Kind.GATHER))
+        if cell.held and words.is_complete(recording, cell.held):
+            marks.append("ps-full")
+        name = f' class="{" ".join(marks)}"' if marks else ""
+        yield f"<td{name}>{_inside(recording, cell)}</td>"
+
+
+def _inside(recording: Recording, cell: Cell) -> str:
+    kept = "".join(
+        f"<i>({words.added(one.who)}) {escape(words.numbers(one.values))}</i>"
+        for one in cell.kept
+    )
+    return (_sum(recording, cell.held) if cell.held else "<b>\u2013</b>") + kept
+
+
+def _sum(recording: Recording, held: Holding) -> str:
+    n = len(recording.workers)
+    mark = " \u2713" if words.is_complete(recording, held) else ""
+    share = 100 * len(held.who) / n
+    return (
+        f"<b>{words.added(held.who)}{mark}</b>"
+        f"<span>{escape(words.numbers(held.values))}</span>"
+        f'<div class="ps-meter"><div style="width:{share:.0f}%"></div></div>'
+    )

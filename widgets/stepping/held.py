@@ -1,0 +1,106 @@
+"""Links in memory that hold each message until they are told to let it go.
+
+A `HeldPort` keeps what arrives where a port between two hosts keeps it: a gradient in a
+window of its own, a finished range in the receiver's own region. The difference is
+that a message waits in the `Hold`, so that one can look around before it arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kit.exchange.layout import Range
+from kit.exchange.memory import Array, Memory
+from kit.exchange.port import NO_HALT, Arrival, Expected
+from kit.exchange.stream_port import is_private
+from kit.wire.shaping import LineOut
+
+
+class Parcel(NamedTuple):
+    """A message on its way: between which members, for which place, and its bytes."""
+
+    source: int
+    destination: int
+    region: int
+    range: Range
+    payload: bytes
+
+
+class Hold:
+    """All messages that were posted and have not arrived, in the order of posting."""
+
+    def __init__(self) -> None:
+        self.parcels: list[Parcel] = []
+        self._ports: dict[tuple[int, int], HeldPort] = {}
+
+    def port(self, me: int, peer: int, memory: Memory) -> HeldPort:
+        """Make the end of a link that belongs to `me`, whose memory is given."""
+        made = self._ports[me, peer] = HeldPort(self, me, peer, memory)
+        return made
+
+    def let_go(self, parcel: Parcel) -> None:
+        """Let a message arrive."""
+        self.parcels.remove(parcel)
+        self._ports[parcel.destination, parcel.source].arrive(parcel)
+
+
+class HeldPort:
+    """One member's end of a link; see `kit.exchange.port.Port`."""
+
+    shared = True  # there are no bytes to pump
+    line_out: LineOut | None = None
+
+    def __init__(self, hold: Hold, me: int, peer: int, memory: Memory) -> None:
+        """`memory` is our own; what comes from the peer is kept beside it."""
+        self.peer, self.lost = peer, False
+        self._hold, self._me, self._memory = hold, me, memory
+        self._mirror = Memory(memory.layout)
+        self._n_arrived = 0
+
+    def expect(self, scripts: Sequence[Sequence[Expected]], first: int) -> None:
+        """Nothing to prepare: a parcel says where it belongs."""
+
+    def window(self, region: int, part: Range) -> Array:
+        """Return where the peer's range is kept here."""
+        memory = self._mirror if is_private(region) else self._memory
+        return memory.typed(region, part)
+
+    def post(self, region: int, part: Range) -> None:
+        """Copy the range and put it into the hold."""
+        payload = bytes(self._memory.raw(region, part))
+        self._hold.parcels.append(Parcel(self._me, self.peer, region, part, payload))
+
+    def arrive(self, parcel: Parcel) -> None:
+        """Put a message's bytes into their place."""
+        memory = self._mirror if is_private(parcel.region) else self._memory
+        memory.raw(parcel.region, parcel.range)[:] = parcel.payload
+        self._n_arrived += 1
+
+    def has_arrived(self) -> bool:
+        """Whether a message was let go and is not taken yet."""
+        return self._n_arrived > 0
+
+    def n_arrived(self) -> int:
+        """Return how many messages were let go and are not taken yet."""
+        return self._n_arrived
+
+    def take(self) -> Arrival:
+        """Take the next message; there is only one step, and no time."""
+        self._n_arrived -= 1
+        return Arrival(0, 0, 0, NO_HALT)
+
+    def pump(self) -> bool:
+        """Move nothing: the hold does that."""
+        return False
+
+    def is_idle(self) -> bool:
+        """Say yes: what was posted has left this port."""
+        return True
+
+    def fileno(self) -> int:
+        """Return no descriptor: nobody waits on this port."""
+        return -1
+
+    def close(self) -> None:
+        """Nothing is open."""

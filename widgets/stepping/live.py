@@ -1,0 +1,95 @@
+"""A recording in a cell: a slider, buttons, and what they turn over.
+
+The player moves the slider in the page by itself; only what is drawn comes from the
+kernel. A stepper that moves in a cell moves in all its views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ipywidgets as ipw
+
+from widgets.stepping import drawing, words
+from widgets.stepping.formulas import Formula
+from widgets.stepping.recording import Recording
+from widgets.stepping.sheet import style
+
+_INTERVAL_MS = 1500
+
+
+class LiveStepper:
+    """The widgets of one stepper; `root` is what is displayed."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        formula: Formula,
+        position: int,
+        moved: Callable[[int], None],
+    ) -> None:
+        """Make them; `moved` is told of every position that the reader chooses."""
+        self._recording, self._formula, self._moved = recording, formula, moved
+        last = len(recording.states) - 1
+        self.slider = ipw.IntSlider(
+            value=position, min=0, max=last, description="messages arrived",
+            style={"description_width": "initial"},
+            layout=ipw.Layout(flex="1 1 260px", max_width="460px"),
+        )  # fmt: skip
+        self.back = _button("Back", "step-backward", "Take the last message back")
+        self.next = _button("Next", "step-forward", "Let one more message arrive")
+        self.play = ipw.Play(
+            value=position, min=0, max=last, interval=_INTERVAL_MS, show_repeat=False
+        )
+        self._link = ipw.jslink((self.play, "value"), (self.slider, "value"))
+        self.said, self.state = ipw.HTML(), ipw.HTML()
+        self.said.add_class("ps-saying")
+        head = (
+            f'<style>{style()}</style><div class="ps-board ps-stepper">'
+            f'<p class="ps-head">{words.title(recording)}</p></div>'
+        )
+        foot = f'<div class="ps-board ps-stepper">{drawing.foot(formula)}</div>'
+        buttons = ipw.HBox(
+            [self.back, self.next, self.play, self.slider],
+            layout=ipw.Layout(flex_flow="row wrap", align_items="center"),
+        )
+        texts = [ipw.HTML(head), buttons, self.said, self.state, ipw.HTML(foot)]
+        self.root = ipw.VBox(texts)
+        self.root.add_class("ps-live")
+        self.back.on_click(lambda _: self._turn(-1))
+        self.next.on_click(lambda _: self._turn(1))
+        self.slider.observe(self._on_slider, "value")
+        self._draw(position)
+
+    def show(self, position: int) -> None:
+        """Show a position."""
+        self.slider.value = position
+
+    def _turn(self, by: int) -> None:
+        self.slider.value = max(0, min(self.slider.max, self.slider.value + by))
+
+    def _on_slider(self, change: Any) -> None:
+        self._draw(change["new"])
+        self._moved(change["new"])
+
+    def _draw(self, position: int) -> None:
+        recording = self._recording
+        said = drawing.sentence(recording, position)
+        drawn = drawing.state(recording, self._formula, position)
+        self.said.value = f'<div class="ps-board ps-stepper">{said}</div>'
+        self.state.value = f'<div class="ps-board ps-stepper">{drawn}</div>'
+        self.back.disabled = position == 0
+        self.next.disabled = position == self.slider.max
+
+    def close(self) -> None:
+        """Take the widgets off the screen."""
+        self.slider.unobserve_all()
+        self._link.unlink()
+        for widget in (self.slider, self.said, self.state, self.root):
+            widget.close()
+
+
+def _button(label: str, icon: str, tooltip: str) -> Any:
+    layout = ipw.Layout(width="96px")
+    return ipw.Button(description=label, icon=icon, tooltip=tooltip, layout=layout)

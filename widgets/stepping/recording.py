@@ -1,0 +1,267 @@
+"""A real exchange of a small gradient, recorded message by message.
+
+`record` carries the exchange out once, in this thread, and holds it before and after
+each message; what every member's buffers contain then is a `State`. Going forward and
+back in a recording computes nothing again: it turns pages.
+
+Messages arrive round by round: first all that could be sent at the beginning, then all
+that these made possible. A message without bytes, which only keeps members in step, is
+let go silently and makes no state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+from kit.exchange.layout import Layout, Range
+from kit.exchange.memory import Array
+from kit.exchange.plan import GRAD, NEXT, SELF, Group, Send
+from kit.exchange.topology import Topology
+from kit.traffic import Kind
+from widgets.stepping.books import Books, Place, Who
+from widgets.stepping.crew import Member, check_done, crew
+from widgets.stepping.held import Hold, Parcel
+
+Values = tuple[float, ...]
+Traffic = dict[tuple[int, int], tuple[int, int]]  # source, destination: messages, bytes
+
+
+class Column(NamedTuple):
+    """A part of the gradient that always travels as a whole: its elements."""
+
+    chunk: int
+    lo: int
+    hi: int
+
+
+class Holding(NamedTuple):
+    """Numbers that lie in a buffer, and the workers whose sum they are, in order."""
+
+    who: Who
+    values: Values
+
+
+class Cell(NamedTuple):
+    """What one member holds of one column.
+
+    `held` is the newest: the result, else the sum so far (None: nothing); `kept` has
+    come and is not added yet. `is_sent`: another member has a copy of `held`.
+    """
+
+    held: Holding | None
+    is_result: bool
+    is_sent: bool
+    kept: tuple[Holding, ...]
+
+
+class Message(NamedTuple):
+    """A message that carries something; `columns` are numbers of columns."""
+
+    round: int
+    source: int
+    destination: int
+    kind: Kind
+    columns: tuple[int, ...]
+    who: tuple[Who, ...]
+    n_bytes: int
+
+
+class State(NamedTuple):
+    """All members after a message (None: at the beginning, or after silent work).
+
+    `rows` has a cell for each member and column; `held` are the messages on their way;
+    `traffic` is what has arrived over each link: messages and bytes.
+    """
+
+    message: Message | None
+    rows: tuple[tuple[Cell, ...], ...]
+    held: tuple[Message, ...]
+    traffic: Traffic
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The states of an exchange, the first one before anything has moved.
+
+    `metered` is what the members' own meters have counted in the end. They count what
+    is taken, in the order of the plan; `State.traffic` counts what has come.
+    """
+
+    topology: str
+    names: tuple[str, ...]
+    workers: tuple[int, ...]
+    columns: tuple[Column, ...]
+    itemsize: int
+    states: tuple[State, ...]
+    metered: Traffic
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """All messages in the order in which they arrived."""
+        return tuple(s.message for s in self.states if s.message is not None)
+
+    @property
+    def n_rounds(self) -> int:
+        """How many rounds of messages there were."""
+        return max((message.round for message in self.messages), default=0)
+
+
+def record(
+    topology: Topology,
+    layout: Layout,
+    group: Group,
+    names: Sequence[str],
+    values: Sequence[Array],
+) -> Recording:
+    """Carry out an exchange of the workers' flat `values`; return all its states.
+
+    `layout` has one parameter of the values' dtype. Raises `FailedPreconditionError`
+    when the plans of a topology do not fit together.
+    """
+    ranges = _cut(topology, layout, group)
+    itemsize = values[0].itemsize
+    n_chunks = layout.n_chunks
+    with crew(topology, layout, group, names) as (members, hold):
+        for number, value in zip(group.workers, values, strict=True):
+            members[number].memory.leaf(GRAD, layout.leaves[0]).reshape(-1)[:] = value
+        states = _Recorder(members, hold, ranges, group).play()
+        check_done(members)
+        metered = _metered(members)
+    columns = tuple(
+        Column(chunk % n_chunks, part.lo // itemsize, part.hi // itemsize)
+        for chunk, part in ranges
+    )
+    return Recording(
+        topology.name,
+        tuple(names),
+        group.workers,
+        columns,
+        itemsize,
+        tuple(states),
+        metered,
+    )
+
+
+def _cut(topology: Topology, layout: Layout, group: Group) -> list[tuple[int, Range]]:
+    """Return the ranges that travel as a whole, each with the number of its chunk."""
+    plans = [topology.plan(layout, group, member) for member in group.members]
+    edges = {e for plan in plans if plan for op in plan.ops for e in op.range}
+    chunks = [chunk for bucket in layout.buckets for chunk in bucket.chunks]
+    return [
+        (number, Range(lo, hi))
+        for number, chunk in enumerate(chunks)
+        for lo, hi in pairwise(
+            [chunk.lo, *sorted(e for e in edges if chunk.lo < e < chunk.hi), chunk.hi]
+        )
+    ]
+
+
+def _metered(members: Sequence[Member]) -> Traffic:
+    found: Traffic = {}
+    for member in members:
+        for row in member.meter.totals():
+            link = int(row["source"]), member.number
+            _add(found, link, int(row["messages"]), int(row["bytes"]))
+    return found
+
+
+def _add(traffic: Traffic, link: tuple[int, int], messages: int, n_bytes: int) -> None:
+    before = traffic.get(link, (0, 0))
+    traffic[link] = before[0] + messages, before[1] + n_bytes
+
+
+class _Recorder:
+    """Lets one message go after the other and writes down what is there then."""
+
+    def __init__(
+        self,
+        members: Sequence[Member],
+        hold: Hold,
+        ranges: Sequence[tuple[int, Range]],
+        group: Group,
+    ) -> None:
+        self._members, self._hold = members, hold
+        self._ranges = [part for _, part in ranges]
+        own = {number: (rank,) for rank, number in enumerate(group.workers)}
+        self._books = [Books(self._ranges, own.get(m.number, ())) for m in members]
+        self._rows = [self._row(member) for member in members]
+        self._traffic: Traffic = {}
+        self._waves: list[list[tuple[Parcel, Message]]] = [[]]
+
+    def play(self) -> list[State]:
+        """Return the states from the first to the last."""
+        rows = tuple(self._rows)
+        self._run(self._members)
+        states = [State(None, rows, self._on_the_way(), {})]
+        while self._waves[-1]:
+            wave = self._waves[-1]
+            wave.sort(key=lambda sent: sent[1][1:3])  # by source and destination
+            self._waves.append([])
+            while wave:
+                parcel, message = wave.pop(0)
+                self._arrive(parcel, message)
+                if message.n_bytes:
+                    _add(self._traffic, message[1:3], 1, message.n_bytes)
+                    states.append(self._state(message))
+        if states[-1].rows != tuple(self._rows):
+            states.append(self._state(None))
+        # Where nothing was sent there is no way from a beginning to an end.
+        return states if any(state.message for state in states) else states[-1:]
+
+    def _arrive(self, parcel: Parcel, message: Message) -> None:
+        self._hold.let_go(parcel)
+        source, destination, region, part, _ = parcel
+        self._books[source].mark_sent(region, part)
+        self._books[destination].arrive(source, region, part, message.who)
+        self._run([self._members[destination]])
+        self._rows[source] = self._row(self._members[source])
+
+    def _run(self, members: Sequence[Member]) -> None:
+        for member in members:
+            books = self._books[member.number]
+            for op in member.run():
+                books.carry_out(op)
+                if isinstance(op, Send):
+                    who = tuple(books.send(op.region, op.range))
+                    columns = books.columns_of(op.range)
+                    message = Message(
+                        len(self._waves), member.number, op.to, op.kind, columns, who,
+                        op.range.size,
+                    )  # fmt: skip
+                    self._waves[-1].append((self._hold.parcels[-1], message))
+            self._rows[member.number] = self._row(member)
+
+    def _state(self, message: Message | None) -> State:
+        rows, traffic = tuple(self._rows), dict(self._traffic)
+        return State(message, rows, self._on_the_way(), traffic)
+
+    def _on_the_way(self) -> tuple[Message, ...]:
+        sent = [message for wave in self._waves[-2:] for _, message in wave]
+        return tuple(message for message in sent if message.n_bytes)
+
+    def _row(self, member: Member) -> tuple[Cell, ...]:
+        columns = range(len(self._ranges))
+        return tuple(self._cell(member, column) for column in columns)
+
+    def _cell(self, member: Member, column: int) -> Cell:
+        books = self._books[member.number]
+        place = books.held(column)
+        if place is None:
+            held, is_sent = None, False
+        else:
+            held = self._holding(member, place, column)
+            is_sent = books.was_sent(place, column)
+        kept = tuple(self._holding(member, p, column) for p in books.kept(column))
+        return Cell(held, place == Place(NEXT), is_sent, kept)
+
+    def _holding(self, member: Member, place: Place, column: int) -> Holding:
+        part = self._ranges[column]
+        if place.peer == SELF:
+            array = member.memory.typed(place.region, part)
+        else:
+            array = member.endpoint.ports[place.peer].window(place.region, part)
+        who = self._books[member.number].who(place, column)
+        return Holding(who, tuple(array.tolist()))

@@ -1,0 +1,202 @@
+"""A recording in words: what each message does, as sentences that can be read aloud.
+
+Pure. Everything that the picture and the matrix show is said here as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kit.traffic import Kind
+from widgets.stepping.recording import Cell, Holding, Message, Recording, State, Values
+
+_SHOWN = 4  # numbers of a cell; the rest is dots
+_ADDED = 5  # workers of a sum; so many follow each other round the ring
+_TITLES = {
+    "ring": "Ring all-reduce",
+    "ring-whole": "Ring of whole gradients",
+    "ps": "Parameter server",
+    "mesh": "Mesh all-reduce",
+}
+_PHASES = {
+    Kind.PUSH: "push",
+    Kind.PULL: "pull",
+    Kind.REDUCE: "add up",
+    Kind.GATHER: "hand out",
+}
+
+
+def title(recording: Recording) -> str:
+    """Return what is shown, with its numbers: the head of a page or a cell."""
+    name = _TITLES.get(recording.topology, f"Topology {recording.topology}")
+    n_ps = len(recording.names) - len(recording.workers)
+    parts = [_count(n_ps, "server")] * bool(n_ps)
+    parts.append(_count(len(recording.workers), "worker"))
+    return f"{name}: {' and '.join(parts)}, message by message"
+
+
+def where(recording: Recording, position: int) -> str:
+    """Return which message and round a state follows."""
+    state = recording.states[position]
+    if not recording.messages:
+        return "No message"
+    if state.message is None:
+        return "Before the first message" if not position else "After the last message"
+    number = 1 + recording.messages.index(state.message)
+    phase = _PHASES.get(state.message.kind, state.message.kind.name.lower())
+    return (
+        f"Message {number} of {len(recording.messages)}, round {state.message.round} "
+        f"of {recording.n_rounds} ({phase})"
+    )
+
+
+def said(recording: Recording, position: int) -> str:
+    """Return what has just happened."""
+    state = recording.states[position]
+    if not position:
+        return _beginning(recording)
+    if state.message is None:
+        happened = "Each worker now has the numbers of all, and adds them up."
+    else:
+        then = _then(recording, recording.states[position - 1], state)
+        happened = f"{_sent(recording, state.message)} {then}"
+    return f"{happened} {_end(recording, state)}".strip()
+
+
+def _beginning(recording: Recording) -> str:
+    count = sum(column.hi - column.lo for column in recording.columns)
+    if not recording.messages:
+        return "Nothing here that another worker needs: no message is sent."
+    return (
+        f"Each worker has a gradient of its own, {_count(count, 'number')}. The aim: "
+        f"every worker gets the sum of all."
+    )
+
+
+def _sent(recording: Recording, message: Message) -> str:
+    source = recording.names[message.source]
+    target = recording.names[message.destination]
+    return (
+        f"{source} sends {columns(recording, message.columns)} to {target}: "
+        f"{_contents(recording, message)}, {message.n_bytes} bytes."
+    )
+
+
+def _contents(recording: Recording, message: Message) -> str:
+    if message.kind in (Kind.PULL, Kind.GATHER):
+        return "the sum of all workers"
+    sets = {tuple(sorted(who)) for who in message.who}
+    if len(sets) > 1:
+        return "sums of some workers"
+    (who,) = sets
+    owner = recording.workers.index(message.source)
+    if who == (owner,):
+        return "its own numbers"
+    if len(who) == 1:
+        return f"the numbers of worker {who[0]}"
+    return f"the sum of workers {_listed(list(map(str, who)))}"
+
+
+def _then(recording: Recording, before: State, after: State) -> str:
+    message = after.message
+    assert message is not None
+    target, column = message.destination, message.columns[0]
+    name = recording.names[target]
+    old, new = (state.rows[target][column] for state in (before, after))
+    if message.kind in (Kind.PULL, Kind.GATHER):
+        return f"{name} now has the result there."
+    if new.held is None or new.held == old.held:
+        return f"{name} keeps it until it has the numbers of all workers."
+    if is_complete(recording, new.held):
+        return f"{name} adds: now the sum of all workers is complete there."
+    return f"{name} adds its own: it now holds the sum {added(new.held.who)}."
+
+
+def _end(recording: Recording, state: State) -> str:
+    done = [worker for worker in recording.workers if has_result(state, worker)]
+    if len(done) < len(recording.workers) or not recording.messages:
+        return ""
+    return "All workers have the same result now."
+
+
+def has_result(state: State, member: int) -> bool:
+    """Whether a member has the result in all columns that hold anything."""
+    return all(cell.is_result for cell in state.rows[member] if cell.held)
+
+
+def is_complete(recording: Recording, held: Holding) -> bool:
+    """Whether a sum has the numbers of all workers."""
+    return len(held.who) == len(recording.workers)
+
+
+def added(who: Sequence[int]) -> str:
+    """Return the workers of a sum in the order in which they were added.
+
+    >>> added((2, 0, 1)), added((4, 5, 6, 0, 1, 2))
+    ('2+0+1', '4+5+…+2')
+    """
+    if len(who) > _ADDED:
+        return f"{who[0]}+{who[1]}+\u2026+{who[-1]}"
+    return "+".join(map(str, who))
+
+
+def columns(recording: Recording, numbers: Sequence[int]) -> str:
+    """Return the name of some columns: chunks, or parts of one."""
+    if len(numbers) == len([c for c in recording.columns if c.hi > c.lo]):
+        return "everything" if len(numbers) > 1 else heading(recording, numbers[0])
+    names = [heading(recording, number) for number in numbers]
+    if len(names) == 1:
+        return names[0]
+    return f"chunks {_listed([name.removeprefix('chunk ') for name in names])}"
+
+
+def heading(recording: Recording, number: int) -> str:
+    """Return the name of a column; a letter tells the parts of a chunk apart."""
+    chunk = recording.columns[number].chunk
+    same = [i for i, c in enumerate(recording.columns) if c.chunk == chunk]
+    letter = "abcdefgh"[same.index(number) % 8] if len(same) > 1 else ""
+    return f"chunk {chunk}{letter}"
+
+
+def numbers(values: Values) -> str:
+    """Return the numbers of a cell, the first few of many.
+
+    >>> numbers((1.0, 2.5)), numbers((1.0,) * 9)
+    ('1  2.5', '1  1  1  1 …')
+    """
+    shown = "  ".join(f"{value:.4g}" for value in values[:_SHOWN])
+    return shown + " \u2026" * (len(values) > _SHOWN)
+
+
+def cell(recording: Recording, one: Cell) -> str:
+    """Return a cell in a few characters: who is in it, and what is only kept.
+
+    A mark says that the sum is complete.
+    """
+    held = "\u2013" if one.held is None else added(one.held.who)
+    mark = "\u2713" if one.held and is_complete(recording, one.held) else ""
+    return held + mark + "".join(f" ({added(kept.who)})" for kept in one.kept)
+
+
+def text(recording: Recording, position: int) -> str:
+    """Return a state as plain text: where, what happened, and the matrix."""
+    state = recording.states[position]
+    heads = [heading(recording, i) for i in range(len(recording.columns))]
+    lines = [["", *heads]]
+    for name, row in zip(recording.names, state.rows, strict=True):
+        lines.append([name, *(cell(recording, one) for one in row)])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    table = [
+        "  ".join(part.ljust(width) for part, width in zip(line, widths, strict=True))
+        for line in lines
+    ]
+    head = f"{where(recording, position)}. {said(recording, position)}"
+    return "\n".join([head, *(line.rstrip() for line in table)])
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
