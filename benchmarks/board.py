@@ -11,7 +11,7 @@ browser on the same machine costs what it draws, on top of that.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -67,7 +67,7 @@ def kernel() -> Iterator[Kernel]:
 
 
 def compare(
-    topologies: tuple[str, ...], steps: int, rounds: int, workers: int = 3
+    topologies: Sequence[str], steps: int, rounds: int, workers: int = 3
 ) -> dict[str, dict[str, list[float]]]:
     """Return for each topology the rates of all rounds, and bytes a second sent."""
     found: dict[str, dict[str, list[float]]] = {}
@@ -117,15 +117,18 @@ def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--steps", type=int, help="of each training")
     parser.add_argument("--rounds", type=int)
+    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--topologies", nargs="+", default=["ps", "ring"])
     options = parser.parse_args()
     rounds = options.rounds or (3 if options.quick else 15)
     steps = options.steps or (1500 if options.quick else 4000)
-    found = compare(("ps", "ring"), steps, rounds)
+    found = compare(options.topologies, steps, rounds, options.workers)
     table = Table(
         "Cost of a live board, median steps a second",
         (
             f"on / off is the median of the ratios of paired trainings; the goal is "
-            f"{GOAL} or more. 1 parameter server, 3 workers, no browser.",
+            f"{GOAL} or more. 1 parameter server, {options.workers} workers, no "
+            f"browser.",
         ),
         (
             *("topology", "board off", "board on", "on / off", "all pairs"),

@@ -25,6 +25,7 @@ class Notebook:
         """Start one parameter server and some workers."""
         dice = np.random.default_rng(0)
         self._cluster = kit.Cluster(ps=1, worker=workers).start()
+        sizes: dict[str, tuple[int, ...]]
         sizes = {"w1": (64, hidden), "w2": (hidden, hidden), "w3": (hidden, 10)}
         sizes |= {"b1": (hidden,), "b2": (hidden,), "b3": (10,)}
         self._params = {
@@ -45,10 +46,12 @@ class Notebook:
             steps=steps,
             cluster=self._cluster,
         )
+        run.pause()  # until the board is open
         with _board_of(run) if has_board else _nothing():
+            run.resume()
+            first = min(run.step + int(steps * _WARM), steps - 2)
             run.wait(600)
         rows = run.trace.steps
-        first = int(steps * _WARM)
         begin = int(rows["start"][rows["step"] == first].min())
         return (steps - first) * 1e9 / (int(rows["end"].max()) - begin)
 

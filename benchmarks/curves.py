@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from benchmarks.results import median
-from kit.cost import Case, Model, Rates
+from kit.cost import Case, Model, Rates, Sharing
 
 Figures = dict[str, Any]  # a benchmark's own, as its JSON file holds them
 
@@ -114,7 +114,7 @@ def _memory(points: list[Figures], tasks: Tasks) -> Line:
 def _model(figures: Figures) -> Model:
     names = Rates._fields
     rates = {
-        (one["topology"], bool(one["shares_cores"])): Rates(*(one[n] for n in names))
+        (one["topology"], Sharing(one["sharing"])): Rates(*(one[n] for n in names))
         for one in figures["rates"]
     }
     return Model(rates, figures["cores"])

@@ -87,11 +87,12 @@ def grown(looks: Sizes) -> list[float]:
 def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--steps", type=int, help="steps of the long training")
-    parser.add_argument("--models", nargs="+", choices=mlp.SIZES, default=[*mlp.SIZES])
+    parser.add_argument("--models", nargs="+", choices=mlp.SIZES)
     options = parser.parse_args()
+    models = options.models or (["small"] if options.quick else [*mlp.SIZES])
     steps = options.steps or (3_000 if options.quick else 10_000)
     beyond = {}
-    for name in options.models:
+    for name in models:
         with stored(name) as problem:
             beyond[name] = extra(problem, _STEPS[name])
     with stored("small") as problem:

@@ -22,7 +22,7 @@ import psutil
 from benchmarks.conductor import Crew, CrewFailed, crew
 from benchmarks.results import Table, arguments, median, report, size_text
 from benchmarks.scaling_rank import job
-from kit.cost import Case, Model, Point, Rates, Regime, fit
+from kit.cost import Case, Model, Point, Rates, Regime, Sharing, fit
 from kit.exchange.topology import by_name, per_member
 
 RANK = "benchmarks.scaling_rank"
@@ -143,10 +143,11 @@ def judge(points: list[Point], cores: int) -> tuple[Model, dict[str, float]]:
 
 
 def _note(regime: Regime, rates: Rates) -> str:
-    name, shares = regime
+    name, sharing = regime
+    who = "" if sharing is Sharing.NONE else f", {sharing} share cores"
     base, alpha, beta, gamma, delta = rates
     return (
-        f"{name}{', tasks share cores' if shares else ''}: {base * 1e6:.1f} us + "
+        f"{name}{who}: {base * 1e6:.1f} us + "
         f"{alpha * 1e6:.1f} us a message + {beta * 1e9:.3f} ns a byte moved + "
         f"{gamma * 1e9:.3f} ns a byte worked on + {delta * 1e9:.3f} ns if spilled."
     )
@@ -190,8 +191,8 @@ def main() -> None:
     figures: dict[str, Any] = {
         "points": [one._asdict() for one in found],
         "rates": [
-            {"topology": name, "shares_cores": shares, **rates._asdict()}
-            for (name, shares), rates in sorted(model.rates.items())
+            {"topology": name, "sharing": sharing, **rates._asdict()}
+            for (name, sharing), rates in sorted(model.rates.items())
         ],
         "cores": cores,
         "error": errors,

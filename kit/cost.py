@@ -23,15 +23,18 @@ These are what happens one after the other on the way to the end of a step. Task
 share `cores` processors take turns as well, so no quantity can be less than that of all
 tasks together divided by the number of cores.
 
-Each topology has its own rates, twice: while every task has a core, a wait is a look at
-memory, and what was read stays in the cache; where tasks share cores, a wait is a
-switch of processes, and the next one finds the cache full of other data.
+Each topology has its own rates, and others where tasks share cores: while every task
+has a core, a wait is a look at memory, and what was read stays in the cache; where they
+share them, a wait is a switch of processes, and the next one finds the cache full of
+other data. A server that shares cores with workers who have one each is a case between:
+it sleeps while they compute.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import chain, combinations
 from typing import Any, NamedTuple
 
@@ -167,7 +170,15 @@ def load(case: Case, cores: int, cache_bytes: int = CACHE_BYTES) -> Load:
     return Load(*work, work.worked * outside)
 
 
-Regime = tuple[str, bool]  # the topology, and whether tasks share cores
+class Sharing(StrEnum):
+    """Which tasks have no core of their own; with as many cores there are no more."""
+
+    NONE = "none"
+    SERVERS = "servers"
+    WORKERS = "workers"
+
+
+Regime = tuple[str, Sharing]  # the topology, and who shares cores
 
 
 @dataclass(frozen=True)
@@ -182,26 +193,29 @@ class Model:
         """Return which rates hold for a case.
 
         >>> Model({}, cores=2).regime(Case("mesh", n_workers=3, n_bytes=8))
-        ('mesh', True)
+        ('mesh', <Sharing.WORKERS: 'workers'>)
         """
-        return case.topology, case.n_tasks > self.cores
+        if case.n_workers > self.cores:
+            return case.topology, Sharing.WORKERS
+        shares = case.n_tasks > self.cores
+        return case.topology, Sharing.SERVERS if shares else Sharing.NONE
 
     def predict(self, case: Case) -> float:
         """Return the seconds that the exchange of a step takes.
 
         Raises `InvalidArgumentError` for what nothing was measured of.
 
-        >>> alone = {("ring", False): Rates(1e-5, 2e-5, 1e-10, 1e-10)}
+        >>> alone = {("ring", Sharing.NONE): Rates(1e-5, 2e-5, 1e-10, 1e-10)}
         >>> round(Model(alone, cores=2).predict(Case("ring", 2, 1_000_000)) * 1e6)
         250
         """
         row = (1.0, *load(case, self.cores, self.cache_bytes))
         rates = self.rates.get(self.regime(case))
         if rates is None:
-            bound = "more than" if case.n_tasks > self.cores else "at most"
             raise InvalidArgumentError(
-                f"the model knows no rates of topology {case.topology!r} with {bound} "
-                f"{self.cores} tasks; give `fit` points of that."
+                f"the model knows no rates of topology {case.topology!r} with "
+                f"{case.n_workers} workers among {case.n_tasks} tasks on {self.cores} "
+                f"cores; give `fit` points where as many share cores."
             )
         return float(np.dot(row, rates))
 
@@ -214,15 +228,16 @@ class Model:
 def fit(points: Iterable[Point], cores: int, cache_bytes: int = CACHE_BYTES) -> Model:
     """Return the model whose relative errors have the least squares.
 
-    Rates are never negative. Each topology is fitted by itself, with and without tasks
-    that share cores, so it takes points of several numbers of workers and sizes of all
+    Rates are never negative. Each topology is fitted by itself, and for each way of
+    sharing cores, so it takes points of several numbers of workers and sizes of all
     of these; what the points cannot tell apart gets rates that explain them. Raises
     `InvalidArgumentError` if there are no points, or for a time that is not positive.
 
-    >>> known = Model({("mesh", False): Rates(0.0, 3e-5, 2e-10, 1e-10)}, cores=8)
+    >>> own = ("mesh", Sharing.NONE)
+    >>> known = Model({own: Rates(0.0, 3e-5, 2e-10, 1e-10)}, cores=8)
     >>> cases = [Case("mesh", n, 4**k) for n in (1, 2, 4) for k in range(5, 13)]
     >>> found = fit([Point(case, known.predict(case)) for case in cases], cores=8)
-    >>> round(found.rates["mesh", False].alpha * 1e6, 3)
+    >>> round(found.rates[own].alpha * 1e6, 3)
     30.0
     """
     model = Model({}, cores, cache_bytes)

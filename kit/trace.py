@@ -21,7 +21,7 @@ from kit.task import Task
 from kit.trace_rows import EpochRow as EpochRow
 from kit.trace_rows import SaveRow as SaveRow
 from kit.trace_rows import Switch as Switch
-from kit.traffic import SPAN, STEP, TOTAL, TRANSFER, Kind, Phase, Rows, rows
+from kit.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER, Kind, Phase, Rows, rows
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -51,7 +51,8 @@ class Trace:
 
     `tasks` gives the names; a task's number in the columns is its place in this list.
     `transfers`, `spans` and `steps` hold the newest rows, `totals` is exact.
-    `saves` are the newest attempts to write a checkpoint.
+    `saves` are the newest attempts to write a checkpoint, `measures` what the step
+    function gave beside the loss.
     """
 
     tasks: tuple[str, ...]
@@ -61,6 +62,19 @@ class Trace:
     steps: Rows = field(default_factory=lambda: rows(STEP))
     totals: Rows = field(default_factory=lambda: rows(TOTAL))
     saves: tuple[SaveRow, ...] = ()
+    measures: Rows = field(default_factory=lambda: rows(MEASURE))
+
+    def __repr__(self) -> str:
+        """Return it in one line; the columns themselves are far too long.
+
+        >>> Trace(("ps:0", "worker:0"), (EpochRow(1, "ps", 0, 0, ""),))
+        <Trace of ps:0, worker:0: up to step 0, ps, 0 bytes>
+        """
+        last = int(self.steps["step"].max()) + 1 if len(self.steps) else 0
+        ways = ", ".join(row.topology for row in sorted(self.epochs)) or "no epoch"
+        n_bytes = int(self.totals["bytes"].sum())
+        whose = ", ".join(self.names)
+        return f"<Trace of {whose}: up to step {last:,}, {ways}, {n_bytes:,} bytes>"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -117,10 +131,15 @@ class Trace:
         ([7], [1.5])
         """
         table = self.steps[self.steps["examples"] > 0]
-        steps, place = np.unique(table["step"], return_inverse=True)
-        weight = table["examples"].astype(np.float64)
-        loss = np.bincount(place, table["loss"] * weight, len(steps))
-        return steps, loss / np.bincount(place, weight, len(steps))
+        return _means(table, "loss")
+
+    def measured(self, name: str) -> tuple[Ints, Floats]:
+        """Return the steps and the value of each of a measure, such as "accuracy".
+
+        The mean over all examples, as that of the loss; empty if there is none.
+        """
+        table = self.measures[self.measures["name"] == name.encode()]
+        return _means(table, "value")
 
     def bytes_per_link(self, bin_ns: int) -> LinkBytes:
         """Return the bytes of each link in bins of `bin_ns` nanoseconds.
@@ -247,6 +266,14 @@ class Trace:
         from kit.trace_file import load
 
         return load(path)
+
+
+def _means(table: Rows, name: str) -> tuple[Ints, Floats]:
+    """Return the steps, and for each the mean of a column over all examples."""
+    steps, place = np.unique(table["step"], return_inverse=True)
+    weight = table["examples"].astype(np.float64)
+    total = np.bincount(place, table[name] * weight, len(steps))
+    return steps, total / np.bincount(place, weight, len(steps))
 
 
 def _links(table: Rows) -> tuple[tuple[tuple[int, int], ...], Ints]:

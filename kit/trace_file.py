@@ -21,12 +21,14 @@ import numpy as np
 from kit.errors import DataLossError, InvalidArgumentError, VersionMismatch
 from kit.trace import EpochRow, SaveRow, Trace
 from kit.trace_events import events
-from kit.traffic import SPAN, STEP, TOTAL, TRANSFER, Rows
+from kit.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER, Rows, rows
 
 FORMAT = 1
 _TABLES = {"transfers": TRANSFER, "spans": SPAN, "steps": STEP, "totals": TOTAL}
+_TABLES["measures"] = MEASURE
+_LATER = {"measures"}  # files of the first versions have none
 _BATCH = 200  # events to a line: setting up the encoder costs more than one event
-_BOUNDED = ("transfers", "spans", "steps")
+_BOUNDED = ("transfers", "spans", "steps", "measures")
 
 
 def save(
@@ -104,8 +106,9 @@ def _newest(trace: Trace, max_rows: int) -> tuple[Trace, dict[str, int]]:
         dropped[name] = max(0, len(table) - max_rows)
         newest = np.argsort(table["end"], kind="stable")[dropped[name] :]
         kept[name] = table[np.sort(newest)]
-    transfers, spans, steps = (kept[name] for name in _BOUNDED)
-    return replace(trace, transfers=transfers, spans=spans, steps=steps), dropped
+    transfers, spans, steps, measures = (kept[name] for name in _BOUNDED)
+    cut = replace(trace, transfers=transfers, spans=spans, steps=steps)
+    return replace(cut, measures=measures), dropped
 
 
 def _document(trace: Trace, dropped: Mapping[str, int]) -> Iterator[str]:
@@ -137,12 +140,19 @@ def _columns(table: Rows) -> dict[str, list[Any]]:
         values = table[name].tolist()
         if table.dtype[name].kind == "f":
             values = [v if math.isfinite(v) else str(v) for v in values]
+        elif table.dtype[name].kind == "S":
+            values = [value.decode() for value in values]
         columns[name] = values
     return columns
 
 
 def _trace(plain: Mapping[str, Any]) -> Trace:
-    tables = {name: _table(plain[name], dtype) for name, dtype in _TABLES.items()}
+    tables = {
+        name: rows(dtype)
+        if name in _LATER - plain.keys()
+        else _table(plain[name], dtype)
+        for name, dtype in _TABLES.items()
+    }
     tasks = tuple(plain["tasks"])
     epochs = tuple(EpochRow(*row) for row in plain["epochs"])
     saves = tuple(SaveRow(*row) for row in plain.get("saves", ()))  # new in format 1
@@ -161,6 +171,8 @@ def _table(columns: Mapping[str, list[Any]], dtype: np.dtype[Any]) -> Rows:
         values = columns[name]
         if dtype[name].kind == "f":
             values = [float(value) for value in values]
+        elif dtype[name].kind == "S":
+            values = [str(value).encode() for value in values]
         elif not all(type(value) is int for value in values):
             raise TypeError(f"column {name!r} holds something else than integers")
         table[name] = np.array(values, dtype[name])

@@ -6,9 +6,10 @@ A `Meter` belongs to one task of one training. It keeps
   kind, epoch, step, bytes, when it was handed over and when it had arrived;
 * spans: what the task was doing (compute, send, receive, wait, apply);
 * steps: loss, examples and times of each step;
+* measures: what else a step function gives, such as its accuracy;
 * totals: bytes and messages per source, kind and epoch, exact for the whole training.
 
-The first three are bounded: the oldest rows are dropped first and their number is kept.
+The logs are bounded: their oldest rows are dropped first and their number is kept.
 Totals are never dropped, so they are what is compared with the formulas.
 
 All times are nanoseconds of the machine's monotonic clock. Tasks are numbers: positions
@@ -91,6 +92,18 @@ class StepRow(NamedTuple):
     staleness: int
 
 
+class MeasureRow(NamedTuple):
+    """One number beside the loss, of one task's share of one step."""
+
+    task: int
+    step: int
+    name: bytes
+    value: float
+    examples: int
+    end: int
+
+
+LONGEST_NAME = 32  # bytes of a measure's name
 TRANSFER = np.dtype(
     [("source", "u2"), ("destination", "u2"), ("kind", "u1"), ("epoch", "u4")]
     + [(name, "i8") for name in ("step", "bytes", "start", "end")]
@@ -102,13 +115,22 @@ STEP = np.dtype(
     [("task", "u2"), ("step", "i8"), ("epoch", "u4"), ("loss", "f8")]
     + [(n, "i8") for n in ("examples", "start", "end", "compute", "wait", "staleness")]
 )
+MEASURE = np.dtype(
+    [
+        *(("task", "u2"), ("step", "i8"), ("name", f"S{LONGEST_NAME}")),
+        *(("value", "f8"), ("examples", "i8"), ("end", "i8")),
+    ]
+)
 TOTAL = np.dtype(
     [
         *(("source", "u2"), ("destination", "u2"), ("kind", "u1"), ("epoch", "u4")),
         *(("bytes", "i8"), ("messages", "i8")),
     ]
 )
-_CODES = {"u1": "B", "u2": "H", "u4": "I", "i8": "q", "f8": "d"}  # numpy's, struct's
+# How numpy calls a column, and how struct does.
+_CODES = {"u1": "B", "u2": "H", "u4": "I", "i8": "q", "f8": "d"} | {
+    f"S{LONGEST_NAME}": f"{LONGEST_NAME}s"
+}
 _BATCH = 64  # rows packed together
 _WINDOW = 8_192  # rows that are kept whether they were read or not
 
@@ -226,6 +248,8 @@ class Meter:
         self.transfers = Log(TRANSFER, limit)
         self.spans = Log(SPAN, limit)
         self.steps = Log(STEP, limit)
+        self.measures: Log | None = None  # who measures nothing needs no memory
+        self._limit = limit
         self._totals: dict[tuple[int, int, int], list[int]] = {}
 
     def received(
@@ -252,6 +276,12 @@ class Meter:
         """Note that the task spent the time from `start` to `end` in `phase`."""
         if self.trace:
             self.spans.add((self.task, phase, step, start, end))
+
+    def measured(self, row: MeasureRow) -> None:
+        """Note a number beside the loss."""
+        if self.measures is None:
+            self.measures = Log(MEASURE, self._limit)
+        self.measures.add(row)
 
     def totals(self) -> Rows:
         """Return the exact totals of everything received so far."""

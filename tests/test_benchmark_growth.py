@@ -17,7 +17,7 @@ from benchmarks.conductor import CrewFailed, crew
 from benchmarks.results import Table
 from benchmarks.scaling_rank import specs
 from benchmarks.tasks import Outcome
-from kit.cost import Case, Model, Point, Rates
+from kit.cost import Case, Model, Point, Rates, Sharing
 from kit.exchange.topology import by_name
 
 ROOT = Path(__file__).parents[1]
@@ -75,9 +75,7 @@ def test_bytes_are_dealt_out_to_all_parameters(n_bytes: int, n_params: int) -> N
 
 
 def points(spoil: float = 0.0) -> list[Point]:
-    rates = {
-        ("mesh", shares): Rates(1e-5, 2e-5, 3e-10, 1e-10) for shares in (False, True)
-    }
+    rates = {("mesh", sharing): Rates(1e-5, 2e-5, 3e-10, 1e-10) for sharing in Sharing}
     model, dice = Model(rates, 2), random.Random(1)
     cases = [Case("mesh", n, 4**k) for n in (1, 2, 3, 4) for k in range(5, 13)]
     return [
@@ -92,7 +90,7 @@ def test_model_is_judged_by_points_that_it_has_not_seen() -> None:
 
     assert without_error == pytest.approx({"mesh": 0, "all": 0}, abs=1e-6)
     assert with_error["all"] > 0.05
-    assert exact.rates["mesh", False].alpha == pytest.approx(2e-5)
+    assert exact.rates["mesh", Sharing.NONE].alpha == pytest.approx(2e-5)
 
 
 @pytest.mark.slow
@@ -138,7 +136,7 @@ def scaling_figures() -> dict[str, Any]:
         for n in (1, 2)
         for size in (4096, 1024)
     ]
-    rates = {"topology": "mesh", "shares_cores": False}
+    rates = {"topology": "mesh", "sharing": "none"}
     return {
         "points": [one._asdict() for one in found],
         "rates": [rates | Rates(1e-6, 0.0, 1e-10, 0.0)._asdict()],

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kit.exchange  # noqa: F401  # fills the table of topologies
-from kit.cost import Case, Model, Point, Rates, Regime, fit, load
+from kit.cost import Case, Model, Point, Rates, Regime, Sharing, fit, load
 from kit.errors import InvalidArgumentError
 from kit.exchange.layout import Spec, lay_out
 from kit.exchange.placement import place
@@ -20,7 +20,7 @@ from kit.exchange.topology import by_name, names, per_member
 ALL = ("mesh", "ps", "ring", "ring-whole")
 RATE = st.floats(1e-12, 1e-3)
 RATES = st.builds(Rates, RATE, RATE, RATE, RATE, RATE)
-SHARING = (False, True)
+SHARING = tuple(Sharing)
 MANY_CORES = 64
 
 
@@ -46,10 +46,10 @@ KNOWN = st.builds(
 @pytest.mark.parametrize("name", ALL)
 @given(rates=KNOWN)
 def test_rates_that_made_the_times_are_found_again(name: str, rates: Rates) -> None:
-    made = Model({(name, False): rates}, MANY_CORES)
+    made = Model({(name, Sharing.NONE): rates}, MANY_CORES)
     points = [Point(case, made.predict(case)) for case in grid(name)]
 
-    found = fit(points, MANY_CORES).rates[name, False]
+    found = fit(points, MANY_CORES).rates[name, Sharing.NONE]
 
     assert list(found) == pytest.approx(list(rates), rel=1e-5)
 
@@ -74,7 +74,9 @@ def test_what_made_the_times_is_predicted_for_what_was_not_measured(
 
 def test_times_that_scatter_give_rates_near_those_that_made_them() -> None:
     dice = random.Random(3)
-    made = Model({("ring", False): Rates(2e-5, 3e-5, 2e-10, 1e-10, 1e-10)}, MANY_CORES)
+    made = Model(
+        {("ring", Sharing.NONE): Rates(2e-5, 3e-5, 2e-10, 1e-10, 1e-10)}, MANY_CORES
+    )
     points = [
         Point(case, made.predict(case) * dice.uniform(0.95, 1.05))
         for case in grid("ring") * 5
@@ -82,8 +84,8 @@ def test_times_that_scatter_give_rates_near_those_that_made_them() -> None:
 
     found = fit(points, MANY_CORES)
 
-    wanted = list(made.rates["ring", False])
-    assert list(found.rates["ring", False]) == pytest.approx(wanted, rel=0.25)
+    wanted = list(made.rates["ring", Sharing.NONE])
+    assert list(found.rates["ring", Sharing.NONE]) == pytest.approx(wanted, rel=0.25)
     assert found.error(points) < 0.05
 
 
@@ -91,7 +93,7 @@ def test_rates_are_never_negative() -> None:
     # A step that gets faster with each worker: a plain fit would pay for messages.
     points = [Point(case, 1e-3 / case.n_workers) for case in grid("mesh")]
 
-    found = fit(points, MANY_CORES).rates["mesh", False]
+    found = fit(points, MANY_CORES).rates["mesh", Sharing.NONE]
 
     assert min(found) >= 0
     assert max(found) > 0
@@ -175,7 +177,10 @@ def test_buckets_are_counted_as_the_layout_makes_them(n: int, size: int) -> None
 
 def test_tasks_that_share_cores_take_turns() -> None:
     rates = Rates(0, 1e-5, 1e-9, 1e-9)
-    model, alone = Model({("ring", True): rates}, 2), Model({("ring", False): rates}, 8)
+    model, alone = (
+        Model({("ring", Sharing.WORKERS): rates}, 2),
+        Model({("ring", Sharing.NONE): rates}, 8),
+    )
     case = Case("ring", 8, 1 << 20)
 
     assert model.predict(case) == pytest.approx(4 * alone.predict(case))
@@ -197,14 +202,20 @@ def test_case_that_cannot_be_is_refused(case: Case, words: str) -> None:
 def test_topology_that_was_not_measured_is_not_predicted() -> None:
     model = fit([Point(Case("ring", 2, 1024), 1e-4)], 2)
 
-    with pytest.raises(InvalidArgumentError, match=r"'mesh' with at most 2 tasks"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"'mesh' with 2 workers among 2 tasks"
+    ):
         model.predict(Case("mesh", 2, 1024))
-    with pytest.raises(InvalidArgumentError, match=r"'ring' with more than 2 tasks"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"'ring' with 3 workers among 3 tasks"
+    ):
         model.predict(Case("ring", 3, 1024))
 
 
 def test_bytes_beyond_the_cache_cost_more() -> None:
-    model = Model({("ring", False): Rates(0, 0, 0, 1e-9, 2e-9)}, 2, cache_bytes=1000)
+    model = Model(
+        {("ring", Sharing.NONE): Rates(0, 0, 0, 1e-9, 2e-9)}, 2, cache_bytes=1000
+    )
 
     assert model.predict(Case("ring", 1, 1000)) == pytest.approx(1000e-9)
     assert model.predict(Case("ring", 1, 1500)) == pytest.approx(1500e-9 + 500 * 2e-9)
@@ -213,9 +224,11 @@ def test_bytes_beyond_the_cache_cost_more() -> None:
 def test_servers_share_the_cores_with_the_workers() -> None:
     model = Model({}, cores=3)
 
-    assert model.regime(Case("ps", 2, 8, n_ps=1)) == ("ps", False)
-    assert model.regime(Case("ps", 2, 8, n_ps=2)) == ("ps", True)
-    assert model.regime(Case("ring", 3, 8, n_ps=2)) == ("ring", False)
+    assert model.regime(Case("ps", 2, 8, n_ps=1)) == ("ps", Sharing.NONE)
+    assert model.regime(Case("ps", 2, 8, n_ps=2)) == ("ps", Sharing.SERVERS)
+    assert model.regime(Case("ps", 4, 8, n_ps=2)) == ("ps", Sharing.WORKERS)
+    assert model.regime(Case("ring", 3, 8, n_ps=2)) == ("ring", Sharing.NONE)
+    assert model.regime(Case("ring", 4, 8, n_ps=2)) == ("ring", Sharing.WORKERS)
 
 
 def test_no_points_and_times_of_nothing_are_refused() -> None:

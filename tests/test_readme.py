@@ -23,7 +23,7 @@ def programs() -> list[str]:
     """Return the blocks of Python in the README that begin with `import kit`."""
     text = (ROOT / "README.md").read_text("utf-8")
     found = re.findall(r"^```python\n(import kit\n.*?)^```$", text, re.M | re.S)
-    assert len(found) == 2, "the README shows a training and a graph"
+    assert len(found) == 4, "a training, one that is saved, other kinds, a graph"
     return found
 
 
@@ -40,6 +40,7 @@ def run(program: str, folder: Path) -> str:
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "PYTHONPATH": str(ROOT), "XDG_RUNTIME_DIR": str(folder)},
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=PROGRAM_S,
@@ -71,8 +72,27 @@ def test_training_of_the_readme_runs_in_a_notebook(tmp_path: Path) -> None:
     check(printed(notebook))
 
 
+def test_saved_training_of_the_readme_goes_on_elsewhere(tmp_path: Path) -> None:
+    text = run(programs()[1], tmp_path)
+
+    saved = re.search(r"^saved: (\S+/digits-run/step-\d+)$", text, re.M)
+    assert saved is not None
+    assert saved[1].startswith(str(tmp_path))
+    assert "went on from step 300 to step 500" in text
+    assert re.search(r"^global_step = 400, loss = 0\.\d+", text, re.M)
+    assert float(re.findall(r"accuracy ([\d.]+)", text)[0]) > 0.9
+
+
+def test_other_trainings_of_the_readme_learn(tmp_path: Path) -> None:
+    first, second = run(programs()[2], tmp_path).splitlines()
+
+    assert float(re.findall(r"loss ([\d.]+)", first)[0]) < 0.3
+    before, after = map(float, re.findall(r"(?:loss|then) ([\d.]+)", second))
+    assert after < before - 0.5
+
+
 def test_graph_of_the_readme_gives_its_value_and_what_moved(tmp_path: Path) -> None:
-    value, *transfers = run(programs()[1], tmp_path).splitlines()
+    value, *transfers = run(programs()[3], tmp_path).splitlines()
 
     assert float(value) == pytest.approx(6 * math.tanh(4))
     assert any("'w/read:0'" in one and "n_bytes=32" in one for one in transfers)

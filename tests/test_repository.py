@@ -84,8 +84,10 @@ def test_conda_environment_has_what_the_project_needs_and_the_same_floors() -> N
     assert wanted.items() <= conda_packages().items()
 
 
-def test_conda_environment_leaves_the_project_to_pip() -> None:
-    assert conda_packages().keys() & {"pip", PROJECT["name"]} == {"pip"}
+def test_conda_environment_has_nothing_else_and_leaves_the_project_to_pip() -> None:
+    wanted = {NAMES_IN_CONDA.get(req.name, req.name) for req in requirements("lab")}
+
+    assert conda_packages().keys() == wanted | {"python", "pip"}
 
 
 def test_binder_installs_the_project() -> None:

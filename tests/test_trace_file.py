@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kit.errors import DataLossError, InvalidArgumentError, VersionMismatch
-from kit.trace import EpochRow, SaveRow, Trace
+from kit.trace import EpochRow, Trace
 from kit.trace_events import lanes, micros
 from kit.trace_file import load, save, write_atomically
 from kit.traffic import SPAN, STEP, TOTAL, TRANSFER, rows
@@ -181,7 +180,9 @@ def test_only_the_newest_rows_are_kept_and_the_rest_is_counted(tmp_path: Path) -
 
     again = load(tmp_path / "run.json")
     noted = json.loads((tmp_path / "run.json").read_text())["psring"]["dropped"]
-    assert dropped == noted == {"transfers": 1, "spans": 1, "steps": 0}
+    assert (
+        dropped == noted == {"transfers": 1, "spans": 1, "steps": 0} | {"measures": 0}
+    )
     assert again.transfers["end"].tolist() == [7_000, 9_500]
     assert again.spans["end"].tolist() == [2_000, 6_001]
     assert len(again.totals) == len(SMALL.totals)
@@ -285,28 +286,3 @@ def test_lanes_are_as_many_as_the_deepest_overlap(spans: list[tuple[int, int]]) 
         for j in range(i):
             apart = end <= spans[j][0] or spans[j][1] <= start
             assert apart or chosen[i] != chosen[j]
-
-
-def test_a_failed_checkpoint_is_an_instant_with_its_reason(tmp_path: Path) -> None:
-    failed = SaveRow(7, 7_000, 8_500, "step 7 was not saved: No space left on device.")
-    whole = replace(SMALL, saves=(SaveRow(3, 4_000, 5_000, ""), failed))
-
-    save(whole, tmp_path / "run.json")
-
-    marks = [e for e in events_of(tmp_path / "run.json", "i") if e["name"][0] == "c"]
-    assert [(e["ts"], e["name"]) for e in marks] == [
-        (4.999, "checkpoint of step 3"),
-        (8.499, "checkpoint of step 7 failed"),
-    ]
-    assert marks[1]["args"]["error"] == failed.error
-    assert load(tmp_path / "run.json").saves == whole.saves
-
-
-def test_a_trace_of_the_time_before_checkpoints_can_be_read(tmp_path: Path) -> None:
-    path = tmp_path / "run.json"
-    save(SMALL, path)
-    document = json.loads(path.read_text())
-    del document["psring"]["saves"]
-    path.write_text(json.dumps(document))
-
-    assert load(path).saves == ()

@@ -66,6 +66,8 @@ class TrafficBoard:
         if self._pulse is not None and not self._is_closed and not self._beat.is_last:
             # Without a live view this output is the board; else the page will tell.
             self._pulse.listen(self._on_beat, is_shown=self._view is None)
+            if len(self._kept) == 1:
+                front_end.at_cell_ends(self._is_kept)
 
     def _make_view(self) -> None:
         try:
@@ -91,9 +93,17 @@ class TrafficBoard:
         if beat.is_last or has_changed or now - self._kept_at > waits:
             self._kept_at = now
             self._keep()  # first: what is kept must not wait for the page
-        if beat.is_last and front_end.kernel() is not None:
-            front_end.after_next_cell(self._keep)
         self._draw(beat)
+
+    def _is_kept(self) -> bool:
+        """Keep how the training ended, if it has, while the cell of its end runs."""
+        if self._pulse is None or self._is_closed:
+            return True
+        if self._run is None or not self._run.done:
+            return False
+        self._beat = self._pulse.look()
+        self._keep()
+        return True
 
     def _draw(self, beat: Beat) -> None:
         if self._view is None:

@@ -69,8 +69,11 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
     return [round(step * n, 12) for n in range(first, last + 1)]
 
 
-def loss_chart(loss: Columns, regions: Columns) -> str:
-    """Draw the loss over the steps: mean, range, and the topologies behind."""
+def loss_chart(loss: Columns, regions: Columns, shares: Columns | None = None) -> str:
+    """Draw the loss over the steps: mean, range, and the topologies behind.
+
+    `shares` are steps and values of the accuracy, from 0 to 1 on an axis at the right.
+    """
     height = 250
     if not loss["step"]:
         return ""
@@ -85,6 +88,8 @@ def loss_chart(loss: Columns, regions: Columns) -> str:
     parts.append(f'<polygon class="ps-band" points="{" ".join(edge)}"/>')
     mean = " ".join(_points(there, loss["loss"], y))
     parts.append(f'<polyline class="ps-mean" points="{mean}"/>')
+    if shares and shares["step"]:
+        parts.append(_share(shares, x, Scale(0.0, 1.0, y.start, y.end)))
     return _chart(height, f"Loss over {last:,.0f} steps", "loss", parts)
 
 
@@ -139,6 +144,16 @@ def timeline_chart(spans: Columns, starts: Columns, tasks: Sequence[str]) -> str
         )
         parts.append(f'{path}<text x="{pixel + 2:.1f}" y="{_OVER + 18}">{step}</text>')
     return _chart(height, "What each task did in the steps shown", "", parts)
+
+
+def _share(shares: Columns, x: Scale, y: Scale) -> str:
+    """Draw the accuracy, and its axis within the frame."""
+    points = " ".join(_points([x(s) for s in shares["step"]], shares["value"], y))
+    axis = "".join(
+        _right_text(WIDTH - _RIGHT, y(value) - 4, f"{value:.0%}") for value in (0.5, 1)
+    )
+    name = _right_text(WIDTH - _RIGHT, 14, "accuracy (dashed, at the right)")
+    return f'<polyline class="ps-share" points="{points}"/>{axis}{name}'
 
 
 def _chart(height: float, what: str, y_label: str, parts: Sequence[str]) -> str:

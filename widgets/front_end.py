@@ -69,17 +69,17 @@ def display_widget(widget: Any) -> None:
     place({view: widget._repr_mimebundle_()[view]})
 
 
-def after_next_cell(call: Callable[[], None]) -> None:
-    """Call once more at the end of the cell that runs now or next.
+def at_cell_ends(is_over: Callable[[], bool]) -> None:
+    """Call at the end of each cell, from this one on, until it is over.
 
-    What a thread publishes between two cells belongs to no cell, and programs that
-    execute notebooks throw it away.
+    What a thread publishes between two cells belongs to none of them, and programs
+    that execute notebooks throw it away.
     """
     events = kernel().shell.events
 
     def hook(_: Any) -> None:
-        events.unregister("post_run_cell", hook)
-        call()
+        if is_over():
+            events.unregister("post_run_cell", hook)
 
     events.register("post_run_cell", hook)
 

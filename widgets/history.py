@@ -42,17 +42,19 @@ class History:
         self._weight, self._loss = np.zeros(most), np.zeros(most)
         self._low, self._high = np.full(most, np.inf), np.full(most, -np.inf)
         self._links: dict[tuple[int, int], Floats] = {}
+        self._measures: dict[str, tuple[Floats, Floats]] = {}  # weight, weighted sum
 
     def add(self, news: Trace) -> None:
         """Take rows that were not seen before; epochs and totals are always whole."""
         self.epochs = tuple(sorted(news.epochs))
         first, _ = news.bounds()
         self.origin = min(self.origin or first, first or self.origin)
-        for table in (news.steps, news.transfers):
+        for table in (news.steps, news.transfers, news.measures):
             if len(table):
                 self._make_room(int(table["step"].max()) + 1)
         self._add_steps(news.steps)
         self._add_transfers(news.transfers)
+        self._add_measures(news.measures)
 
     def _make_room(self, n_steps: int) -> None:
         self.n_steps = max(self.n_steps, n_steps)
@@ -66,6 +68,9 @@ class History:
             self._high = _join(self._high, np.maximum, -np.inf)
             for link, amount in self._links.items():
                 self._links[link] = _join(amount, np.add, 0.0)
+            for name, (weight, total) in self._measures.items():
+                joined = _join(weight, np.add, 0.0), _join(total, np.add, 0.0)
+                self._measures[name] = joined
 
     def _add_steps(self, table: Rows) -> None:
         place = table["step"] // self.width
@@ -90,12 +95,21 @@ class History:
             )
             np.add.at(amount, place[mine], table["bytes"][mine])
 
+    def _add_measures(self, table: Rows) -> None:
+        for name in np.unique(table["name"]):
+            mine = table[(table["name"] == name) & np.isfinite(table["value"])]
+            place, many = mine["step"] // self.width, mine["examples"].astype(float)
+            empty = np.zeros(self._most), np.zeros(self._most)
+            weight, total = self._measures.setdefault(name.decode(), empty)
+            np.add.at(weight, place, many)
+            np.add.at(total, place, many * mine["value"])
+
     # -- columns ----------------------------------------------------------------
 
     def loss(self) -> Columns:
         """Return step, loss, low and high: mean and range of each stretch of steps."""
         place = np.flatnonzero(self._weight)
-        step = np.minimum(place * self.width + (self.width - 1) / 2, self.n_steps - 1)
+        step = self._middles(place)
         loss = self._loss[place] / self._weight[place]
         return {
             "step": step.tolist(),
@@ -103,6 +117,18 @@ class History:
             "low": self._low[place].tolist(),
             "high": self._high[place].tolist(),
         }
+
+    def _middles(self, place: npt.NDArray[np.intp]) -> Floats:
+        middle: Floats = place * self.width + (self.width - 1) / 2
+        last: Floats = np.minimum(middle, self.n_steps - 1.0)
+        return last
+
+    def measure(self, name: str) -> Columns:
+        """Return step and value of what the step function calls so; maybe empty."""
+        weight, total = self._measures.get(name, (np.zeros(0), np.zeros(0)))
+        place = np.flatnonzero(weight)
+        mean = total[place] / weight[place]
+        return {"step": self._middles(place).tolist(), "value": mean.tolist()}
 
     def regions(self) -> Columns:
         """Return left, right and topology: the steps for which each topology held."""

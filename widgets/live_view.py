@@ -125,7 +125,8 @@ class LiveView:
 
     def _curves(self, beat: Beat) -> None:
         history = beat.history
-        self.loss.show(history.loss(), history.regions(), self._theme)
+        shares = history.measure("accuracy")
+        self.loss.show(history.loss(), history.regions(), self._theme, shares)
         self.links.show(history.links(), history.switches(), self._theme)
 
     def _spans(self, beat: Beat) -> None:

@@ -57,6 +57,17 @@ class LossPlot:
         self._mean = self.figure.line("step", "loss", source=self._loss, line_width=2.5)
         least = _least(self.figure, [0.0, 0.0])
         room.update(renderers=[self._band, self._mean, least])
+        self._shares = _source("step", "value")
+        self.figure.extra_y_ranges["share"] = Range1d(start=0, end=1.16)
+        self._share = self.figure.line(
+            "step", "value", source=self._shares, y_range_name="share",
+            line_width=2.5, line_dash="dashed", visible=False,
+        )  # fmt: skip
+        self._right: Any = LinearAxis(y_range_name="share", visible=False)
+        self._right.update(axis_label="accuracy (dashed)")
+        self._right.ticker = FixedTicker(ticks=[0, 0.5, 1])
+        dress(self._right, theme)
+        self.figure.add_layout(self._right, "right")
         entries = {"mean": self._mean, "least to greatest of the workers": self._band}
         legend(self.figure, theme, entries, "above")
         tips = [("step", "@step{0}"), ("loss", "@loss{0.0000}")]
@@ -65,14 +76,24 @@ class LossPlot:
         )
         self._theme: Theme | None = None
 
-    def show(self, loss: Columns, regions: Columns, theme: Theme) -> None:
-        """Draw `History.loss` and `History.regions`."""
+    def show(
+        self,
+        loss: Columns,
+        regions: Columns,
+        theme: Theme,
+        shares: Columns | None = None,
+    ) -> None:
+        """Draw `History.loss` and `History.regions`, and the accuracy if there is."""
         if theme is not self._theme:
             self._theme = theme
             paint(self.figure, theme)
             self._mean.glyph.line_color = theme.ink
             self._band.glyph.fill_color = theme.faint
             self._names.glyph.text_color = theme.ink
+            self._share.glyph.line_color = theme.hues[0]
+        if shares and shares["step"]:
+            self._shares.data = dict(shares)
+            self._share.visible = self._right.visible = True
         self._regions.data = strips.named(regions, theme)
         self._loss.data = dict(loss)
 
@@ -116,6 +137,7 @@ class LinksPlot:
             paint(self.figure, theme)
             self._marks.glyph.line_color = theme.ink
             self._labels.glyph.text_color = theme.ink
+        links = strips.thinned(links)
         columns = strips.strips(links, theme)
         names = columns["name"]
         ticks = {place + 1: name for place, name in enumerate(names)}

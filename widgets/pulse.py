@@ -186,6 +186,7 @@ class Pulse:
         self._peak = max(sums) if run.done else max(self._peak, *sums)
         scale, limit = capacity(row.link if row else run.job.link, self._peak)
         losses = history.loss()["loss"]
+        shares = history.measure("accuracy")["value"]
         error = run.error
         return Moment(
             self._tasks,
@@ -195,6 +196,7 @@ class Pulse:
             topology=topology,
             link=row.link if row else run.job.link,
             loss=losses[-1] if losses else None,
+            accuracy=shares[-1] if shares else None,
             rates=all_links,
             scale=scale,
             limit=limit,

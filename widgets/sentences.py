@@ -68,9 +68,11 @@ def facts(moment: Moment) -> list[tuple[str, str, str]]:
     said = "\u2013"
     measured = said if n.measured is None else f"{n.measured:,.0f}"
     formula = "" if n.formula is None else f"by formula {n.formula:,}"
+    share = moment.accuracy
+    right = "" if share is None else f"accuracy {100 * share:.1f} %"
     return [
         ("step", f"{moment.step:,}", f"of {moment.steps:,}"),
-        ("loss", said if moment.loss is None else f"{moment.loss:.4g}", ""),
+        ("loss", said if moment.loss is None else f"{moment.loss:.4g}", right),
         (
             f"{unit}s a second",
             said if n.step_rate is None else f"{n.step_rate:,.0f}",

@@ -52,7 +52,12 @@ def pictures(beat: Beat) -> list[tuple[str, str]]:
     active = [name for name in names if name in set(spans["task"])]
     found = [
         (scene(beat.moment), title(beat.moment)),
-        (charts.loss_chart(history.loss(), history.regions()), loss_words(beat)),
+        (
+            charts.loss_chart(
+                history.loss(), history.regions(), history.measure("accuracy")
+            ),
+            loss_words(beat),
+        ),
         (charts.links_chart(lines, history.switches()), words.links(lines)),
         (
             charts.timeline_chart(spans, starts, active),
@@ -76,6 +81,8 @@ def loss_words(beat: Beat) -> str:
         f"The loss went from {loss['loss'][0]:.3g} to {loss['loss'][-1]:.3g} in "
         f"{beat.history.n_steps:,} steps."
     )
+    if shares := beat.history.measure("accuracy")["value"]:
+        said += f" The accuracy went from {shares[0]:.1%} to {shares[-1]:.1%}."
     changes = [
         f"{label} at step {step:,}"
         for label, step in zip(switches["label"], switches["step"], strict=True)

@@ -24,6 +24,7 @@ def beat_of(trace: Trace) -> Beat:
     sums += [probe.received(i) for i in range(len(trace.tasks))]
     scale, limit = capacity(link, max(sums, default=0.0))
     losses = history.loss()["loss"]
+    shares = history.measure("accuracy")["value"]
     moment = Moment(
         trace.tasks,
         state="done",
@@ -32,6 +33,7 @@ def beat_of(trace: Trace) -> Beat:
         topology=epoch.topology if epoch else "ps",
         link=link,
         loss=losses[-1] if losses else None,
+        accuracy=shares[-1] if shares else None,
         rates=rates,
         scale=scale,
         limit=limit,

@@ -35,6 +35,7 @@ from kit.checkpoint.shards import SUFFIX, write_shard
 from kit.errors import CheckpointFailed, InvalidArgumentError, KitError, NotFoundError
 
 LEAST_KEPT: Final = 2
+_MOST_LOOKS: Final = 10  # at a folder whose checkpoints change while they are read
 _T = TypeVar("_T")
 
 
@@ -186,14 +187,14 @@ class Folder:
         Raises `NotFoundError` when there is none at all, `CheckpointFailed` when all
         are damaged, `FailedPreconditionError` when the path is no folder.
         """
-        return self._first_good(places(self.path), verify)[0]
+        return self._newest_good(verify)[0]
 
     def load_newest(self) -> tuple[Found, dict[str, Array]]:
         """Return the newest checkpoint that is whole, and its tensors by name.
 
         Reads it once. Raises as `newest` does.
         """
-        return self._first_good(places(self.path), read_all)
+        return self._newest_good(read_all)
 
     def at(self, step: int) -> Found:
         """Return the newest whole checkpoint of one step; raises as `newest` does."""
@@ -204,6 +205,17 @@ class Folder:
                 f"{', '.join(map(str, self.steps())) or 'none at all'}."
             )
         return self._first_good(chosen, verify)[0]
+
+    def _newest_good(self, read: Callable[[Path, Manifest], _T]) -> tuple[Found, _T]:
+        for _ in range(_MOST_LOOKS):
+            chosen = places(self.path)
+            try:
+                return self._first_good(chosen, read)
+            except KitError:
+                # A writer may have replaced all of them while they were read.
+                if places(self.path) == chosen:
+                    raise
+        return self._first_good(places(self.path), read)
 
     def _first_good(
         self, chosen: list[Place], read: Callable[[Path, Manifest], _T]

@@ -5,7 +5,9 @@ Cells, logs, and a new process for one task; `Cluster` adds the rest.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from kit.cluster.arguments import check_times
@@ -14,11 +16,12 @@ from kit.cluster.cells import CellRun
 from kit.cluster.crew import Crew
 from kit.cluster.lifecycle import Lifecycle
 from kit.cluster.loop import Work
-from kit.cluster.on import Outcome, collected, on_tasks
+from kit.cluster.on import CellInterrupted, Outcome, collected, on_tasks
 from kit.cluster.report import State
 from kit.cluster.restarting import restart
+from kit.cluster.runtime import log_path, tail_of
 from kit.cluster.selection import Selector, select
-from kit.cluster.waiting import follow
+from kit.cluster.waiting import Plan, follow, follow_async
 from kit.errors import ClusterBusy
 from kit.task import Task
 from kit.train.run import Run
@@ -86,15 +89,38 @@ class EngineWork(Lifecycle):
         `DeadlineExceededError` after `timeout_s`, when those still at it are
         interrupted; `PlacementError` for tasks that there are not.
         """
+        return follow(self._on(where, code, timeout_s, each))
+
+    async def on_async(
+        self,
+        where: Selector,
+        code: str,
+        *,
+        timeout_s: float | None = None,
+        each: bool = False,
+    ) -> list[Outcome]:
+        """Run code as `on` does, without blocking the running loop.
+
+        Being cancelled interrupts the tasks, as Ctrl-C does.
+        """
+        try:
+            return await follow_async(self._on(where, code, timeout_s, each))
+        except CellInterrupted as stop:
+            raise asyncio.CancelledError(str(stop)) from stop
+
+    def _on(
+        self, where: Selector, code: str, timeout_s: float | None, each: bool
+    ) -> Plan[list[Outcome]]:
         if timeout_s is not None:
             check_times(timeout_s=timeout_s)
         tasks = select(where, self._plan.tasks)
         outputs: list[Output] = []
         for part in [[task] for task in tasks] if each else [tasks]:
             if each:
-                follow(on_tasks(self.begin_naming(part[0]), outputs.extend, timeout_s))
+                naming = self.begin_naming(part[0])
+                yield from on_tasks(naming, outputs.extend, timeout_s)
             run = self.begin_cell(part, code)
-            follow(on_tasks(run, outputs.extend, timeout_s))
+            yield from on_tasks(run, outputs.extend, timeout_s)
         return collected(tasks, outputs)
 
     def begin_naming(self, task: Task) -> CellRun:
@@ -104,10 +130,12 @@ class EngineWork(Lifecycle):
 
     def log(self, task: str | Task, n_lines: int = 20) -> str:
         """Return the last lines of a task's log; empty if it has written none."""
-        crew = self._ready()
+        return tail_of(self.log_path(task), n_lines)
+
+    def log_path(self, task: str | Task) -> Path:
+        """Return where a task's log is as long as the cluster runs."""
         (found,) = select(str(task), self._plan.tasks)
-        assert crew.engines is not None, "a ready crew has engines"
-        return crew.engines.log_tail(self._plan.tasks.index(found), n_lines)
+        return log_path(self._ready().folder, found.short)
 
     def restart(self, task: str | Task) -> None:
         """Give a task, lost or not, a new process at the same address; blocks.

@@ -86,7 +86,16 @@ def _python_path(current: str) -> str:
 
 def log_tail(folder: Path, name: str, n_lines: int = 12) -> str:
     """Return the last lines of a task's log, nothing if it has none."""
-    path = folder / "logs" / f"{name.replace(':', '-')}.log"
+    return tail_of(log_path(folder, name), n_lines)
+
+
+def log_path(folder: Path, name: str) -> Path:
+    """Return where the log of the task `name` is, such as `worker:1`."""
+    return folder / "logs" / f"{name.replace(':', '-')}.log"
+
+
+def tail_of(path: Path, n_lines: int) -> str:
+    """Return the last lines of a file that say something; nothing without a file."""
     try:
         return tail(path.read_text(encoding="utf-8", errors="replace"), n_lines)
     except OSError:

@@ -32,15 +32,17 @@ class DigitsMlp:
     @staticmethod
     def step(
         params: Mapping[str, Array], batch: Batch
-    ) -> tuple[float, dict[str, Array]]:
-        """Return the mean loss of a batch and the gradient of each parameter."""
+    ) -> tuple[float, dict[str, Array], dict[str, float]]:
+        """Return loss and gradients of a batch, and how much of it is right."""
         images, labels = batch
         first = np.maximum(images @ params["w1"] + params["b1"], 0)
         second = np.maximum(first @ params["w2"] + params["b2"], 0)
-        loss, error = softmax_loss(second @ params["w3"] + params["b3"], labels)
+        logits = second @ params["w3"] + params["b3"]
+        right = float((logits.argmax(1) == labels).mean())
+        loss, error = softmax_loss(logits, labels)
         back2 = (error @ params["w3"].T) * (second > 0)
         back1 = (back2 @ params["w2"].T) * (first > 0)
-        return loss, {
+        gradients = {
             "w1": images.T @ back1,
             "b1": back1.sum(0),
             "w2": first.T @ back2,
@@ -48,6 +50,7 @@ class DigitsMlp:
             "w3": second.T @ error,
             "b3": error.sum(0),
         }
+        return loss, gradients, {"accuracy": right}
 
     def accuracy(self, params: Mapping[str, Array]) -> float:
         """Return the share of the held-out images that are classified right."""

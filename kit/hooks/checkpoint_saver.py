@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,7 +63,7 @@ class CheckpointSaverHook(SessionRunHook):
         """`save_graph_def`: also write down the graph."""
         if saver is not None and scaffold is not None:
             raise ValueError("You cannot provide both saver and scaffold.")
-        self._folder, self._basename = str(checkpoint_dir), checkpoint_basename
+        self._folder, self._basename = os.fspath(checkpoint_dir), checkpoint_basename
         self._saver, self._scaffold = saver, scaffold
         self._timer = SecondOrStepTimer(every_secs=save_secs, every_steps=save_steps)
         self._listeners = list(listeners or [])

@@ -38,8 +38,14 @@ class NanTensorHook(SessionRunHook):
     def after_run(
         self, run_context: SessionRunContext, run_values: SessionRunValues
     ) -> None:
-        """Look at the loss."""
-        if not np.any(np.isnan(run_values.results)):
+        """Look at the loss; raises `ValueError` if it is several numbers."""
+        loss = np.asarray(run_values.results)
+        if loss.size > 1:
+            raise ValueError(
+                f"a loss is one number, and this one has the shape {list(loss.shape)}: "
+                f"give its mean or its sum."
+            )
+        if not np.isnan(loss).any():
             return
         text = "Model diverged with loss = NaN."
         if self._fails:

@@ -17,7 +17,7 @@ from kit.cluster.waiting import follow
 from kit.magics import running
 from kit.magics.one_line import told_in_one_line
 from kit.magics.options import count, nearest, option, parse, takes
-from kit.magics.start_magics import StartMagics, activate_px
+from kit.magics.start_magics import StartMagics
 
 _LINES = 20
 
@@ -99,13 +99,14 @@ class ClusterMagics(Magics):
                 f"{task.short} has a new process after {past_s:.1f} s; what was "
                 f"defined there is gone."
             )
-        activate_px(cluster)
+        self._starter.activate_px(cluster)
 
     def _logs(self, tasks: list[str], n_lines: int) -> None:
         cluster = running.require()
         for task in select(tasks or "all", cluster.tasks):
-            text = cluster.log(task, n_lines)
-            print(f"{task.short}:\n{text}" if text else f"{task.short}: no log yet")
+            text, path = cluster.log(task, n_lines), cluster.log_path(task)
+            has_log = f"{task.short}, {path}:\n{text}"
+            print(has_log if text else f"{task.short}: no log yet")
 
     def _list(self, tasks: list[str], _: int) -> None:
         _refuse(tasks, "list")

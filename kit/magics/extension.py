@@ -44,6 +44,7 @@ def unload(shell: InteractiveShell) -> None:
     if starter is None:
         return
     _end(starter)
+    starter.forget_px()
     for kind, names in _NAMES.items():
         for name in names:
             shell.magics_manager.magics[kind].pop(name, None)

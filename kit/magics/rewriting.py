@@ -33,7 +33,10 @@ class Rewriting:
 
     def __call__(self, lines: list[str]) -> list[str]:
         """Return the lines of a cell, rewritten if they begin with one of ours."""
-        if not self._shell.autoawait or self._is_nested():
+        # `%autopx` puts its own there, which loses cells that are awaited.
+        owner = getattr(self._shell.run_ast_nodes, "__self__", None)
+        is_replaced = owner is not self._shell
+        if not self._shell.autoawait or is_replaced or self._is_nested():
             return lines
         return rewritten(lines)
 

@@ -27,6 +27,7 @@ class StartMagics(Magics):
         super().__init__(shell=shell)
         self._shell: Any = shell  # much of it is untyped
         self.started: Cluster | None = None
+        self._px: Any = None
 
     @cell_magic
     @takes(
@@ -112,7 +113,22 @@ class StartMagics(Magics):
         title, measured = repr(cluster).strip("<>"), cluster.memory_told
         live.close(_moment(title, cluster, begin, measured))
         self.started = cluster
-        activate_px(cluster)
+        self.activate_px(cluster)
+
+    def activate_px(self, cluster: Cluster) -> None:
+        """Let ipyparallel's own `%%px` mean all tasks of this cluster."""
+        self._px = cluster.view("all")
+        self._px.block = True
+        self._px.activate()
+
+    def forget_px(self) -> None:
+        """Take `%%px` out again where it still means a cluster of ours."""
+        for magics in self._shell.magics_manager.magics.values():
+            for name, magic in list(magics.items()):
+                view = getattr(getattr(magic, "__self__", None), "view", None)
+                if view is not None and view is self._px:
+                    del magics[name]
+        self._px = None
 
     def _reuse(self, cluster: Cluster, options: argparse.Namespace) -> None:
         if options.link is not None:
@@ -125,13 +141,6 @@ class StartMagics(Magics):
         if error is not None:
             show_as(error, [])  # it was shown where it happened
             raise error
-
-
-def activate_px(cluster: Cluster) -> None:
-    """Let ipyparallel's own `%%px` mean all tasks of this cluster."""
-    view = cluster.view("all")
-    view.block = True
-    view.activate()
 
 
 def _moment(title: str, cluster: Cluster, begin: float, note: str) -> Startup:

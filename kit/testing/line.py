@@ -1,6 +1,6 @@
 """Which packets arrive when, on a line that is slow, lossy or cut.
 
-Pure: packets and times are given, nothing is moved and no clock is read.
+Packets and times are given, nothing is moved and no clock is read.
 `kit.testing.pump` carries real packets by it.
 """
 

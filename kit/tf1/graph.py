@@ -1,6 +1,6 @@
 """Graphs with the members of the original's, and which one is the default.
 
-Pure. The work is done by `kit.graph`; here are collections, lookups by name, and the
+The work is done by `kit.graph`; here are collections, lookups by name, and the
 rule that an op need not wait for what its inputs have waited for.
 """
 

@@ -6,12 +6,15 @@ what is ready goes on beside the rest of the computation.
 
 A function with a parameter called `grads` writes its gradients there itself
 (`kit.train.places`). It returns the loss alone, or yields each name when it is written.
+
+`(loss, gradients, {"accuracy": 0.9})` tells more numbers of the step; a generator
+returns `(loss, {...})` to do so, and a function with `grads` `(loss, None, {...})`.
 """
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 from kit.errors import GradientMismatch, KitError, StepFailed
@@ -19,6 +22,7 @@ from kit.exchange.memory import Memory, physical
 from kit.exchange.plan import NOW
 from kit.exchange.port import Stamp
 from kit.train.handover import Handover
+from kit.train.measures import named
 from kit.train.places import NAME, takes_places
 
 Ready = Callable[[int], None]
@@ -33,6 +37,7 @@ class Compute:
         """Prepare read-only views of both parameter regions."""
         self._function, self._task, self._stamp = step, task, stamp
         self.handover = Handover(memory, task)
+        self.measures: dict[bytes, float] = {}  # of the last step, beside its loss
         self._writes = takes_places(step)
         self._params = [memory.leaves(physical(NOW, parity)) for parity in (0, 1)]
         for views in self._params:
@@ -49,6 +54,7 @@ class Compute:
         traceback, `GradientMismatch` or `NotFinite`.
         """
         self.handover.begin(step, weight)
+        self.measures = {}
         params = dict(self._params[self._stamp.parity])
         places = {NAME: self.handover.open()} if self._writes else {}
         result = self._run(step, self._function, params, batch, **places)
@@ -73,6 +79,9 @@ class Compute:
         while True:
             is_over, value = self._run(step, following)
             if is_over:
+                if isinstance(value, tuple) and len(value) == 2:
+                    self.measures = named(self._task, step, value[1])
+                    return value[0]
                 return float("nan") if value is None else value
             if self._writes:
                 complete = self.handover.written(self._alone(step, value))
@@ -113,6 +122,9 @@ class Compute:
     def _alone(self, step: int, result: Any) -> Any:
         if not isinstance(result, tuple):
             return result
+        if len(result) == 3 and result[1] is None:
+            self.measures = named(self._task, step, result[2])
+            return result[0]
         raise GradientMismatch(
             f"{self._task}, step {step}: step() takes grads and gave a tuple of "
             f"{len(result)}; write the gradients into grads and return the loss alone, "
@@ -124,6 +136,13 @@ class Compute:
     def _split(self, step: int, result: Any) -> tuple[Any, Any]:
         if isinstance(result, tuple) and len(result) == 2:
             return result
+        if (
+            isinstance(result, tuple)
+            and len(result) == 3
+            and isinstance(result[2], Mapping)
+        ):
+            self.measures = named(self._task, step, result[2])
+            return result[:2]
         raise GradientMismatch(
             f"{self._task}, step {step}: step() returned {type(result).__name__}; it "
             f"must return (loss, gradients), or yield (name, gradient) one by one and "

@@ -58,9 +58,8 @@ def evolve(
     `loss(params)`.
 
     The estimate grows with the scale of the losses, which Adam does not care about.
-    The rest is as for `kit.train`: topologies, bytes, checkpoints, hooks, and the
-    `Run`, whose loss is the mean over the population and which counts networks as
-    examples.
+    The rest is as for `kit.train`: topologies, checkpoints, hooks, and the `Run`, whose
+    loss is the mean over the population and which counts networks as examples.
 
     Raises `InvalidArgumentError` for an odd population, one with fewer pairs than there
     are workers, or a sigma that is not above 0, and what `kit.train` raises.

@@ -5,7 +5,8 @@ split of the mini-batch, a tuple of arrays. It returns the loss, the mean over t
 split, and the gradients. It may be a generator that yields `(name, gradient)`, last
 layers first, and returns the loss; then the exchange goes on beside the rest. A third
 parameter called `grads` gets a dict of arrays to fill, which saves a copy: the step
-returns the loss alone then, or yields names.
+returns the loss alone then, or yields names. `return loss, gradients, {"accuracy": a}`
+tells more of a step, see `kit.train.compute`.
 
 A loss that is a tensor is the mean over the examples. Each worker computes it and its
 gradients by itself, wherever the graph places them. `{(x, y): batches}` takes all kinds

@@ -53,6 +53,7 @@ class Ledger:
         self._changed = threading.Condition()
         self._attempt: Attempt | None = None
         self._seen: Key = (-1, -1)
+        self._early: dict[Key, str] = {}  # why some cannot, told before it was begun
         self._tickets: list[str] = []
         self._answers: deque[dict[str, Any]] = deque(maxlen=_KEPT_ANSWERS)
         self._last: dict[str, Any] | None = None
@@ -127,6 +128,8 @@ class Ledger:
             now = self._clock()
             who, asked = frozenset(writers), tuple(tickets)
             self._attempt = Attempt(key, epoch, synchronous, who, asked, now)
+            self._attempt.wrong = self._early.get(key, "")
+            self._early = {one: why for one, why in self._early.items() if one > key}
             self._due_step, self._due_at = key[0], now + self._wanted.seconds
             self._changed.notify_all()
         self._begun()
@@ -153,7 +156,9 @@ class Ledger:
         with self._changed:
             attempt = self._attempt
             if attempt is None or attempt.key != key:
-                return  # it was given up meanwhile
+                if found is None and key > self._seen:  # its member was the faster one
+                    self._early[key] = f"{self._name(member)}: {wrong}"
+                return  # else it was given up meanwhile
             if found is None:
                 attempt.wrong = attempt.wrong or f"{self._name(member)}: {wrong}"
             elif member in attempt.writers:
@@ -170,7 +175,8 @@ class Ledger:
             wrong = error.message
         with self._changed:
             if self._attempt is not None and self._attempt.key == key:
-                self._attempt.draft, self._attempt.wrong = draft, wrong
+                self._attempt.draft = draft
+                self._attempt.wrong = self._attempt.wrong or wrong
                 self._changed.notify_all()
         return draft
 

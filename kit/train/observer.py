@@ -28,11 +28,12 @@ from kit.task import Task
 from kit.trace import EpochRow, Trace
 from kit.traffic import Rows
 from kit.train.job import Job
+from kit.train.snapshot import LOGS
 from kit.train.watching import Watched
 from kit.wire.rpc import Caller
 
 Dial = Callable[[Task, str], Caller]
-#: How much of each member's transfers, spans and steps somebody has seen.
+#: How much of each member's logs somebody has seen.
 Cursors = tuple[tuple[int, ...], ...]
 
 _POLL_S = 0.1
@@ -125,11 +126,6 @@ class Observer:
         """Return why the last wish was not taken up."""
         return str((self.leader.leads or {}).get("abandoned", ""))
 
-    def halting(self) -> str:
-        """Return what is wished and waits for the end of a step."""
-        over = self.finished.done()
-        return "" if over else str((self.leader.leads or {}).get("halting", ""))
-
     def leads(self) -> dict[str, Any]:
         """Return what the coordinator said last."""
         return self.leader.leads or {}
@@ -149,7 +145,7 @@ class Observer:
         """Return what is known so far."""
         return self._trace(
             np.concatenate([one.column(number) for one in self._watched])
-            for number in range(3)
+            for number in range(len(LOGS))
         )
 
     def news(self, cursors: Cursors) -> tuple[Trace, Cursors]:
@@ -157,23 +153,25 @@ class Observer:
 
         Epochs and totals are always whole.
         """
-        cursors = cursors or ((0, 0, 0),) * len(self._watched)
+        cursors = cursors or ((0,) * len(LOGS),) * len(self._watched)
         found = [
             [one.since(number, cursor) for number, cursor in enumerate(begun)]
             for one, begun in zip(self._watched, cursors, strict=True)
         ]
         trace = self._trace(
-            np.concatenate([logs[number][0] for logs in found]) for number in range(3)
+            np.concatenate([logs[number][0] for logs in found])
+            for number in range(len(LOGS))
         )
         return trace, tuple(tuple(end for _, end in logs) for logs in found)
 
     def _trace(self, columns: Iterable[Rows]) -> Trace:
         epochs = max((one.epochs for one in self._watched), key=len)
         totals = np.concatenate([one.totals for one in self._watched])
-        transfers, spans, steps = columns
+        transfers, spans, steps, measures = columns
         tasks = tuple(map(str, self._job.tasks))
         saves = self.leader.saves
-        return Trace(tasks, tuple(epochs), transfers, spans, steps, totals, saves)
+        tables = (transfers, spans, steps, totals)
+        return Trace(tasks, tuple(epochs), *tables, saves, measures)
 
     def lost(self) -> dict[int, str]:
         """Return the members that cannot be reached any more, and what was said."""

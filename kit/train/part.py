@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,7 +14,7 @@ from kit.exchange.plan import NOW, Owned
 from kit.task import Task
 from kit.testing import crash
 from kit.testing.history import History
-from kit.traffic import Meter
+from kit.traffic import MeasureRow, Meter
 from kit.train.authority import Authority
 from kit.train.job import Job, Work
 
@@ -30,6 +30,13 @@ class Saves(Protocol):
 
     def save(self, key: tuple[int, int], step: int) -> None:
         """Copy the state before `step` and let it be written."""
+
+
+class Measures(Protocol):
+    """Where a worker computes."""
+
+    def measured(self) -> tuple[Mapping[bytes, float], int]:
+        """Return what the last step told beside its loss, and its examples."""
 
 
 class Hooks(Protocol):
@@ -59,6 +66,7 @@ class Part:
     restored: dict[str, Any] | None = None  # all values, until the first epoch begins
     saves: Saves | None = None
     hooks: Hooks | None = None  # the coordinator's
+    measures: Measures | None = None  # a worker's
 
     @property
     def task(self) -> Task:
@@ -80,8 +88,18 @@ class Part:
     def end(self, step: int, loss: float | None) -> None:
         """End a committed step; no loss: it did not count."""
         self.reach("step.done", step)
+        if self.measures is not None and loss is not None:
+            self._record(self.measures, step)
         if self.hooks is not None and loss is not None:
             self.hooks.after(step, loss)
+
+    def _record(self, measures: Measures, step: int) -> None:
+        found, examples = measures.measured()
+        if found:
+            end = self.endpoint.clock()
+            for name, value in found.items():
+                row = (self.me, step, name, value, examples, end)
+                self.meter.measured(MeasureRow(*row))
 
     def commit(self, step: int) -> None:
         """Make NEXT the parameters; `step` is the number of steps that are done."""

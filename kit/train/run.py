@@ -150,11 +150,18 @@ class Run(Steered):
         return records(self.trace)
 
     def frame(self) -> pd.DataFrame:
-        """Return the metrics as a DataFrame, indexed by step."""
+        """Return the metrics as a DataFrame, indexed by step.
+
+        What the step function tells beside its loss are columns too.
+        """
         import pandas as pd
 
-        columns = list(Record.__annotations__)
-        return pd.DataFrame(self.metrics, columns=columns).set_index("step")
+        trace, columns = self.trace, list(Record.__annotations__)
+        found = pd.DataFrame(records(trace), columns=columns).set_index("step")
+        for name in sorted({one.decode() for one in trace.measures["name"].tolist()}):
+            steps, values = trace.measured(name)
+            found[name] = pd.Series(values, index=steps)
+        return found
 
     @property
     def trace(self) -> Trace:

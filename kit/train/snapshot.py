@@ -14,24 +14,28 @@ from typing import Any
 import numpy as np
 
 from kit.errors import DeadlineExceededError, FailedPreconditionError, to_plain
-from kit.traffic import SPAN, STEP, TOTAL, TRANSFER, Rows
+from kit.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER, Rows
+from kit.traffic import rows as rows_of
 from kit.train.member import Member
 
 _MOST_ROWS = 50_000  # in one answer; whoever asks comes back for the rest
 _TRY_FOR_S = 5.0
-_DTYPES = (TRANSFER, SPAN, STEP, TOTAL)
+LOGS = (TRANSFER, SPAN, STEP, MEASURE)
+_DTYPES = (*LOGS, TOTAL)
 
 
 def poll(member: Member, cursors: list[int]) -> tuple[dict[str, Any], bytes]:
-    """Return state and all news since three cursors (transfers, spans, steps).
+    """Return state and all news since cursors (transfers, spans, steps, measures).
 
-    The blob holds the new rows of the three logs and the exact totals, one after the
-    other, as little-endian structured arrays.
+    The blob holds the new rows of these logs and the exact totals, one after the
+    other, as little-endian structured arrays. A log without a cursor begins at 0.
     """
     is_over, meter = member.is_over, member.meter
-    logs = (meter.transfers, meter.spans, meter.steps)
+    logs = (meter.transfers, meter.spans, meter.steps, meter.measures)
+    begun = [*cursors, *[0] * (len(logs) - len(cursors))]
     news = [
-        log.since(cursor, _MOST_ROWS) for log, cursor in zip(logs, cursors, strict=True)
+        (log.since(cursor, _MOST_ROWS) if log else (rows_of(MEASURE), 0))
+        for log, cursor in zip(logs, begun, strict=True)
     ]
     rows = [found for found, _ in news] + [meter.totals()]
     status = {
@@ -42,7 +46,8 @@ def poll(member: Member, cursors: list[int]) -> tuple[dict[str, Any], bytes]:
         "cursors": [cursor for _, cursor in news],
         "counts": [len(found) for found in rows],
         "more": any(
-            cursor < log.added for (_, cursor), log in zip(news, logs, strict=True)
+            log is not None and cursor < log.added
+            for (_, cursor), log in zip(news, logs, strict=True)
         ),
         "leads": member.authority.status() if member.authority else None,
     }

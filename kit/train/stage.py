@@ -47,6 +47,7 @@ class Stage:
             self._place = Workplace(
                 part.job, part.me, part.work, part.memory, part.endpoint
             )
+            part.measures = self._place
 
     def prepare(self, epoch: Epoch) -> None:
         """Check that the epoch can be carried out here, and stand ready for it.

@@ -92,7 +92,9 @@ class Steered:
     @property
     def halting(self) -> str:
         """What waits for the end of the step under way: pausing, stopping, else ""."""
-        return self._observer.halting()
+        if self._observer.finished.done():
+            return ""
+        return str(self._observer.leads().get("halting", ""))
 
     @property
     def refused(self) -> str:

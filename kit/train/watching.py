@@ -12,11 +12,9 @@ import numpy as np
 
 from kit.errors import KitError, from_plain
 from kit.trace import EpochRow, SaveRow
-from kit.traffic import SPAN, STEP, TOTAL, TRANSFER, Rows, rows
-from kit.train.snapshot import unpack_news
+from kit.traffic import TOTAL, Rows, rows
+from kit.train.snapshot import LOGS, unpack_news
 from kit.train.telling import Teller
-
-_LOGS = (TRANSFER, SPAN, STEP)
 
 
 @dataclass
@@ -29,11 +27,13 @@ class Watched:
     error: KitError | None = None
     epochs: list[EpochRow] = field(default_factory=list)
     leads: dict[str, Any] | None = None
-    cursors: list[int] = field(default_factory=lambda: [0, 0, 0])
+    cursors: list[int] = field(default_factory=lambda: [0] * len(LOGS))
     totals: Rows = field(default_factory=lambda: rows(TOTAL))
     teller: Teller | None = None
     # Each with the number of rows that had come with it.
-    _pieces: list[list[tuple[int, Rows]]] = field(default_factory=lambda: [[], [], []])
+    _pieces: list[list[tuple[int, Rows]]] = field(
+        default_factory=lambda: [[] for _ in LOGS]
+    )
 
     @property
     def is_over(self) -> bool:
@@ -79,12 +79,12 @@ class Watched:
         self.state, self.error = "lost", error
 
     def column(self, number: int) -> Rows:
-        """Return transfers (0), spans (1) or steps (2)."""
+        """Return transfers (0), spans (1), steps (2) or measures (3)."""
         return self.since(number, 0)[0][-self.limit :]
 
     def since(self, number: int, cursor: int) -> tuple[Rows, int]:
         """Return the rows of a column that came after a cursor, and the cursor now."""
         pieces = list(self._pieces[number])  # others may be added meanwhile
-        news = [rows(_LOGS[number])]
+        news = [rows(LOGS[number])]
         news += [piece[-(end - cursor) :] for end, piece in pieces if end > cursor]
         return np.concatenate(news), pieces[-1][0] if pieces else cursor

@@ -5,6 +5,8 @@ It outlives epochs: a switch neither opens the data again nor looks the paramete
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kit.exchange.endpoint import Endpoint
 from kit.exchange.memory import Memory
 from kit.train.compute import Compute, Ready
@@ -31,10 +33,16 @@ class Workplace:
             step = step.for_worker(task, self.rank, job.seed, in_parts=in_parts)
         self._compute = Compute(step, memory, str(job.tasks[me]), endpoint.stamp)
         self.taken = 0  # mini-batches read at the worker's own pace
+        self._examples = 0
+
+    def measured(self) -> tuple[Mapping[bytes, float], int]:
+        """Return what the last step told beside its loss, and its examples."""
+        return self._compute.measures, self._examples
 
     def compute(self, step: int, ready: Ready) -> tuple[float, int]:
         """Compute the gradients of a synchronous step: its loss and its examples."""
         batch, examples = self.source.batch(step), self.source.examples(step)
+        self._examples = examples
         weight = self._n * examples / self._batch
         return self._compute(step, batch, weight, ready), examples
 
@@ -42,4 +50,5 @@ class Workplace:
         """Compute the gradients of this worker's own next mini-batch."""
         number, self.taken = self.taken, self.taken + 1
         batch, examples = self.source.batch(number), self.source.examples(number)
+        self._examples = examples
         return self._compute(version, batch, 1.0, lambda bucket: None), examples

@@ -6,6 +6,9 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page
 
+from tests.browser.lab import READY_MS
+
+SETTLED_S = 3
 LIVE = ".ps-live"
 # The tasks of the picture and what its arrows carry, as the page has them now.
 SCENE = """live => {
@@ -86,6 +89,25 @@ def number(board: Locator, name: str) -> float:
 
 def wait_for_head(board: Locator, text: str) -> None:
     board.locator(f".ps-head:has-text({text!r})").wait_for()
+
+
+def settled_headline(board: Locator) -> str:
+    """Wait until the headline says the same for some seconds: all news are in."""
+    text, same_s = headline(board), 0
+    while same_s < SETTLED_S:
+        board.page.wait_for_timeout(1000)
+        before, text = text, headline(board)
+        same_s = same_s + 1 if text == before else 0
+    return text
+
+
+def wait_for_more_steps(board: Locator) -> None:
+    step, least = number(board, "step"), 20
+    for _ in range(READY_MS // 100):
+        if number(board, "step") > step + least:
+            return
+        board.page.wait_for_timeout(100)
+    raise AssertionError(f"the board stands at step {step:,.0f}")
 
 
 def wait_for_bytes(board: Locator) -> None:

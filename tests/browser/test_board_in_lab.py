@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.browser,
     pytest.mark.engines,
     pytest.mark.slow,
-    pytest.mark.timeout(400),
+    pytest.mark.timeout(600),
     pytest.mark.skipif(
         chromium() is None, reason="there is no chromium; apt-get install chromium"
     ),
@@ -49,9 +49,9 @@ def test_reader_switches_steers_and_stops_a_training_and_finds_it_after_a_reload
         board = boards.live_board(page)
         boards.wait_for_bytes(board)
 
-        look(page, board, "board-ps", "JupyterLab Light")
+        look(page, board, "board-ps", "JupyterLab Dark")
         switch_to_the_ring(board)
-        look(page, board, "board-ring", "JupyterLab Dark")
+        look(page, board, "board-ring", "JupyterLab Light")
         second = a_second_board_agrees_and_outlives_the_first(page, lesson)
         steer(second)
         end = stop(second)
@@ -95,7 +95,6 @@ def switch_to_the_ring(board: Locator) -> None:
 
 
 def a_second_board_agrees_and_outlives_the_first(page: Page, lesson: Lesson) -> Locator:
-    frames: list[int] = []
     lesson.run(page, "second")
     second = boards.live_board(page, 1)
     boards.wait_for_head(second, "ring at 100mbit")
@@ -106,12 +105,7 @@ def a_second_board_agrees_and_outlives_the_first(page: Page, lesson: Lesson) -> 
 
     page.wait_for_function("document.querySelectorAll('.ps-live').length === 1")
     remaining = boards.live_board(page)
-    step = boards.number(remaining, "step")
-    page.wait_for_function(
-        f"""+document.querySelector('.ps-live .ps-numbers b').textContent
-            .replace(',', '') > {step}"""
-    )
-    del frames
+    boards.wait_for_more_steps(remaining)
     return remaining
 
 
@@ -121,7 +115,7 @@ def steer(board: Locator) -> None:
     boards.wait_for_head(board, "steps: ring.")
     boards.press(board, "Pause")
     boards.wait_for_head(board, "Paused at step")
-    paused = boards.headline(board)
+    paused = boards.settled_headline(board)
     boards.press(board, "Step")
     following = paused.replace(step_of(paused), f"{number_of(paused) + 1:,}")
     boards.wait_for_head(board, following)
@@ -151,4 +145,4 @@ def the_picture_is_there_after_a_reload(page: Page, lesson: Lesson, end: str) ->
     picture = page.locator(".ps-scene:visible").first
     picture.wait_for()
     screenshot(page.locator(".jp-NotebookPanel-notebook"), "board-reloaded")
-    assert picture.locator(".ps-idle .ps-name").inner_text() == "ps:0"
+    assert picture.locator(".ps-idle .ps-name").text_content() == "ps:0"

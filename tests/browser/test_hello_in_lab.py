@@ -1,63 +1,135 @@
-"""The first notebook in JupyterLab, in a real browser."""
+"""The first notebook in JupyterLab, run whole, and what of it can be kept."""
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbconvert import HTMLExporter
+from playwright.sync_api import Page
 
+from tests.browser import board as boards
 from tests.browser.lab import (
-    ROOT,
+    ALL_HIGH,
     browser_page,
     change_theme,
     chromium,
+    complaints,
     jupyter_lab,
     open_notebook,
+    resize,
     run_all,
+    save,
     screenshot,
 )
+from tests.browser.lesson import Lesson
 
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.engines,
     pytest.mark.slow,
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(600),
     pytest.mark.skipif(
         chromium() is None, reason="there is no chromium; apt-get install chromium"
     ),
 ]
-RUN_MS = 120_000
-HELLO = "00_hello_cluster.ipynb"
+RUN_MS = 300_000
+SAVE = "from widgets import TrafficBoard\nTrafficBoard(run).save('board.html')"
 
 
-def test_hello_notebook_runs_in_jupyterlab_and_shows_its_tables(
+def test_hello_notebook_runs_whole_and_its_pictures_outlive_kernel_and_network(
     tmp_path: Path,
 ) -> None:
-    shutil.copy(ROOT / "notebooks" / HELLO, tmp_path)
+    lesson = Lesson(tmp_path)
+    lesson.add("keep", SAVE, after="finish")
     with jupyter_lab(tmp_path) as address, browser_page() as page:
-        errors: list[str] = []
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        open_notebook(page, address, HELLO)
+        errors = complaints(page)
+        open_notebook(page, address, lesson.path.name)
         run_all(page)
-        page.wait_for_selector("caption:has-text('Cluster stopped')", timeout=RUN_MS)
-        light = screenshot(page, "hello")
-        change_theme(page, "JupyterLab Dark")
-        dark = screenshot(page, "hello-dark")
-
-        captions = page.locator(".jp-OutputArea caption").all_inner_texts()
-        assert "Cluster ready: ps=1 worker=3, 1 BLAS thread each" in captions
-        assert "Gradient traffic in bytes" in captions
-        assert page.locator(".jp-OutputArea-output:has-text('Traceback')").count() == 0
-        assert readable(page.locator("caption").first.evaluate(COLOURS))
+        ended = ".jp-OutputArea-output:has-text('Cluster stopped')"
+        page.wait_for_selector(ended, timeout=RUN_MS)
+        the_boards_tell_how_it_ended(page)
+        it_is_readable_in_both_themes(page)
+        save(page, lesson.path)
+        page.goto("about:blank")
         assert errors == []
-    assert light.read_bytes() != dark.read_bytes()
+
+        page.context.set_offline(True)
+        what_nbconvert_makes_is_complete(page, lesson.path)
+        a_saved_board_asks_for_nothing_else(page, tmp_path / "board.html")
+
+
+def the_boards_tell_how_it_ended(page: Page) -> None:
+    first, second = boards.live_board(page, 0), boards.live_board(page, 1)
+    boards.wait_for_head(first, "Stopped after step")
+    boards.wait_for_head(second, "Failed at step")
+
+    assert "ring at 100mbit" in boards.headline(first)
+    assert first.locator("caption:has-text('Gradient traffic in bytes')").count() == 1
+    assert "worker:2 is gone" in boards.scene(second)["places"]
+    assert (
+        "/job:worker/task:2 is gone" in second.locator(".ps-alarm").first.inner_text()
+    )
+    assert page.locator(".jp-OutputArea-output:has-text('Traceback')").count() == 0
+
+
+def it_is_readable_in_both_themes(page: Page) -> None:
+    pictures = []
+    for theme in ("JupyterLab Light", "JupyterLab Dark"):
+        change_theme(page, theme)
+        page.wait_for_timeout(1000)  # figures get other colours
+        for text in ("caption", ".ps-head", ".ps-live .ps-name", ".ps-alarm"):
+            assert readable(page.locator(text).first.evaluate(COLOURS)), (text, theme)
+        resize(page, 1024, ALL_HIGH)
+        notebook = page.locator(".jp-NotebookPanel-notebook")
+        pictures.append(screenshot(notebook, f"hello-{theme.split()[1].lower()}"))
+        lost = boards.live_board(page, 1)
+        screenshot(lost, f"board-lost-{theme.split()[1].lower()}")
+    assert pictures[0].read_bytes() != pictures[1].read_bytes()
+
+
+def what_nbconvert_makes_is_complete(page: Page, notebook: Path) -> None:
+    """Open the page without kernel and network: the last pictures are there."""
+    stored = nbformat.read(notebook, as_version=4)  # type: ignore[no-untyped-call]
+    exporter = HTMLExporter()  # type: ignore[no-untyped-call]
+    html, _ = exporter.from_notebook_node(stored)
+    path = notebook.with_suffix(".html")
+    path.write_text(html, "utf-8")
+    resize(page, 1024, 1600)
+    page.goto(path.as_uri(), wait_until="domcontentloaded")
+
+    assert page.locator(".ps-scene:visible").count() == 2
+    heads = page.locator(".ps-head:visible").all_inner_texts()
+    assert [head.split(" at step")[0].split(" after")[0] for head in heads] == [
+        "Stopped",
+        "Failed",
+    ]
+    assert page.locator("text=/widget|model not found/i >> visible=true").count() == 0
+    screenshot(page.locator(".ps-snapshot").first, "board-nbconvert")
+
+
+def a_saved_board_asks_for_nothing_else(page: Page, path: Path) -> None:
+    errors, asked = complaints(page), []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(path.as_uri())
+
+    assert page.locator(".ps-scene:visible .ps-idle .ps-name").text_content() == "ps:0"
+    assert page.locator(".ps-chart:visible").count() == 3
+    assert asked == [path.as_uri()]
+    assert errors == []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        assert readable(page.locator(".ps-head").evaluate(COLOURS))
+        screenshot(page.locator("body"), f"board-saved-{scheme}")
 
 
 # The colour of an element's text, and of the first ground behind it that has one.
 COLOURS = """element => {
-    const colour = getComputedStyle(element).color;
-    while (getComputedStyle(element).backgroundColor === 'rgba(0, 0, 0, 0)')
+    const style = getComputedStyle(element);
+    const colour = element.closest('svg') ? style.fill : style.color;
+    while (element.parentElement
+           && getComputedStyle(element).backgroundColor === 'rgba(0, 0, 0, 0)')
         element = element.parentElement;
     return [colour, getComputedStyle(element).backgroundColor];
 }"""

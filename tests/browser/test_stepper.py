@@ -1,20 +1,27 @@
-"""The stepper in a real browser: as a page of its own, without a network."""
+"""The stepper in a real browser: as a page of its own, and in JupyterLab."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.browser.lab import browser_page, chromium
+from tests.browser.lab import (
+    browser_page,
+    chromium,
+    jupyter_lab,
+    open_notebook,
+    run_all,
+)
 from widgets import RingStepper
 
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.slow,
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(240),
     pytest.mark.skipif(
         chromium() is None, reason="there is no chromium; apt-get install chromium"
     ),
@@ -30,6 +37,20 @@ SMALLEST = """() => Math.min(
 TOO_WIDE = """() =>
     [document.documentElement, ...document.querySelectorAll('.ps-both > div')]
         .filter((e) => e.scrollWidth > e.clientWidth).length"""
+CELL: dict[str, object] = {
+    "id": "ring",
+    "cell_type": "code",
+    "execution_count": None,
+    "metadata": {},
+    "outputs": [],
+    "source": "from widgets import RingStepper\nstepper = RingStepper(n=4)\nstepper",
+}
+NOTEBOOK = {
+    "cells": [CELL],
+    "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3"}},
+    "nbformat": 4,
+    "nbformat_minor": 5,
+}
 
 
 @pytest.fixture
@@ -84,3 +105,22 @@ def test_nothing_of_a_saved_page_is_small_or_cut(ring: Any) -> None:
     light = ring.evaluate(ground)
     ring.locator("#theme").click()
     assert ring.evaluate(ground) != light
+
+
+def test_a_stepper_in_a_notebook_is_turned_by_mouse_and_keys(tmp_path: Path) -> None:
+    (tmp_path / "ring.ipynb").write_text(json.dumps(NOTEBOOK))
+    with jupyter_lab(tmp_path) as address, browser_page() as page:
+        open_notebook(page, address, "ring.ipynb")
+        run_all(page)
+        live = page.locator(".ps-live")
+        live.get_by_text("Before the first message").wait_for()
+        live.get_by_role("button", name="Next").click()
+        live.get_by_text("Message 1 of 24").wait_for()
+        live.get_by_role("slider").focus()
+        page.keyboard.press("ArrowRight")
+        live.get_by_text("Message 2 of 24").wait_for()
+
+        # What the notebook keeps is hidden beside it; the sentence is read aloud.
+        assert page.locator(".ps-snapshot").count() == 1
+        assert page.locator(".ps-snapshot:visible").count() == 0
+        page.locator(".ps-saying [aria-live=polite]").wait_for()

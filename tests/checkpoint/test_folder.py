@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kit.checkpoint import Folder
+from kit.checkpoint import Folder, folder, reading
 from kit.checkpoint.comparing import differences, graph_hash
 from kit.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
 
@@ -87,3 +87,22 @@ def test_checkpoint_of_another_model_is_told_apart_by_names_and_shapes(
     assert "'c'" in text
     assert "'b'" in text
     assert graph_hash(same) != graph_hash(other)
+
+
+def test_reader_that_is_overtaken_by_the_writer_reads_what_came_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, read_all, steps = Folder(tmp_path, keep=2), reading.read_all, [2, 3, 4]
+    writer.save(1, {"w": np.array([1.0])})
+
+    def overtaken(path: Path, manifest: Any) -> Any:
+        while steps:  # until what is being read is gone
+            step = steps.pop(0)
+            writer.save(step, {"w": np.array([float(step)])})
+        return read_all(path, manifest)
+
+    monkeypatch.setattr(folder, "read_all", overtaken)
+    found, values = Folder(tmp_path).load_newest()
+
+    assert (found.manifest.step, found.passed_over) == (4, ())
+    assert values["w"].tolist() == [4.0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from collections.abc import Callable
@@ -147,4 +148,23 @@ def test_cells_one_after_the_other_know_their_task(gone: Callable[[], None]) -> 
         found = cluster.on("all", "task.short", each=True)
 
         assert [one.result for one in found] == ["'ps:0'", "'worker:0'", "'worker:1'"]
+        assert asyncio.run(cluster.on_async("all", "task.short", each=True)) == found
+    gone()
+
+
+def test_a_cell_that_is_awaited_and_cancelled_is_interrupted(
+    gone: Callable[[], None],
+) -> None:
+    async def cancelled(cluster: Cluster) -> None:
+        work = cluster.on_async("worker:1", "import time\ntime.sleep(60)")
+        cell = asyncio.ensure_future(work)
+        await asyncio.sleep(0.5)
+        cell.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cell
+
+    with Cluster(ps=0, worker=2) as cluster:
+        asyncio.run(cancelled(cluster))
+
+        assert cluster.on("worker:1", "1", timeout_s=30)[0].result == "1"
     gone()

@@ -4,11 +4,20 @@ from collections.abc import Iterator
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
+from jupyter_core.utils import ensure_event_loop
 
 import kit
 from kit.cluster import left_behind
 from kit.magics import running
 from tests.magics.stage import FakeCluster, make_shell
+
+
+@pytest.fixture(scope="module")
+def loop_of_the_client() -> Iterator[None]:
+    """The event loop that jupyter_client's blocking calls keep for this thread."""
+    loop = ensure_event_loop()
+    yield
+    loop.close()
 
 
 @pytest.fixture(scope="module")

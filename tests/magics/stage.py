@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -77,6 +78,7 @@ class FakeCluster:
     """Tasks that say how many lines they were sent, and then answer."""
 
     n_looks = 0
+    is_stopped = False
 
     def __init__(self, ps: int = 1, worker: int = 2) -> None:
         self.tasks = make_tasks({"ps": ps, "worker": worker})
@@ -105,8 +107,14 @@ class FakeCluster:
     def log(self, task: Task, n_lines: int) -> str:
         return f"{n_lines} lines" if task.job == "worker" else ""
 
+    def log_path(self, task: Task) -> Path:
+        return Path("logs") / f"{task.job}-{task.index}.log"
+
     def restart(self, task: Task) -> None:
         self.restarted.append(task)
+
+    def stop(self) -> None:
+        self.is_stopped = True
 
 
 def without_colours(text: str) -> str:

@@ -11,6 +11,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 import kit
 from kit.magics.front_end import advice
+from tests.magics.stage import FakeCluster, FakeRun
 
 
 def contents(shell: InteractiveShell) -> dict[str, Any]:
@@ -64,6 +65,25 @@ def test_transforms_of_others_stay_when_ours_go(bare_shell: InteractiveShell) ->
     kit.unload_ipython_extension(bare_shell)
 
     assert bare_shell.input_transformers_cleanup.pop() is others
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+def test_unloading_ends_the_cluster_that_was_started_unless_it_trains(
+    bare_shell: InteractiveShell,
+    capsys: pytest.CaptureFixture[str],
+    is_over: bool,
+) -> None:
+    kit.load_ipython_extension(bare_shell)
+    cluster = FakeCluster()
+    cluster.run = FakeRun(done=is_over)
+    starter = bare_shell.magics_manager.registry["StartMagics"]
+    starter.started = cluster
+
+    kit.unload_ipython_extension(bare_shell)
+
+    assert cluster.is_stopped is is_over
+    said = capsys.readouterr().out
+    assert ("end it with kit.current_cluster().stop()" in said) is not is_over
 
 
 @pytest.mark.slow

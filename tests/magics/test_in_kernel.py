@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
-from jupyter_core.utils import ensure_event_loop
 
-from kit.cluster import keeper, left_behind
-from kit.cluster.left_behind import Owner
 from tests.magics.kernel import Kernel, kernel
 
-pytestmark = [pytest.mark.engines, pytest.mark.slow, pytest.mark.timeout(150)]
+pytestmark = [
+    pytest.mark.engines,
+    pytest.mark.slow,
+    pytest.mark.timeout(150),
+    pytest.mark.usefixtures("loop_of_the_client"),
+]
 
 TRAIN = """%%cluster
 import numpy as np
@@ -28,16 +28,10 @@ run = kit.train(step, {"w": np.zeros(1000)}, data, steps=10**6, link="10mbit")
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def loop_of_the_client() -> Iterator[None]:
-    """The event loop that jupyter_client's blocking calls keep for this thread."""
-    loop = ensure_event_loop()
-    yield
-    loop.close()
-
-
 @pytest.fixture(scope="module")
-def notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+def notebook(
+    loop_of_the_client: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Kernel]:
     """A notebook in which the cluster was started: ps:0, worker:0, worker:1."""
     with kernel(tmp_path_factory.mktemp("run")) as found:
         assert found.run("%load_ext kit").status == "ok"
@@ -180,6 +174,20 @@ def test_the_magics_of_ipyparallel_work_beside_ours(notebook: Kernel) -> None:
     assert answer.status == "ok"
     texts = [str(one["text/plain"]) for one in answer.shown]
     assert sum("from px" in text for text in texts) == 3
+    again = notebook.run("%pxresult")
+    assert (again.printed + str(again.shown)).count("from px") == 3
+
+
+def test_autopx_gets_cells_with_our_magics_as_they_are(notebook: Kernel) -> None:
+    notebook.run("%autopx")
+    notebook.run("here = 'on the engine'")
+    answer = notebook.run("%%on worker\nhere")
+    notebook.run("%autopx")
+
+    assert "Cell magic `%%on` not found" in answer.errors + str(answer.shown)
+    assert notebook.run("%%on worker:1\nhere").printed == (
+        "worker:1 │ Out: 'on the engine'\n"
+    )
 
 
 def test_a_running_training_is_looked_into_switched_and_protected(
@@ -241,62 +249,3 @@ def test_a_task_that_dies_in_a_cell_is_told_and_can_be_restarted(
     assert "lost: worker:1" in str(status.shown)
     assert restarted.status == "ok"
     assert notebook.run("%%on worker:1\n1").printed == "worker:1 │ Out: 1\n"
-
-
-def test_unload_and_reload_are_clean(tmp_path: Path) -> None:
-    with kernel(tmp_path) as found:
-        found.run("%load_ext kit")
-        found.run("%%cluster --ps 0 --worker 1")
-
-        reloaded = found.run("%reload_ext kit")
-        assert reloaded.status == "ok"
-        assert list(tmp_path.glob("psring-*")) == []
-        assert found.run("%cluster").printed.startswith("no cluster is running")
-
-        assert found.run("%unload_ext kit").status == "ok"
-        gone = found.run("%%on worker\n1")
-        assert "Cell magic `%%on` not found" in gone.errors
-
-
-def test_the_stop_button_during_a_start_leaves_nothing(tmp_path: Path) -> None:
-    with kernel(tmp_path) as found:
-        found.run("%load_ext kit")
-        stop = threading.Timer(0.4, found.interrupt)
-        stop.start()
-        answer = found.run("%%cluster --ps 1 --worker 2\nprint('never')")
-        stop.join()
-
-        assert answer.status == "error"
-        assert "never" not in answer.printed
-        assert list(tmp_path.glob("psring-*")) == []
-
-
-def test_what_a_killed_notebook_leaves_is_found_and_ended(tmp_path: Path) -> None:
-    environment = {"XDG_RUNTIME_DIR": str(tmp_path)}
-    with kernel(tmp_path) as found:
-        found.run("%load_ext kit")
-        found.run("%cluster --ps 0 --worker 1")
-        (one,) = _below(tmp_path, left_behind.find(environment))
-        assert one.keeper is not None
-        # Both at once: a keeper alone ends what its notebook leaves.
-        keeper.send(one.keeper, signal.SIGKILL)
-        found.run("%cluster list")
-        psutil.Process(one.kernel.pid).kill()
-        assert keeper.wait_gone([one.kernel, one.keeper], 10) == set()
-    assert one.owner is Owner.NOBODY
-    assert one.n_running > 3
-
-    with kernel(tmp_path) as found:
-        found.run("%load_ext kit")
-        listed = found.run("%cluster list")
-        cleaned = found.run("%cluster clean")
-
-    assert f"{one.folder.name}: ps=0, worker=1" in listed.printed
-    assert "left behind by" in listed.printed
-    assert one.folder.name in cleaned.printed
-    assert one.n_running == 0
-    assert not one.folder.exists()
-
-
-def _below(folder: Path, found: list[left_behind.Found]) -> list[left_behind.Found]:
-    return [one for one in found if one.folder.parent == folder]

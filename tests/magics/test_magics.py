@@ -222,7 +222,8 @@ def test_logs_are_those_of_the_named_tasks(
 ) -> None:
     shell.run_line_magic("cluster", "logs worker:1 ps -n 50")
 
-    assert capsys.readouterr().out == "ps:0: no log yet\nworker:1:\n50 lines\n"
+    expected = "ps:0: no log yet\nworker:1, logs/worker-1.log:\n50 lines\n"
+    assert capsys.readouterr().out == expected
 
 
 def test_status_without_a_cluster_says_how_to_start_one(

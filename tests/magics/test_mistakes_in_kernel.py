@@ -5,19 +5,19 @@ The kernel has neither ipywidgets nor jupyter_bokeh, so that all of this is text
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from jupyter_core.utils import ensure_event_loop
 
-from kit.cluster import keeper
-from tests.magics.kernel import CELL_S, Kernel, kernel
+from tests.magics.kernel import Kernel, kernel
 
-pytestmark = [pytest.mark.engines, pytest.mark.slow, pytest.mark.timeout(150)]
+pytestmark = [
+    pytest.mark.engines,
+    pytest.mark.slow,
+    pytest.mark.timeout(150),
+    pytest.mark.usefixtures("loop_of_the_client"),
+]
 
 HIDE = "import sys\nsys.modules['ipywidgets'] = sys.modules['jupyter_bokeh'] = None\n"
 NO_CLUSTER = "FailedPreconditionError: no cluster is running; start one with %%cluster"
@@ -36,16 +36,10 @@ await run
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def loop_of_the_client() -> Iterator[None]:
-    """The event loop that jupyter_client's blocking calls keep for this thread."""
-    loop = ensure_event_loop()
-    yield
-    loop.close()
-
-
 @pytest.fixture(scope="module")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+def bare(
+    loop_of_the_client: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Kernel]:
     """A notebook with the extension, and no cluster."""
     with kernel(tmp_path_factory.mktemp("run")) as found:
         loaded = found.run(f"{HIDE}%load_ext kit")
@@ -133,42 +127,3 @@ def test_tab_in_a_kernel_offers_what_may_stand_there(notebook: Kernel) -> None:
     assert notebook.complete("%cluster re") == ["restart"]
     device = "import kit\nwith kit.device('/job:w"
     assert notebook.complete(device) == ["/job:worker", "/job:worker/task:0"]
-
-
-def test_a_restart_of_the_kernel_leaves_nothing(tmp_path: Path) -> None:
-    with kernel(tmp_path) as found:
-        found.run("%load_ext kit")
-        found.run("%cluster --ps 0 --worker 1")
-        assert len(list(tmp_path.glob("psring-*"))) == 1
-
-        found.manager.restart_kernel()
-        found.client.wait_for_ready(timeout=CELL_S)
-
-        assert list(tmp_path.glob("psring-*")) == []
-        found.run("%load_ext kit")
-        assert found.run("%cluster").printed.startswith("no cluster is running")
-
-
-def test_after_a_kill_the_next_notebook_is_told_and_can_clean_up(
-    tmp_path: Path,
-) -> None:
-    with kernel(tmp_path) as found:
-        found.run("%load_ext kit")
-        found.run("%cluster --ps 0 --worker 1 --lease 60")
-        (folder,) = tmp_path.glob("psring-*")
-        killed = keeper.find(found.manager.provisioner.pid)  # type: ignore[union-attr]
-        assert killed is not None
-        os.kill(killed.pid, signal.SIGKILL)
-        found.manager.restart_kernel(now=True)
-        found.client.wait_for_ready(timeout=CELL_S)
-        found.run("%load_ext kit")
-
-        told = found.run("%%on worker\n1")
-        listed = found.run("%cluster list")
-        cleaned = found.run("%cluster clean")
-
-    assert told.traceback.startswith(NO_CLUSTER)
-    assert "Left behind by notebooks that were killed:" in told.traceback
-    assert f"left behind by {killed.pid}; kept by its keeper" in listed.printed
-    assert folder.name in cleaned.printed
-    assert not folder.exists()

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,19 @@ def execute(cells: nbformat.NotebookNode, runtime: Path) -> None:
     env = {**os.environ, "PYTHONPATH": path, "XDG_RUNTIME_DIR": str(runtime)}
     # Not `execute`: the loop that it makes is never closed.
     asyncio.run(client.async_execute(env=env))
+
+
+def run(name: str, runtime: Path) -> nbformat.NotebookNode:
+    """Run a lesson; exercises are open, solutions right, and nothing is left."""
+    lesson = read(ROOT / "notebooks" / f"{name}.ipynb")
+    execute(lesson, runtime)
+    for exercise, cell in pairwise(lesson.cells):
+        if "solution" in cell.metadata.get("tags", []):
+            assert "Not yet" in printed(lesson, exercise.id), exercise.id
+            assert "Right. " in printed(lesson, cell.id), cell.id
+    assert "Cluster stopped" in printed(lesson, "stop")
+    assert [path for path in runtime.rglob("*") if not path.is_dir()] == []
+    return lesson
 
 
 def printed(whole: nbformat.NotebookNode, cell_id: str = "") -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import nbformat
@@ -48,7 +49,7 @@ def test_solutions_are_folded_and_follow_their_exercise(
     lesson: nbformat.NotebookNode,
 ) -> None:
     found = 0
-    for exercise, cell in zip(lesson.cells, lesson.cells[1:], strict=False):
+    for exercise, cell in pairwise(lesson.cells):
         if "solution" in cell.metadata.get("tags", []):
             found += 1
             assert cell.metadata["jupyter"]["source_hidden"] is True

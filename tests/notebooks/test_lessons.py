@@ -8,32 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
 
-import nbformat
 import psutil
 import pytest
 
-from tests.notebooks.kernel import ROOT, execute, printed, read
+from tests.notebooks.kernel import printed, run
 
-NOTEBOOKS = ROOT / "notebooks"
 MEMORY = 1 << 30
 SIZE = 104_488  # bytes of the parameters of digits_mlp: 26,122 numbers of four
 
 pytestmark = [pytest.mark.slow, pytest.mark.engines, pytest.mark.timeout(300)]
-
-
-def run(name: str, runtime: Path) -> nbformat.NotebookNode:
-    """Run a lesson; exercises are open, solutions right, and nothing is left."""
-    lesson = read(NOTEBOOKS / f"{name}.ipynb")
-
-    execute(lesson, runtime)
-
-    for exercise, cell in zip(lesson.cells, lesson.cells[1:], strict=False):
-        if "solution" in cell.metadata.get("tags", []):
-            assert "Not yet" in printed(lesson, exercise.id), exercise.id
-            assert "Right. " in printed(lesson, cell.id), cell.id
-    assert "Cluster stopped" in printed(lesson, "stop")
-    assert [path for path in runtime.rglob("*") if not path.is_dir()] == []
-    return lesson
 
 
 def numbers(text: str, pattern: str) -> list[float]:
@@ -90,7 +73,8 @@ def test_lesson_on_the_server_counts_bytes_and_runs_the_old_program(
     shares = numbers(printed(lesson, "staleness"), r"-&gt; ([\d.]+)")
     assert sum(shares) == pytest.approx(2 * 100, abs=1)  # a line and its dots
     made = numbers(printed(lesson, "on-run"), r"I made (\d+) of the steps")
-    assert (len(made), sum(made)) == (3, 400 + 2)  # two saw the end one run late
+    assert len(made) == 3
+    assert 400 <= sum(made) <= 400 + 2  # two may see the end one run late
     again = printed(lesson, "on-again")
     assert "model.ckpt-400" in again
     assert len(numbers(again, r"I made (\d+) of the 100")) == 3
@@ -126,7 +110,7 @@ def test_lesson_on_switching_makes_the_server_the_bottleneck_within_a_gigabyte(
     assert "Stopped after step" in printed(lesson, "board")
     server = {
         mbit: numbers(row, r"([\d.]+)")
-        for row in printed(lesson, "slow").splitlines()[1:]
+        for row in printed(lesson, "slow").strip().splitlines()[1:]
         for mbit, row in [row.strip().split(maxsplit=1)]
     }
     for mbit in ("100", "30"):

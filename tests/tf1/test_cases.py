@@ -20,7 +20,9 @@ SLOW |= {"placement_cluster", "placement_transfers"}
 SLOW |= {"hooks_checkpoint", "sync_replicas_traces", "monitored_sessions"}
 SLOW |= {"monitored_errors", "accumulators_waits", "session_manager"}
 SLOW |= {"saver_names", "saver_errors", "saver_restore"}
-SLOW |= {"hooks_misc", "hooks_stop"}
+SLOW |= {"hooks_misc", "hooks_stop", "tutorial_hooks", "tutorial_failures"}
+SLOW |= {"tutorial_savers", "tutorial_saver_lists"}
+SLOW |= {"tutorial_sessions", "tutorial_scaffolds"}
 TOPICS = [
     pytest.param(topic, marks=[pytest.mark.slow] if topic in SLOW else [])
     for topic in gallery.topics()

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from kit.trace import EpochRow, Trace
-from kit.traffic import STEP, rows
-from kit.train.records import records
+from kit.traffic import STEP, TOTAL, TRANSFER, Kind, rows
+from kit.train.records import Record, records
 
 MS = 1_000_000
 NAMES = ("ps:0", "worker:0", "worker:1")
@@ -83,3 +83,45 @@ def test_topology_is_that_of_the_steps_epoch() -> None:
 def test_no_rows_make_no_records() -> None:
     assert records(trace()) == []
     assert records(trace(row(0, 0, math.nan, 0))) == []
+
+
+def late(task: int, step: int, by: int) -> tuple[float, ...]:
+    """Return the row of a gradient that came too late to count."""
+    return row(task, step, math.nan, 0, staleness=by)
+
+
+def test_contributors_are_the_workers_whose_gradients_count() -> None:
+    first, second = records(
+        trace(row(1, 0), row(2, 0), row(1, 1), late(2, 1, by=1), row(0, 1, 0.0, 0))
+    )
+
+    assert first["contributors"] == ("worker:0", "worker:1")
+    assert second["contributors"] == ("worker:0",)
+    assert [first["dropped"], second["dropped"]] == [0, 1]
+
+
+def test_worker_that_died_after_its_push_is_a_contributor() -> None:
+    moved = [
+        (1, 0, Kind.PUSH, 1, 0, 80, 1, 2),
+        (2, 0, Kind.PUSH, 1, 0, 80, 1, 2),
+        (2, 0, Kind.PUSH, 1, 3, 80, 1, 2),
+    ]
+    some_were_late = rows(TOTAL, [(1, 0, Kind.LATE, 1, 80, 1)])
+    pushed = Trace(
+        NAMES,
+        EPOCHS,
+        rows(TRANSFER, moved),
+        steps=rows(STEP, [row(1, 0), row(1, 1)]),
+        totals=some_were_late,
+    )
+
+    first, second = records(pushed)
+
+    assert first["contributors"] == ("worker:0", "worker:1")
+    assert second["contributors"] == ("worker:0",)
+
+
+def test_every_field_of_a_record_is_there() -> None:
+    (record,) = records(trace(row(1, 0)))
+
+    assert record.keys() == Record.__annotations__.keys()

@@ -65,7 +65,7 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Page:
     monkeypatch.setattr(front_end, "load_bokeh", lambda: None)
     monkeypatch.setattr(front_end, "place", found.place)
     monkeypatch.setattr(front_end, "display_widget", found.shown.append)
-    monkeypatch.setattr(front_end, "after_next_cell", lambda call: None)
+    monkeypatch.setattr(front_end, "at_cell_ends", lambda is_over: None)
     return found
 
 

@@ -170,3 +170,26 @@ def test_live_and_still_curves_name_the_same_links(history: History) -> None:
     named = plot.figure.yaxis[0].major_label_overrides
     still = set(texts(charts.links_chart(history.links(), history.switches())))
     assert set(named.values()) <= still
+
+
+def test_the_live_strips_are_few_numbers_and_all_the_bytes(
+    make_trace: MakeTrace,
+) -> None:
+    history = History(make_trace(("ps", "ring"), steps=1).tasks)
+    history.add(make_trace(("ps", "ring"), steps=120))
+    lines = history.links()
+
+    found = strips.thinned(lines)
+
+    for name, line in lines.items():
+        few = found[name]
+        assert len(few["second"]) <= 101 < len(line["second"])
+        amounts = [
+            float((one["rate"][:-1] * np.diff(one["second"])).sum())
+            for one in (line, few)
+        ]
+        assert amounts[0] == pytest.approx(amounts[1])
+        assert (few["second"][0], few["second"][-1]) == (
+            line["second"][0],
+            line["second"][-1],
+        )

@@ -26,7 +26,7 @@ HONEST = (
     "in a training, held at each message."
 )
 # What the matrix takes; where that is not left beside the picture, it goes below.
-_TASK_PX, _COLUMN_PX = 132, 100
+_TASK_PX, _COLUMN_PX = 124, 98
 # Tells screen readers to read the sentence of the live view whenever it changes.
 _SPEAK = """
 (() => {

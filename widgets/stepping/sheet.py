@@ -14,9 +14,9 @@ _STYLE = """
 .ps-board.ps-stepper .ps-numbers { max-width: 690px;
   grid-template-columns: repeat(3, minmax(0, 1fr)); }
 .ps-stepper .ps-where { font-weight: 600; }
-.ps-stepper .ps-both { display: flex; flex-wrap: wrap-reverse; gap: 10px 26px;
+.ps-stepper .ps-both { display: flex; flex-wrap: wrap-reverse; gap: 10px 20px;
   align-items: flex-end; }
-.ps-board.ps-stepper .ps-both > svg { flex: 1 1 400px; min-width: 400px;
+.ps-board.ps-stepper .ps-both > svg { flex: 1 1 384px; min-width: 384px;
   max-width: 480px; margin: 0; }
 .ps-stepper .ps-both > div { flex-grow: 3; min-width: 0; overflow-x: auto; }
 .ps-stepper .ps-both > div:focus-visible { outline: 3px solid var(--ps-accent); }

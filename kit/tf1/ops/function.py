@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from typing import Any
 
+from kit.errors import UnknownError
 from kit.graph.ops.function import py_function
 from kit.tf1.convert import argument, op_scope
 from kit.tf1.dtypes import as_dtype
+
+# Errors of a function for which the run raises one of its own kind.
+_WITH_A_KIND = (
+    *(ValueError, TypeError, StopIteration, MemoryError, NotImplementedError),
+)
 
 
 def py_func(
@@ -21,7 +28,9 @@ def py_func(
 
     It gets numpy arrays and returns arrays of the dtypes `Tout`: one dtype, or a list.
     It is called in the process that made it. There is no gradient. Raises `ValueError`
-    for what cannot be called.
+    for what cannot be called. In a run: `InvalidArgumentError` when the function raises
+    `ValueError` or `TypeError`, `OutOfRangeError` for `StopIteration`,
+    `UnimplementedError` for `NotImplementedError`, `UnknownError` for most others.
     """
     if not callable(func):
         raise ValueError(f"Expected func to be callable, got func: {func!r}")
@@ -29,5 +38,22 @@ def py_func(
     dtypes = [as_dtype(one)._base for one in (Tout if is_list else [Tout])]
     with op_scope(name, "PyFunc", inp) as scope:
         inputs = [argument("PyFunc", f"input_{i}", one) for i, one in enumerate(inp)]
-        made = py_function(func, inputs, dtypes, name=scope, is_exact=True)
+        made = py_function(_telling(func), inputs, dtypes, name=scope, is_exact=True)
     return made if is_list or not isinstance(made, list) else made[0]
+
+
+def _telling(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function whose errors are those that the original makes of them."""
+
+    def call(*arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except _WITH_A_KIND:
+            raise
+        except Exception as error:
+            raise UnknownError(
+                f"{type(error).__name__}: {error}",
+                remote_traceback=traceback.format_exc(),
+            ) from error
+
+    return call

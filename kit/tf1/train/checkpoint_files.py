@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -14,8 +15,8 @@ def checkpoint_exists(checkpoint_prefix: str) -> bool:
 
     Anything that has the prefix as its whole name may be one, as far as this tells.
     """
-    is_path = bool(checkpoint_prefix) and Path(checkpoint_prefix).exists()
-    return exists(checkpoint_prefix) or is_path
+    prefix = os.fspath(checkpoint_prefix)
+    return exists(prefix) or (prefix != "" and Path(prefix).exists())
 
 
 def get_checkpoint_mtimes(checkpoint_prefixes: Iterable[str]) -> list[float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ class CheckpointReader:
         Raises `NotFoundError` when there is none, `DataLossError` for a damaged one.
         """
         with originals():
-            self._bundle = Bundle(str(filepattern))
+            self._bundle = Bundle(os.fspath(filepattern))
         self._known = self._bundle.tensors()
 
     def get_variable_to_shape_map(self) -> dict[str, list[int]]:
@@ -65,7 +66,7 @@ def load_checkpoint(ckpt_dir_or_file: str) -> CheckpointReader:
 
     Raises `ValueError` for a folder without one, else as `CheckpointReader` does.
     """
-    path = str(ckpt_dir_or_file)
+    path = os.fspath(ckpt_dir_or_file)
     found = latest_checkpoint(path) if Path(path).is_dir() else path
     if found is None:
         raise ValueError(

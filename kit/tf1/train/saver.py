@@ -89,6 +89,8 @@ class Saver:
             return
         if self.saver_def is None:
             self._build()
+        elif not isinstance(self.saver_def, SaverDef):
+            raise ValueError(f"saver_def is a SaverDef, not {self.saver_def!r}.")
         self._is_built = True
         kept = self.saver_def
         self._memory = Memory(

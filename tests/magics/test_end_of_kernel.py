@@ -1,0 +1,126 @@
+"""What is left of a cluster when its extension, its start or its kernel ends: nothing.
+
+Where a kernel and its keeper are both killed something is, and the next one is told.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+
+import psutil
+import pytest
+
+from kit.cluster import keeper, left_behind
+from kit.cluster.left_behind import Owner
+from tests.magics.kernel import CELL_S, kernel
+
+pytestmark = [
+    pytest.mark.engines,
+    pytest.mark.slow,
+    pytest.mark.timeout(150),
+    pytest.mark.usefixtures("loop_of_the_client"),
+]
+
+NO_CLUSTER = "FailedPreconditionError: no cluster is running; start one with %%cluster"
+
+
+def test_unload_and_reload_are_clean(tmp_path: Path) -> None:
+    with kernel(tmp_path) as found:
+        found.run("%load_ext kit")
+        found.run("%%cluster --ps 0 --worker 1")
+
+        reloaded = found.run("%reload_ext kit")
+        assert reloaded.status == "ok"
+        assert list(tmp_path.glob("psring-*")) == []
+        assert found.run("%cluster").printed.startswith("no cluster is running")
+
+        assert found.run("%unload_ext kit").status == "ok"
+        gone = found.run("%%on worker\n1")
+        assert "Cell magic `%%on` not found" in gone.errors
+        assert "Cell magic `%%px` not found" in found.run("%%px\n1").errors
+
+
+def test_the_stop_button_during_a_start_leaves_nothing(tmp_path: Path) -> None:
+    with kernel(tmp_path) as found:
+        found.run("%load_ext kit")
+        stop = threading.Timer(0.4, found.interrupt)
+        stop.start()
+        answer = found.run("%%cluster --ps 1 --worker 2\nprint('never')")
+        stop.join()
+
+        assert answer.status == "error"
+        assert "never" not in answer.printed
+        assert list(tmp_path.glob("psring-*")) == []
+
+
+def test_what_a_killed_notebook_leaves_is_found_and_ended(tmp_path: Path) -> None:
+    environment = {"XDG_RUNTIME_DIR": str(tmp_path)}
+    with kernel(tmp_path) as found:
+        found.run("%load_ext kit")
+        found.run("%cluster --ps 0 --worker 1")
+        (one,) = _below(tmp_path, left_behind.find(environment))
+        assert one.keeper is not None
+        # Both at once: a keeper alone ends what its notebook leaves.
+        keeper.send(one.keeper, signal.SIGKILL)
+        found.run("%cluster list")
+        psutil.Process(one.kernel.pid).kill()
+        assert keeper.wait_gone([one.kernel, one.keeper], 10) == set()
+    assert one.owner is Owner.NOBODY
+    assert one.n_running > 3
+
+    with kernel(tmp_path) as found:
+        found.run("%load_ext kit")
+        listed = found.run("%cluster list")
+        cleaned = found.run("%cluster clean")
+
+    assert f"{one.folder.name}: ps=0, worker=1" in listed.printed
+    assert "left behind by" in listed.printed
+    assert one.folder.name in cleaned.printed
+    assert one.n_running == 0
+    assert not one.folder.exists()
+
+
+def _below(folder: Path, found: list[left_behind.Found]) -> list[left_behind.Found]:
+    return [one for one in found if one.folder.parent == folder]
+
+
+def test_a_restart_of_the_kernel_leaves_nothing(tmp_path: Path) -> None:
+    with kernel(tmp_path) as found:
+        found.run("%load_ext kit")
+        found.run("%cluster --ps 0 --worker 1")
+        assert len(list(tmp_path.glob("psring-*"))) == 1
+
+        found.manager.restart_kernel()
+        found.client.wait_for_ready(timeout=CELL_S)
+
+        assert list(tmp_path.glob("psring-*")) == []
+        found.run("%load_ext kit")
+        assert found.run("%cluster").printed.startswith("no cluster is running")
+
+
+def test_after_a_kill_the_next_notebook_is_told_and_can_clean_up(
+    tmp_path: Path,
+) -> None:
+    with kernel(tmp_path) as found:
+        found.run("%load_ext kit")
+        found.run("%cluster --ps 0 --worker 1 --lease 60")
+        (folder,) = tmp_path.glob("psring-*")
+        killed = keeper.find(found.manager.provisioner.pid)  # type: ignore[union-attr]
+        assert killed is not None
+        os.kill(killed.pid, signal.SIGKILL)
+        found.manager.restart_kernel(now=True)
+        found.client.wait_for_ready(timeout=CELL_S)
+        found.run("%load_ext kit")
+
+        told = found.run("%%on worker\n1")
+        listed = found.run("%cluster list")
+        cleaned = found.run("%cluster clean")
+
+    assert told.traceback.startswith(NO_CLUSTER)
+    assert "Left behind by notebooks that were killed:" in told.traceback
+    assert f"left behind by {killed.pid}; kept by its keeper" in listed.printed
+    assert folder.name in cleaned.printed
+    assert not folder.exists()

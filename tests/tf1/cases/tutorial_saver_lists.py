@@ -1,0 +1,138 @@
+"""Savers of some variables, or of variables that are not those that were saved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.tf1.attempts import attempt
+from tests.tf1.folders import in_folder
+
+
+def two(tf: Any, a: float = 1.0, b: float = 2.0) -> Any:
+    """Make the variables of the guide."""
+    v1 = tf.get_variable("v1", [3], initializer=tf.constant_initializer(a))
+    v2 = tf.get_variable("v2", [2], initializer=tf.constant_initializer(b))
+    return v1, v2
+
+
+def saved(tf: Any, folder: Path, name: str = "model.ckpt", **values: float) -> str:
+    """Save the two variables by a program of its own; return the prefix."""
+    with tf.Graph().as_default():
+        two(tf, **values)
+        saver = tf.train.Saver()
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            return str(saver.save(session, str(folder / name)))
+
+
+def chosen(make: Callable[[Any, Any, Any], Any]) -> Callable[[Any], Any]:
+    """Return a case: a saver of this list restores; then all values are read."""
+
+    def body(tf: Any, folder: Path) -> Any:
+        prefix = saved(tf, folder)
+        v1, v2 = two(tf, 7.0, 8.0)
+        saver = attempt(tf, tf.train.Saver, make(tf, v1, v2))
+        if isinstance(saver, str):
+            return saver
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            found = attempt(tf, saver.restore, session, prefix)
+            return [found, session.run([v1, v2])]
+
+    return in_folder(body)
+
+
+def the_rest_is_not_initialised(tf: Any, folder: Path) -> Any:
+    prefix = saved(tf, folder)
+    v1, v2 = two(tf)
+    with tf.Session() as session:
+        tf.train.Saver({"v2": v2}).restore(session, prefix)
+        before = [attempt(tf, session.run, v1), session.run(v2)]
+        session.run(v1.initializer)
+        names = session.run(tf.report_uninitialized_variables())
+        return [*before, session.run(v1), list(names)]
+
+
+def under_other_names(tf: Any, folder: Path) -> Any:
+    """Variables of a scope are restored from names without it."""
+    prefix = saved(tf, folder)
+    with tf.variable_scope("tower"):
+        v1, v2 = two(tf, 0.0, 0.0)
+    names = {one.op.name.split("/", 1)[1]: one for one in tf.global_variables()}
+    with tf.Session() as session:
+        tf.train.Saver(names).restore(session, prefix)
+        return [sorted(names), session.run([v1, v2])]
+
+
+def what_is_there(tf: Any, folder: Path) -> Any:
+    """Restore what name and shape have in common, leave the rest as it was."""
+    prefix = saved(tf, folder)
+    reader = tf.train.NewCheckpointReader(prefix)
+    shapes = reader.get_variable_to_shape_map()
+    two(tf, 5.0, 6.0)
+    tf.get_variable("v3", [2], initializer=tf.constant_initializer(9.0))
+    common = [
+        one
+        for one in tf.global_variables()
+        if shapes.get(one.op.name) == one.shape.as_list()
+    ]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        tf.train.Saver(common).restore(session, prefix)
+        found = session.run(tf.global_variables())
+    names = sorted(one.op.name for one in common)
+    return [names, found, reader.get_tensor("v1"), reader.has_tensor("v3")]
+
+
+def into_another_shape(tf: Any, folder: Path) -> Any:
+    prefix = saved(tf, folder)
+    tf.get_variable("v1", [4], initializer=tf.zeros_initializer())
+    with tf.Session() as session:
+        return attempt(tf, tf.train.Saver().restore, session, prefix)
+
+
+def into_another_dtype(tf: Any, folder: Path) -> Any:
+    prefix = saved(tf, folder)
+    tf.get_variable("v1", [3], tf.float64, initializer=tf.zeros_initializer())
+    with tf.Session() as session:
+        return attempt(tf, tf.train.Saver().restore, session, prefix)
+
+
+def into_more_variables(tf: Any, folder: Path) -> Any:
+    prefix = saved(tf, folder)
+    v1, _ = two(tf, 0.0, 0.0)
+    tf.get_variable("v3", [], initializer=tf.zeros_initializer())
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        found = attempt(tf, tf.train.Saver().restore, session, prefix)
+        return [found, session.run(v1)]
+
+
+BODIES: dict[str, Callable[[Any, Path], Any]] = {
+    "the_rest_is_not_initialised": the_rest_is_not_initialised,
+    "under_other_names": under_other_names,
+    "what_is_there": what_is_there,
+    "into_another_shape": into_another_shape,
+    "into_another_dtype": into_another_dtype,
+    "into_more_variables": into_more_variables,
+}
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    **{name: in_folder(body) for name, body in BODIES.items()},
+    "one_by_its_name": chosen(lambda tf, v1, v2: {"v2": v2}),
+    "one_in_a_list": chosen(lambda tf, v1, v2: [v1]),
+    "one_in_a_tuple": chosen(lambda tf, v1, v2: (v2,)),
+    "one_alone": chosen(lambda tf, v1, v2: v1),
+    "crossed_over": chosen(lambda tf, v1, v2: {"v1": v2, "v2": v1}),
+    "under_a_missing_name": chosen(lambda tf, v1, v2: {"v4": v1}),
+    "one_twice": chosen(lambda tf, v1, v2: [v1, v1]),
+    "one_under_two_names": chosen(lambda tf, v1, v2: {"v1": v1, "again": v1}),
+    "a_tensor": chosen(lambda tf, v1, v2: [v1 + 1.0]),
+    "a_tensor_by_its_name": chosen(lambda tf, v1, v2: {"v1": v1 * 2.0}),
+    "a_text": chosen(lambda tf, v1, v2: ["v1"]),
+    "none_in_a_list": chosen(lambda tf, v1, v2: []),
+    "none_in_a_dict": chosen(lambda tf, v1, v2: {}),
+    "those_of_a_set": chosen(lambda tf, v1, v2: {v1}),
+}

@@ -1,0 +1,144 @@
+"""Scaffolds as programs make them: what is restored, initialised, fed and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.tf1.attempts import attempt
+from tests.tf1.folders import checkpoints, in_folder
+
+
+def counting(tf: Any, by: float = 1.0) -> Any:
+    """Make a variable and a step; return the variable and what counts both."""
+    step = tf.train.get_or_create_global_step()
+    v = tf.get_variable("v", [], initializer=tf.zeros_initializer())
+    return v, tf.group(v.assign_add(by), step.assign_add(1))
+
+
+def pretrained(tf: Any, folder: Path, value: float) -> str:
+    """Save `v` in a program of its own; return the prefix."""
+    with tf.Graph().as_default():
+        v = tf.get_variable("v", [], initializer=tf.constant_initializer(value))
+        with tf.Session() as session:
+            session.run(v.initializer)
+            return str(tf.train.Saver([v]).save(session, str(folder / "pretrained")))
+
+
+def begun_from_another_training(tf: Any, folder: Path) -> Any:
+    """A function of the scaffold restores what was trained before, once."""
+    prefix = pretrained(tf, folder, 5.0)
+    found = []
+    for _ in range(2):
+        with tf.Graph().as_default():
+            v, train = counting(tf)
+            saver = tf.train.Saver([v])
+            calls: list[str] = []
+
+            def init(scaffold: Any, session: Any) -> None:
+                calls.append("init")  # noqa: B023 - called in this turn
+                saver.restore(session, prefix)  # noqa: B023
+
+            with tf.train.MonitoredTrainingSession(
+                checkpoint_dir=str(folder / "run"),
+                scaffold=tf.train.Scaffold(init_fn=init),
+                save_checkpoint_steps=2,
+            ) as session:
+                session.run(train)
+                session.run(train)
+                found.append([calls, session.run(v)])
+    return [*found, checkpoints(folder / "run")]
+
+
+def own_saver(tf: Any, folder: Path) -> Any:
+    """The scaffold's saver says how many checkpoints are kept."""
+    _, train = counting(tf)
+    scaffold = tf.train.Scaffold(saver=tf.train.Saver(max_to_keep=2))
+    with tf.train.MonitoredTrainingSession(
+        checkpoint_dir=str(folder), scaffold=scaffold, save_checkpoint_steps=1
+    ) as session:
+        for _ in range(5):
+            session.run(train)
+    return [
+        checkpoints(folder),
+        scaffold.saver.last_checkpoints
+        == [str(folder / "model.ckpt-4"), str(folder / "model.ckpt-5")],
+    ]
+
+
+def saver_of_some(tf: Any, folder: Path) -> Any:
+    """What the saver does not save is made anew by nobody."""
+    found = []
+    for _ in range(2):
+        with tf.Graph().as_default():
+            _, train = counting(tf)
+            extra = tf.get_variable("extra", [], initializer=tf.ones_initializer())
+            some = [one for one in tf.global_variables() if one is not extra]
+            scaffold = tf.train.Scaffold(saver=tf.train.Saver(some))
+
+            def program() -> Any:
+                with tf.train.MonitoredTrainingSession(
+                    checkpoint_dir=str(folder),
+                    scaffold=scaffold,  # noqa: B023
+                ) as session:
+                    session.run(train)  # noqa: B023
+                    return session.run(extra)  # noqa: B023
+
+            found.append(attempt(tf, program))
+    return found
+
+
+def local_parts(tf: Any) -> Any:
+    """Own operations for the local part, with tables as programs have them."""
+    _, train = counting(tf)
+    local = tf.get_local_variable("local", [], initializer=tf.ones_initializer())
+    own = tf.group(tf.local_variables_initializer(), tf.tables_initializer())
+    scaffold = tf.train.Scaffold(
+        init_op=tf.global_variables_initializer(),
+        local_init_op=own,
+        ready_op=tf.report_uninitialized_variables(),
+    )
+    with tf.train.MonitoredTrainingSession(scaffold=scaffold) as session:
+        session.run(train)
+        return [session.run(local), scaffold.local_init_op is own]
+
+
+def ready_for_some(tf: Any) -> Any:
+    """A ready operation that does not look at all variables."""
+    v, train = counting(tf)
+    forgotten = tf.get_variable("forgotten", [], initializer=tf.ones_initializer())
+    some = [one for one in tf.global_variables() if one is not forgotten]
+    scaffold = tf.train.Scaffold(
+        init_op=tf.variables_initializer(some),
+        ready_op=tf.report_uninitialized_variables(some),
+        ready_for_local_init_op=tf.report_uninitialized_variables(some),
+    )
+    with tf.train.MonitoredSession(tf.train.ChiefSessionCreator(scaffold)) as session:
+        session.run(train)
+        return [session.run(v), attempt(tf, session.run, forgotten)]
+
+
+def fed_at_the_start(tf: Any) -> Any:
+    """A large initial value is fed, and is not part of the graph."""
+    start = tf.placeholder(tf.float32, [2])
+    w = tf.get_variable("w", initializer=start)
+    scaffold = tf.train.Scaffold(
+        init_op=tf.global_variables_initializer(), init_feed_dict={start: [3.0, 4.0]}
+    )
+    with tf.train.MonitoredTrainingSession(scaffold=scaffold) as session:
+        return session.run(w)
+
+
+BODIES: dict[str, Callable[[Any, Path], Any]] = {
+    "begun_from_another_training": begun_from_another_training,
+    "its_own_saver": own_saver,
+    "a_saver_of_some": saver_of_some,
+}
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    **{name: in_folder(body) for name, body in BODIES.items()},
+    "local_parts": local_parts,
+    "ready_for_some": ready_for_some,
+    "fed_at_the_start": fed_at_the_start,
+}

@@ -1,0 +1,121 @@
+"""The accuracy that a step function tells, beside the loss wherever that is shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kit.trace import Trace
+from kit.traffic import MEASURE, rows
+from tests.train.paced import begin
+from tests.train.test_measures import telling
+from tests.train.toy import X, quick_cluster
+from tests.train.toy import rows as examples_of
+from tests.widgets.live import LONG_S
+from widgets import charts, sentences
+from widgets.history import History
+from widgets.moment import Moment
+from widgets.plots import LossPlot
+from widgets.pulse import Pulse
+from widgets.snapshot import html, loss_words
+from widgets.still import beat_of
+from widgets.theme import DARK, LIGHT
+
+MakeTrace = Callable[..., Trace]
+
+
+def told(trace: Trace, values: list[float]) -> Trace:
+    """Return a trace in which worker 0 told a value after each step."""
+    table = [
+        (1, step, b"accuracy", value, 10, 100 + step)
+        for step, value in enumerate(values)
+    ]
+    return replace(trace, measures=rows(MEASURE, table))
+
+
+def test_the_column_is_the_mean_of_each_stretch(make_trace: MakeTrace) -> None:
+    trace = told(make_trace(("ps",), steps=40), (np.arange(40) / 40).tolist())
+    one, other = History(trace.tasks), History(trace.tasks, most=8)
+    for history in (one, other):
+        history.add(trace)
+
+    assert one.measure("accuracy")["value"] == pytest.approx(np.arange(40) / 40)
+    assert other.width == 8
+    assert other.measure("accuracy")["value"] == pytest.approx(
+        [(8 * n + 3.5) / 40 for n in range(5)]
+    )
+    assert one.measure("precision") == {"step": [], "value": []}
+
+
+def test_a_value_that_is_no_number_is_left_out(make_trace: MakeTrace) -> None:
+    history = History(make_trace(("ps",), steps=3).tasks)
+    history.add(told(make_trace(("ps",), steps=3), [0.5, float("nan"), 0.75]))
+
+    assert history.measure("accuracy") == {"step": [0.0, 2.0], "value": [0.5, 0.75]}
+
+
+def test_the_still_curve_rises_to_the_right_height(make_trace: MakeTrace) -> None:
+    trace = told(make_trace(("ps",), steps=3), [0.0, 0.5, 1.0])
+    history = History(trace.tasks)
+    history.add(trace)
+
+    picture = charts.loss_chart(
+        history.loss(), history.regions(), history.measure("accuracy")
+    )
+
+    (line,) = re.findall(r'class="ps-share" points="([^"]*)"', picture)
+    low, middle, high = (float(one.split(",")[1]) for one in line.split())
+    assert high < middle < low
+    assert middle == pytest.approx((low + high) / 2, abs=0.1)
+    assert "accuracy" in picture
+
+
+def test_without_an_accuracy_nothing_of_it_is_drawn(make_trace: MakeTrace) -> None:
+    beat = beat_of(make_trace(("ps",), steps=3))
+
+    assert "accuracy" not in html(beat)
+    assert beat.moment.accuracy is None
+    plot = LossPlot()
+    plot.show(beat.history.loss(), beat.history.regions(), LIGHT, {"step": []})
+    assert not plot._share.visible
+    assert not plot._right.visible
+
+
+def test_the_live_curve_has_an_axis_once_there_is_one(make_trace: MakeTrace) -> None:
+    beat = beat_of(told(make_trace(("ps",), steps=3), [0.1, 0.2, 0.9]))
+    plot = LossPlot()
+    marks = [mark.id for mark in plot.figure.renderers]
+
+    for theme in (LIGHT, DARK):
+        shares = beat.history.measure("accuracy")
+        plot.show(beat.history.loss(), beat.history.regions(), theme, shares)
+
+        assert plot._share.visible
+        assert plot._right.visible
+        assert plot._shares.data == {"step": [0.0, 1.0, 2.0], "value": [0.1, 0.2, 0.9]}
+        assert plot._right.major_label_text_color == theme.ink
+    assert [mark.id for mark in plot.figure.renderers] == marks
+
+
+def test_the_numbers_and_the_words_say_it() -> None:
+    moment = Moment(("worker:0",), loss=0.5, accuracy=0.9725)
+    facts: dict[str, Any] = {name: more for name, _, more in sentences.facts(moment)}
+
+    assert facts["loss"] == "accuracy 97.2 %"
+
+
+def test_a_training_that_tells_it_shows_it() -> None:
+    with quick_cluster(1, 2) as cluster:
+        run = begin(cluster, telling, steps=6).wait(LONG_S)
+
+    beat = Pulse(run).look()
+
+    wanted = [float((X[examples_of(step)][:, 0] > 0).mean()) for step in range(6)]
+    assert beat.history.measure("accuracy")["value"] == pytest.approx(wanted)
+    assert beat.moment.accuracy == pytest.approx(wanted[-1])
+    assert f"to {wanted[-1]:.1%}." in loss_words(beat)
