@@ -90,7 +90,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", choices=mlp.SIZES)
     options = parser.parse_args()
     models = options.models or (["small"] if options.quick else [*mlp.SIZES])
-    steps = options.steps or (3_000 if options.quick else 10_000)
+    steps = options.steps or (2_000 if options.quick else 10_000)
     beyond = {}
     for name in models:
         with stored(name) as problem:

@@ -119,9 +119,8 @@ class History:
         }
 
     def _middles(self, place: npt.NDArray[np.intp]) -> Floats:
-        middle: Floats = place * self.width + (self.width - 1) / 2
-        last: Floats = np.minimum(middle, self.n_steps - 1.0)
-        return last
+        middle = place.astype(np.float64) * self.width + (self.width - 1) / 2
+        return np.minimum(middle, np.float64(self.n_steps - 1))
 
     def measure(self, name: str) -> Columns:
         """Return step and value of what the step function calls so; maybe empty."""
@@ -155,10 +154,13 @@ class History:
             return {}
         edges = np.append(self._start[known], self._end[known].max())
         edges = np.maximum.accumulate(edges)
+        first = _apart(edges, int(edges[-1] - edges[0]) // (4 * self._most))
+        edges = np.append(edges[first], edges[-1])
         length = np.maximum(np.diff(edges), 1)
         second = (edges - self.origin) / 1e9
         pairs = sorted(self._links)
-        rates = [self._links[pair][known] / length * (1e9 / MB) for pair in pairs]
+        sums = [np.add.reduceat(self._links[pair][known], first) for pair in pairs]
+        rates = [amount / length * (1e9 / MB) for amount in sums]
         amount = np.array([self._links[pair].sum() for pair in pairs])
         busiest = np.argsort(-amount, kind="stable")
         single = busiest if len(pairs) <= most else busiest[: most - 1]
@@ -179,6 +181,24 @@ class History:
             "second": [(switch.after.at - self.origin) / 1e9 for switch in found],
             "label": [switch.label for switch in found],
         }
+
+
+def _apart(edges: Ints, least: int) -> list[int]:
+    """Return where stretches begin so that none is shorter than `least`, or but one.
+
+    Asynchronous steps may begin at almost the same time: all bytes of one of them in no
+    time would be a rate without bounds.
+
+    >>> _apart(np.array([0, 5, 6, 7, 20, 21]), 4)
+    [0, 1]
+    """
+    found = [0]
+    for place, edge in enumerate(edges[:-1].tolist()):
+        if edge - edges[found[-1]] >= least and place:
+            found.append(place)
+    while len(found) > 1 and edges[-1] - edges[found[-1]] < least:
+        found.pop()
+    return found
 
 
 def _join(column: Any, how: np.ufunc, empty: float) -> Any:

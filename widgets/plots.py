@@ -63,9 +63,9 @@ class LossPlot:
             "step", "value", source=self._shares, y_range_name="share",
             line_width=2.5, line_dash="dashed", visible=False,
         )  # fmt: skip
-        self._right: Any = LinearAxis(y_range_name="share", visible=False)
-        self._right.update(axis_label="accuracy (dashed)")
-        self._right.ticker = FixedTicker(ticks=[0, 0.5, 1])
+        self._right = LinearAxis(y_range_name="share", visible=False)
+        ticker = FixedTicker(ticks=[0, 0.5, 1])
+        self._right.update(axis_label="accuracy (dashed)", ticker=ticker)
         dress(self._right, theme)
         self.figure.add_layout(self._right, "right")
         entries = {"mean": self._mean, "least to greatest of the workers": self._band}

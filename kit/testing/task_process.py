@@ -27,7 +27,7 @@ import psutil
 from kit.errors import DeadlineExceededError, KitError, PeerLost, from_plain, to_plain
 from kit.server import engine
 
-ANSWER_S = 30.0
+ANSWER_S = 60.0
 END_S = 8.0
 _LOOK_S = 0.005
 _LAST_WORDS = 500  # characters

@@ -54,7 +54,7 @@ class ConditionalAccumulatorBase:
             dtype=self._dtype._base,
             shape=self._static,
             shared_name=shared_name or "",
-            reduction_type=reduction_type,
+            reduction_type="MEAN" if reduction_type is None else reduction_type,
         )
 
     @property

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kit.errors import InvalidArgumentError
 from kit.tf1.convert import argument, convert_to_tensor, create, create_op, op_scope
 from kit.tf1.dtypes import DType, as_dtype, int32
 from kit.tf1.graph import Graph
+from kit.tf1.ops.write import ints
 from kit.tf1.shape import TensorShape
 
 
@@ -28,15 +30,32 @@ class QueueBase:
 
     @staticmethod
     def from_list(index: Any, queues: Sequence[Any]) -> QueueBase:
-        """Refuse: which queue is meant must be known when the graph is built.
+        """Return the queue at a place that is known when the graph is built.
 
-        Raises `TypeError` for what is no list of queues, else `NotImplementedError`.
+        Raises `TypeError` for what is no list of queues with the same components,
+        `InvalidArgumentError` for a place that is not in it, `NotImplementedError` for
+        one that only a run tells.
         """
         if not queues or not isinstance(queues, list):
             raise TypeError("A list of queues expected")
         if not all(isinstance(one, QueueBase) for one in queues):
             raise TypeError("A list of queues expected")
-        raise NotImplementedError("choose the queue in Python, by its place in a list.")
+        first = queues[0]
+        if any(
+            (one.dtypes, one.names) != (first.dtypes, first.names) for one in queues
+        ):
+            raise TypeError("Queues do not have matching component dtypes and names.")
+        place = ints("RefSelect", "index", index)
+        if not isinstance(place, int):
+            raise NotImplementedError(
+                "choose the queue in Python, by its place in a list."
+            )
+        if not 0 <= place < len(queues):
+            raise InvalidArgumentError(
+                None, None, f"there is no queue {place} among {len(queues)}."
+            )
+        found: QueueBase = queues[place]
+        return found
 
     @property
     def name(self) -> str:
@@ -131,6 +150,9 @@ class QueueBase:
         op_type = "QueueDequeueManyV2"
         with op_scope(name, default, [self.queue_ref, n]) as scope:
             count = argument(op_type, "n", n, int32)
+            known = count.static.value
+            if not at_most and known is not None and known.ndim == 0 and known < 0:
+                raise ValueError(f"n is {known}; it must be 0 or more.")
             attrs = {**self._attrs, "at_most": at_most}
             return self._element(
                 create(op_type, self.queue_ref, count, name=scope, **attrs)
@@ -182,10 +204,15 @@ class FIFOQueue(QueueBase):
     ) -> None:
         """Add the queue's operation to the default graph.
 
-        Raises `ValueError` for shapes or names that are not one for each dtype.
+        Raises `ValueError` for shapes or names that are not one for each dtype, and
+        without a dtype.
         """
         kinds = dtypes if isinstance(dtypes, list | tuple) else [dtypes]
         components = [as_dtype(one) for one in kinds]
+        if not components:
+            raise ValueError("a queue has at least one component.")
+        if isinstance(capacity, str):
+            raise TypeError(f"the capacity is a whole number, not {capacity!r}.")
         known = _shapes(shapes, len(components))
         labels = _names(names, len(components))
         ref = create(

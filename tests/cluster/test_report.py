@@ -38,6 +38,14 @@ def test_the_table_shows_each_task_and_escapes_text() -> None:
     assert "57" in cells.texts
 
 
+def test_a_sentence_below_the_table_goes_over_all_its_columns() -> None:
+    text = table("Cluster", [LOST], {}, "memory: 5 of <10> MiB")
+
+    foot = '<tfoot><tr><td colspan="5">memory: 5 of &lt;10&gt; MiB</td></tr></tfoot>'
+    assert text.endswith(f"{foot}</table>")
+    assert "tfoot" not in table("Cluster", [LOST], {})
+
+
 def test_the_table_has_no_colours_of_its_own() -> None:
     text = table("Cluster", [LOST], {})
 

@@ -17,10 +17,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.engines]
 
 def demo(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "kit", "demo", "--out", str(folder), *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=180)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(330)
 def test_the_demo_keeps_its_promises_and_writes_its_files(tmp_path: Path) -> None:
     figures = tmp_path / "figures.json"
 
@@ -58,7 +58,7 @@ def test_the_demo_keeps_its_promises_and_writes_its_files(tmp_path: Path) -> Non
     assert [switch.label for switch in trace.switches()] == ["ps to ring", "ring to ps"]
 
 
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(330)
 def test_the_demo_runs_without_a_parameter_server(tmp_path: Path) -> None:
     options = ["--ps", "0", "--worker", "2", "--steps", "30", "--text-steps", "2"]
 

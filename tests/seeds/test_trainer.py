@@ -12,7 +12,7 @@ import pytest
 
 from kit.demo.shells import Shells
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 PROGRAM = Path(__file__).parent / "trainer.py"
 BOUND_S = 100.0

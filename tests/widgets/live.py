@@ -18,6 +18,14 @@ LONG_S = 60.0
 MANY = 1_000_000
 
 
+def soon(is_so: Callable[[], bool]) -> None:
+    """Wait until something is so; members tell their news one after the other."""
+    give_up = time.monotonic() + LONG_S
+    while not is_so():
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+
+
 class Watcher:
     """Takes beats, and waits for one that is as it should be."""
 

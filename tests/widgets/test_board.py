@@ -17,7 +17,7 @@ import kit
 from kit.trace import Trace
 from tests.train.paced import begin
 from tests.train.toy import quick_cluster
-from tests.widgets.live import LONG_S, is_quiet, standing_training
+from tests.widgets.live import LONG_S, is_quiet, soon, standing_training
 from widgets import board as board_file
 from widgets import front_end
 from widgets.board import TrafficBoard
@@ -67,13 +67,6 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Page:
     monkeypatch.setattr(front_end, "display_widget", found.shown.append)
     monkeypatch.setattr(front_end, "at_cell_ends", lambda is_over: None)
     return found
-
-
-def soon(is_so: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + LONG_S
-    while not is_so():
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
 
 
 class Strict(HTMLParser):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kit.trace import EpochRow, Trace
-from kit.traffic import STEP, Rows, rows
+from kit.traffic import STEP, TRANSFER, Rows, rows
 from widgets import feed
 from widgets.history import History
 
@@ -137,6 +137,21 @@ def test_what_moved_once_at_a_switch_is_no_rate_of_a_link(
     history = fed([replace(trace, transfers=np.concatenate([trace.transfers, moved]))])
 
     assert max(float(line["rate"].max()) for line in history.links().values()) < 10**4
+
+
+def test_steps_that_begin_at_the_same_time_have_a_rate_that_can_be() -> None:
+    second = 1_000_000_000
+    begins = [0, second, second + 1, second + 1, 2 * second]  # two come in no time
+    steps = [
+        (1, step, 1, 1.0, 8, at, 3 * second, 0, 0, 0) for step, at in enumerate(begins)
+    ]
+    moved = [(0, 1, 1, 1, step, 10**6, 0, 3 * second) for step in range(5)]
+    trace = Trace(TASKS, steps=rows(STEP, steps), transfers=rows(TRANSFER, moved))
+
+    (line,) = fed([trace]).links().values()
+
+    assert line["second"].tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert line["rate"].tolist() == pytest.approx([1.0, 3.0, 1.0, 1.0])
 
 
 def test_a_server_without_examples_adds_no_loss() -> None:

@@ -66,9 +66,9 @@ class Coordinator:
             return None
         if not isinstance(found, BaseException):
             raise TypeError(
-                f"ex must be a tuple or sys.exc_info must return the current exception: "
-                f"call request_stop(error) in the 'except' block that caught the error,"
-                f" or with sys.exc_info(), not with {ex!r} elsewhere."
+                f"ex must be a tuple or sys.exc_info must return the current "
+                f"exception: call request_stop(error) in the 'except' block that "
+                f"caught the error, or with sys.exc_info(), not with {ex!r} elsewhere."
             )
         return found
 

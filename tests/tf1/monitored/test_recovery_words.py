@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import pytest
 
 from kit.errors import UnavailableError
+from kit.settings import settings
 from kit.tf1.train.recovery import Recovery
+from kit.tf1.train.session_layers import RecoverableSession
 
 LOST = UnavailableError("/job:ps/task:1 cannot be reached: nobody answers. See why.")
 
@@ -20,6 +22,21 @@ class Creator:
     began_at: int | None
     gives_values: bool = True
     what_it_did: str = "restored model.ckpt-300"
+
+
+class LosesOnce:
+    """Stands for a session whose first run finds that a task is gone."""
+
+    def __init__(self) -> None:
+        self.n_runs = 0
+
+    def run(self) -> int:
+        self.n_runs += 1
+        if self.n_runs == 1:
+            raise LOST
+        return 7
+
+    def close(self) -> None: ...
 
 
 def told(creator: object, seen: int | None, caplog: pytest.LogCaptureFixture) -> str:
@@ -58,3 +75,21 @@ def test_worker_that_only_waited_does_not_tell_what_is_lost(
     line = told(waiting, 340, caplog)
 
     assert line == "ps:1 was lost; found all ready; goes on at step 357."
+
+
+def test_loss_is_told_with_its_cause_and_with_what_this_session_does(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    inner = LosesOnce()
+    recovery = Recovery(Creator(was_at=4, began_at=4))
+    session = RecoverableSession(lambda: inner, recovery)  # type: ignore[arg-type, return-value]
+
+    with settings(run_deadline_s=5):
+        found = session.run()
+
+    assert found == 7
+    # Advice for a plain session, `See why.`, is left out.
+    assert caplog.records[0].message == (
+        "ps:1 was lost: makes the session anew when all tasks are up, and waits 20 s "
+        "at most. Cause: /job:ps/task:1 cannot be reached: nobody answers."
+    )
