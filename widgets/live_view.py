@@ -30,6 +30,18 @@ CURVES_S = 0.4
 TIMELINE_S = 1.0
 
 
+class _Told(BokehModel):  # type: ignore[misc]  # it has no types
+    """A figure that takes nothing from the page but its own new name.
+
+    The page tells of every colour that it has set, in a form that bokeh then refuses;
+    and an error in such a message makes the cell that runs meanwhile a failed one.
+    """
+
+    def _sync_model(self, model: Any, content: dict[str, Any], buffers: Any) -> None:
+        if content.get("attr") == "name":
+            super()._sync_model(model, content, buffers)
+
+
 class LiveView:
     """The widgets of one board; `root` is what is displayed."""
 
@@ -80,7 +92,7 @@ class LiveView:
         told = CustomJS(args={"figure": figure}, code=TELL)
         document.js_on_event("document_ready", told)
         document.on_change(self._on_change)
-        return BokehModel(figure)
+        return _Told(figure)
 
     def _on_views(self, change: Any) -> None:
         if bool(change["new"]) != bool(change["old"]):

@@ -62,7 +62,7 @@ class ProfilerHook(SessionRunHook):
         self, run_context: SessionRunContext, run_values: SessionRunValues
     ) -> None:
         """Write what was noted."""
-        # Read before the run's own update, as a rule; if not, it is written a run early.
+        # Read before the run's own update, as a rule; else it is written a run early.
         before = int(run_values.results["global_step"])
         if self._next is None:
             # The first run is unlike all others: it makes the plan.

@@ -51,7 +51,8 @@ class OwnState:
             for part in self._ranges:
                 places.append(size)
                 size += -(-part.size // _ALIGNMENT) * _ALIGNMENT
-        self._buffer = np.zeros(size, np.uint8)
+        self._buffer = np.empty(size, np.uint8)
+        self._buffer.fill(0)  # its pages are there now, not when the training waits
         self._views = [
             self._buffer[place : place + part.size]
             for place, part in zip(places, self._ranges * (1 + len(slots)), strict=True)

@@ -69,7 +69,7 @@ class Scribe:
         self._thread: threading.Thread | None = None
 
     def adopt(self, owners: Sequence[Owned], step: int, synchronous: bool) -> None:
-        """Prepare for the owners of an epoch: reserve the buffer, which is touched now.
+        """Prepare for the owners of an epoch: touch the buffer, start the thread.
 
         What was copied for the epoch before is still written from its own buffer.
         """
@@ -83,6 +83,10 @@ class Scribe:
         self._every = self._wanted if synchronous else 0
         if self._every:
             self._last_due = max(self._last_due, step - step % self._every)
+        if self._thread is None and (self._ledger or self._part.me in self._writers):
+            name = f"kit-scribe-{self._part.task.short}"
+            self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+            self._thread.start()
 
     def committed(self, step: int) -> None:
         """Look whether the step that was just done is one to be saved."""
@@ -108,10 +112,6 @@ class Scribe:
         elif me not in self._writers:
             return
         self._tasks.put(self._copied(key, step))
-        if self._thread is None:
-            name = f"kit-scribe-{self._part.task.short}"
-            self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-            self._thread.start()
 
     def close(self) -> None:
         """End the thread; a save under way gets a moment to be completed."""

@@ -77,14 +77,19 @@ def scene(board: Locator) -> dict[str, Any]:
     return found
 
 
+def text_of(what: Locator) -> str:
+    """Return its text also while Lab does not lay it out, because it is far away."""
+    return what.text_content() or ""
+
+
 def headline(board: Locator) -> str:
-    return board.locator(".ps-head").inner_text()
+    return text_of(board.locator(".ps-head"))
 
 
 def number(board: Locator, name: str) -> float:
     """Return a number of the board's row of numbers."""
     cell = board.locator(".ps-numbers > div", has_text=name).first
-    return float(cell.locator("b").inner_text().replace(",", "").split()[0])
+    return float(text_of(cell.locator("b")).replace(",", "").split()[0])
 
 
 def wait_for_head(board: Locator, text: str) -> None:

@@ -65,11 +65,12 @@ def the_boards_tell_how_it_ended(page: Page) -> None:
     boards.wait_for_head(first, "Stopped after step")
     boards.wait_for_head(second, "Failed at step")
 
-    assert "ring at 100mbit" in boards.headline(first)
+    said = boards.headline(first)
+    assert "ring at 100mbit" in said, said
     assert first.locator("caption:has-text('Gradient traffic in bytes')").count() == 1
     assert "worker:2 is gone" in boards.scene(second)["places"]
-    assert (
-        "/job:worker/task:2 is gone" in second.locator(".ps-alarm").first.inner_text()
+    assert "/job:worker/task:2 is gone" in boards.text_of(
+        second.locator(".ps-alarm").first
     )
     assert page.locator(".jp-OutputArea-output:has-text('Traceback')").count() == 0
 

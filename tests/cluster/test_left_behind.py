@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,12 @@ from kit.cluster.keeper import Process
 from kit.cluster.left_behind import Owner
 
 GONE = Process(2, 1)  # there is a process 2, and it was not started then
+
+
+@pytest.fixture(autouse=True)
+def no_clusters_of_others(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those in the temporary folder of this machine are not seen, and not ended."""
+    monkeypatch.setattr(tempfile, "tempdir", str(runtime))
 
 
 @contextmanager

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,8 @@ import numpy as np
 import kit
 from kit.testing.cluster import LocalCluster
 from tests.train.toy import BATCH, DATA, Params, fit, initial
+
+LONG_S = 60.0
 
 
 class Held:
@@ -54,3 +58,11 @@ def standing(run: kit.Run, after: int = -1) -> int:
         if same == 6:
             break
     return seen
+
+
+def soon(is_so: Callable[[], bool]) -> None:
+    """Wait until something is so; members tell their news one after the other."""
+    give_up = time.monotonic() + LONG_S
+    while not is_so():
+        assert time.monotonic() < give_up
+        time.sleep(0.01)

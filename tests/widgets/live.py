@@ -10,20 +10,11 @@ from typing import Any
 
 import kit
 from kit.testing.cluster import LocalCluster
-from tests.train.paced import Held
+from tests.train.paced import LONG_S, Held
 from tests.train.toy import BATCH, DATA, initial, quick_cluster
 from widgets.pulse import Beat, Pulse, pulse_of
 
-LONG_S = 60.0
 MANY = 1_000_000
-
-
-def soon(is_so: Callable[[], bool]) -> None:
-    """Wait until something is so; members tell their news one after the other."""
-    give_up = time.monotonic() + LONG_S
-    while not is_so():
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
 
 
 class Watcher:

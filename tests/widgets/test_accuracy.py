@@ -12,11 +12,10 @@ import pytest
 
 from kit.trace import Trace
 from kit.traffic import MEASURE, rows
-from tests.train.paced import begin
+from tests.train.paced import LONG_S, begin
 from tests.train.test_measures import telling
 from tests.train.toy import X, quick_cluster
 from tests.train.toy import rows as examples_of
-from tests.widgets.live import LONG_S
 from widgets import charts, sentences
 from widgets.history import History
 from widgets.moment import Moment

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import kit
-from tests.train.paced import Held, standing
-from tests.widgets.live import Watcher, soon, standing_training, watched
+from tests.train.paced import Held, soon, standing
+from tests.widgets.live import Watcher, standing_training, watched
 from widgets import sentences
 from widgets.moment import Moment
 from widgets.pulse import Beat

@@ -11,9 +11,9 @@ import pytest
 import kit
 from kit.errors import InvalidArgumentError
 from kit.trace import Trace
-from tests.train.paced import begin
+from tests.train.paced import LONG_S, begin
 from tests.train.toy import quick_cluster
-from tests.widgets.live import LONG_S, Watcher, is_quiet, standing_training, watched
+from tests.widgets.live import Watcher, is_quiet, standing_training, watched
 from widgets import sentences
 from widgets.board import TrafficBoard
 from widgets.pulse import BEAT_S, Pulse, pulse_of

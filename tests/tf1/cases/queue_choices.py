@@ -1,0 +1,84 @@
+"""Queues that are chosen from a list, and what is refused when queues are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.tf1.attempts import attempt
+
+
+def pair(tf: Any, second: Any = None, **named: Any) -> list[Any]:
+    first = tf.FIFOQueue(3, tf.int32, shapes=[], name="first")
+    return [first, tf.FIFOQueue(3, second or tf.int32, name="second", **named)]
+
+
+def taken(index: Any) -> Callable[[Any], Any]:
+    """Return a case: an element is taken from the queue of that place."""
+
+    def case(tf: Any) -> Any:
+        queues = pair(tf, shapes=[])
+        chosen = tf.QueueBase.from_list(index(tf), queues)
+        with tf.Session() as session:
+            for number, one in enumerate(queues):
+                session.run(one.enqueue_many([[10 * number, 10 * number + 1]]))
+            return [
+                attempt(tf, session.run, chosen.dequeue()),
+                session.run([one.size() for one in queues]),
+            ]
+
+    return case
+
+
+def chosen_from(make: Callable[[Any], Any], index: Any = 0) -> Callable[[Any], Any]:
+    return lambda tf: tf.QueueBase.from_list(index, make(tf)) is not None
+
+
+def put_into_the_chosen(tf: Any) -> Any:
+    queues = pair(tf, shapes=[])
+    chosen = tf.QueueBase.from_list(1, queues)
+    with tf.Session() as session:
+        session.run(chosen.enqueue(7))
+        session.run(chosen.close())
+        closed = session.run([one.is_closed() for one in queues])
+        return [closed, session.run(queues[1].dequeue())]
+
+
+def made(*arguments: Any, **named: Any) -> Callable[[Any], Any]:
+    """Return a case: whether such a queue can be made."""
+    return lambda tf: (
+        tf.FIFOQueue(*(one(tf) for one in arguments), **named).dtypes[0].name
+    )
+
+
+def many(count: int) -> Callable[[Any], Any]:
+    return lambda tf: pair(tf)[0].dequeue_many(count).shape.as_list()
+
+
+def numbers(tf: Any) -> Any:
+    return tf.int32
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    "the_first": taken(lambda tf: 0),
+    "the_second": taken(lambda tf: 1),
+    "the_second_by_a_constant": taken(lambda tf: tf.constant(1)),
+    "put_into_the_chosen": put_into_the_chosen,
+    "of_no_list": chosen_from(lambda tf: tuple(pair(tf))),
+    "of_an_empty_list": chosen_from(lambda tf: []),
+    "of_other_things": chosen_from(lambda tf: [*pair(tf), 1]),
+    "of_other_dtypes": chosen_from(lambda tf: pair(tf, tf.float32)),
+    "of_other_names": chosen_from(lambda tf: pair(tf, names=["a"])),
+    "of_other_shapes": chosen_from(lambda tf: pair(tf, shapes=[[2]])),
+    "of_one_alone": chosen_from(lambda tf: pair(tf)[:1]),
+    "by_a_fraction": chosen_from(pair, 0.5),
+    "by_a_text": chosen_from(pair, "first"),
+    "made_with_a_text_for_a_capacity": made(lambda tf: "3", numbers),
+    "made_with_no_dtype": made(lambda tf: 3, lambda tf: []),
+    "made_with_two_dtypes": made(lambda tf: 3, lambda tf: [tf.int32, tf.float32]),
+    "made_with_too_many_names": made(lambda tf: 3, numbers, names=["a", "b"]),
+    "made_with_too_many_shapes": made(lambda tf: 3, numbers, shapes=[[], []]),
+    "three_at_once": many(3),
+    "none_at_once": many(0),
+    "less_than_none_at_once": many(-1),
+}
