@@ -106,7 +106,8 @@ def what_nbconvert_makes_is_complete(page: Page, notebook: Path) -> None:
         "Stopped",
         "Failed",
     ]
-    assert page.locator("text=/widget|model not found/i >> visible=true").count() == 0
+    complaint = "text=/model not found|error displaying/i >> visible=true"
+    assert page.locator(complaint).count() == 0
     screenshot(page.locator(".ps-snapshot").first, "board-nbconvert")
 
 
