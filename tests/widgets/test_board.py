@@ -126,6 +126,7 @@ def test_it_draws_while_it_is_looked_at_and_rests_when_it_is_not(page: Page) -> 
         board.close()
 
 
+@pytest.mark.slow
 def test_a_closed_board_stops_and_leaves_its_last_picture(page: Page) -> None:
     pytest.importorskip("jupyter_bokeh")
     with standing_training() as (run, step, _):
@@ -146,6 +147,7 @@ def test_a_closed_board_stops_and_leaves_its_last_picture(page: Page) -> None:
         assert len(page.places) == 2
 
 
+@pytest.mark.slow
 def test_a_closed_board_is_collected_without_a_word(
     page: Page, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -214,6 +216,7 @@ def test_a_board_of_a_trace_file_shows_what_one_of_the_trace_shows(
     assert repr(one).startswith("Finished after step 40 of 40: ring.")
 
 
+@pytest.mark.slow
 def test_what_a_notebook_keeps_has_no_script_and_asks_nobody(page: Page) -> None:
     with quick_cluster(1, 2) as cluster:
         run = begin(cluster, steps=20).wait(LONG_S)
