@@ -30,6 +30,8 @@ pytestmark = [
     pytest.mark.engines,
     pytest.mark.slow,
     pytest.mark.timeout(600),
+    # nbconvert of live outputs; what it shows in their place is what is tested
+    pytest.mark.filterwarnings("ignore:Your element with mimetype:UserWarning"),
     pytest.mark.skipif(
         chromium() is None, reason="there is no chromium; apt-get install chromium"
     ),
