@@ -151,7 +151,7 @@ def test_it_is_current_and_ready_and_shows_so(cluster: Cluster) -> None:
     assert current() is cluster
     assert cluster.state is State.READY
     assert repr(cluster) == "<Cluster ready: ps=1 worker=2, 1 BLAS thread each>"
-    assert cluster._repr_html_().count("<tr>") == 4
+    assert cluster._repr_html_().count("<tr>") == 5  # head, three tasks, memory
 
 
 def test_its_connections_are_encrypted_and_its_files_private(cluster: Cluster) -> None:
