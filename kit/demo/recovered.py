@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kit.demo.shells import Shells, python
-from kit.errors import FailedPreconditionError
+from kit.errors import DeadlineExceededError, FailedPreconditionError
 
 PROGRAM = "kit.demo.trainer"
 VICTIM = "ps:1"
@@ -29,6 +29,7 @@ _TOLD = re.compile(
 _SAVED = re.compile(r"(?m)^model_checkpoint_path: .*-(\d+)")
 _LOSS = re.compile(r"loss = ([\d.e+-]+), step = (\d+)")
 _GOOD_LOSS = 0.5
+_MOMENT_S = 100.0
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,8 @@ def problems(found: Recovered) -> list[str]:
 
 def _wait_for_the_moment(shells: Shells, folder: Path, save_every: int) -> int:
     """Wait until a kill costs some steps, not none; returns the newest checkpoint."""
-    while True:
+    end = time.monotonic() + _MOMENT_S
+    while time.monotonic() < end:
         shells.check(VICTIM)
         if not shells.check(_CHIEF):
             raise FailedPreconditionError(
@@ -162,6 +164,10 @@ def _wait_for_the_moment(shells: Shells, folder: Path, save_every: int) -> int:
         if saved >= 2 * save_every and (is_between or saved >= 4 * save_every):
             return saved
         time.sleep(0.005)
+    raise DeadlineExceededError(
+        f"the training has not saved twice within {_MOMENT_S:g} s; {_CHIEF} says:\n"
+        f"{shells.words(_CHIEF)}"
+    )
 
 
 def _saved(folder: Path) -> int:

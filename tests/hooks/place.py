@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kit.hooks import (
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+)
 from kit.hooks.environment import Keeper
 
 
@@ -79,3 +85,11 @@ class _Kept:
 
     def end(self) -> None:
         self._notes.saved.append(("end", -1))
+
+
+def one_run(hook: SessionRunHook, session: Any, results: Any) -> bool:
+    """Let a hook see one run; returns whether it asks for the end."""
+    context = SessionRunContext(SessionRunArgs("loss"), session)
+    hook.before_run(context)
+    hook.after_run(context, SessionRunValues(results, None, "metadata"))
+    return context.stop_requested

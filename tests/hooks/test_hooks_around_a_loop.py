@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from kit.hooks import (
     ProfilerHook,
     SessionRunArgs,
     SessionRunContext,
-    SessionRunHook,
     SessionRunValues,
     StepCounterHook,
     StopAtStepHook,
@@ -29,22 +27,7 @@ from kit.hooks import (
     environment,
 )
 from kit.settings import settings
-from tests.hooks.place import Counter, Notes
-
-
-@pytest.fixture
-def notes() -> Iterator[Notes]:
-    found = Notes()
-    with environment.inside(found):
-        yield found
-
-
-def one_run(hook: SessionRunHook, session: Any, results: Any) -> bool:
-    """Let a hook see one run; returns whether it asks for the end."""
-    context = SessionRunContext(SessionRunArgs("loss"), session)
-    hook.before_run(context)
-    hook.after_run(context, SessionRunValues(results, None, "metadata"))
-    return context.stop_requested
+from tests.hooks.place import Counter, Notes, one_run
 
 
 def test_nan_asks_for_the_end_if_it_shall_not_fail(notes: Notes) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -15,31 +12,13 @@ from kit.hooks import (
     NanLossDuringTrainingError,
     NanTensorHook,
     ProfilerHook,
-    SessionRunArgs,
-    SessionRunContext,
     SessionRunHook,
-    SessionRunValues,
     StepCounterHook,
     StopAtStepHook,
     SummarySaverHook,
     environment,
 )
-from tests.hooks.place import Counter, Notes
-
-
-@pytest.fixture
-def notes() -> Iterator[Notes]:
-    found = Notes()
-    with environment.inside(found):
-        yield found
-
-
-def one_run(hook: SessionRunHook, session: Any, results: Any) -> bool:
-    """Let a hook see one run; returns whether it asks for the end."""
-    context = SessionRunContext(SessionRunArgs("loss"), session)
-    hook.before_run(context)
-    hook.after_run(context, SessionRunValues(results, None, "metadata"))
-    return context.stop_requested
+from tests.hooks.place import Counter, Notes, one_run
 
 
 def test_end_is_asked_for_when_the_step_that_is_read_again_is_the_last(

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,10 +12,9 @@ import pytest
 
 from kit import tf1 as tf
 from tests.session.scene import until
+from tests.tf1.replica_processes import chief_here, line, worker_process
 from tests.tf1.replicas import Replica, all_train, becomes, replicas, state
-from tests.tf1.servers import addresses, cluster
-
-HERE = Path(__file__).parent
+from tests.tf1.servers import cluster
 
 
 @contextmanager
@@ -137,47 +132,6 @@ def test_chief_thread_ends_with_its_coordinator_while_it_waits_for_gradients() -
 
 
 # -- processes of their own ------------------------------------------------------------
-
-
-@contextmanager
-def worker_process(
-    ps: str, workers: list[str], index: int, n_required: int
-) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [
-            *(sys.executable, str(HERE / "sync_worker.py"), ps, ",".join(workers)),
-            *(str(index), str(n_required)),
-        ],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(HERE.parents[1])},
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate(timeout=10.0)
-
-
-@contextmanager
-def chief_here(
-    n_required: int, n_others: int
-) -> Iterator[tuple[Replica, str, list[str]]]:
-    """Give the chief, with a ps beside it, of a cluster with others elsewhere."""
-    ps, *workers = addresses(2 + n_others)
-    spec = {"ps": [ps], "worker": workers}
-    tf.train.Server(spec, job_name="ps", task_index=0)
-    server = tf.train.Server(spec, job_name="worker", task_index=0)
-    chief = Replica(spec, 0, server.target, n_required, len(workers))
-    try:
-        yield chief, ps, workers
-    finally:
-        chief.end()
-
-
-def line(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    return process.stdout.readline()
 
 
 @pytest.mark.slow

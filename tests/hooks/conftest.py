@@ -1,0 +1,17 @@
+"""The place of hooks, for all tests of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kit.hooks import environment
+from tests.hooks.place import Notes
+
+
+@pytest.fixture
+def notes() -> Iterator[Notes]:
+    found = Notes()
+    with environment.inside(found):
+        yield found
