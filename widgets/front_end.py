@@ -7,12 +7,10 @@ sees the same figures.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from typing import Any
 
-_LOAD = "application/vnd.bokehjs_load.v0+json"
 _SCRIPT = "application/javascript"
 
 # Runs in the page whenever a view of a figure is ready. What it sets comes to the
@@ -56,10 +54,10 @@ def load_bokeh() -> None:
 
     with capture_output() as caught:  # it displays two forms, of which one is enough
         load_notebook(Resources(mode="inline", components=["bokeh"]), hide_banner=True)
-    is_lab = "JPY_SESSION_NAME" in os.environ  # else one that runs plain scripts
-    wanted = {_LOAD} if is_lab else {_LOAD, _SCRIPT}
+    # The plain script: it runs when a loaded page is put together, before the kernel
+    # tells of any figure. Bokeh's own form waits until the page shows its cell.
     for output in caught.outputs:
-        place({kind: text for kind, text in output.data.items() if kind in wanted})
+        place({kind: text for kind, text in output.data.items() if kind == _SCRIPT})
     _loaded_in[:] = [here]
 
 
