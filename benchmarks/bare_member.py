@@ -15,10 +15,10 @@ import numpy as np
 
 from benchmarks.sum_in_place import in_place
 from kit.exchange.connect import Joining, Quarters
-from kit.exchange.early import early
 from kit.exchange.endpoint import Endpoint
 from kit.exchange.layout import Layout, Spec, lay_out
 from kit.exchange.memory import Array, physical
+from kit.exchange.pipeline import pipelined
 from kit.exchange.placement import place
 from kit.exchange.plan import GRAD, NOW, Group
 from kit.exchange.port import Stamp
@@ -93,7 +93,7 @@ class BareMember:
         self._endpoint, memory = links.endpoint, links.quarters.memory
         plan = by_name(topology).plan(layout, group, rank)
         assert plan is not None
-        plan = early(plan, layout)
+        plan = pipelined(plan, layout, early=True)
         plan = in_place(plan) if sums else plan
         self.meter = Meter(rank)
         self._program = Program(

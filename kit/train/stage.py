@@ -14,9 +14,9 @@ import numpy as np
 
 from kit.arrays import to_numpy
 from kit.exchange import moves
-from kit.exchange.early import early
 from kit.exchange.layout import Range
 from kit.exchange.memory import physical
+from kit.exchange.pipeline import pipelined
 from kit.exchange.plan import NOW, SLOT, Owned, Plan
 from kit.exchange.program import Program
 from kit.membership import Epoch
@@ -109,8 +109,7 @@ class Stage:
             return AsyncWorker(part, place) if place else AsyncServer(part)
         if part.job.has_backups:
             return QuorumWorker(part, place) if place else QuorumServer(part)
-        if not self._n_slots:
-            plan = early(plan, part.job.layout)
+        plan = pipelined(plan, part.job.layout, early=not self._n_slots)
         program = Program(
             plan,
             part.endpoint,

@@ -1,16 +1,17 @@
-"""Handing out early: the same operations, in an order that still fits together."""
+"""Buckets woven together: the same operations, in an order that still fits."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
+from itertools import takewhile
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 import kit.exchange  # noqa: F401  # fills the table of topologies
 from benchmarks.sum_in_place import in_place
-from kit.exchange.early import early
 from kit.exchange.layout import Layout, Spec, lay_out
+from kit.exchange.pipeline import pipelined
 from kit.exchange.placement import place
 from kit.exchange.plan import NEXT, Add, Apply, Group, Plan, Receive, Send
 from kit.exchange.topology import by_name
@@ -60,7 +61,9 @@ def test_early_plans_have_the_same_operations_and_fit_together(
 ) -> None:
     layout, late = plans(specs, sizes, name)
 
-    soon = {member: early(plan, layout) for member, plan in late.items()}
+    soon = {
+        member: pipelined(plan, layout, early=True) for member, plan in late.items()
+    }
 
     for member, plan in late.items():
         assert Counter(soon[member].ops) == Counter(plan.ops)
@@ -77,7 +80,7 @@ def test_no_range_is_updated_before_it_is_summed_nor_sent_before_it_is_updated(
         updated: set[int] = set()
         open_sums = [op.range for op in plan.ops if isinstance(op, Add)]
         own = {b for op in plan.ops if isinstance(op, Apply) for b in range(*op.range)}
-        for op in early(plan, layout).ops:
+        for op in pipelined(plan, layout, early=True).ops:
             covered = set(range(*op.range))
             if isinstance(op, Add):
                 open_sums.remove(op.range)
@@ -89,14 +92,46 @@ def test_no_range_is_updated_before_it_is_summed_nor_sent_before_it_is_updated(
                 assert covered & own <= updated
 
 
-def test_update_of_a_bucket_does_not_wait_for_the_next_bucket() -> None:
+def test_each_slot_offers_the_next_bucket_before_it_waits_for_the_last() -> None:
     layout, late = plans([Spec("w", (64,), "float32")], (2, 0), "ring")
 
-    kinds = [[type(op).__name__ for op in ops] for ops in early(late[0], layout).reduce]
+    plan = pipelined(late[0], layout, early=True)
 
-    assert len(kinds) == 4
-    assert kinds[0] == ["Send", "Receive", "Add", "Apply"]
-    assert kinds[1] == [*kinds[0], "Send", "Receive", "Copy"]
+    kinds = [[type(op).__name__ for op in ops] for ops in plan.reduce]
+    take = ["Receive", "Add", "Apply", "Send"]
+    assert kinds[0] == ["Send"]
+    assert kinds[1] == ["Send", *take]
+    assert kinds[2:] == [["Send", *take, "Receive", "Copy"]] * 2
+
+
+@given(models(), GROUPS, TOPOLOGIES, st.booleans())
+def test_gradient_is_offered_as_soon_as_its_bucket_is_complete(
+    specs: list[Spec], sizes: tuple[int, int], name: str, early: bool
+) -> None:
+    layout, late = plans(specs, sizes, name)
+
+    for plan in late.values():
+        soon = pipelined(plan, layout, early=early)
+        for before, after in zip(plan.reduce, soon.reduce, strict=True):
+            offers = list(takewhile(lambda op: isinstance(op, Send), before))
+            assert list(after[: len(offers)]) == offers
+
+
+@given(models(), GROUPS, TOPOLOGIES)
+def test_plans_for_slots_update_nothing_before_everything_is_summed(
+    specs: list[Spec], sizes: tuple[int, int], name: str
+) -> None:
+    layout, late = plans(specs, sizes, name)
+    soon = {m: pipelined(plan, layout, early=False) for m, plan in late.items()}
+
+    walk(soon)
+    for member, plan in late.items():
+        assert Counter(soon[member].ops) == Counter(plan.ops)
+        assert not any(
+            isinstance(op, Apply) for ops in soon[member].reduce for op in ops
+        )
+        kinds = [type(op) for op in soon[member].ops if isinstance(op, Apply | Add)]
+        assert kinds == sorted(kinds, key=lambda kind: kind is Apply)
 
 
 @given(models(), st.integers(1, 6), st.sampled_from(["ring", "mesh"]))
@@ -105,7 +140,10 @@ def test_sums_in_place_fit_together_and_end_when_all_readers_have_read(
 ) -> None:
     layout, late = plans(specs, (n, 0), name)
 
-    summed = {member: in_place(early(plan, layout)) for member, plan in late.items()}
+    summed = {
+        member: in_place(pipelined(plan, layout, early=True))
+        for member, plan in late.items()
+    }
 
     walk(summed)
     for member, plan in late.items():

@@ -1,0 +1,102 @@
+"""Keep every link busy: begin with a bucket before the ones ahead of it are through.
+
+Pure: it turns a plan into another one with the same operations. What a member does with
+a bucket falls into stages, and each stage but the first begins with a wait for another
+member. Done bucket by bucket, a link would rest during each of these waits; so the
+stages of neighbouring buckets are woven together, one slot a bucket.
+
+    ring of two   stage 0: offer   stage 1: take, sum, update, hand out   stage 2: copy
+
+    slot 0   0: offer
+    slot 1   1: offer    0: take ... hand out
+    slot 2   2: offer    1: take ... hand out    0: copy
+    finish               2: take ... hand out    1: copy    then 2: copy
+
+What is sent in a slot is received in the next one, in the same order, so the messages
+between two members still fit together. A sum is still in the cache when the parameters
+are made of it, and finished ones travel while the next bucket is summed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from kit.exchange.layout import Layout
+from kit.exchange.plan import Apply, Op, Plan, Receive, Send
+
+Stage = list[Op]
+
+
+def pipelined(plan: Plan, layout: Layout, *, early: bool) -> Plan:
+    """Return the plan with its buckets woven together.
+
+    `early`: each bucket is updated and handed out as soon as it is summed, not after
+    all of them. Only for an optimizer without slots: an early update writes to NEXT,
+    which nobody reads before the step is complete everywhere, and no member can
+    complete it without all shares of all workers, so a refused step leaves the
+    parameters as they were. Slots are changed in place, so they have to wait until
+    every worker has contributed everything.
+
+    All members of a group must do so, or none: the messages change their order.
+    """
+    if not early:
+        slots = _woven([_stages(ops) for ops in plan.reduce])
+        n_buckets = len(plan.reduce)
+        return Plan(
+            _joined(slots[:n_buckets]), (*_flat(slots[n_buckets:]), *plan.finish)
+        )
+    updates, handed = _by_bucket(plan.finish, layout)
+    if not any(isinstance(op, Receive) for ops in plan.reduce for op in ops):
+        # A server's worker only offers. Its offers shall not wait for parameters.
+        own = zip(plan.reduce, updates, strict=True)
+        reduce = tuple((*sums, *update) for sums, update in own)
+        return Plan(reduce, tuple(_flat(handed)))
+    lanes = zip(plan.reduce, updates, handed, strict=True)
+    slots = _woven([_stages([*sums, *update, *rest]) for sums, update, rest in lanes])
+    n_buckets = len(plan.reduce)
+    return Plan(_joined(slots[:n_buckets]), tuple(_flat(slots[n_buckets:])))
+
+
+def _stages(ops: Sequence[Op]) -> list[Stage]:
+    """Cut where a wait follows on something that was sent."""
+    stages: list[Stage] = [[]]
+    has_sent = False
+    for op in ops:
+        if isinstance(op, Receive) and has_sent:
+            stages.append([])
+            has_sent = False
+        has_sent = has_sent or isinstance(op, Send)
+        stages[-1].append(op)
+    return stages
+
+
+def _woven(lanes: Sequence[Sequence[Stage]]) -> list[list[Op]]:
+    """Return the slots: stage k of bucket b is in slot b + k."""
+    n_slots = max((b + len(stages) for b, stages in enumerate(lanes)), default=0)
+    slots: list[list[Op]] = [[] for _ in range(n_slots)]
+    for bucket in range(len(lanes) - 1, -1, -1):  # the newest bucket offers first
+        for number, stage in enumerate(lanes[bucket]):
+            slots[bucket + number] += stage
+    return slots
+
+
+def _flat(slots: Sequence[Sequence[Op]]) -> list[Op]:
+    return [op for slot in slots for op in slot]
+
+
+def _joined(slots: Sequence[Sequence[Op]]) -> tuple[tuple[Op, ...], ...]:
+    return tuple(tuple(slot) for slot in slots)
+
+
+def _by_bucket(
+    ops: Sequence[Op], layout: Layout
+) -> tuple[list[list[Op]], list[list[Op]]]:
+    """Return each bucket's updates, and the rest of its operations, in their order."""
+    starts = [bucket.range.lo for bucket in layout.buckets]
+    updates: list[list[Op]] = [[] for _ in starts]
+    rest: list[list[Op]] = [[] for _ in starts]
+    for op in ops:
+        place = max(0, bisect_right(starts, op.range.lo) - 1)
+        (updates if isinstance(op, Apply) else rest)[place].append(op)
+    return updates, rest
