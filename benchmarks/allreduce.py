@@ -1,5 +1,7 @@
 """All-reduce of one float32 array on one host, against MPI, Gloo and a memory copy.
 
+Over memory that members share, and over TCP and TLS on the loopback interface.
+
     python -m benchmarks.allreduce [--quick] [--json FILE] [--python PATH]...
 
 The time of one exchange goes from the last rank's arrival to the last rank's finish;
@@ -8,9 +10,10 @@ the table has medians over all rounds. How to read it: see README.md beside this
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
+from benchmarks.allreduce_links import introduce
 from benchmarks.conductor import Crew, CrewFailed, crew
 from benchmarks.peers import PEERS, Peer, find_peers
 from benchmarks.results import Table, arguments, median, ratio, report, size_text
@@ -21,6 +24,11 @@ _QUICK_SIZES = [1 << 12, 1 << 18, 1 << 20, 1 << 24]
 _LEAST, _BUDGET_BYTES = 3, 1 << 25  # repeats a round: at least; together so many bytes
 _MOST = 200
 OURS = ("ring", "mesh", "ring-step", "ps")
+MEMORY, STREAMS = "memory", ("tcp", "tls")  # what an exchange goes over
+STREAMED = (  # what goes over streams; "bytes" are those of a ring, unsummed
+    *("bytes tcp", "ring tcp", "mesh tcp", "ring-step tcp"),
+    *("bytes tls", "ring tls"),
+)
 
 
 @contextmanager
@@ -32,6 +40,8 @@ def _start(system: str, n: int, peers: dict[str, Peer]) -> Iterator[Crew]:
         python = {"python": peer.python} if peer else {}
         extra = 1 if system == "ps" else 0
         with crew(system, _RANK, n + extra, system, **python) as started:
+            if system in STREAMED:
+                introduce(started, system.split()[1])
             yield started
         return
     with Crew(system, n) as started:
@@ -45,12 +55,14 @@ def _values(system: str, n: int) -> list[float]:
     return [0.0] * (system == "ps") + [float(rank + 1) for rank in range(n)]
 
 
-def _check(system: str, n: int, means: list[float]) -> None:
-    expected = [float(rank + 1) for rank in range(n)]
-    if system != "copy":
-        expected = [(n + 1) / 2] * n
-    if means[-n:] != expected:
-        raise CrewFailed(f"{system}: the exchange gave {means}, not {expected}.")
+def _check(system: str, n: int, found: list[float]) -> None:
+    expected = [(n + 1) / 2] * n
+    if system == "copy":
+        expected = [float(rank + 1) for rank in range(n)]
+    if system.startswith("bytes "):  # what the rank before has
+        expected = [float(rank or n) for rank in range(n)]
+    if found[-n:] != expected:
+        raise CrewFailed(f"{system}: the exchange gave {found}, not {expected}.")
 
 
 def _durations(system: str, n: int, times: list[list[list[int]]]) -> list[float]:
@@ -67,40 +79,65 @@ def _durations(system: str, n: int, times: list[list[list[int]]]) -> list[float]
 
 
 def compare(
-    n: int, sizes: list[int], rounds: int, peers: dict[str, Peer]
+    n: int,
+    sizes: list[int],
+    rounds: int,
+    peers: dict[str, Peer],
+    streamed: Sequence[str] = STREAMED,
 ) -> dict[int, dict[str, list[float]]]:
     """Return the microseconds of all exchanges: size -> system -> list."""
     found: dict[int, dict[str, list[float]]] = {}
     with ExitStack() as stack:
-        systems = ["copy", *OURS, *peers]
+        systems = ["copy", *OURS, *streamed, *peers]
         crews = [stack.enter_context(_start(name, n, peers)) for name in systems]
         for size in sizes:
             found[size] = {one.name: [] for one in crews}
             for one in crews:
                 values = _values(one.name, n)
-                means = one.order(do="prepare", n_bytes=size, values=values)
-                _check(one.name, n, means)
+                came = one.order(do="prepare", n_bytes=size, values=values)
+                _check(one.name, n, came)
             repeats = min(_MOST, max(_LEAST, _BUDGET_BYTES // size))
             for turn in range(rounds + 1):
                 for one in crews:
                     times = one.order(do="measure", repeats=repeats)
                     if turn:  # the first one warms up
                         found[size][one.name] += _durations(one.name, n, times)
+            for one in crews:
+                _check(one.name, n, one.order(do="look"))
     return found
 
 
-def _row(n: int, size: int, took: dict[str, list[float]]) -> tuple[str, ...]:
+def _row(n: int, over: str, size: int, took: dict[str, list[float]]) -> tuple[str, ...]:
+    """Return the cells of one size, over memory or over one kind of streams."""
     of = {name: median(values) for name, values in took.items()}
-    mpi = min((of[name] for name in PEERS[1:] if name in of), default=float("nan"))
-    cells = [f"{of[name]:.1f}" if name in of else "missing" for name in PEERS]
-    ours = [f"{of[name]:.1f}" for name in ("copy", *OURS)]
-    ratios = [
-        ratio(of["ring"], of["copy"]),
-        ratio(mpi, of["ring"]),
-        ratio(mpi, of["mesh"]),
-        ratio(of.get("gloo", float("nan")), of["ring"]),
-    ]
-    return (str(n), size_text(size), *ours, *cells, *ratios)
+    is_memory = over == MEMORY
+    limit, *ours = (
+        of.get(name if is_memory else f"{name} {over}", float("nan"))
+        for name in ("copy" if is_memory else "bytes", *OURS)
+    )
+    own = dict(zip(OURS, ours, strict=True))
+    peers = {name: of[name] for name in PEERS if name in of and _meets(name, over)}
+    mpi = min((peers[one] for one in PEERS[1:] if one in peers), default=float("nan"))
+    gloo = peers.get("gloo", float("nan"))
+    ratios = [(own["ring"], limit), (mpi, own["ring"]), (mpi, own["mesh"])]
+    ratios += [(gloo, own["ring"]), (gloo, own["ring-step"])]
+    return (
+        *(str(n), over, size_text(size)),
+        *("-" if value != value else f"{value:.1f}" for value in (limit, *ours)),
+        *(_cell(name, over, of) for name in PEERS),
+        *(ratio(above, below) for above, below in ratios),
+    )
+
+
+def _meets(peer: str, over: str) -> bool:
+    """Whether a peer does the same over it: Gloo always uses TCP, MPI the memory."""
+    return peer == "gloo" or over == MEMORY
+
+
+def _cell(peer: str, over: str, of: dict[str, float]) -> str:
+    if not _meets(peer, over):
+        return "-"
+    return f"{of[peer]:.1f}" if peer in of else "missing"
 
 
 def main() -> None:
@@ -112,9 +149,23 @@ def main() -> None:
     sizes = options.sizes or (_QUICK_SIZES if options.quick else _SIZES)
     rounds = options.rounds or (3 if options.quick else 15)
     peers = find_peers(options.python)
-    found = {n: compare(n, sizes, rounds, peers) for n in options.members}
-    rows = [_row(n, size, took) for n in found for size, took in found[n].items()]
+    found = {
+        n: compare(n, sizes, rounds, peers, _streamed(n, options.quick))
+        for n in options.members
+    }
+    rows = [
+        _row(n, over, size, took)
+        for over in (MEMORY, *STREAMS)
+        for n, by_size in found.items()
+        for size, took in by_size.items()
+        if over == MEMORY or f"ring {over}" in took
+    ]
     report(_table(rows, peers), {"microseconds": found}, options.json)
+
+
+def _streamed(n: int, quick: bool) -> Sequence[str]:
+    """Return what goes over streams: nothing in the short form of many members."""
+    return () if quick and n > 2 else STREAMED
 
 
 def _table(rows: list[tuple[str, ...]], peers: dict[str, Peer]) -> Table:
@@ -124,13 +175,18 @@ def _table(rows: list[tuple[str, ...]], peers: dict[str, Peer]) -> Table:
         (
             "ring and mesh sum in place, in memory that members share; the peers sum "
             "in place in private arrays. ring-step and ps do what a training does: the "
-            "mean goes into a second array. ps has one process more. copy: every rank "
+            "mean goes into a second array. ps has one process more. limit: every rank "
             "copies its array once, all together.",
-            f"Peers found: {versions or 'none'}. The last four columns are ratios.",
+            "Over tcp and tls: the same as between hosts, on the loopback interface, "
+            "with checksums as by default. Over these, limit sends the bytes of a ring "
+            "through the same streams, bare, and sums nothing. Gloo always uses TCP "
+            "without TLS; MPI was given memory, so it has no place there.",
+            f"Peers found: {versions or 'none'}. The last five columns are ratios.",
         ),
         (
-            *("members", "size", "copy", *OURS, *PEERS),
-            *("ring / copy", "best MPI / ring", "best MPI / mesh", "Gloo / ring"),
+            *("members", "over", "size", "limit", *OURS, *PEERS),
+            *("ring / limit", "best MPI / ring", "best MPI / mesh"),
+            *("Gloo / ring", "Gloo / ring-step"),
         ),
         tuple(rows),
     )

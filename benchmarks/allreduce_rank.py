@@ -1,8 +1,9 @@
 """One process of the all-reduce comparison: `python -m benchmarks.allreduce_rank`.
 
 Arguments: rank, number of ranks, system. Each system answers `prepare` (make an array
-of this size, exchange once and say what came out) and `measure` (the times of so many
-exchanges). Before each exchange the array is written anew, as a backward pass does.
+of this size, exchange once and say what came out), `measure` (the times of so many
+exchanges) and `look` (what came out of the last one). Before each exchange the array is
+written anew, as a backward pass does. Systems over TCP first `listen`, then `meet`.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ class System(Protocol):
     def call(self) -> None:
         """Exchange, or copy, the array."""
 
-    def mean(self) -> float:
-        """Return an element of the mean over all ranks that bring an array."""
+    def values(self) -> Any:
+        """Return what came out: the mean over all ranks that bring an array."""
 
     def close(self) -> None:
         """Give everything back."""
@@ -46,8 +47,8 @@ class Copy:
     def call(self) -> None:
         np.copyto(self._target, self.array)
 
-    def mean(self) -> float:
-        return float(self._target[-1])
+    def values(self) -> Float32:
+        return self._target
 
     def close(self) -> None:
         self.array = self._target = np.zeros(0, np.float32)
@@ -71,8 +72,8 @@ class Gloo:
     def call(self) -> None:
         self._reduce(self._tensor)
 
-    def mean(self) -> float:
-        return float(self.array[-1]) / self._n
+    def values(self) -> Float32:
+        return self.array / np.float32(self._n)
 
     def close(self) -> None:
         del self._tensor, self.array
@@ -91,37 +92,49 @@ class Mpi:
     def call(self) -> None:
         self._reduce(self._in_place, self.array)
 
-    def mean(self) -> float:
-        return float(self.array[-1]) / self._n
+    def values(self) -> Float32:
+        return self.array / np.float32(self._n)
 
     def close(self) -> None:
         del self.array
 
 
 class Ours:
-    """The plan of a topology, over shared memory.
+    """The plan of a topology, over shared memory or over TCP.
 
     It sums in place as the peers do; `ring-step` and `ps` do what a training does, with
     the mean as the update, in a second array.
     """
 
-    def __init__(self, system: str, rank: int, n_ranks: int, n_bytes: int) -> None:
-        from benchmarks.bare_member import BareMember
+    def __init__(
+        self, system: str, rank: int, n_ranks: int, n_bytes: int, door: Any
+    ) -> None:
+        """Join the others in shared memory, or through the `door` if there is one."""
+        from benchmarks.bare_member import BareMember, paired
 
-        fds = [int(fd) for fd in os.environ["BENCH_PEERS"].split(",")]
-        topology = system.removesuffix("-step")
-        self._n = n_ranks if topology == system != "ps" else 0
+        plan, _, _ = system.partition(" ")
+        topology = plan.removesuffix("-step")
+        self._n = n_ranks if topology == plan != "ps" else 0
+        if door is None:
+            streams = paired([int(fd) for fd in os.environ["BENCH_PEERS"].split(",")])
+        else:
+            streams = door.open()
         self._member = BareMember(
-            topology, rank, n_ranks, n_bytes, fds, sums=self._n > 0
+            topology,
+            rank,
+            n_bytes,
+            streams,
+            sums=self._n > 0,
+            cluster=1 if door is None else door.cluster,
         )
         is_server = topology == "ps" and rank == 0
         self.array = None if is_server else self._member.array
         self.call = self._member.step
 
-    def mean(self) -> float:
+    def values(self) -> Any:
         if self._n:
-            return float(self._member.array[-1]) / self._n
-        return float(self._member.result[-1])
+            return self._member.array / np.float32(self._n)
+        return self._member.result
 
     def close(self) -> None:
         self._member.close()
@@ -136,14 +149,14 @@ class Rank:
         self._fresh: Any = None
 
     def prepare(self, n_bytes: int, value: float) -> float:
-        """Exchange once an array full of `value`; returns the mean that came out."""
+        """Exchange once an array full of `value`; returns what came out, see `look`."""
         if self._system is not None:
             self._system.close()
         self._system = system = self._make(n_bytes)
         self._fresh = np.full(n_bytes // 4, value, np.float32)
         self._rewrite()
         system.call()
-        return system.mean()
+        return self.look()
 
     def measure(self, repeats: int) -> list[tuple[int, int]]:
         """Return begin and end of so many exchanges, in machine-wide nanoseconds."""
@@ -157,6 +170,12 @@ class Rank:
             times.append((begin, clock()))
         return times
 
+    def look(self) -> float:
+        """Return the value that all elements have now; NaN if they differ."""
+        assert self._system is not None
+        values = self._system.values()
+        return float(values[0]) if (values == values[0]).all() else float("nan")
+
     def _rewrite(self) -> None:
         if self._system is not None and self._system.array is not None:
             np.copyto(self._system.array, self._fresh)
@@ -168,13 +187,26 @@ def main() -> None:
         from mpi4py import MPI
 
         rank = MPI.COMM_WORLD.Get_rank()
+    door: Any = None
+
+    def listen(credentials: dict[str, str]) -> str:
+        from benchmarks.allreduce_links import Door
+
+        nonlocal door
+        door = Door(rank, credentials)
+        return str(door.address)
+
     plain: dict[str, Callable[[int, int, int], System]]
     plain = {"copy": Copy, "gloo": Gloo, "mpi": Mpi}
 
     def make(n_bytes: int) -> System:
         if system in plain:
             return plain[system](rank, n_ranks, n_bytes)
-        return Ours(system, rank, n_ranks, n_bytes)
+        if system.startswith("bytes "):
+            from benchmarks.allreduce_links import Flow
+
+            return Flow(rank, n_ranks, n_bytes, door)
+        return Ours(system, rank, n_ranks, n_bytes, door)
 
     one = Rank(make)
     obey(
@@ -182,8 +214,13 @@ def main() -> None:
         {
             "prepare": lambda n_bytes, values: one.prepare(n_bytes, values[rank]),
             "measure": one.measure,
+            "look": one.look,
+            "listen": listen,
+            "meet": lambda addresses: door.meet(addresses),
         },
     )
+    if door is not None:
+        door.close()
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
 import numpy as np
@@ -25,6 +25,7 @@ from kit.exchange.port import Stamp
 from kit.exchange.program import Program
 from kit.exchange.topology import by_name
 from kit.traffic import Meter
+from kit.wire.stream import Stream
 from kit.wire.tls import make_stream
 
 _DEADLINE_S = 60.0
@@ -36,14 +37,28 @@ def mean_of(n: int, now: Array, total: Array, out: Array) -> None:
     np.multiply(total, total.dtype.type(1 / n), out=out)
 
 
+def paired(fds: Sequence[int]) -> dict[int, Stream]:
+    """Return streams over our ends of the socket pairs, given by rank."""
+    return {
+        peer: make_stream(socket.socket(fileno=os.dup(fd)), "unix", f"rank {peer}")
+        for peer, fd in enumerate(fds)
+        if fd >= 0
+    }
+
+
 class Links:
     """A member's arena, its endpoint, and a port to each other member."""
 
     def __init__(
-        self, stack: ExitStack, rank: int, layout: Layout, fds: Sequence[int]
+        self,
+        stack: ExitStack,
+        rank: int,
+        layout: Layout,
+        streams: Mapping[int, Stream],
+        cluster: int = 1,
     ) -> None:
-        """Join the others; `fds` are our ends of the socket pairs, by rank."""
-        n_ranks = len(fds)
+        """Join the others, over a stream to each; `cluster` is what frames carry."""
+        n_ranks = len(streams) + 1
         self.quarters = quarters = Quarters(f"bench-{rank}", layout, n_ranks)
         stack.callback(quarters.arena.close)
         cores = len(os.sched_getaffinity(0))
@@ -56,13 +71,8 @@ class Links:
             asleep=quarters.control.asleep,
         )
         stack.callback(endpoint.close)
-        streams = {
-            peer: make_stream(socket.socket(fileno=os.dup(fd)), "unix", f"rank {peer}")
-            for peer, fd in enumerate(fds)
-            if fd >= 0
-        }
         deadline = time.monotonic() + _DEADLINE_S
-        for arena in Joining(endpoint, quarters, cluster=1).join(streams, deadline):
+        for arena in Joining(endpoint, quarters, cluster).join(streams, deadline):
             stack.callback(arena.close)
 
 
@@ -73,23 +83,24 @@ class BareMember:
         self,
         topology: str,
         rank: int,
-        n_ranks: int,
         n_bytes: int,
-        fds: Sequence[int],
+        streams: Mapping[int, Stream],
         *,
         sums: bool,
+        cluster: int = 1,
     ) -> None:
-        """Join the others; `fds` are our ends of the socket pairs, by rank.
+        """Join the others, over a stream to each; `cluster` is what frames carry.
 
         It `sums` in place, or does what a training does in a step.
         """
         self._stack = ExitStack()
+        n_ranks = len(streams) + 1
         n_ps = 1 if topology == "ps" else 0
         n_workers = n_ranks - n_ps
         layout = lay_out([Spec("x", (n_bytes // 4,), "float32")], n_workers)
         servers, workers = range(n_ps), range(n_ps, n_ranks)
         group = Group(tuple(servers), tuple(workers), place(layout, n_ps))
-        links = Links(self._stack, rank, layout, fds)
+        links = Links(self._stack, rank, layout, streams, cluster)
         self._endpoint, memory = links.endpoint, links.quarters.memory
         plan = by_name(topology).plan(layout, group, rank)
         assert plan is not None

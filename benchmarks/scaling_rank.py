@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.bare_member import Links
+from benchmarks.bare_member import Links, paired
 from benchmarks.rank import obey
 from kit.exchange.layout import Spec
 from kit.membership import Epoch
@@ -75,7 +75,7 @@ class Rehearsal:
         The gradients of a step are one of so many `sets` of arrays, in turn.
         """
         self._stack = ExitStack()
-        links = Links(self._stack, rank, agreed.layout, fds)
+        links = Links(self._stack, rank, agreed.layout, paired(fds))
         self.meter = Meter(rank)
         history = History("", agreed.tasks[rank])
         self._part = Part(

@@ -20,14 +20,17 @@ _NOTHING = Range(0, 0)
 
 def in_place(plan: Plan) -> Plan:
     """Return the plan without its updates, and with the sums in GRAD on all members."""
+    reduce = tuple(_without_updates(ops) for ops in plan.reduce)
+    finish = _without_updates(plan.finish)
+    if plan.placed:  # whoever has the sums has been read
+        return plan._replace(reduce=reduce, finish=finish)
     handed = [op for op in plan.ops if isinstance(op, Send) and op.region == NEXT]
     taken = [op for op in plan.ops if isinstance(op, Receive) and op.region == NEXT]
     readers = dict.fromkeys(op.to for op in handed)
     sources = dict.fromkeys(op.source for op in taken)
     done = [Send(source, GRAD, _NOTHING, Kind.GATHER) for source in sources]
     read = [Receive(reader, GRAD, _NOTHING, Kind.GATHER) for reader in readers]
-    reduce = tuple(_without_updates(ops) for ops in plan.reduce)
-    return Plan(reduce, (*_without_updates(plan.finish), *done, *read))
+    return plan._replace(reduce=reduce, finish=(*finish, *done, *read))
 
 
 def _without_updates(ops: Sequence[Op]) -> tuple[Op, ...]:

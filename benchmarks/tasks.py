@@ -38,6 +38,7 @@ class Training(NamedTuple):
     writes: bool = False  # the step function writes its gradients in place
     n_ps: int = 1  # of a topology with servers
     link: str = ""
+    bucket_bytes: int = 0  # 0: as many as a training takes by itself
 
 
 class Outcome(NamedTuple):
@@ -88,7 +89,7 @@ def begin(
         batch=mlp.BATCH * n_workers,
         link=how.link,
         synchronous=how.synchronous,
-        settings=Settings(trace=how.trace),
+        settings=Settings(trace=how.trace, bucket_bytes=how.bucket_bytes),
     )
     on.order(do="begin", job=job.to_plain(), path=str(problem), writes=how.writes)
 

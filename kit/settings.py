@@ -64,7 +64,7 @@ class Settings:
         insecure: allow TCP without TLS on addresses other machines can reach.
         checksum: check the sum of every frame.
         bucket_bytes: size of the pieces in which gradients leave; 0 chooses it from the
-            number of workers.
+            number of workers. Links of 1 Gbit/s and less are busier with 2**19.
         trace: record every transfer and span; totals are counted in any case.
         trace_rows: how many of the newest rows of each table of a trace are kept.
         runtime_dir: folder for the sockets; empty for the system's own choice.

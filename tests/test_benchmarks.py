@@ -151,7 +151,9 @@ def test_the_text_has_the_classes_that_its_step_reads() -> None:
 
 @pytest.mark.slow
 def test_overlap_is_measured_on_slow_links() -> None:
-    took = overlap.measure("64-32-10", "ring", "100mbit", steps=5, n_workers=2)
+    took = overlap.measure(
+        "64-32-10", Training("ring", link="100mbit"), steps=5, n_workers=2
+    )
 
     n_bytes = problem.make("64-32-10").n_bytes
     assert took["link"] == [pytest.approx(n_bytes * 8 / 100e6 * 1e3, rel=0.02)]

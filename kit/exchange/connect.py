@@ -94,7 +94,7 @@ class Joining:
         with self._blaming(peer):
             fd, doorbell = recv_fds(stream, 2, deadline)
         try:
-            arena = Arena.attach(fd, self.quarters.size)
+            arena = Arena.attach(fd, self.quarters.size, writable=True)
         except BaseException:
             os.close(doorbell)
             raise

@@ -11,7 +11,8 @@ deals with every other, and there are two hops where a ring of n has 2(n-1).
 Sum   each worker offers its gradient of chunk c to worker c, who adds them in the order
       c, c+1, ..., c-1: that in which the chunk would travel round the ring.
 Apply the owner of a chunk updates its parameters: no work is done twice.
-Copy  each owner hands its finished chunk to all others.
+Copy  each owner hands its finished chunk to all others; on one host it writes it into
+      their memory itself, as long as it has it in its cache.
 
 Cost a worker and step: 2(n-1) messages a bucket sent and as many received; 2(n-1)/n of
 the parameters' bytes sent and as many received. The ring moves the same, but each of
@@ -58,6 +59,7 @@ class Mesh:
         return Plan(
             tuple(tuple(seat.sum_up(bucket)) for bucket in layout.buckets),
             tuple(seat.hand_out(layout)),
+            placed=True,
         )
 
     def owners(self, layout: Layout, group: Group) -> tuple[Owned, ...]:

@@ -43,19 +43,20 @@ def pipelined(plan: Plan, layout: Layout, *, early: bool) -> Plan:
     if not early:
         slots = _woven([_stages(ops) for ops in plan.reduce])
         n_buckets = len(plan.reduce)
-        return Plan(
-            _joined(slots[:n_buckets]), (*_flat(slots[n_buckets:]), *plan.finish)
-        )
+        finish = (*_flat(slots[n_buckets:]), *plan.finish)
+        return plan._replace(reduce=_joined(slots[:n_buckets]), finish=finish)
     updates, handed = _by_bucket(plan.finish, layout)
     if not any(isinstance(op, Receive) for ops in plan.reduce for op in ops):
         # A server's worker only offers. Its offers shall not wait for parameters.
         own = zip(plan.reduce, updates, strict=True)
         reduce = tuple((*sums, *update) for sums, update in own)
-        return Plan(reduce, tuple(_flat(handed)))
+        return plan._replace(reduce=reduce, finish=tuple(_flat(handed)))
     lanes = zip(plan.reduce, updates, handed, strict=True)
     slots = _woven([_stages([*sums, *update, *rest]) for sums, update, rest in lanes])
     n_buckets = len(plan.reduce)
-    return Plan(_joined(slots[:n_buckets]), tuple(_flat(slots[n_buckets:])))
+    return plan._replace(
+        reduce=_joined(slots[:n_buckets]), finish=tuple(_flat(slots[n_buckets:]))
+    )
 
 
 def _stages(ops: Sequence[Op]) -> list[Stage]:

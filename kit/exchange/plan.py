@@ -5,9 +5,9 @@ one for each member (`kit.exchange.ring`, `kit.exchange.ps`), a `Program` carrie
 out, a test checks that all plans of a step fit together.
 
 Messages between two members carry no name that matters: both sides make the same plan,
-so the n-th message from a to b is the same thing on both sides. A sender never copies:
-the receiver reads the sender's own buffer (its *window* on it), so a plan must not let
-a member write into a range again before its reader has read it.
+so the n-th message from a to b is the same thing on both sides. A sender copies nothing
+but what is `placed`: the receiver reads the sender's own buffer (its *window* on it),
+so a plan must not let a member write into a range again before its reader has read it.
 
 A step has two parts. In `reduce`, bucket by bucket, gradients become sums. Only when
 the owner of a range has the contributions of all workers to all buckets does it update
@@ -91,6 +91,9 @@ class Plan(NamedTuple):
 
     reduce: tuple[tuple[Op, ...], ...]  # one list for each bucket
     finish: tuple[Op, ...]
+    # Whether who sends finished ranges (`Kind.GATHER`) also writes them where they
+    # belong in the receiver's memory, so that its copies have nothing left to do.
+    placed: bool = False
 
     @property
     def ops(self) -> tuple[Op, ...]:

@@ -64,7 +64,10 @@ class Port(Protocol):
         """Give the messages of even and odd steps; `first` says which comes next."""
 
     def window(self, region: int, part: Range) -> Array:
-        """Return the other's range as seen here; valid once it has arrived."""
+        """Return the other's range as seen here; valid once it has arrived.
+
+        Where memory is `shared` it is the other's own, to be written as well.
+        """
 
     def post(self, region: int, part: Range) -> None:
         """Announce one of our ranges; never blocks."""

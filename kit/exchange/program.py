@@ -7,7 +7,7 @@ task tell without a gap what it did.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -34,7 +34,7 @@ from kit.exchange.plan import (
     Term,
 )
 from kit.exchange.port import Expected
-from kit.traffic import Meter, Phase
+from kit.traffic import Kind, Meter, Phase
 
 Call = tuple[int, Callable[[], object]]  # phase, what to do
 Stretch = tuple[int, tuple[Callable[[], object], ...]]  # calls of one phase, in a row
@@ -76,6 +76,7 @@ class Program:
         """
         self._endpoint, self._memory, self._meter = endpoint, memory, meter
         self._update, self._n_slots = update, n_slots
+        self._placed = plan.placed
         self.waited_ns = 0
         if expects:
             self._expect(plan, once)
@@ -139,9 +140,8 @@ class Program:
 
     def _calls(self, op: Op, parity: int) -> list[Call]:
         match op:
-            case Send(to, region, part, _):
-                post = self._endpoint.ports[to].post
-                return [(Phase.SEND, partial(post, physical(region, parity), part))]
+            case Send():
+                return [(Phase.SEND, call) for call in self._sender(op, parity)]
             case Receive():
                 return [(Phase.WAIT, self._receiver(op))]
             case Add(part, terms):
@@ -152,9 +152,25 @@ class Program:
                 own = self._memory.typed(physical(into, parity), part)
                 if not part.size or np.shares_memory(view, own):
                     return []
+                if self._is_placed(source, into):
+                    return []
                 return [(Phase.RECEIVE, partial(np.copyto, own, view))]
             case Apply():
                 return [(Phase.APPLY, self._applier(op, parity))] * bool(op.range.size)
+
+    def _sender(self, op: Send, parity: int) -> Iterator[Callable[[], None]]:
+        port, part = self._endpoint.ports[op.to], op.range
+        region = physical(op.region, parity)
+        if self._placed and port.shared and op.kind == Kind.GATHER and part.size:
+            own, theirs = self._memory.typed(region, part), port.window(region, part)
+            yield partial(np.copyto, theirs, own)
+        yield partial(port.post, region, part)
+
+    def _is_placed(self, source: Term, into: int) -> bool:
+        """Whether the member at the other end has copied this already."""
+        if not self._placed or source.member == SELF or source.region != into:
+            return False
+        return self._endpoint.ports[source.member].shared
 
     def _view(self, term: Term, part: Range, parity: int) -> Array:
         region = physical(term.region, parity)
