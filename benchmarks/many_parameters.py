@@ -5,23 +5,27 @@
 Two workers train with a gradient that is ready: what remains of a step is to check it,
 to copy it, to exchange and to update. All numbers of parameters are up at the same time
 and take turns; a ratio is that of medians to one parameter of the same bytes. `same`
-hands over the same arrays in each step, `other` never those of the step before.
+hands over the same arrays in each step, `other` never those of the step before; in
+`written` the step function takes `grads` and fills the memory that is exchanged. What
+filling it takes is its own, and left out. At the end all parameters must be what so
+many steps make of them.
 """
 
 from __future__ import annotations
 
 from contextlib import ExitStack
 
-from benchmarks.conductor import Crew, crew
+from benchmarks.conductor import Crew, CrewFailed, crew
 from benchmarks.results import Table, arguments, median, ratio, report
 from benchmarks.scaling import RANK, times
+from benchmarks.scaling_rank import RATE
 
 Steps = dict[str, dict[int, list[float]]]  # what -> number of parameters -> us a step
 
 _BYTES = 4_000_000
 _COUNTS, _QUICK_COUNTS = (1, 10, 100, 1_000, 10_000), (1, 100, 10_000)
 _WORKERS = 2
-_SETS = {"same": 1, "other": 2}  # of arrays, handed over in turn
+_SETS = {"same": 1, "other": 2, "written": 0}  # of arrays, handed over in turn
 _TOPOLOGIES = {"ring": 0, "mesh": 0, "ps": 1}  # and their servers
 _WARM_STEPS, _STEPS = 4, 20
 
@@ -52,7 +56,18 @@ def _take_turns(
         for count, on in crews.items():
             _, step = times(on.order(do="measure", steps=_STEPS)[n_ps:])
             took[count] += step
+    for count, on in crews.items():
+        for found in on.order(do="parameters")[n_ps:]:
+            _check(count, *found)
     return took
+
+
+def _check(count: int, steps: int, least: float, greatest: float) -> None:
+    if not least == greatest == 1 - steps * RATE:
+        raise CrewFailed(
+            f"{steps} steps with {count} parameters made them {least} to {greatest}, "
+            f"not {1 - steps * RATE}."
+        )
 
 
 def _row(what: str, took: dict[int, list[float]]) -> tuple[str, ...]:
@@ -74,9 +89,11 @@ def main() -> None:
     table = Table(
         f"Many parameters, {options.bytes} bytes together, median microseconds a step",
         (
-            "Two workers (and a server for ps), a gradient that is ready, in the same "
-            "arrays each step or in others. The last columns are ratios to one "
-            "parameter.",
+            "Two workers (and a server for ps), a gradient that is ready: handed over "
+            "in the same arrays each step or in others, or written by a step function "
+            "that takes grads. What is in `written`: to mark and hand out the places, "
+            "to look for NaN, the exchange, the update. To fill the places is not; it "
+            "is done all at once. The last columns are ratios to one parameter.",
         ),
         ("exchange", *map(str, counts), *(f"{n} / 1" for n in counts[1:])),
         tuple(_row(what, took) for what, took in found.items()),

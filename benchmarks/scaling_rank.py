@@ -12,6 +12,7 @@ import gc
 import os
 import re
 import sys
+import time
 from contextlib import ExitStack
 from itertools import cycle
 from pathlib import Path
@@ -21,7 +22,9 @@ import numpy as np
 
 from benchmarks.bare_member import Links, paired
 from benchmarks.rank import obey
-from kit.exchange.layout import Spec
+from kit.exchange.layout import Range, Spec
+from kit.exchange.memory import Array, physical
+from kit.exchange.plan import GRAD, NOW
 from kit.membership import Epoch
 from kit.settings import Settings
 from kit.task import Task
@@ -32,6 +35,9 @@ from kit.train.optimizers import GradientDescent
 from kit.train.part import Part
 from kit.train.stage import Stage
 
+# The mean of all gradients is 1 and the parameters begin at 1, so after s steps all of
+# them are 1 - s * RATE, which float32 holds exactly for many thousands of steps.
+RATE = 2.0**-20
 _EPOCH = 1
 _UNTIL_TOLD = 1 << 40
 _ONCE = (Kind.BROADCAST, Kind.MOVE)
@@ -58,7 +64,7 @@ def job(n_ranks: int, n_ps: int, topology: str, n_bytes: int, n_params: int) -> 
         run="0" * 32,
         tasks=tuple(tasks),
         specs=specs(n_bytes, n_params),
-        optimizer=GradientDescent(0.0),  # the parameters stay what they are
+        optimizer=GradientDescent(RATE),
         topology=topology,
         steps=_UNTIL_TOLD,
         batch=n_ranks - n_ps,
@@ -72,20 +78,32 @@ class Rehearsal:
     def __init__(self, rank: int, agreed: Job, fds: list[int], sets: int) -> None:
         """Join the others and begin the first epoch: the parameters are handed out.
 
-        The gradients of a step are one of so many `sets` of arrays, in turn.
+        The gradients of a step are one of so many `sets` of arrays, in turn; with no
+        set at all the step function writes them in place.
         """
         self._stack = ExitStack()
         links = Links(self._stack, rank, agreed.layout, paired(fds))
         self.meter = Meter(rank)
         history = History("", agreed.tasks[rank])
+        self._memory = memory = links.quarters.memory
+        self._step: Handing | Writing | None = None
+        if rank in agreed.workers:
+            whole = Range(0, agreed.layout.n_bytes)
+            number = agreed.workers.index(rank)
+            value = 1 + number - (len(agreed.workers) - 1) / 2
+            self._step = (
+                Handing(agreed.specs, value, sets)
+                if sets
+                else Writing(memory.typed(GRAD, whole), value)
+            )
         self._part = Part(
             agreed,
             rank,
-            _work(agreed, rank, sets) if rank in agreed.workers else None,
+            _work(agreed, rank, self._step),
             self.meter,
             None,
             links.endpoint,
-            links.quarters.memory,
+            memory,
             history,
         )
         self._stage = Stage(self._part)
@@ -95,14 +113,20 @@ class Rehearsal:
         self._stage.adopt(first)
 
     def run(self, steps: int) -> list[tuple[int, int, int]]:
-        """Do so many steps; returns when each began, had computed, and ended."""
+        """Do so many steps; returns when each began, had computed, and ended.
+
+        A step that writes its gradients counts as begun so much later as that took.
+        """
         _, cursor = self.meter.steps.since(0)
         step = self._part.step
         self._part.endpoint.stamp.halt = step + steps
         self._stage.run(step)
         rows, _ = self.meter.steps.since(cursor)
         arrived = rows["start"] + rows["compute"]
-        columns = (rows["start"], arrived, rows["end"])
+        begun = rows["start"]
+        if isinstance(self._step, Writing):
+            begun = begun + np.array(self._step.took_ns[-steps:])
+        columns = (begun, arrived, rows["end"])
         return list(zip(*(column.tolist() for column in columns), strict=True))
 
     def account(self) -> dict[str, int]:
@@ -115,23 +139,51 @@ class Rehearsal:
             "memory": _proportional_bytes(),
         }
 
+    def parameters(self) -> tuple[int, float, float]:
+        """Return how many steps were done, the least and the greatest parameter."""
+        region = physical(NOW, self._part.endpoint.stamp.parity)
+        values = self._memory.typed(region, Range(0, self._memory.layout.n_bytes))
+        return self._part.step, float(values.min()), float(values.max())
+
     def close(self) -> None:
         """Give links and memory back."""
         self._stack.close()
 
 
-def _work(agreed: Job, rank: int, sets: int) -> Work:
-    ready = [
-        {spec.name: np.ones(spec.shape, np.float32) for spec in agreed.specs}
-        for _ in range(sets)
-    ]
-    turns = cycle(ready)
+class Handing:
+    """A step function whose gradients are ready, in so many sets of arrays in turn."""
 
-    def step(params: dict[str, Any], batch: tuple[Any, ...]) -> tuple[float, Any]:
-        return 0.0, next(turns)
+    def __init__(self, specs: tuple[Spec, ...], value: float, sets: int) -> None:
+        self._turns = cycle(
+            {spec.name: np.full(spec.shape, value, np.float32) for spec in specs}
+            for _ in range(sets)
+        )
 
+    def __call__(self, params: Any, batch: Any) -> tuple[float, Any]:
+        return 0.0, next(self._turns)
+
+
+class Writing:
+    """A step function that fills all its places at once, and notes what that takes."""
+
+    def __init__(self, whole: Array, value: float) -> None:
+        self._whole, self._value = whole, value
+        self.took_ns: list[int] = []
+
+    def __call__(self, params: Any, batch: Any, grads: Any) -> float:
+        begin = time.monotonic_ns()
+        self._whole.fill(self._value)
+        self.took_ns.append(time.monotonic_ns() - begin)
+        return 0.0
+
+
+def _work(agreed: Job, rank: int, step: Handing | Writing | None) -> Work | None:
+    if step is None:
+        return None
     data = np.zeros((1024, 1), np.float32)
-    return Work(step, data, ready[0] if rank == agreed.coordinator else None)
+    leads = rank == agreed.coordinator
+    first = {spec.name: np.ones(spec.shape, np.float32) for spec in agreed.specs}
+    return Work(step, data, first if leads else None)
 
 
 def _proportional_bytes() -> int:
@@ -167,6 +219,11 @@ class Rank:
         assert self._now is not None
         return self._now.account()
 
+    def parameters(self) -> tuple[int, float, float]:
+        """See `Rehearsal.parameters`."""
+        assert self._now is not None
+        return self._now.parameters()
+
     def end(self) -> None:
         """Give memory and links of the training back."""
         if self._now is not None:
@@ -178,7 +235,7 @@ class Rank:
 def main() -> None:
     rank, n_ranks, n_ps = (int(word) for word in sys.argv[1:4])
     one = Rank(rank, n_ranks, n_ps)
-    names = ("prepare", "measure", "account", "end")
+    names = ("prepare", "measure", "account", "parameters", "end")
     obey(rank, {name: getattr(one, name) for name in names})
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import allreduce, mlp, overhead, overlap, problem, tasks, training
+from benchmarks import mlp, overhead, overlap, problem, tasks, training
 from benchmarks.conductor import CrewFailed, crew
 from benchmarks.peers import Peer, find_peers
 from benchmarks.results import Table
@@ -30,56 +30,6 @@ def run(name: str, *args: str) -> str:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=55)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("n", [2, 3])
-def test_every_system_finds_the_mean_of_what_the_ranks_bring(n: int) -> None:
-    found = allreduce.compare(n, [4096, 1 << 20], rounds=1, peers={})
-
-    assert {size: set(took) for size, took in found.items()} == {
-        4096: {"copy", "ring", "mesh", "ring-step", "ps"},
-        1 << 20: {"copy", "ring", "mesh", "ring-step", "ps"},
-    }
-    assert all(t > 0 for took in found.values() for ts in took.values() for t in ts)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("system", ["ring", "mesh", "ring-step"])
-def test_an_exchange_gives_every_rank_the_mean_of_all_elements(system: str) -> None:
-    with crew(system, "benchmarks.allreduce_rank", 3, system) as ranks:
-        order = {"do": "prepare", "n_bytes": 12_000}
-        means = ranks.order(**order, values=[1.0, 5.0, 12.0])
-        ranks.order(do="measure", repeats=3)
-        again = ranks.order(**order, values=[2.0, 2.0, 2.0])
-
-    assert means == [6.0, 6.0, 6.0]
-    assert again == [2.0, 2.0, 2.0]
-
-
-def test_an_exchange_that_does_not_give_the_mean_is_an_error() -> None:
-    with pytest.raises(CrewFailed, match="ring: the exchange gave"):
-        allreduce._check("ring", 2, [1.5, 1.0])
-
-
-def test_an_exchange_lasts_from_the_last_arrival_to_the_last_finish() -> None:
-    times = [[[0, 9_000], [20_000, 23_000]], [[4_000, 7_000], [20_000, 22_000]]]
-
-    assert allreduce._durations("ring", 2, times) == [5.0, 3.0]
-    assert allreduce._durations("copy", 2, times) == [9.0, 3.0]
-
-
-def test_a_missing_peer_is_called_missing() -> None:
-    took = {"copy": [1.0], "ring": [2.0], "mesh": [2.5], "ring-step": [2.6]}
-    took["ps"] = [3.0]
-
-    row = allreduce._row(2, 4096, took)
-
-    assert row == (
-        *("2", "4 KiB", "1.0", "2.0", "2.5", "2.6", "3.0"),
-        *["missing"] * 3,
-        *("2.00", "-", "-", "-"),
-    )
 
 
 def test_an_interpreter_without_peers_has_none() -> None:

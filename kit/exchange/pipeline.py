@@ -19,7 +19,7 @@ are made of it, and finished ones travel while the next bucket is summed.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from kit.exchange.layout import Layout
@@ -98,6 +98,8 @@ def _by_bucket(
     updates: list[list[Op]] = [[] for _ in starts]
     rest: list[list[Op]] = [[] for _ in starts]
     for op in ops:
-        place = max(0, bisect_right(starts, op.range.lo) - 1)
+        # Where a bucket has fewer elements than chunks, the empty ones lie at its end.
+        bisect = bisect_right if op.range.size else bisect_left
+        place = max(0, bisect(starts, op.range.lo) - 1)
         (updates if isinstance(op, Apply) else rest)[place].append(op)
     return updates, rest

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kit.exchange.memory import Array
-from kit.train.elementwise import Optimizer
+from kit.train.elementwise import Optimizer, Rule
 
 
 class MeanUpdate:
@@ -16,6 +16,9 @@ class MeanUpdate:
     def __init__(self, optimizer: Optimizer, n: int) -> None:
         """Divide by `n`; asynchronous training, one gradient at a time, by 1."""
         self._optimizer, self._n = optimizer, n
+        self._rule: Rule | None = None
+        if isinstance(optimizer, Rule) and type(optimizer).apply is Rule.apply:
+            self._rule = optimizer
 
     def __call__(
         self, now: Array, total: Array, slots: Sequence[Array], out: Array, step: int
@@ -23,4 +26,8 @@ class MeanUpdate:
         """Write the next parameters to `out`; overwrites `total` with the mean."""
         if self._n > 1:
             np.multiply(total, total.dtype.type(1 / self._n), out=total)
-        self._optimizer.apply(now, total, slots, out, step)
+        if self._rule is None:
+            self._optimizer.apply(now, total, slots, out, step)
+            return
+        # The exchange cut these arrays alike: what `apply` checks holds.
+        self._rule.update(now, total, slots, out, self._rule.rate_at(now.dtype, step))

@@ -18,14 +18,15 @@ from kit.exchange.topology import by_name
 from tests.exchange.models import models
 
 TOPOLOGIES = st.sampled_from(["ring", "ps", "ring-whole", "mesh"])
+BUCKETS = st.sampled_from([1, 8, 24, 64])  # bytes: also fewer elements than chunks
 GROUPS = st.tuples(st.integers(1, 6), st.integers(1, 3))
 
 
 def plans(
-    specs: list[Spec], sizes: tuple[int, int], name: str
+    specs: list[Spec], sizes: tuple[int, int], name: str, bucket_bytes: int = 64
 ) -> tuple[Layout, dict[int, Plan]]:
     n, n_ps = sizes
-    layout = lay_out(specs, n, 64)
+    layout = lay_out(specs, n, bucket_bytes)
     workers, servers = tuple(range(n_ps, n_ps + n)), tuple(range(n_ps))
     group = Group(servers, workers, place(layout, n_ps))
     made = {m: by_name(name).plan(layout, group, m) for m in group.members}
@@ -55,15 +56,13 @@ def walk(all_plans: dict[int, Plan]) -> None:
     assert not any(sent.values()), "a message that nobody takes"
 
 
-@given(models(), GROUPS, TOPOLOGIES)
-def test_early_plans_have_the_same_operations_and_fit_together(
-    specs: list[Spec], sizes: tuple[int, int], name: str
+@given(models(), GROUPS, TOPOLOGIES, BUCKETS, st.booleans())
+def test_woven_plans_have_the_same_operations_and_fit_together(
+    specs: list[Spec], sizes: tuple[int, int], name: str, bucket: int, early: bool
 ) -> None:
-    layout, late = plans(specs, sizes, name)
+    layout, late = plans(specs, sizes, name, bucket)
 
-    soon = {
-        member: pipelined(plan, layout, early=True) for member, plan in late.items()
-    }
+    soon = {m: pipelined(plan, layout, early=early) for m, plan in late.items()}
 
     for member, plan in late.items():
         assert Counter(soon[member].ops) == Counter(plan.ops)

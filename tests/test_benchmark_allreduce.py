@@ -1,0 +1,157 @@
+"""The all-reduce comparison, at a tiny size: every system gives what it should.
+
+Over memory and over streams. Results are broken on purpose too, to see that this is
+noticed. Nothing here is timed.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks import allreduce
+from benchmarks.allreduce_links import Door, introduce
+from benchmarks.allreduce_rank import Rank
+from benchmarks.conductor import CrewFailed, crew
+from kit.wire.credentials import Credentials
+
+NAN = float("nan")
+IN_MEMORY = {"copy": 1.0, "ring": 2.0, "mesh": 2.5, "ring-step": 4.0, "ps": 3.0}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "streamed"), [(2, ("bytes tcp", "ring tls")), (3, ())])
+def test_every_system_finds_the_mean_of_what_the_ranks_bring(
+    n: int, streamed: tuple[str, ...]
+) -> None:
+    found = allreduce.compare(n, [4096, 1 << 20], rounds=1, peers={}, streamed=streamed)
+
+    systems = {"copy", "ring", "mesh", "ring-step", "ps", *streamed}
+    assert {size: set(took) for size, took in found.items()} == {
+        4096: systems,
+        1 << 20: systems,
+    }
+    assert all(t > 0 for took in found.values() for ts in took.values() for t in ts)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "system", ["ring", "mesh", "ring-step", "ring tcp", "mesh tcp", "ring-step tls"]
+)
+def test_an_exchange_gives_every_rank_the_mean_of_all_elements(system: str) -> None:
+    with crew(system, "benchmarks.allreduce_rank", 3, system) as ranks:
+        if " " in system:
+            introduce(ranks, system.split()[1])
+        order = {"do": "prepare", "n_bytes": 12_000}
+        means = ranks.order(**order, values=[1.0, 5.0, 12.0])
+        ranks.order(do="measure", repeats=3)
+        after = ranks.order(do="look")
+        again = ranks.order(**order, values=[2.0, 2.0, 2.0])
+
+    assert means == after == [6.0, 6.0, 6.0]
+    assert again == [2.0, 2.0, 2.0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", ["bytes tcp", "bytes tls"])
+def test_bare_bytes_go_from_each_rank_to_the_next(system: str) -> None:
+    with crew(system, "benchmarks.allreduce_rank", 3, system) as ranks:
+        introduce(ranks, system.split()[1])
+        order = {"do": "prepare", "n_bytes": 3 << 20}
+        came = ranks.order(**order, values=[1.0, 5.0, 12.0])
+
+    assert came == [12.0, 1.0, 5.0]
+
+
+@pytest.mark.parametrize(("certificate", "kind"), [(False, "tcp"), (True, "tls")])
+def test_ranks_meet_over_tcp_encrypted_if_there_is_a_certificate(
+    certificate: bool, kind: str
+) -> None:
+    secrets = Credentials.new(certificate=certificate).to_plain()
+    with ExitStack() as stack:
+        doors = [stack.enter_context(closing(Door(rank, secrets))) for rank in range(2)]
+        for door in doors:
+            door.meet([one.address for one in doors])
+        with ThreadPoolExecutor() as threads:
+            found = list(threads.map(Door.open, doors))
+        for streams in found:
+            for stream in streams.values():
+                stack.callback(stream.close)
+
+        kinds = [{peer: one.kind for peer, one in each.items()} for each in found]
+
+    assert kinds == [{1: kind}, {0: kind}]
+
+
+@pytest.mark.parametrize(
+    ("system", "found"),
+    [
+        ("ring", [1.5, 1.0]),
+        ("ring tcp", [1.5, NAN]),
+        ("copy", [1.0, 1.0]),
+        ("bytes tls", [1.0, 2.0]),  # their own, not those of the rank before
+    ],
+)
+def test_an_exchange_that_gives_something_else_is_an_error(
+    system: str, found: list[float]
+) -> None:
+    with pytest.raises(CrewFailed, match=f"{system}: the exchange gave"):
+        allreduce._check(system, 2, found)
+
+
+def test_one_wrong_element_makes_a_result_wrong() -> None:
+    values = np.full(100, 1.5, np.float32)
+    system: Any = SimpleNamespace(
+        array=None, call=lambda: None, values=lambda: values, close=lambda: None
+    )
+    rank = Rank(lambda n_bytes: system)
+
+    right = rank.prepare(400, 1.0)
+    values[50] = 2.0
+
+    assert right == 1.5
+    assert np.isnan(rank.look())
+
+
+def test_an_exchange_lasts_from_the_last_arrival_to_the_last_finish() -> None:
+    times = [[[0, 9_000], [20_000, 23_000]], [[4_000, 7_000], [20_000, 22_000]]]
+
+    assert allreduce._durations("ring", 2, times) == [5.0, 3.0]
+    assert allreduce._durations("copy", 2, times) == [9.0, 3.0]
+
+
+def test_a_missing_peer_is_called_missing() -> None:
+    took = {name: [value] for name, value in IN_MEMORY.items()}
+
+    row = allreduce._row(2, "memory", 4096, took)
+
+    assert row == (
+        *("2", "memory", "4 KiB", "1.0", "2.0", "2.5", "4.0", "3.0"),
+        *["missing"] * 3,
+        *("2.00", "-", "-", "-", "-"),
+    )
+
+
+def test_exchange_over_tcp_is_compared_with_gloo_and_its_own_limit() -> None:
+    took = {name: [value] for name, value in IN_MEMORY.items()}
+    took |= {"bytes tcp": [5.0], "ring tcp": [10.0], "ring-step tcp": [8.0]}
+    took |= {"gloo": [20.0], "mpich": [1.0]}
+
+    row = allreduce._row(2, "tcp", 4096, took)
+
+    assert row == (
+        *("2", "tcp", "4 KiB", "5.0", "10.0", "-", "8.0", "-"),
+        *("20.0", "-", "-"),
+        *("2.00", "-", "-", "2.00", "2.50"),
+    )
+
+
+def test_short_form_leaves_streams_between_many_members_out() -> None:
+    assert allreduce._streamed(4, quick=True) == ()
+    assert allreduce._streamed(2, quick=True) == allreduce.STREAMED
+    assert allreduce._streamed(4, quick=False) == allreduce.STREAMED
