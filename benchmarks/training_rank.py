@@ -13,6 +13,7 @@ import os
 import re
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,8 @@ class KitTask:
         if self._server.task in agreed.tasks:
             problem = load(path)
             step = problem.write() if writes else problem.step()
-            work = Work(step, problem, problem.params)
+            # The training lets go of the initial values; so must its data.
+            work = Work(step, replace(problem, params={}), problem.params)
             is_server = self._job == "ps"
             begin = self._server.trainings.begin
             self._member = begin(agreed, None if is_server else work)

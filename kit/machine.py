@@ -7,6 +7,7 @@ of Linux) that the process is in, and of all groups around these.
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -109,6 +110,16 @@ def used_mib(pid: int) -> float | None:
         return float(psutil.Process(pid).memory_full_info().pss) / _MIB
     except psutil.Error:
         return None
+
+
+def give_back_freed() -> None:
+    """Return the freed memory of this process to the system, where its C library can.
+
+    A large array that is let go of may lie between others, and then stays ours.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it
+    if trim is not None:
+        trim(0)
 
 
 def _upwards(root: Path, path: str, kind: int) -> Iterator[tuple[Path, int]]:

@@ -19,6 +19,7 @@ from kit.exchange.memory import physical
 from kit.exchange.pipeline import pipelined
 from kit.exchange.plan import NOW, SLOT, Owned, Plan
 from kit.exchange.program import Program
+from kit.machine import give_back_freed
 from kit.membership import Epoch
 from kit.train.async_rounds import AsyncServer, AsyncWorker
 from kit.train.own_state import fill
@@ -179,6 +180,6 @@ class Stage:
             region = physical(NOW, part.endpoint.stamp.parity)
             for name, place in part.memory.leaves(region).items():
                 np.copyto(place, to_numpy(values[name]))
-        if part.me == job.coordinator and part.work is not None:
-            # They lie in the arenas now. Members in one process share their work.
-            part.work.params = None
+        if part.work is not None and part.work.params is not None:
+            part.work.params = None  # they lie in the arenas now
+            give_back_freed()
