@@ -32,7 +32,9 @@ STREAMED = (  # what goes over streams; "bytes" are those of a ring, unsummed
 
 
 @contextmanager
-def _start(system: str, n: int, peers: dict[str, Peer]) -> Iterator[Crew]:
+def _start(
+    system: str, n: int, peers: dict[str, Peer], checksum: bool
+) -> Iterator[Crew]:
     """Give the crew of a system; a parameter server is one process more."""
     peer = peers.get(system)
     launcher = peer.launcher(n) if peer else None
@@ -41,7 +43,7 @@ def _start(system: str, n: int, peers: dict[str, Peer]) -> Iterator[Crew]:
         extra = 1 if system == "ps" else 0
         with crew(system, _RANK, n + extra, system, **python) as started:
             if system in STREAMED:
-                introduce(started, system.split()[1])
+                introduce(started, system.split()[1], checksum=checksum)
             yield started
         return
     with Crew(system, n) as started:
@@ -84,12 +86,16 @@ def compare(
     rounds: int,
     peers: dict[str, Peer],
     streamed: Sequence[str] = STREAMED,
+    *,
+    checksum: bool = True,
 ) -> dict[int, dict[str, list[float]]]:
     """Return the microseconds of all exchanges: size -> system -> list."""
     found: dict[int, dict[str, list[float]]] = {}
     with ExitStack() as stack:
         systems = ["copy", *OURS, *streamed, *peers]
-        crews = [stack.enter_context(_start(name, n, peers)) for name in systems]
+        crews = [
+            stack.enter_context(_start(name, n, peers, checksum)) for name in systems
+        ]
         for size in sizes:
             found[size] = {one.name: [] for one in crews}
             for one in crews:
@@ -97,11 +103,12 @@ def compare(
                 came = one.order(do="prepare", n_bytes=size, values=values)
                 _check(one.name, n, came)
             repeats = min(_MOST, max(_LEAST, _BUDGET_BYTES // size))
-            for turn in range(rounds + 1):
+            for one in crews:  # warm up
+                one.order(do="measure", repeats=max(_LEAST, repeats // 4))
+            for _ in range(rounds):
                 for one in crews:
                     times = one.order(do="measure", repeats=repeats)
-                    if turn:  # the first one warms up
-                        found[size][one.name] += _durations(one.name, n, times)
+                    found[size][one.name] += _durations(one.name, n, times)
             for one in crews:
                 _check(one.name, n, one.order(do="look"))
     return found
@@ -145,12 +152,28 @@ def main() -> None:
     parser.add_argument("--members", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--sizes", type=int, nargs="+", metavar="BYTES")
     parser.add_argument("--rounds", type=int)
+    parser.add_argument(
+        "--over",
+        nargs="+",
+        choices=(MEMORY, *STREAMS),
+        default=STREAMS,
+        help="memory, which is always there, or streams beside it",
+    )
+    parser.add_argument(
+        "--no-checksum",
+        action="store_true",
+        help="over tcp and tls as with settings(checksum=False)",
+    )
     options = parser.parse_args()
     sizes = options.sizes or (_QUICK_SIZES if options.quick else _SIZES)
     rounds = options.rounds or (3 if options.quick else 15)
     peers = find_peers(options.python)
+    checksum = not options.no_checksum
     found = {
-        n: compare(n, sizes, rounds, peers, _streamed(n, options.quick))
+        n: compare(
+            *(n, sizes, rounds, peers, _streamed(n, options.over, options.quick)),
+            checksum=checksum,
+        )
         for n in options.members
     }
     rows = [
@@ -160,15 +183,19 @@ def main() -> None:
         for size, took in by_size.items()
         if over == MEMORY or f"ring {over}" in took
     ]
-    report(_table(rows, peers), {"microseconds": found}, options.json)
+    report(_table(rows, peers, checksum), {"microseconds": found}, options.json)
 
 
-def _streamed(n: int, quick: bool) -> Sequence[str]:
+def _streamed(n: int, over: Sequence[str], quick: bool) -> Sequence[str]:
     """Return what goes over streams: nothing in the short form of many members."""
-    return () if quick and n > 2 else STREAMED
+    wanted = () if quick and n > 2 else over
+    return [name for name in STREAMED if name.split()[1] in wanted]
 
 
-def _table(rows: list[tuple[str, ...]], peers: dict[str, Peer]) -> Table:
+def _table(
+    rows: list[tuple[str, ...]], peers: dict[str, Peer], checksum: bool
+) -> Table:
+    frames = "with checksums, as by default" if checksum else "without checksums"
     versions = ", ".join(f"{one.name} {one.version}" for one in peers.values())
     return Table(
         "All-reduce on one host, median microseconds",
@@ -177,10 +204,10 @@ def _table(rows: list[tuple[str, ...]], peers: dict[str, Peer]) -> Table:
             "in place in private arrays. ring-step and ps do what a training does: the "
             "mean goes into a second array. ps has one process more. limit: every rank "
             "copies its array once, all together.",
-            "Over tcp and tls: the same as between hosts, on the loopback interface, "
-            "with checksums as by default. Over these, limit sends the bytes of a ring "
-            "through the same streams, bare, and sums nothing. Gloo always uses TCP "
-            "without TLS; MPI was given memory, so it has no place there.",
+            f"Over tcp and tls: as between hosts, on the loopback interface, {frames}. "
+            "There limit sends the bytes of a ring through the same streams, bare, and "
+            "sums nothing. Gloo always uses TCP without TLS; MPI was given memory, so "
+            "it has no place there.",
             f"Peers found: {versions or 'none'}. The last five columns are ratios.",
         ),
         (

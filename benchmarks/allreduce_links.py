@@ -37,18 +37,24 @@ _LOOK_MS = 20
 _NO_FOLDER = Path("/nonexistent")  # where that socket would be
 
 
-def introduce(ranks: Crew, transport: str) -> None:
-    """Let the ranks of a crew listen, and tell each one where the others are."""
+def introduce(ranks: Crew, transport: str, *, checksum: bool = True) -> None:
+    """Let the ranks of a crew listen, and tell each one where the others are.
+
+    `checksum`: whether the frames of an exchange carry one.
+    """
     secrets = Credentials.new(certificate=transport == "tls").to_plain()
-    addresses = ranks.order(do="listen", credentials=secrets)
+    addresses = ranks.order(do="listen", credentials=secrets, checksum=checksum)
     ranks.order(do="meet", addresses=addresses)
 
 
 class Door:
     """Where one rank listens, and how it reaches the others."""
 
-    def __init__(self, rank: int, credentials: Mapping[str, object]) -> None:
+    def __init__(
+        self, rank: int, credentials: Mapping[str, object], *, checksum: bool = True
+    ) -> None:
         """Listen on a free port of the loopback interface; `address` tells which."""
+        self.checksum = checksum
         self._credentials = Credentials.from_plain(credentials)
         self._me = Task(_JOB, rank)
         self._addresses: dict[Task, str] = {}
@@ -130,9 +136,7 @@ class Flow:
 
     def call(self) -> None:
         """Send and take all bytes, each array from its beginning again at its end."""
-        source, target = (
-            memoryview(one).cast("B") for one in (self.array, self._taken)
-        )
+        source, target = memoryview(self.array).cast("B"), self._taken.data.cast("B")
         sent = taken = 0
         while sent < self._n_bytes or taken < self._n_bytes:
             wrote = read = None

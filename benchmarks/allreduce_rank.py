@@ -126,6 +126,7 @@ class Ours:
             streams,
             sums=self._n > 0,
             cluster=1 if door is None else door.cluster,
+            checksum=door is None or door.checksum,
         )
         is_server = topology == "ps" and rank == 0
         self.array = None if is_server else self._member.array
@@ -189,11 +190,11 @@ def main() -> None:
         rank = MPI.COMM_WORLD.Get_rank()
     door: Any = None
 
-    def listen(credentials: dict[str, str]) -> str:
+    def listen(credentials: dict[str, str], checksum: bool) -> str:
         from benchmarks.allreduce_links import Door
 
         nonlocal door
-        door = Door(rank, credentials)
+        door = Door(rank, credentials, checksum=checksum)
         return str(door.address)
 
     plain: dict[str, Callable[[int, int, int], System]]

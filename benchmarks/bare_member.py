@@ -56,6 +56,8 @@ class Links:
         layout: Layout,
         streams: Mapping[int, Stream],
         cluster: int = 1,
+        *,
+        checksum: bool = True,
     ) -> None:
         """Join the others, over a stream to each; `cluster` is what frames carry."""
         n_ranks = len(streams) + 1
@@ -72,7 +74,8 @@ class Links:
         )
         stack.callback(endpoint.close)
         deadline = time.monotonic() + _DEADLINE_S
-        for arena in Joining(endpoint, quarters, cluster).join(streams, deadline):
+        joining = Joining(endpoint, quarters, cluster, checksum)
+        for arena in joining.join(streams, deadline):
             stack.callback(arena.close)
 
 
@@ -88,6 +91,7 @@ class BareMember:
         *,
         sums: bool,
         cluster: int = 1,
+        checksum: bool = True,
     ) -> None:
         """Join the others, over a stream to each; `cluster` is what frames carry.
 
@@ -100,7 +104,7 @@ class BareMember:
         layout = lay_out([Spec("x", (n_bytes // 4,), "float32")], n_workers)
         servers, workers = range(n_ps), range(n_ps, n_ranks)
         group = Group(tuple(servers), tuple(workers), place(layout, n_ps))
-        links = Links(self._stack, rank, layout, streams, cluster)
+        links = Links(self._stack, rank, layout, streams, cluster, checksum=checksum)
         self._endpoint, memory = links.endpoint, links.quarters.memory
         plan = by_name(topology).plan(layout, group, rank)
         assert plan is not None

@@ -34,14 +34,15 @@ def compare(counts: tuple[int, ...], n_bytes: int, rounds: int) -> Steps:
     """Return the microseconds of all steps."""
     found: Steps = {}
     for topology, n_ps in _TOPOLOGIES.items():
-        for word, sets in _SETS.items():
-            what = {"topology": topology, "n_bytes": n_bytes, "sets": sets}
-            with ExitStack() as stack:
-                crews: dict[int, Crew] = {}
-                for count in counts:
-                    on = crew("parameters", RANK, _WORKERS + n_ps, str(n_ps))
-                    crews[count] = stack.enter_context(on)
-                    crews[count].order(do="prepare", n_params=count, **what)
+        with ExitStack() as stack:
+            crews: dict[int, Crew] = {}
+            for count in counts:
+                starting = crew("parameters", RANK, _WORKERS + n_ps, str(n_ps))
+                crews[count] = stack.enter_context(starting)
+            for word, sets in _SETS.items():
+                what = {"topology": topology, "n_bytes": n_bytes, "sets": sets}
+                for count, on in crews.items():
+                    on.order(do="prepare", n_params=count, **what)
                 found[f"{topology}, {word}"] = _take_turns(crews, n_ps, rounds)
     return found
 

@@ -152,6 +152,12 @@ def test_exchange_over_tcp_is_compared_with_gloo_and_its_own_limit() -> None:
 
 
 def test_short_form_leaves_streams_between_many_members_out() -> None:
-    assert allreduce._streamed(4, quick=True) == ()
-    assert allreduce._streamed(2, quick=True) == allreduce.STREAMED
-    assert allreduce._streamed(4, quick=False) == allreduce.STREAMED
+    both = allreduce.STREAMS
+
+    assert allreduce._streamed(4, both, quick=True) == []
+    assert allreduce._streamed(2, both, quick=True) == [*allreduce.STREAMED]
+    assert allreduce._streamed(4, both, quick=False) == [*allreduce.STREAMED]
+
+
+def test_streams_may_be_chosen() -> None:
+    assert allreduce._streamed(2, ["tls"], quick=True) == ["bytes tls", "ring tls"]

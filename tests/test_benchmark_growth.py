@@ -21,7 +21,7 @@ from kit.cost import Case, Model, Point, Rates, Sharing
 from kit.exchange.topology import by_name
 
 ROOT = Path(__file__).parents[1]
-SIZE, WORDS = 12_000, ("same", "other")
+SIZE, WORDS = 12_000, ("same", "other", "written")
 
 
 @pytest.mark.slow
@@ -100,6 +100,27 @@ def test_steps_with_many_parameters_are_compared_in_turn() -> None:
     assert set(found) == {f"{t}, {w}" for t in ("ring", "mesh", "ps") for w in WORDS}
     assert all({1, 50} == set(took) for took in found.values())
     assert all(us > 0 for took in found.values() for one in took.values() for us in one)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sets", [2, 0])
+def test_each_step_moves_all_parameters_by_the_mean_gradient(sets: int) -> None:
+    with crew("parameters", scaling.RANK, 3, "0") as on:
+        order = {"topology": "ring", "n_bytes": SIZE, "n_params": 7, "sets": sets}
+        on.order(do="prepare", **order)
+        on.order(do="measure", steps=5)
+        found = on.order(do="parameters")
+
+    expected = 1 - 5 * 2.0**-20  # of ones, by 2**-20 a step
+    assert found == [[5, expected, expected]] * 3
+
+
+@pytest.mark.parametrize("found", [(5, 1.0, 1.0), (5, 1 - 5 * 2.0**-20, 1.0)])
+def test_steps_that_make_other_parameters_are_an_error(
+    found: tuple[int, float, float],
+) -> None:
+    with pytest.raises(CrewFailed, match="5 steps with 100 parameters made them"):
+        many_parameters._check(100, *found)
 
 
 def test_missing_trainers_are_called_missing() -> None:

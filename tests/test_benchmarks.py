@@ -178,6 +178,8 @@ def test_all_figures_are_in_the_file_that_was_asked_for(tmp_path: Path) -> None:
         "4096",
         "--rounds",
         "1",
+        "--over",
+        "memory",
         "--quick",
         "--json",
         str(path),
