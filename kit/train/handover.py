@@ -45,6 +45,7 @@ class Handover:
         """Look up where each parameter's gradient belongs."""
         self._task = task
         self._places = memory.gradients()
+        self._given = Places(self._places)
         self._flat = {name: place.ravel() for name, place in self._places.items()}
         self._names = list(self._places)
         self._marks = Marks(memory)
@@ -87,7 +88,7 @@ class Handover:
         They are not handed over then: call `written` for each, or `all_written`.
         """
         self._marks.set()
-        return Places(self._places)
+        return self._given
 
     def written(self, name: Any) -> Iterator[int]:
         """Take a gradient that is in its place; yields and raises as `take` does."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
@@ -46,7 +46,10 @@ def takes_places(step: Callable[..., Any]) -> bool:
 
 
 class Places(dict[str, Array]):
-    """Writable arrays by parameter name; assigning one copies the values into it."""
+    """Writable arrays by parameter name; assigning one copies the values into it.
+
+    No name comes or goes, so that one object serves all steps of a training.
+    """
 
     def __setitem__(self, name: str, gradient: Any) -> None:
         """Copy a gradient in; `GradientMismatch` if name, shape or dtype differ."""
@@ -57,14 +60,22 @@ class Places(dict[str, Array]):
         if gradient is not self[name]:
             copy_into(self[name], gradient, what=f"the gradient of {name!r}")
 
-    def __delitem__(self, name: str) -> NoReturn:
+    def _keep(self, *_: Any) -> NoReturn:
         """Refuse: a place stays where it is."""
         raise TypeError("grads keeps its arrays; write into them.")
+
+    __delitem__ = _keep
+    clear = pop = popitem = setdefault = _keep
 
     def update(self, *others: Any, **named: Any) -> None:
         """Assign many."""
         for name, gradient in dict(*others, **named).items():
             self[name] = gradient
+
+    def __ior__(self, other: Any) -> Self:  # type: ignore[override, misc]
+        """Assign many: `grads |= gradients`."""
+        self.update(other)
+        return self
 
 
 class Marks:

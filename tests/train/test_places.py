@@ -58,6 +58,24 @@ def test_place_cannot_be_taken_away() -> None:
 
     with pytest.raises(TypeError, match="write into them"):
         del places["w"]
+    with pytest.raises(TypeError, match="write into them"):
+        places.pop("w")
+    with pytest.raises(TypeError, match="write into them"):
+        places.clear()
+    with pytest.raises(TypeError, match="write into them"):
+        places.setdefault("v", np.zeros(3, np.float32))
+    assert list(places) == ["w", "b"]
+
+
+def test_union_with_gradients_copies_them_in() -> None:
+    regions = memory()
+    places = Places(regions.gradients())
+    same = places
+
+    places |= {"b": np.array([1.0, 2.0, 3.0])}
+
+    assert places is same
+    assert regions.gradients()["b"].tolist() == [1, 2, 3]
 
 
 def test_mark_is_on_until_the_first_value_is_written() -> None:
