@@ -121,7 +121,7 @@ def main() -> None:
     parser.add_argument("--topologies", nargs="+", default=["ps", "ring"])
     options = parser.parse_args()
     rounds = options.rounds or (3 if options.quick else 15)
-    steps = options.steps or (1500 if options.quick else 4000)
+    steps = options.steps or (1000 if options.quick else 4000)
     found = compare(options.topologies, steps, rounds, options.workers)
     table = Table(
         "Cost of a live board, median steps a second",

@@ -23,7 +23,7 @@ from benchmarks.scaling_rank import RATE
 Steps = dict[str, dict[int, list[float]]]  # what -> number of parameters -> us a step
 
 _BYTES = 4_000_000
-_COUNTS, _QUICK_COUNTS = (1, 10, 100, 1_000, 10_000), (1, 100, 10_000)
+_COUNTS, _QUICK_COUNTS = (1, 10, 100, 1_000, 10_000), (1, 10_000)
 _WORKERS = 2
 _SETS = {"same": 1, "other": 2, "written": 0}  # of arrays, handed over in turn
 _TOPOLOGIES = {"ring": 0, "mesh": 0, "ps": 1}  # and their servers

@@ -89,7 +89,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="steps of the long training")
     parser.add_argument("--models", nargs="+", choices=mlp.SIZES)
     options = parser.parse_args()
-    models = options.models or (["small"] if options.quick else [*mlp.SIZES])
+    models = options.models or (["large"] if options.quick else [*mlp.SIZES])
     steps = options.steps or (2_000 if options.quick else 10_000)
     beyond = {}
     for name in models:
@@ -98,34 +98,25 @@ def main() -> None:
     with stored("small") as problem:
         along = growth(problem, steps)
     rows = [
-        (f"{system}, {model}", *_cells(of[system], along.get(system), model))
+        (f"{system}, {model}", f"{max(of[system]):.2f}", "", "")
         for model, of in beyond.items()
         for system in OURS
     ]
+    for system, looks in along.items():
+        size = f"{max(looks[-1]) / _MIB:.0f}"
+        rows.append((f"{system}, long", "", size, f"{100 * max(grown(looks)):.1f} %"))
     table = Table(
         "Memory of a training with two workers",
         (
             "beyond: what the worker with the most takes beyond a training without "
             "exchange (its parameters, gradients and data), in bytes of the "
             f"parameters. grown: the resident size of the task that grows most, from "
-            f"the first tenth of {steps} steps to the last.",
+            f"the first tenth of {steps} steps of the small model to the last.",
         ),
         ("training", "beyond", "resident MiB", "grown"),
         tuple(rows),
     )
     report(table, {"beyond": beyond, "along": along}, options.json)
-
-
-def _cells(
-    beyond: list[float], along: Sizes | None, model: str
-) -> tuple[str, str, str]:
-    if along is None or model != "small":
-        return f"{max(beyond):.2f}", "", ""
-    return (
-        f"{max(beyond):.2f}",
-        f"{max(along[-1]) / _MIB:.0f}",
-        f"{100 * max(grown(along)):.1f} %",
-    )
 
 
 if __name__ == "__main__":
