@@ -1,4 +1,4 @@
-"""A port to a neighbour on the same host: its memory is mapped here and read in place.
+"""A port to a neighbour on the same host: its memory is mapped here and used in place.
 
 Each member's arena begins with control words: for each other member a line with the
 number of messages posted so far, and a ring with what each message carries (when it was
