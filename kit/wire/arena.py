@@ -2,8 +2,8 @@
 
 The owner creates an arena and sends its descriptor over a unix stream; a neighbour
 attaches and reads in place what the owner writes, or writes what the owner shall have.
-Nothing has a name in a file system, and nothing is left behind: the memory goes with its
-last holder.
+Nothing has a name in a file system, and nothing is left behind: the memory goes with
+its last holder.
 
 An arena is bytes. Who may read which part when is agreed elsewhere, by frames.
 """
