@@ -40,23 +40,21 @@ def pipelined(plan: Plan, layout: Layout, *, early: bool) -> Plan:
 
     All members of a group must do so, or none: the messages change their order.
     """
-    if not early:
-        slots = _woven([_stages(ops) for ops in plan.reduce])
-        n_buckets = len(plan.reduce)
-        finish = (*_flat(slots[n_buckets:]), *plan.finish)
-        return plan._replace(reduce=_joined(slots[:n_buckets]), finish=finish)
-    updates, handed = _by_bucket(plan.finish, layout)
-    if not any(isinstance(op, Receive) for ops in plan.reduce for op in ops):
-        # A server's worker only offers. Its offers shall not wait for parameters.
-        own = zip(plan.reduce, updates, strict=True)
-        reduce = tuple((*sums, *update) for sums, update in own)
-        return plan._replace(reduce=reduce, finish=tuple(_flat(handed)))
-    lanes = zip(plan.reduce, updates, handed, strict=True)
-    slots = _woven([_stages([*sums, *update, *rest]) for sums, update, rest in lanes])
-    n_buckets = len(plan.reduce)
-    return plan._replace(
-        reduce=_joined(slots[:n_buckets]), finish=tuple(_flat(slots[n_buckets:]))
-    )
+    lanes, last = [[*ops] for ops in plan.reduce], plan.finish
+    if early:
+        updates, handed = _by_bucket(plan.finish, layout)
+        lanes = [ops + update for ops, update in zip(lanes, updates, strict=True)]
+        last = ()
+        if any(isinstance(op, Receive) for ops in plan.reduce for op in ops):
+            lanes = [ops + rest for ops, rest in zip(lanes, handed, strict=True)]
+        else:
+            # A server's worker only offers: its offers shall not wait for parameters.
+            last = tuple(op for rest in handed for op in rest)
+    slots = _woven([_stages(ops) for ops in lanes])
+    n_buckets = len(lanes)
+    late = (op for slot in slots[n_buckets:] for op in slot)
+    reduce = tuple(tuple(slot) for slot in slots[:n_buckets])
+    return plan._replace(reduce=reduce, finish=(*late, *last))
 
 
 def _stages(ops: Sequence[Op]) -> list[Stage]:
@@ -80,14 +78,6 @@ def _woven(lanes: Sequence[Sequence[Stage]]) -> list[list[Op]]:
         for number, stage in enumerate(lanes[bucket]):
             slots[bucket + number] += stage
     return slots
-
-
-def _flat(slots: Sequence[Sequence[Op]]) -> list[Op]:
-    return [op for slot in slots for op in slot]
-
-
-def _joined(slots: Sequence[Sequence[Op]]) -> tuple[tuple[Op, ...], ...]:
-    return tuple(tuple(slot) for slot in slots)
 
 
 def _by_bucket(

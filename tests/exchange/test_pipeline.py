@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
+from collections import Counter
 from itertools import takewhile
 
 from hypothesis import given
@@ -13,9 +13,10 @@ from benchmarks.sum_in_place import in_place
 from kit.exchange.layout import Layout, Spec, lay_out
 from kit.exchange.pipeline import pipelined
 from kit.exchange.placement import place
-from kit.exchange.plan import NEXT, Add, Apply, Group, Plan, Receive, Send
+from kit.exchange.plan import NEXT, Add, Apply, Group, Op, Plan, Receive, Send
 from kit.exchange.topology import by_name
 from tests.exchange.models import models
+from tests.exchange.walking import walk
 
 TOPOLOGIES = st.sampled_from(["ring", "ps", "ring-whole", "mesh"])
 BUCKETS = st.sampled_from([1, 8, 24, 64])  # bytes: also fewer elements than chunks
@@ -33,27 +34,8 @@ def plans(
     return layout, {member: plan for member, plan in made.items() if plan}
 
 
-def walk(all_plans: dict[int, Plan]) -> None:
-    """Carry the messages; fails on a deadlock, on another message and on leftovers."""
-    ops = {member: deque(plan.ops) for member, plan in all_plans.items()}
-    sent: dict[tuple[int, int], deque[object]] = defaultdict(deque)
-    moving = True
-    while moving:
-        moving = False
-        for member, own in ops.items():
-            while own:
-                op = own[0]
-                if isinstance(op, Send):
-                    sent[member, op.to].append((op.region, op.range, op.kind))
-                elif isinstance(op, Receive):
-                    if not sent[op.source, member]:
-                        break
-                    message = (op.region, op.range, op.kind)
-                    assert sent[op.source, member].popleft() == message
-                own.popleft()
-                moving = True
-    assert not any(ops.values()), "a deadlock"
-    assert not any(sent.values()), "a message that nobody takes"
+def ops_of(made: dict[int, Plan]) -> dict[int, tuple[Op, ...]]:
+    return {member: plan.ops for member, plan in made.items()}
 
 
 @given(models(), GROUPS, TOPOLOGIES, BUCKETS, st.booleans())
@@ -66,7 +48,7 @@ def test_woven_plans_have_the_same_operations_and_fit_together(
 
     for member, plan in late.items():
         assert Counter(soon[member].ops) == Counter(plan.ops)
-    walk(soon)
+    walk(ops_of(soon))
 
 
 @given(models(), GROUPS, TOPOLOGIES)
@@ -123,7 +105,7 @@ def test_plans_for_slots_update_nothing_before_everything_is_summed(
     layout, late = plans(specs, sizes, name)
     soon = {m: pipelined(plan, layout, early=False) for m, plan in late.items()}
 
-    walk(soon)
+    walk(ops_of(soon))
     for member, plan in late.items():
         assert Counter(soon[member].ops) == Counter(plan.ops)
         assert not any(
@@ -144,7 +126,7 @@ def test_sums_in_place_fit_together_and_end_when_all_readers_have_read(
         for member, plan in late.items()
     }
 
-    walk(summed)
+    walk(ops_of(summed))
     for member, plan in late.items():
         # What the others write into our memory nobody has to read there.
         readers = {

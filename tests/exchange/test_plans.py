@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -16,6 +16,7 @@ from kit.exchange.placement import place
 from kit.exchange.plan import GRAD, Add, Group, Op, Receive, Send
 from kit.exchange.topology import Topology, Traffic, by_name, names, per_member
 from tests.exchange.models import models
+from tests.exchange.walking import walk
 
 TOPOLOGIES = st.sampled_from(["ring", "ps", "ring-whole", "mesh"])
 GROUPS = st.tuples(st.integers(1, 8), st.integers(1, 3))
@@ -48,28 +49,8 @@ def test_each_message_sent_is_the_one_expected_and_nobody_waits_for_ever(
     specs: list[Spec], sizes: tuple[int, int], name: str
 ) -> None:
     layout, group = make(specs, *sizes)
-    ops = {m: deque(own) for m, own in ops_of(by_name(name), layout, group).items()}
-    sent: dict[tuple[int, int], deque[tuple[object, ...]]] = defaultdict(deque)
 
-    moving = True
-    while moving:
-        moving = False
-        for member, own in ops.items():
-            while own:
-                op = own[0]
-                if isinstance(op, Send):
-                    message = (op.region, op.range, op.kind)
-                    sent[member, op.to].append(message)
-                elif isinstance(op, Receive):
-                    if not sent[op.source, member]:
-                        break
-                    message = (op.region, op.range, op.kind)
-                    assert sent[op.source, member].popleft() == message
-                own.popleft()
-                moving = True
-
-    assert not any(ops.values()), "a deadlock"
-    assert not any(sent.values()), "a message that nobody takes"
+    walk(ops_of(by_name(name), layout, group))
 
 
 @given(models(), GROUPS, TOPOLOGIES)
