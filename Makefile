@@ -1,10 +1,11 @@
 # One command for each thing one wants from a clone; `make` alone lists them.
 #
-# A stamp in .venv says that an installation is complete. It is older than
-# pyproject.toml or constraints.txt when these change, and only then pip runs again.
+# A stamp in .venv says that an installation is complete. It is older than what it was
+# built from when that changes, and only then pip runs again.
 
 PY := .venv/bin/python
 ARGS ?=
+BUILT_FROM := pyproject.toml constraints.txt kit/exchange/hops.c .ci/venv
 export PYTHON
 
 .DEFAULT_GOAL := help
@@ -45,10 +46,10 @@ clean: ## remove .venv, caches and builds
 	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find kit widgets tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
-.venv/ready: pyproject.toml constraints.txt .ci/venv
+.venv/ready: $(BUILT_FROM)
 	@.ci/venv
 	@touch $@
 
-.venv/ready-%: pyproject.toml constraints.txt .ci/venv
+.venv/ready-%: $(BUILT_FROM)
 	@.ci/venv $*
 	@touch $@

@@ -24,6 +24,7 @@ from kit.exchange.plan import GRAD, NOW, Group
 from kit.exchange.port import Stamp
 from kit.exchange.program import Program
 from kit.exchange.topology import by_name
+from kit.settings import current
 from kit.traffic import Meter
 from kit.wire.stream import Stream
 from kit.wire.tls import make_stream
@@ -70,6 +71,7 @@ class Links:
             Stamp(),
             deadline_s=_DEADLINE_S,
             spins=_SPINS if n_ranks <= cores else 0,
+            native=current().native,
             asleep=quarters.control.asleep,
         )
         stack.callback(endpoint.close)

@@ -65,6 +65,8 @@ class Settings:
         checksum: check the sum of every frame.
         bucket_bytes: size of the pieces in which gradients leave; 0 chooses it from the
             number of workers. Links of 1 Gbit/s and less are busier with 2**19.
+        native: let compiled code carry an exchange over shared memory out, where it
+            was built; without it the same is done in Python.
         trace: record every transfer and span; totals are counted in any case.
         trace_rows: how many of the newest rows of each table of a trace are kept.
         runtime_dir: folder for the sockets; empty for the system's own choice.
@@ -91,6 +93,7 @@ class Settings:
     insecure: bool = False
     checksum: bool = True
     bucket_bytes: int = 0
+    native: bool = True
     trace: bool = True
     trace_rows: int = 200_000
     runtime_dir: str = ""

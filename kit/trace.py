@@ -16,12 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from kit.errors import InvalidArgumentError
+from kit.log import Rows, rows
 from kit.spread import Bins, spread
 from kit.task import Task
 from kit.trace_rows import EpochRow as EpochRow
 from kit.trace_rows import SaveRow as SaveRow
 from kit.trace_rows import Switch as Switch
-from kit.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER, Kind, Phase, Rows, rows
+from kit.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER, Kind, Phase
 
 if TYPE_CHECKING:
     from os import PathLike

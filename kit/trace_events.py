@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from kit.log import Rows
 from kit.trace import Trace
-from kit.traffic import Kind, Phase, Rows, Transfer
+from kit.traffic import Kind, Phase, Transfer
 
 Event = dict[str, Any]
 _COUNTER_BINS = 1000

@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 
 from kit.errors import DataLossError, InvalidArgumentError, VersionMismatch
+from kit.log import Rows, rows
 from kit.trace import EpochRow, SaveRow, Trace
 from kit.trace_events import events
-from kit.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER, Rows, rows
+from kit.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER
 
 FORMAT = 1
 _TABLES = {"transfers": TRANSFER, "spans": SPAN, "steps": STEP, "totals": TOTAL}

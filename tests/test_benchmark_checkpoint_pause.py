@@ -11,8 +11,9 @@ import pytest
 
 from benchmarks.checkpoint_pause import EVERY, measured
 from benchmarks.conductor import ROOT
+from kit.log import rows
 from kit.trace import SaveRow, Trace
-from kit.traffic import STEP, rows
+from kit.traffic import STEP
 
 MS = 1_000_000
 

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kit.errors import InvalidArgumentError
+from kit.log import rows
 from kit.spread import Bins, spread
 from kit.trace import EpochRow, Trace
-from kit.traffic import SPAN, STEP, TOTAL, TRANSFER, Kind, Phase, Transfer, rows
+from kit.traffic import SPAN, STEP, TOTAL, TRANSFER, Kind, Phase, Transfer
 
 TASKS = ("/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1")
 PS, RING = EpochRow(0, "ps", 0, 5, ""), EpochRow(1, "ring", 10, 90, "")

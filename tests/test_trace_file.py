@@ -12,10 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kit.errors import DataLossError, InvalidArgumentError, VersionMismatch
+from kit.log import rows
 from kit.trace import EpochRow, Trace
 from kit.trace_events import lanes, micros
 from kit.trace_file import load, save, write_atomically
-from kit.traffic import SPAN, STEP, TOTAL, TRANSFER, rows
+from kit.traffic import SPAN, STEP, TOTAL, TRANSFER
 
 TASKS = ("/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1")
 EPOCHS = (EpochRow(0, "ps", 0, 1_000, ""), EpochRow(1, "ring", 2, 9_000, "1gbit"))

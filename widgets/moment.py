@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from kit.log import Rows
 from kit.trace import STEP_KINDS, Trace
-from kit.traffic import Rows
 from kit.wire.shaping import LinkSettings
 
 Link = tuple[int, int]

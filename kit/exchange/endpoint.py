@@ -19,7 +19,7 @@ from kit.exchange.port import Arrival, Expected, Port, Stamp
 from kit.wire.shaping import LineIn
 
 _SLICE_MS = 20  # a lost ring of the doorbell costs so much at most
-_YIELD_NS = 60_000  # about the price of a wake-up: yield that long before sleeping
+YIELD_NS = 60_000  # about the price of a wake-up: yield that long before sleeping
 _GRACE_S = 1.5  # a lost peer's own report explains more than its closed link
 
 
@@ -36,10 +36,15 @@ class Endpoint:
         spins: int = 0,
         asleep: memoryview | None = None,
         doorbell: int | None = None,
+        native: bool = True,
         clock: Callable[[], int] = time.monotonic_ns,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`names` are the members' task names; `asleep` is our word in our arena."""
+        """`names` are the members' task names; `asleep` is our word in our arena.
+
+        `native`: the compiled loop may be used, where it was built.
+        """
+        self.native = native
         self.names, self.me, self.stamp = tuple(names), me, stamp
         self.deadline_s, self.spins = deadline_s, spins
         self.clock = clock
@@ -119,6 +124,11 @@ class Endpoint:
             self._pump()
             self._sleep(min(rest * 1e-9, _SLICE_MS * 1e-3))
         return posted, usable, step, halt
+
+    def until_arrived(self, port: Port) -> None:
+        """Wait until a port has a message; raises as `take` does."""
+        if not port.has_arrived():
+            self._wait(port.has_arrived, port)
 
     def any_of(self, ports: Sequence[Port]) -> Port:
         """Return the first port that has a message; wait until one has.
@@ -212,7 +222,7 @@ class Endpoint:
         return moved
 
     def _rest(self, waited_ns: int, ready: Callable[[], bool]) -> None:
-        if waited_ns < _YIELD_NS:
+        if waited_ns < YIELD_NS:
             os.sched_yield()
             return
         self._watch_writers()

@@ -25,6 +25,7 @@ from kit.wire.stream import Stream
 
 _LINE = 8  # 64-bit words in a cache line
 _NOTE = 4  # words a message: posted, reaches, step, halt
+_POSTED, _TAKEN, _BELL = range(3)
 
 
 class Control:
@@ -82,11 +83,22 @@ class SharedPort:
         self.line_out = line_out
         self._out, self._in = ours.line(peer), theirs.line(me)
         self._notes_out, self._notes_in = ours.notes(peer), theirs.notes(me)
-        self._mask = ours.depth - 1
+        self.mask = ours.depth - 1
         self._asleep = theirs.asleep
-        self._memory, self._doorbell, self._stream = memory, doorbell, stream
+        self._memory, self._stream = memory, stream
         self._stamp, self._clock = stamp, clock
-        self._posted = self._taken = 0
+        # Posted, taken, doorbell: where the compiled loop finds them as well.
+        self._own = memoryview(bytearray(24)).cast("q")
+        self._own[_BELL] = doorbell
+
+    def words(self) -> tuple[memoryview, ...]:
+        """Return the words that posting and taking touch, in the order of hops.c.
+
+        Counters of both directions, notes of both, whether the peer sleeps, and our
+        own: how many messages we posted and took, and the peer's doorbell.
+        """
+        counters, notes = (self._out, self._in), (self._notes_out, self._notes_in)
+        return *counters, *notes, self._asleep, self._own
 
     def expect(self, scripts: Sequence[Sequence[Expected]], first: int) -> None:
         """Nothing to prepare: what is posted lies where the plan says."""
@@ -97,8 +109,9 @@ class SharedPort:
 
     def post(self, region: int, part: Range) -> None:
         """Publish a counter, and ring if the peer sleeps; about a microsecond."""
-        self._posted = number = self._posted + 1
-        place = (number & self._mask) * _NOTE
+        own = self._own
+        own[_POSTED] = number = own[_POSTED] + 1
+        place = (number & self.mask) * _NOTE
         notes, stamp, line_out = self._notes_out, self._stamp, self.line_out
         notes[place] = now = self._clock()
         notes[place + 1] = (
@@ -108,20 +121,21 @@ class SharedPort:
         notes[place + 3] = stamp.halt
         self._out[0] = number
         if self._asleep[0]:
-            os.eventfd_write(self._doorbell, 1)
+            os.eventfd_write(self._own[_BELL], 1)
 
     def has_arrived(self) -> bool:
         """Whether the peer has posted more than we took."""
-        return bool(self._in[0] > self._taken)
+        return bool(self._in[0] > self._own[_TAKEN])
 
     def n_arrived(self) -> int:
         """Return how much more the peer has posted than we took."""
-        return int(self._in[0]) - self._taken
+        return int(self._in[0] - self._own[_TAKEN])
 
     def take(self) -> tuple[int, int, int, int]:
         """Take the next message, an `Arrival` without names: those cost time."""
-        self._taken = number = self._taken + 1
-        place, notes = (number & self._mask) * _NOTE, self._notes_in
+        own = self._own
+        own[_TAKEN] = number = own[_TAKEN] + 1
+        place, notes = (number & self.mask) * _NOTE, self._notes_in
         return notes[place], notes[place + 1], notes[place + 2], notes[place + 3]
 
     def pump(self) -> bool:
@@ -143,6 +157,6 @@ class SharedPort:
     def close(self) -> None:
         """Close the stream and our copy of the doorbell."""
         self._stream.close()
-        if self._doorbell >= 0:
-            os.close(self._doorbell)
-            self._doorbell = -1
+        if self._own[_BELL] >= 0:
+            os.close(self._own[_BELL])
+            self._own[_BELL] = -1

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from kit.log import rows
 from kit.session.step import Records
 from kit.task import Task
 from kit.trace import EpochRow, Trace
-from kit.traffic import SPAN, TOTAL, TRANSFER, Kind, Phase, rows
+from kit.traffic import SPAN, TOTAL, TRANSFER, Kind, Phase
 
 _NS = 1_000_000_000
 

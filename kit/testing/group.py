@@ -41,13 +41,14 @@ def local_group(
     n_members: int,
     *,
     in_place: bool = True,
+    native: bool = True,
     deadline_s: float = 10.0,
     pair: Callable[[], tuple[Stream, Stream]] = memory_pair,
 ) -> Iterator[list[LocalMember]]:
     """Give members that are linked to each other, and close them at the end.
 
     `in_place`: they read each other's arenas; otherwise every range travels as a frame
-    over a stream that `pair` makes.
+    over a stream that `pair` makes. `native`: by the compiled loop, where it was built.
     """
     names = [f"/job:member/task:{number}" for number in range(n_members)]
     quarters = [Quarters(f"member-{n}", layout, n_members) for n in range(n_members)]
@@ -56,7 +57,12 @@ def local_group(
             number,
             own.memory,
             Endpoint(
-                names, number, Stamp(), deadline_s=deadline_s, asleep=own.control.asleep
+                names,
+                number,
+                Stamp(),
+                deadline_s=deadline_s,
+                native=native,
+                asleep=own.control.asleep,
             ),
             Meter(number),
         )

@@ -13,8 +13,9 @@ import numpy as np
 
 from kit.exchange import moves
 from kit.exchange.topology import by_name, per_member
+from kit.log import Rows
 from kit.trace import STEP_KINDS, EpochRow, Trace
-from kit.traffic import Kind, Rows
+from kit.traffic import Kind
 from kit.train.job import Job
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kit.errors import StepFailed
-from kit.traffic import LONGEST_NAME
+from kit.log import LONGEST_NAME
 
 _MOST = 16
 

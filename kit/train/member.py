@@ -142,6 +142,7 @@ class Member:
             Stamp(),
             deadline_s=job.settings.step_deadline_s,
             spins=self._services.spins(job),
+            native=job.settings.native,
             asleep=quarters.control.asleep,
         )
         stack.callback(endpoint.close)

@@ -23,10 +23,10 @@ from kit.errors import (
     UnavailableError,
     to_plain,
 )
+from kit.log import Rows
 from kit.membership import Epoch
 from kit.task import Task
 from kit.trace import EpochRow, Trace
-from kit.traffic import Rows
 from kit.train.job import Job
 from kit.train.snapshot import LOGS
 from kit.train.watching import Watched

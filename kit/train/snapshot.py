@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from kit.errors import DeadlineExceededError, FailedPreconditionError, to_plain
-from kit.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER, Rows
-from kit.traffic import rows as rows_of
+from kit.log import Rows
+from kit.log import rows as rows_of
+from kit.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER
 from kit.train.member import Member
 
 _MOST_ROWS = 50_000  # in one answer; whoever asks comes back for the rest

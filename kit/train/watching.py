@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from kit.errors import KitError, from_plain
+from kit.log import Rows, rows
 from kit.trace import EpochRow, SaveRow
-from kit.traffic import TOTAL, Rows, rows
+from kit.traffic import TOTAL
 from kit.train.snapshot import LOGS, unpack_news
 from kit.train.telling import Teller
 

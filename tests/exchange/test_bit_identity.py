@@ -121,13 +121,14 @@ def run(
     *,
     bucket: int = 64,
     in_place: bool = True,
+    native: bool = True,
     strategy: str = "round_robin",
 ) -> list[dict[str, Array]]:
     """Return each worker's final parameters."""
     layout = lay_out(specs, n, bucket)
     ps, workers = tuple(range(n_ps)), tuple(range(n_ps, n_ps + n))
     group = Group(ps, workers, place(layout, n_ps, strategy))
-    with local_group(layout, n + n_ps, in_place=in_place) as members:
+    with local_group(layout, n + n_ps, in_place=in_place, native=native) as members:
         boundary = threading.Barrier(n + n_ps)
         run_together(
             members, lambda m: work(m, specs, layout, group, schedule, boundary)
@@ -181,6 +182,7 @@ SCHEDULES = st.lists(
     schedule=SCHEDULES,
     bucket=st.sampled_from([0, 16, 64, 1000]),
     strategy=st.sampled_from(["round_robin", "greedy"]),
+    native=st.booleans(),
 )
 def test_any_switching_gives_the_bits_of_the_numpy_replay(
     specs: list[Spec],
@@ -189,10 +191,12 @@ def test_any_switching_gives_the_bits_of_the_numpy_replay(
     schedule: list[str],
     bucket: int,
     strategy: str,
+    native: bool,
 ) -> None:
     want = oracle(specs, n, len(schedule), bucket)
+    how: dict[str, Any] = {"bucket": bucket, "strategy": strategy, "native": native}
 
-    for got in run(specs, n, n_ps, schedule, bucket=bucket, strategy=strategy):
+    for got in run(specs, n, n_ps, schedule, **how):
         assert_same_bits(got, want)
 
 
@@ -207,13 +211,21 @@ def test_frames_over_a_stream_give_the_same_bits(
         assert_same_bits(got, want)
 
 
-@pytest.mark.parametrize("in_place", [True, False])
-def test_a_larger_model_crosses_several_buckets(in_place: bool) -> None:
+@pytest.mark.parametrize("way", ["compiled loop", "python", "streams"])
+def test_a_larger_model_crosses_several_buckets(way: str) -> None:
     specs = [Spec("w", (700, 300), "float32"), Spec("b", (300,), "float32")]
     schedule = ["ps", "ring", "mesh", "mesh", "ps"]
     want = oracle(specs, 3, 5, 100_000)
 
-    for got in run(specs, 3, 2, schedule, bucket=100_000, in_place=in_place):
+    for got in run(
+        specs,
+        3,
+        2,
+        schedule,
+        bucket=100_000,
+        in_place=way != "streams",
+        native=way == "compiled loop",
+    ):
         assert_same_bits(got, want)
 
 

@@ -8,9 +8,10 @@ import pytest
 
 import kit
 from kit.exchange.layout import Spec
+from kit.log import rows
 from kit.task import Task
 from kit.trace import EpochRow, Trace
-from kit.traffic import TOTAL, Kind, rows
+from kit.traffic import TOTAL, Kind
 from kit.train.account import account, once_only
 from kit.train.job import Job
 

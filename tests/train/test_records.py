@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
+from kit.log import rows
 from kit.trace import EpochRow, Trace
-from kit.traffic import STEP, TOTAL, TRANSFER, Kind, rows
+from kit.traffic import STEP, TOTAL, TRANSFER, Kind
 from kit.train.records import Record, records
 
 MS = 1_000_000

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from kit.log import rows
 from kit.trace import EpochRow, Trace
 from kit.traffic import (
     SPAN,
@@ -18,7 +19,6 @@ from kit.traffic import (
     Span,
     StepRow,
     Transfer,
-    rows,
 )
 
 MS = 1_000_000

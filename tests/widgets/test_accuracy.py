@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kit.log import rows
 from kit.trace import Trace
-from kit.traffic import MEASURE, rows
+from kit.traffic import MEASURE
 from tests.train.paced import LONG_S, begin
 from tests.train.test_measures import telling
 from tests.train.toy import X, quick_cluster

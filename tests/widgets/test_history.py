@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from kit.log import Rows, rows
 from kit.trace import EpochRow, Trace
-from kit.traffic import STEP, TRANSFER, Rows, rows
+from kit.traffic import STEP, TRANSFER
 from widgets import feed
 from widgets.history import History
 

@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from kit.log import rows
 from kit.trace import EpochRow, Trace
-from kit.traffic import STEP, TRANSFER, Kind, rows
+from kit.traffic import STEP, TRANSFER, Kind
 from widgets.moment import (
     WINDOW_NS,
     Moment,

@@ -8,7 +8,8 @@ from collections import deque
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.traffic import SPAN, STEP, Log, StepRow
+from kit.log import Log
+from kit.traffic import SPAN, STEP, StepRow
 
 
 def row(number: int) -> tuple[int, ...]:

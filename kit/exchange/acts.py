@@ -1,0 +1,176 @@
+"""What the operations of a plan come to: acts on arrays and ports, one after the other.
+
+An operation names members, regions and ranges; an act holds the arrays and the port
+themselves, looked up once an epoch. There are five. `kit.exchange.calls` carries them
+out in Python, `kit.exchange.hops` gives them to a compiled loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from kit.exchange.endpoint import Endpoint
+from kit.exchange.layout import Range
+from kit.exchange.memory import Array, Memory, physical
+from kit.exchange.plan import (
+    GRAD,
+    NEXT,
+    NOW,
+    SELF,
+    SLOT,
+    Add,
+    Apply,
+    Copy,
+    Op,
+    Receive,
+    Send,
+    Term,
+)
+from kit.exchange.port import Port
+from kit.traffic import Kind, Phase
+
+
+class Post(NamedTuple):
+    """Tell a neighbour that a range of ours is ready."""
+
+    port: Port
+    region: int  # physical
+    range: Range
+    phase: Phase = Phase.SEND
+
+
+class Take(NamedTuple):
+    """Wait for a neighbour's next message and count its bytes."""
+
+    port: Port
+    kind: int
+    size: int
+    phase: Phase = Phase.WAIT
+
+
+class Sum(NamedTuple):
+    """Set `out` to a + b; `out` is one of them, or apart from both."""
+
+    out: Array
+    a: Array
+    b: Array
+    phase: Phase = Phase.RECEIVE
+
+
+class Move(NamedTuple):
+    """Copy `source`, which lies apart from it, to `out`."""
+
+    out: Array
+    source: Array
+    phase: Phase = Phase.RECEIVE
+
+
+class Change(NamedTuple):
+    """Update parameters."""
+
+    call: Callable[[], None]
+    phase: Phase = Phase.APPLY
+
+
+Act = Post | Take | Sum | Move | Change
+
+
+class Update(Protocol):
+    """Sets `out` from the parameters and the sum of all workers' gradients."""
+
+    def __call__(
+        self, now: Array, total: Array, slots: Sequence[Array], out: Array, step: int
+    ) -> None:
+        """All arrays are flat, of one dtype and length; `total` may be overwritten."""
+
+
+@dataclass
+class Binder:
+    """Looks up what the operations of one member name.
+
+    `update` may be missing where nothing is applied. `placed` is the plan's.
+    """
+
+    endpoint: Endpoint
+    memory: Memory
+    update: Update | None
+    n_slots: int
+    placed: bool
+
+    def acts(self, op: Op, parity: int) -> Iterator[Act]:
+        """Yield what carries one operation out in steps of this parity."""
+        match op:
+            case Send():
+                yield from self._send(op, parity)
+            case Receive():
+                port = self.endpoint.ports[op.source]
+                yield Take(port, int(op.kind), op.range.size)
+            case Add(part, terms):
+                views = [self._view(term, part, parity) for term in terms]
+                yield from _sum(views, self.memory.typed(GRAD, part))
+            case Copy(source, into, part):
+                view = self._view(source, part, parity)
+                own = self.memory.typed(physical(into, parity), part)
+                is_here = not part.size or np.shares_memory(view, own)
+                if not is_here and not self._is_placed(source, into):
+                    yield Move(own, view)
+            case Apply(part):
+                if part.size:
+                    yield Change(self._change(part, parity))
+
+    def _send(self, op: Send, parity: int) -> Iterator[Act]:
+        port, part = self.endpoint.ports[op.to], op.range
+        region = physical(op.region, parity)
+        if self.placed and port.shared and op.kind == Kind.GATHER and part.size:
+            own, theirs = self.memory.typed(region, part), port.window(region, part)
+            yield Move(theirs, own, Phase.SEND)
+        yield Post(port, region, part)
+
+    def _is_placed(self, source: Term, into: int) -> bool:
+        """Whether the member at the other end has copied this already."""
+        if not self.placed or source.member == SELF or source.region != into:
+            return False
+        return self.endpoint.ports[source.member].shared
+
+    def _view(self, term: Term, part: Range, parity: int) -> Array:
+        region = physical(term.region, parity)
+        if term.member == SELF:
+            return self.memory.typed(region, part)
+        return self.endpoint.ports[term.member].window(region, part)
+
+    def _change(self, part: Range, parity: int) -> Callable[[], None]:
+        update, stamp = self.update, self.endpoint.stamp
+        if update is None:
+            raise ValueError("this plan updates parameters: give `update`.")
+        now, out = (
+            self.memory.typed(physical(region, parity), part) for region in (NOW, NEXT)
+        )
+        total = self.memory.typed(GRAD, part)
+        slots = [self.memory.typed(SLOT + n, part) for n in range(self.n_slots)]
+
+        def apply() -> None:
+            update(now, total, slots, out, stamp.step)
+
+        return apply
+
+
+def _sum(views: Sequence[Array], out: Array) -> Iterator[Act]:
+    """Add strictly from left to right."""
+    if not out.size:
+        return
+    first, *rest = views
+    if not rest:
+        yield Move(out, first)
+        return
+    # In place, unless our own summand would be overwritten before its turn.
+    early = any(np.shares_memory(view, out) for view in rest[1:])
+    target = np.empty_like(out) if early else out
+    yield Sum(target, first, rest[0])
+    for view in rest[1:]:
+        yield Sum(target, target, view)
+    if early:
+        yield Move(out, target)

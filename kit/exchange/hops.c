@@ -1,0 +1,174 @@
+/* The inner loop of an exchange over shared memory: counters, sums, copies, records.
+
+   `hops.py` makes the tables that this reads and says what they mean; `calls.py` does the
+   same in Python, to the same bits. Nothing here allocates, fails or blocks: a wait that
+   lasts returns to Python, which knows how to sleep, to give up and to be interrupted.
+   Plain C without Python's headers: a compiler is all that it takes to build this. */
+
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+#if defined(__x86_64__)
+#define LOOK_AGAIN() __builtin_ia32_pause()
+#else
+#define LOOK_AGAIN() ((void)0)
+#endif
+/* Sums are built for several instruction sets; the loader takes what the machine has. */
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+#define WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define WIDE
+#endif
+
+#define FORM 1 /* of the tables; hops.py refuses another one */
+
+enum { POST, TAKE, MOVE, SUM_32, SUM_64 }; /* what an act is */
+enum { LAST = 1, WAITS = 2, COUNTS = 4 };  /* ends a span, which is a wait; has bytes */
+
+/* Rows of the records, packed: what is written here, behind what stays the same. */
+enum { SPAN = 27, SPAN_STEP = 3, TRANSFER = 41, TRANSFER_STEP = 9, TRANSFER_START = 25 };
+
+typedef struct {
+    int64_t kind, flags, port, n; /* n: bytes, for a sum elements */
+    void *out;
+    const void *a, *b;
+} Act;
+
+typedef struct {
+    uint64_t *out, *in;             /* messages posted, in both directions */
+    uint64_t *notes_out, *notes_in; /* four words a message, see shared_port.py */
+    uint64_t *asleep;               /* whether the peer sleeps */
+    uint64_t *own;                  /* messages that we posted and took, and its doorbell */
+    uint64_t mask;
+} Port;
+
+typedef struct {
+    int64_t step, halt;         /* travel with each message */
+    int64_t begun, waited;      /* since when; how long, nanoseconds */
+    char *spans, *transfers;    /* the next rows */
+    int64_t place;              /* of the next act */
+    int64_t n;                  /* of acts; this and the following stay the same */
+    int64_t spins, patience_ns; /* looks before the first yield; when to give up */
+    const Act *acts;
+    const Port *ports;
+} State;
+
+int64_t kit_form(void)
+{
+    return FORM;
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void post(const Port *port, const State *state)
+{
+    uint64_t number = ++port->own[0];
+    uint64_t *note = port->notes_out + 4 * (number & port->mask);
+    note[0] = note[1] = (uint64_t)now_ns();
+    note[2] = (uint64_t)state->step;
+    note[3] = (uint64_t)state->halt;
+    __atomic_store_n(port->out, number, __ATOMIC_RELEASE);
+    /* Either it sees the message, or we see here that it sleeps. */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (__atomic_load_n(port->asleep, __ATOMIC_RELAXED))
+        eventfd_write((int)port->own[2], 1);
+}
+
+static int has_arrived(const Port *port)
+{
+    return __atomic_load_n(port->in, __ATOMIC_ACQUIRE) > port->own[1];
+}
+
+static int await(const Port *port, const State *state)
+{
+    for (int64_t look = 0; look <= state->spins; look++) {
+        if (has_arrived(port))
+            return 1;
+        LOOK_AGAIN();
+    }
+    for (int64_t start = now_ns(); now_ns() - start < state->patience_ns;) {
+        sched_yield();
+        if (has_arrived(port))
+            return 1;
+    }
+    return 0;
+}
+
+static void take(const Act *act, const Port *port, State *state)
+{
+    uint64_t number = ++port->own[1];
+    const uint64_t *note = port->notes_in + 4 * (number & port->mask);
+    int64_t times[2] = {(int64_t)note[0], now_ns()};
+    if ((int64_t)note[3] < state->halt)
+        state->halt = (int64_t)note[3];
+    if (!(act->flags & COUNTS))
+        return;
+    memcpy(state->transfers + TRANSFER_STEP, &state->step, sizeof state->step);
+    memcpy(state->transfers + TRANSFER_START, times, sizeof times);
+    state->transfers += TRANSFER;
+}
+
+static void end_span(const Act *act, State *state)
+{
+    int64_t now = now_ns(), values[3] = {state->step, state->begun, now};
+    memcpy(state->spans + SPAN_STEP, values, sizeof values);
+    state->spans += SPAN;
+    if (act->flags & WAITS)
+        state->waited += now - state->begun;
+    state->begun = now;
+}
+
+/* `out` is one of the summands or apart from both: no element depends on another one. */
+WIDE static void sum_32(float *out, const float *a, const float *b, int64_t n)
+{
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; i++)
+        out[i] = a[i] + b[i];
+}
+
+WIDE static void sum_64(double *out, const double *a, const double *b, int64_t n)
+{
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; i++)
+        out[i] = a[i] + b[i];
+}
+
+static void compute(const Act *act)
+{
+    if (act->kind == SUM_32)
+        sum_32(act->out, act->a, act->b, act->n);
+    else if (act->kind == SUM_64)
+        sum_64(act->out, act->a, act->b, act->n);
+    else
+        memcpy(act->out, act->a, (size_t)act->n);
+}
+
+/* Carry out the acts from `place` on. Where it then stands short of the end, that is a
+   TAKE whose message did not come in time; call again once it has. */
+void kit_run(State *state)
+{
+    for (; state->place < state->n; state->place++) {
+        const Act *act = state->acts + state->place;
+        const Port *port = state->ports + act->port;
+        if (act->kind == POST) {
+            post(port, state);
+        } else if (act->kind == TAKE) {
+            if (!await(port, state))
+                return;
+            take(act, port, state);
+        } else {
+            compute(act);
+        }
+        if (act->flags & LAST)
+            end_span(act, state);
+    }
+}

@@ -1,0 +1,240 @@
+"""The compiled loop does what Python does: bits, messages, records, waits, wake-ups."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit.errors import DeadlineExceededError
+from kit.exchange import hops
+from kit.exchange.acts import Sum, Take
+from kit.exchange.endpoint import Endpoint
+from kit.exchange.hops import Hops, loop, suit
+from kit.exchange.layout import Spec, lay_out
+from kit.exchange.pipeline import pipelined
+from kit.exchange.plan import GRAD, Group, Plan, Receive, Send
+from kit.exchange.port import Stamp
+from kit.exchange.program import Program
+from kit.exchange.shared_port import SharedPort
+from kit.exchange.topology import by_name
+from kit.testing.group import LocalMember, local_group, run_together
+from kit.traffic import Kind, Meter, Phase
+from kit.wire.shaping import LineOut, LinkSettings
+
+has_loop = pytest.mark.skipif(loop() is None, reason="the compiled loop was not built")
+SPECS = [Spec("w", (90, 7), "float32"), Spec("b", (90,), "float64")]
+LAYOUT = lay_out(SPECS, 3, 1000)
+FIRST, SECOND = (bucket.range for bucket in LAYOUT.buckets[:2])
+
+
+def test_the_loop_is_built_where_there_is_a_compiler() -> None:
+    if shutil.which("cc") or shutil.which("gcc"):
+        assert loop() is not None, "install the project once more: pip install -e ."
+    else:
+        pytest.skip("there is no C compiler here")
+
+
+@pytest.fixture
+def alone() -> Iterator[Endpoint]:
+    endpoint = Endpoint(["/job:worker/task:0"], 0, Stamp(), deadline_s=1.0)
+    yield endpoint
+    endpoint.close()
+
+
+@has_loop
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("target", ["a", "b", "apart"])
+@given(size=st.integers(0, 200), skip=st.integers(0, 17), seed=st.integers(0, 99))
+def test_a_sum_has_the_bits_of_numpy_wherever_it_begins(
+    kind: Any, target: str, size: int, skip: int, seed: int
+) -> None:
+    dice = np.random.default_rng(seed)
+    memory = dice.standard_normal((3, skip + size + 20)).astype(kind)
+    memory *= kind(10.0) ** dice.integers(-30, 30, memory.shape)
+    memory[0, ::7], memory[1, ::14] = np.inf, -np.inf
+    a, b, apart = (row[skip : skip + size] for row in memory)
+    out = {"a": a, "b": b, "apart": apart}[target]
+    with np.errstate(all="ignore"):
+        want, around = a + b, memory.copy()
+    endpoint = Endpoint(["/job:worker/task:0"], 0, Stamp(), deadline_s=1.0)
+
+    Hops([Sum(out, a, b)], endpoint, Meter(0)).run(0)
+    endpoint.close()
+
+    assert out.tobytes() == want.tobytes()
+    row = {"a": 0, "b": 1, "apart": 2}[target]
+    around[row, skip : skip + size] = want
+    assert memory.tobytes() == around.tobytes()  # and nothing else was touched
+
+
+def steps(name: str, *, native: bool) -> list[LocalMember]:
+    """Return the members after two steps of three workers."""
+    group = Group((), (0, 1, 2), ())
+
+    def work(member: LocalMember) -> None:
+        plan = by_name(name).plan(LAYOUT, group, member.number)
+        assert plan is not None
+        stamp = member.endpoint.stamp
+        stamp.epoch = 4
+        program = Program(
+            pipelined(plan, LAYOUT, early=True),
+            member.endpoint,
+            member.memory,
+            member.meter,
+            update=lambda now, total, slots, out, step: np.copyto(out, total),
+        )
+        for number in (0, 1):
+            stamp.step = number
+            member.memory.typed(GRAD, FIRST)[:] = 1 + member.number
+            program.step()
+            stamp.parity ^= 1
+        assert program.waited_ns == waited(member.meter)
+
+    with local_group(LAYOUT, 3, native=native) as members:
+        run_together(members, work)
+    return members
+
+
+def waited(meter: Meter) -> int:
+    spans, _ = meter.spans.since(0)
+    waits = spans[spans["phase"] == int(Phase.WAIT)]
+    return int((waits["end"] - waits["start"]).sum())
+
+
+@has_loop
+@pytest.mark.parametrize("name", ["ring", "mesh"])
+def test_it_records_what_python_records(name: str) -> None:
+    compiled, plain = (steps(name, native=native) for native in (True, False))
+
+    for one, other in zip(compiled, plain, strict=True):
+        assert one.meter.totals().tolist() == other.meter.totals().tolist()
+        for log, times in (("spans", 2), ("transfers", 2)):
+            rows, _ = getattr(one.meter, log).since(0)
+            want, _ = getattr(other.meter, log).since(0)
+            names = list(rows.dtype.names[:-times])
+            assert rows[names].tolist() == want[names].tolist()
+            assert (rows["start"] <= rows["end"]).all()
+        spans, _ = one.meter.spans.since(0)
+        assert (spans["start"] > 0).all()
+
+
+@has_loop
+def test_a_wait_in_vain_names_the_task_and_keeps_the_account_of_what_came() -> None:
+    with local_group(LAYOUT, 3, deadline_s=0.05) as members:
+        one, other = members[0], members[1]
+        ops = (
+            Receive(1, GRAD, FIRST, Kind.REDUCE),
+            Receive(1, GRAD, SECOND, Kind.REDUCE),
+        )
+        program = Program(
+            Plan((ops,), ()), one.endpoint, one.memory, one.meter, once=True
+        )
+        other.endpoint.ports[0].post(GRAD, FIRST)
+
+        with pytest.raises(DeadlineExceededError, match="task:1, which sent nothing"):
+            program.reduce(0)
+
+        (total,) = one.meter.totals()
+        rows, _ = one.meter.transfers.since(0)
+        assert (int(total["bytes"]), int(total["messages"])) == (FIRST.size, 1)
+        assert rows["bytes"].tolist() == [FIRST.size]
+
+
+@has_loop
+def test_it_goes_on_where_it_was_when_a_message_comes_late() -> None:
+    with local_group(LAYOUT, 2) as members:
+        one, other = members
+        ops = (Receive(1, GRAD, FIRST, Kind.REDUCE), Send(1, GRAD, FIRST, Kind.REDUCE))
+        program = Program(
+            Plan((ops, ops[::-1]), ()), one.endpoint, one.memory, one.meter
+        )
+        port = other.endpoint.ports[0]
+        timer = threading.Timer(0.02, port.post, (GRAD, FIRST))  # beyond all yields
+        timer.start()
+        program.reduce(0)
+        timer.join()
+
+        assert port.n_arrived() == 1
+        assert program.waited_ns > 10e6
+
+
+@has_loop
+def test_posting_rings_for_a_member_that_sleeps_and_for_no_other() -> None:
+    with local_group(LAYOUT, 2) as members:
+        one, other = members
+        ops = (Send(1, GRAD, FIRST, Kind.REDUCE),)
+        program = Program(Plan((ops,), ()), one.endpoint, one.memory, one.meter)
+        program.reduce(0)
+        with pytest.raises(BlockingIOError):
+            os.eventfd_read(other.endpoint.doorbell)
+
+        other.endpoint._asleep[0] = 1
+        program.reduce(0)
+
+        assert os.eventfd_read(other.endpoint.doorbell) == 1
+
+
+@has_loop
+def test_a_halt_travels_with_the_messages() -> None:
+    with local_group(LAYOUT, 2) as members:
+        one, other = members
+        one.endpoint.stamp.halt = 7
+        for member, op in (
+            (one, Send(1, GRAD, FIRST, Kind.REDUCE)),
+            (other, Receive(0, GRAD, FIRST, Kind.REDUCE)),
+        ):
+            plan = Plan(((op,),), ())
+            Program(plan, member.endpoint, member.memory, member.meter).reduce(0)
+
+        assert other.endpoint.stamp.halt == 7
+
+
+@has_loop
+def test_what_it_cannot_do_is_left_to_python(alone: Endpoint) -> None:
+    whole, half = np.zeros(4, np.float32), np.zeros(4, np.float16)
+    assert suit([Sum(whole, whole, whole)], alone)
+    assert not suit([Sum(half, half, half)], alone)
+    ticking = Endpoint(["a"], 0, Stamp(), deadline_s=1.0, clock=iter(range(9)).__next__)
+    assert not suit([], ticking)
+    unwanted = Endpoint(["a"], 0, Stamp(), deadline_s=1.0, native=False)
+    assert not suit([], unwanted)
+    for endpoint in (ticking, unwanted):
+        endpoint.close()
+    with local_group(LAYOUT, 2, in_place=False) as members:
+        endpoint = members[0].endpoint
+        assert not suit([Take(endpoint.ports[1], 1, 8)], endpoint)
+
+
+@has_loop
+def test_a_link_with_a_speed_is_left_to_python() -> None:
+    with local_group(LAYOUT, 2) as members:
+        endpoint = members[0].endpoint
+        port = endpoint.ports[1]
+        assert isinstance(port, SharedPort)
+        assert suit([Take(port, 1, 8)], endpoint)
+        port.line_out = LineOut(LinkSettings.parse("1gbit"), lambda: 0.5)
+        assert not suit([Take(port, 1, 8)], endpoint)
+
+
+@has_loop
+def test_a_loop_built_from_another_source_is_not_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hops, "_FORM", hops._FORM + 1)
+    assert loop.__wrapped__() is None
+
+
+def test_without_a_build_all_is_left_to_python(
+    monkeypatch: pytest.MonkeyPatch, alone: Endpoint
+) -> None:
+    monkeypatch.setattr(hops, "loop", lambda: None)
+    assert not suit([], alone)
+    assert not suit([Sum(*np.zeros((3, 4), np.float32))], alone)
