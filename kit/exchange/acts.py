@@ -1,7 +1,7 @@
 """What the operations of a plan come to: acts on arrays and ports, one after the other.
 
 An operation names members, regions and ranges; an act holds the arrays and the port
-themselves, looked up once an epoch. There are five. `kit.exchange.calls` carries them
+themselves, looked up once an epoch. There are six. `kit.exchange.calls` carries them
 out in Python, `kit.exchange.hops` gives them to a compiled loop.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -76,7 +76,22 @@ class Change(NamedTuple):
     phase: Phase = Phase.APPLY
 
 
-Act = Post | Take | Sum | Move | Change
+class Descend(NamedTuple):
+    """Update parameters by gradient descent: out = now - total * weight * rate.
+
+    Each operation is rounded by itself. `call` does the same, and may change `total`.
+    """
+
+    call: Callable[[], None]
+    out: Array
+    now: Array
+    total: Array
+    weight: float
+    rate: float
+    phase: Phase = Phase.APPLY
+
+
+Act = Post | Take | Sum | Move | Change | Descend
 
 
 class Update(Protocol):
@@ -86,6 +101,17 @@ class Update(Protocol):
         self, now: Array, total: Array, slots: Sequence[Array], out: Array, step: int
     ) -> None:
         """All arrays are flat, of one dtype and length; `total` may be overwritten."""
+
+
+@runtime_checkable
+class Descent(Protocol):
+    """An update that may be gradient descent and nothing else."""
+
+    def descent(self, dtype: np.dtype[Any]) -> tuple[float, float] | None:
+        """Return weight and rate, see `Descend`; None where it is something else.
+
+        Both are numbers of `dtype`, the same in each step.
+        """
 
 
 @dataclass
@@ -120,7 +146,7 @@ class Binder:
                     yield Move(own, view)
             case Apply(part):
                 if part.size:
-                    yield Change(self._change(part, parity))
+                    yield self._change(part, parity)
 
     def _send(self, op: Send, parity: int) -> Iterator[Act]:
         port, part = self.endpoint.ports[op.to], op.range
@@ -142,7 +168,7 @@ class Binder:
             return self.memory.typed(region, part)
         return self.endpoint.ports[term.member].window(region, part)
 
-    def _change(self, part: Range, parity: int) -> Callable[[], None]:
+    def _change(self, part: Range, parity: int) -> Change | Descend:
         update, stamp = self.update, self.endpoint.stamp
         if update is None:
             raise ValueError("this plan updates parameters: give `update`.")
@@ -155,7 +181,8 @@ class Binder:
         def apply() -> None:
             update(now, total, slots, out, stamp.step)
 
-        return apply
+        found = update.descent(now.dtype) if isinstance(update, Descent) else None
+        return Descend(apply, out, now, total, *found) if found else Change(apply)
 
 
 def _sum(views: Sequence[Array], out: Array) -> Iterator[Act]:

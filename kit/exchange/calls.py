@@ -13,7 +13,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from kit.exchange.acts import Act, Change, Move, Post, Sum, Take
+from kit.exchange.acts import Act, Change, Descend, Move, Post, Sum, Take
 from kit.exchange.endpoint import Endpoint
 from kit.traffic import Meter, Phase
 
@@ -61,7 +61,7 @@ class Calls:
                 return partial(np.add, a, b, out)
             case Move(out, source):
                 return partial(np.copyto, out, source)
-            case Change(call):
+            case Change(call) | Descend(call):
                 return call
 
     def _taker(self, act: Take) -> Callable[[], None]:

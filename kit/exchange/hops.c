@@ -24,9 +24,9 @@
 #define WIDE
 #endif
 
-#define FORM 1 /* of the tables; hops.py refuses another one */
+#define FORM 2 /* of the tables; hops.py refuses another one */
 
-enum { POST, TAKE, MOVE, SUM_32, SUM_64 }; /* what an act is */
+enum { POST, TAKE, MOVE, SUM_32, SUM_64, DESCEND_32, DESCEND_64 }; /* what an act is */
 enum { LAST = 1, WAITS = 2, COUNTS = 4 };  /* ends a span, which is a wait; has bytes */
 
 /* Rows of the records, packed: what is written here, behind what stays the same. */
@@ -36,6 +36,7 @@ typedef struct {
     int64_t kind, flags, port, n; /* n: bytes, for a sum elements */
     void *out;
     const void *a, *b;
+    double weight, rate;
 } Act;
 
 typedef struct {
@@ -142,12 +143,34 @@ WIDE static void sum_64(double *out, const double *a, const double *b, int64_t n
         out[i] = a[i] + b[i];
 }
 
+/* Gradient descent with the mean; each operation is rounded by itself. */
+WIDE static void descend_32(float *out, const float *now, const float *total, int64_t n,
+                            float weight, float rate)
+{
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; i++)
+        out[i] = now[i] - total[i] * weight * rate;
+}
+
+WIDE static void descend_64(double *out, const double *now, const double *total,
+                            int64_t n, double weight, double rate)
+{
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; i++)
+        out[i] = now[i] - total[i] * weight * rate;
+}
+
 static void compute(const Act *act)
 {
+    float weight = (float)act->weight, rate = (float)act->rate;
     if (act->kind == SUM_32)
         sum_32(act->out, act->a, act->b, act->n);
     else if (act->kind == SUM_64)
         sum_64(act->out, act->a, act->b, act->n);
+    else if (act->kind == DESCEND_32)
+        descend_32(act->out, act->a, act->b, act->n, weight, rate);
+    else if (act->kind == DESCEND_64)
+        descend_64(act->out, act->a, act->b, act->n, act->weight, act->rate);
     else
         memcpy(act->out, act->a, (size_t)act->n);
 }

@@ -21,18 +21,20 @@ from typing import Any
 
 import numpy as np
 
-from kit.exchange.acts import Act, Change, Move, Post, Sum, Take
+from kit.exchange.acts import Act, Change, Descend, Move, Post, Sum, Take
 from kit.exchange.endpoint import YIELD_NS, Endpoint
 from kit.exchange.shared_port import SharedPort
 from kit.log import rows
 from kit.traffic import SPAN, TRANSFER, Meter, Phase
 
 # As in hops.c.
-_FORM = 1
-_POST, _TAKE, _MOVE, _SUM_32, _SUM_64 = range(5)
+_FORM = 2
+_POST, _TAKE, _MOVE, _SUM_32, _SUM_64, _DESCEND_32, _DESCEND_64 = range(7)
+_ACT = Struct("7q2d")
 _LAST, _WAITS, _COUNTS = 1, 2, 4
 _CHANGES, _STAYS = Struct("7q"), Struct("5q")  # the two parts of the state
 _SUMS = {np.dtype(np.float32): _SUM_32, np.dtype(np.float64): _SUM_64}
+_DESCENTS = {np.dtype(np.float32): _DESCEND_32, np.dtype(np.float64): _DESCEND_64}
 
 Loop = Callable[[int], None]
 Account = tuple[list[int], int, int]
@@ -69,7 +71,7 @@ def suit(acts: Iterable[Act], endpoint: Endpoint) -> bool:
 
 
 class Hops:
-    """Some acts of one member, in their order, none of them an update."""
+    """Some acts of one member, in their order, with no update but gradient descent."""
 
     def __init__(self, acts: Sequence[Act], endpoint: Endpoint, meter: Meter) -> None:
         """Make the tables. They hold addresses, so what lies there is kept as well."""
@@ -92,9 +94,9 @@ class Hops:
         )
         self._span_bytes = self._spans.view(np.uint8).data
         self._transfer_bytes = self._transfers.view(np.uint8).data
-        self._table = np.array(
-            [self._row(act, ends) for act, ends in zip(acts, last, strict=True)]
-        )
+        pairs = zip(acts, last, strict=True)
+        table = b"".join(_ACT.pack(*self._row(act, ends)) for act, ends in pairs)
+        self._table = np.frombuffer(table, np.uint8)
         self._words = np.array([_words(port) for port in self._ports], np.int64)
         self._state = np.zeros(_CHANGES.size + _STAYS.size, np.uint8).data
         waits = endpoint.spins, YIELD_NS
@@ -144,30 +146,33 @@ class Hops:
         (port,) = _port(act)
         return self._ports.index(port)
 
-    def _row(self, act: Act, ends: bool) -> tuple[int, ...]:
+    def _row(self, act: Act, ends: bool) -> tuple[float, ...]:
         """Return an act as hops.c reads it."""
         flags = _LAST * ends | _WAITS * (act.phase == Phase.WAIT)
         match act:
             case Post():
-                return _POST, flags, self._number(act), 0, 0, 0, 0
+                return _POST, flags, self._number(act), 0, 0, 0, 0, 0, 0
             case Take():
                 flags |= _COUNTS * bool(act.size)
-                return _TAKE, flags, self._number(act), 0, 0, 0, 0
+                return _TAKE, flags, self._number(act), 0, 0, 0, 0, 0, 0
             case Move(out, source):
                 places = _address(out), _address(source), 0
-                return _MOVE, flags, 0, out.nbytes, *places
+                return _MOVE, flags, 0, out.nbytes, *places, 0, 0
             case Sum(out, a, b):
                 places = _address(out), _address(a), _address(b)
-                return _SUMS[out.dtype], flags, 0, out.size, *places
+                return _SUMS[out.dtype], flags, 0, out.size, *places, 0, 0
+            case Descend(_, out, now, total, weight, rate):
+                places = _address(out), _address(now), _address(total)
+                return _DESCENTS[out.dtype], flags, 0, out.size, *places, weight, rate
             case Change():
-                raise TypeError("an update is not for the compiled loop.")
+                raise TypeError("this update is not for the compiled loop.")
 
 
 def _suits(act: Act) -> bool:
     match act:
         case Post(port) | Take(port):
             return isinstance(port, SharedPort) and port.line_out is None
-        case Sum(out):
+        case Sum(out) | Descend(_, out):
             return out.dtype in _SUMS
         case Move() | Change():
             return True

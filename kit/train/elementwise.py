@@ -148,6 +148,10 @@ class Rule(Minimizes, ABC):
             work = scratch[: old.size]
             self._update(old, gradient[piece], mine, out[piece], work, rate)
 
+    def descent(self, dtype: np.dtype[Any]) -> Any:
+        """Return r, a number of `dtype`, if each update is v - g r; else None."""
+        return None
+
     @abstractmethod
     def _update(
         self,

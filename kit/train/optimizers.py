@@ -36,6 +36,11 @@ class GradientDescent(Rule):
     learning_rate: Number = 0.01
     name: ClassVar[str] = "gradient_descent"
 
+    def descent(self, dtype: np.dtype[Any]) -> Any:
+        """Return the rate, unless somebody derived another rule from this one."""
+        is_plain = type(self) is GradientDescent
+        return self.rate(dtype) if is_plain else None
+
     def _update(
         self, v: Flat, g: Flat, slots: Sequence[Flat], out: Flat, work: Flat, rate: Any
     ) -> None:

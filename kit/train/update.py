@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,11 @@ class MeanUpdate:
         self._rule: Rule | None = None
         if isinstance(optimizer, Rule) and type(optimizer).apply is Rule.apply:
             self._rule = optimizer
+
+    def descent(self, dtype: np.dtype[Any]) -> tuple[float, float] | None:
+        """Return weight and rate, if this is gradient descent and nothing else."""
+        rate = None if self._rule is None else self._rule.descent(dtype)
+        return None if rate is None else (dtype.type(1 / self._n), rate)
 
     def __call__(
         self, now: Array, total: Array, slots: Sequence[Array], out: Array, step: int
