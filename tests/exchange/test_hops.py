@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kit.errors import DeadlineExceededError
 from kit.exchange import hops
-from kit.exchange.acts import Sum, Take
+from kit.exchange.acts import Descend, Sum, Take
 from kit.exchange.endpoint import Endpoint
 from kit.exchange.hops import Hops, loop, suit
 from kit.exchange.layout import Spec, lay_out
@@ -27,6 +27,8 @@ from kit.exchange.shared_port import SharedPort
 from kit.exchange.topology import by_name
 from kit.testing.group import LocalMember, local_group, run_together
 from kit.traffic import Kind, Meter, Phase
+from kit.train.optimizers import GradientDescent, Momentum
+from kit.train.update import MeanUpdate
 from kit.wire.shaping import LineOut, LinkSettings
 
 has_loop = pytest.mark.skipif(loop() is None, reason="the compiled loop was not built")
@@ -75,6 +77,44 @@ def test_a_sum_has_the_bits_of_numpy_wherever_it_begins(
     assert memory.tobytes() == around.tobytes()  # and nothing else was touched
 
 
+@has_loop
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@given(
+    size=st.integers(1, 200),
+    n=st.integers(1, 9),
+    rate=st.floats(1e-9, 1e9),
+    seed=st.integers(0, 99),
+)
+def test_gradient_descent_has_the_bits_of_the_optimizer(
+    kind: Any, size: int, n: int, rate: float, seed: int
+) -> None:
+    dice = np.random.default_rng(seed)
+    now, total = (
+        dice.standard_normal((2, size)) * 10.0 ** dice.integers(-9, 9)
+    ).astype(kind)
+    want, out = np.empty_like(now), np.empty_like(now)
+    update = MeanUpdate(GradientDescent(rate), n)
+    factors = update.descent(now.dtype)
+    assert factors is not None
+    endpoint = Endpoint(["/job:worker/task:0"], 0, Stamp(), deadline_s=1.0)
+
+    Hops([Descend(int, out, now, total, *factors)], endpoint, Meter(0)).run(0)
+    endpoint.close()
+    update(now, total, (), want, 0)
+
+    assert out.tobytes() == want.tobytes()
+
+
+def test_a_rule_derived_from_gradient_descent_is_not_taken_for_it() -> None:
+    class Other(GradientDescent):
+        """Might do anything."""
+
+    single = np.dtype(np.float32)
+    assert MeanUpdate(Other(0.1), 2).descent(single) is None
+    assert MeanUpdate(Momentum(0.1), 2).descent(single) is None
+    assert MeanUpdate(GradientDescent(0.1), 2).descent(single) == (0.5, np.float32(0.1))
+
+
 def steps(name: str, *, native: bool) -> list[LocalMember]:
     """Return the members after two steps of three workers."""
     group = Group((), (0, 1, 2), ())
@@ -89,7 +129,7 @@ def steps(name: str, *, native: bool) -> list[LocalMember]:
             member.endpoint,
             member.memory,
             member.meter,
-            update=lambda now, total, slots, out, step: np.copyto(out, total),
+            update=MeanUpdate(GradientDescent(0.1), 3),
         )
         for number in (0, 1):
             stamp.step = number
