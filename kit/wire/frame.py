@@ -11,11 +11,11 @@ from what it knows itself (cluster, members, sizes of the registered buffers).
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from kit.crc import crc32
 from kit.errors import InvalidArgumentError, ProtocolError
 
 Buffer = bytes | bytearray | memoryview
@@ -91,15 +91,15 @@ def cluster_number(cluster_id: bytes) -> int:
 def checksum(head: Buffer, *payload: Buffer) -> int:
     """Return the CRC-32 of a packed header, its checksum field as zero, and payload.
 
-    Costs about 0.2 ms per MiB; it finds accidents, not attacks.
+    Costs about 25 us per MiB in cache; it finds accidents, not attacks.
     """
     return _crc(memoryview(head)[:_CHECKSUM_AT], payload)
 
 
 def _crc(front: Buffer, payload: Iterable[Buffer]) -> int:
-    crc = zlib.crc32(_BLANK, zlib.crc32(front))
+    crc = crc32(_BLANK, crc32(front))
     for part in payload:
-        crc = zlib.crc32(part, crc)
+        crc = crc32(part, crc)
     return crc
 
 
