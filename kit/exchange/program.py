@@ -77,6 +77,11 @@ class Program:
         self._endpoint, self._memory, self._meter = endpoint, memory, meter
         self._update, self._n_slots = update, n_slots
         self._placed = plan.placed
+        self._finals = {
+            (op.source, op.region, op.range)
+            for op in plan.ops
+            if isinstance(op, Receive) and op.kind == Kind.GATHER
+        }
         self.waited_ns = 0
         if expects:
             self._expect(plan, once)
@@ -124,7 +129,8 @@ class Program:
         for op in plan.ops:
             if isinstance(op, Receive):
                 for parity, script in enumerate(scripts[op.source]):
-                    script.append(Expected(physical(op.region, parity), op.range))
+                    region, final = physical(op.region, parity), op.kind == Kind.GATHER
+                    script.append(Expected(region, op.range, final))
         first = self._endpoint.stamp.parity
         for pair in scripts.values():
             if once:
@@ -152,7 +158,7 @@ class Program:
                 own = self._memory.typed(physical(into, parity), part)
                 if not part.size or np.shares_memory(view, own):
                     return []
-                if self._is_placed(source, into):
+                if self._is_placed(source, into, part):
                     return []
                 return [(Phase.RECEIVE, partial(np.copyto, own, view))]
             case Apply():
@@ -166,11 +172,13 @@ class Program:
             yield partial(np.copyto, theirs, own)
         yield partial(port.post, region, part)
 
-    def _is_placed(self, source: Term, into: int) -> bool:
-        """Whether the member at the other end has copied this already."""
-        if not self._placed or source.member == SELF or source.region != into:
+    def _is_placed(self, source: Term, into: int, part: Range) -> bool:
+        """Whether the member at the other end, or the port, has put this here."""
+        if source.member == SELF or source.region != into:
             return False
-        return self._endpoint.ports[source.member].shared
+        if self._endpoint.ports[source.member].shared:
+            return self._placed
+        return (source.member, into, part) in self._finals
 
     def _view(self, term: Term, part: Range, parity: int) -> Array:
         region = physical(term.region, parity)
