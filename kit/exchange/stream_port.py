@@ -29,10 +29,9 @@ _DATA = int(frame.Kind.DATA)
 _VECTORS = 64  # buffers handed to one system call
 
 
-def is_kept(expected: Expected) -> bool:
-    """Whether what comes is kept apart from our own region of that name."""
-    private = expected.region == GRAD or expected.region >= SPARE
-    return private and not expected.final
+def is_private(region: int) -> bool:
+    """Whether a region of the peer is kept apart from our own of that name."""
+    return region == GRAD or region >= SPARE
 
 
 class StreamPort:
@@ -80,7 +79,7 @@ class StreamPort:
 
     def window(self, region: int, part: Range) -> Array:
         """Return where the peer's range is kept here, unless it is final."""
-        memory = self._mirror if is_kept(Expected(region, part)) else self._memory
+        memory = self._mirror if is_private(region) else self._memory
         return memory.typed(region, part)
 
     def post(self, region: int, part: Range) -> None:
@@ -180,7 +179,8 @@ class StreamPort:
         self._header = header = frame.unpack(self._head, bounds=self._bounds)
         expected = self._scripts[self._step_parity][self._place]
         self._check(header, expected)
-        memory = self._mirror if is_kept(expected) else self._memory
+        is_apart = is_private(expected.region) and not expected.final
+        memory = self._mirror if is_apart else self._memory
         self._rest = memory.raw(expected.region, expected.range)
         if header.checksum is not None:
             self._sum = frame.checksum(self._head)
