@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 # what is only planned may be listed. `kit` alone is the public window on everything.
 LAYERS = {
     **dict.fromkeys(["kit.task", "kit.errors", "kit.settings", "kit.spec"], 0),
-    **dict.fromkeys(["kit.cluster_def", "kit.device", "kit.spread"], 0),
+    **dict.fromkeys(["kit.cluster_def", "kit.crc", "kit.device", "kit.spread"], 0),
     **dict.fromkeys(["kit.device_scope", "kit.nearest"], 0),
     **dict.fromkeys(["kit.load_balancing", "kit.replica_device"], 0),
     **dict.fromkeys(["kit.testing.crash", "kit.testing.history"], 0),
@@ -48,6 +48,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "dask": ("kit/train/blocks.py", "kit/dask_feeds.py", "kit/dask_graph.py"),
     "distributed": (),
     "cupy": ("kit/arrays.py",),
+    "isal": ("kit/crc.py",),
     "socket": ("kit/wire/sockets.py",),
     "ssl": ("kit/wire/tls.py",),
     "bokeh": ("widgets/*",),
@@ -71,7 +72,7 @@ def _pure(folder: str, names: str) -> tuple[str, ...]:
 
 
 PURE = (
-    *_pure("kit", "task cost errors settings spec cluster_def device device_scope"),
+    *_pure("kit", "task cost crc errors settings spec cluster_def device device_scope"),
     *_pure("kit", "load_balancing nearest replica_device trace membership parcel"),
     *_pure("kit/exchange", "layout mesh moves placement plan ps ring* topology"),
     "kit/graph/*",

@@ -21,7 +21,10 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())[
 ]
 # Extras that nobody gets from `make`: they need a GPU, or are the peers of a benchmark.
 UNPINNED_EXTRAS = {"cupy", "bench"}
-NAMES_IN_CONDA = {"dask": "dask-core"}  # `dask` there is the bundle with pandas
+NAMES_IN_CONDA = {
+    "dask": "dask-core",  # `dask` there is the bundle with pandas
+    "isal": "python-isal",  # `isal` there is the C library
+}
 FOREIGN_FOLDERS = ("/" + "work/", "/" + "root/", "/" + "home/", "/" + "Users/")
 
 

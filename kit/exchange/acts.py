@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -26,6 +27,7 @@ from kit.exchange.plan import (
     Apply,
     Copy,
     Op,
+    Plan,
     Receive,
     Send,
     Term,
@@ -116,16 +118,25 @@ class Descent(Protocol):
 
 @dataclass
 class Binder:
-    """Looks up what the operations of one member name.
+    """Looks up what the operations of one member's plan name.
 
-    `update` may be missing where nothing is applied. `placed` is the plan's.
+    `update` may be missing where nothing is applied.
     """
 
     endpoint: Endpoint
     memory: Memory
     update: Update | None
     n_slots: int
-    placed: bool
+    plan: Plan
+
+    @cached_property
+    def _finals(self) -> frozenset[tuple[int, int, Range]]:
+        """Source, region and range of what comes finished."""
+        return frozenset(
+            (op.source, op.region, op.range)
+            for op in self.plan.ops
+            if isinstance(op, Receive) and op.kind == Kind.GATHER
+        )
 
     def acts(self, op: Op, parity: int) -> Iterator[Act]:
         """Yield what carries one operation out in steps of this parity."""
@@ -142,7 +153,7 @@ class Binder:
                 view = self._view(source, part, parity)
                 own = self.memory.typed(physical(into, parity), part)
                 is_here = not part.size or np.shares_memory(view, own)
-                if not is_here and not self._is_placed(source, into):
+                if not is_here and not self._is_placed(source, into, part):
                     yield Move(own, view)
             case Apply(part):
                 if part.size:
@@ -151,16 +162,18 @@ class Binder:
     def _send(self, op: Send, parity: int) -> Iterator[Act]:
         port, part = self.endpoint.ports[op.to], op.range
         region = physical(op.region, parity)
-        if self.placed and port.shared and op.kind == Kind.GATHER and part.size:
+        if self.plan.placed and port.shared and op.kind == Kind.GATHER and part.size:
             own, theirs = self.memory.typed(region, part), port.window(region, part)
             yield Move(theirs, own, Phase.SEND)
         yield Post(port, region, part)
 
-    def _is_placed(self, source: Term, into: int) -> bool:
-        """Whether the member at the other end has copied this already."""
-        if not self.placed or source.member == SELF or source.region != into:
+    def _is_placed(self, source: Term, into: int, part: Range) -> bool:
+        """Whether the member at the other end, or the port, has put this here."""
+        if source.member == SELF or source.region != into:
             return False
-        return self.endpoint.ports[source.member].shared
+        if self.endpoint.ports[source.member].shared:
+            return self.plan.placed
+        return (source.member, into, part) in self._finals
 
     def _view(self, term: Term, part: Range, parity: int) -> Array:
         region = physical(term.region, parity)

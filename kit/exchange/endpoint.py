@@ -195,7 +195,8 @@ class Endpoint:
             self.doorbell = -1
 
     def _wait(self, ready: Callable[[], bool], port: Port | None) -> None:
-        for _ in range(self.spins):
+        is_near = port is None or port.shared  # else nothing changes unless we pump
+        for _ in range(self.spins if is_near else 0):
             if ready():
                 return
         start = self.clock()

@@ -57,10 +57,11 @@ class Memory:
             else np.frombuffer(buffer, np.uint8, count=size)
         )
         self._regions = whole.reshape(n_regions(layout), region_bytes(layout))
+        self._bytes = [region.data for region in self._regions]
 
     def raw(self, region: int, part: Range) -> memoryview:
         """Return the bytes of a range of a physical region."""
-        return memoryview(self._regions[region])[part.lo : part.hi]
+        return self._bytes[region][part.lo : part.hi]
 
     def typed(self, region: int, part: Range) -> Array:
         """Return a range of a physical region as a flat array of its dtype."""

@@ -23,6 +23,7 @@ class Expected(NamedTuple):
 
     region: int  # physical
     range: Range
+    final: bool = False  # goes to our own place: what is there is of no more use
 
 
 class Arrival(NamedTuple):

@@ -18,7 +18,7 @@ from kit.exchange.endpoint import Endpoint
 from kit.exchange.memory import Memory, physical
 from kit.exchange.plan import Op, Plan, Receive
 from kit.exchange.port import Expected
-from kit.traffic import Meter
+from kit.traffic import Kind, Meter
 
 
 class Stretch(Protocol):
@@ -53,7 +53,7 @@ class Program:
         expect at all leaves it to the caller to tell the endpoint what will come.
         """
         self._endpoint, self._meter = endpoint, meter
-        self._binder = Binder(endpoint, memory, update, n_slots, plan.placed)
+        self._binder = Binder(endpoint, memory, update, n_slots, plan)
         self.waited_ns = 0
         if expects:
             self._expect(plan, once)
@@ -94,7 +94,8 @@ class Program:
         for op in plan.ops:
             if isinstance(op, Receive):
                 for parity, script in enumerate(scripts[op.source]):
-                    script.append(Expected(physical(op.region, parity), op.range))
+                    region, final = physical(op.region, parity), op.kind == Kind.GATHER
+                    script.append(Expected(region, op.range, final))
         first = self._endpoint.stamp.parity
         for pair in scripts.values():
             if once:

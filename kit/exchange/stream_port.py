@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from kit.crc import crc32
 from kit.errors import Fenced, LinkLost, ProtocolError
 from kit.exchange.layout import Range
 from kit.exchange.memory import Array, Memory
@@ -24,6 +25,7 @@ from kit.wire import frame
 from kit.wire.shaping import LineOut
 from kit.wire.stream import Stream
 
+_DATA = int(frame.Kind.DATA)
 _VECTORS = 64  # buffers handed to one system call
 
 
@@ -64,7 +66,8 @@ class StreamPort:
         self._head = memoryview(bytearray(frame.SIZE))
         self._n_head = 0
         self._header: frame.Header | None = None
-        self._body = self._rest = memoryview(b"")
+        self._rest = memoryview(b"")
+        self._sum = 0
         self._begun = 0
         self._received = 0
         self._arrived: deque[Arrival] = deque()
@@ -75,7 +78,7 @@ class StreamPort:
         self._place, self._step_parity = 0, first
 
     def window(self, region: int, part: Range) -> Array:
-        """Return where the peer's range is kept here."""
+        """Return where the peer's range is kept here, unless it is final."""
         memory = self._mirror if is_private(region) else self._memory
         return memory.typed(region, part)
 
@@ -87,19 +90,13 @@ class StreamPort:
         now = self._clock()
         hold = self.line_out.reaches_at(now, size) - now if self.line_out else 0
         self._sequence += 1
-        header = frame.Header(
-            kind=frame.Kind.DATA,
-            cluster=self._bounds.cluster,
-            sequence=self._sequence,
-            length=size,
-            flags=self._flags | halting,
-            epoch=stamp.epoch,
-            sender=self._me,
-            step=stamp.step,
-            tensor=region,
-            hold_us=round(hold / 1000),
+        header = (
+            *(_DATA, self._flags | halting, self._bounds.cluster, stamp.epoch),
+            *(self._me, stamp.step, self._sequence, region, 0, size),
+            round(hold / 1000),
         )
-        self._queue.append(memoryview(frame.pack(header, payload)))
+        head = frame.pack_fields(header, (payload,))
+        self._queue.append(memoryview(head))
         if size:
             self._queue.append(payload)
         try:
@@ -170,9 +167,7 @@ class StreamPort:
             if self._header is None:
                 self._take_head(size)
             else:
-                self._rest = self._rest[size:]
-                if not self._rest:
-                    self._finish(self._header)
+                self._take_piece(self._header, size)
         return moved
 
     def _take_head(self, size: int) -> None:
@@ -184,9 +179,21 @@ class StreamPort:
         self._header = header = frame.unpack(self._head, bounds=self._bounds)
         expected = self._scripts[self._step_parity][self._place]
         self._check(header, expected)
-        memory = self._mirror if is_private(expected.region) else self._memory
-        self._body = self._rest = memory.raw(expected.region, expected.range)
+        is_apart = is_private(expected.region) and not expected.final
+        memory = self._mirror if is_apart else self._memory
+        self._rest = memory.raw(expected.region, expected.range)
+        if header.checksum is not None:
+            self._sum = frame.checksum(self._head)
         if not self._rest:
+            self._finish(header)
+
+    def _take_piece(self, header: frame.Header, size: int) -> None:
+        rest = self._rest
+        if header.checksum is not None:
+            # At once: when the rest has come, these bytes have left the cache.
+            self._sum = crc32(rest[:size], self._sum)
+        self._rest = rest[size:]
+        if size == len(rest):
             self._finish(header)
 
     def _check(self, header: frame.Header, expected: Expected) -> None:
@@ -198,7 +205,7 @@ class StreamPort:
                 step=header.step,
             )
         got = (header.kind, header.sender, header.sequence, header.tensor)
-        want = (frame.Kind.DATA, self.peer, self._received + 1, expected.region)
+        want = (_DATA, self.peer, self._received + 1, expected.region)
         if got != want or header.length != expected.range.size:
             raise ProtocolError(
                 f"member {self.peer} sent (kind, sender, sequence, tensor) {got} of "
@@ -209,7 +216,7 @@ class StreamPort:
             )
 
     def _finish(self, header: frame.Header) -> None:
-        frame.verify(self._head, header, self._body)
+        frame.compare(header, self._sum)
         self._received += 1
         halt = header.step + 1 if header.flags & frame.HALT else NO_HALT
         usable = self._clock() + header.hold_us * 1000

@@ -11,11 +11,11 @@ from what it knows itself (cluster, members, sizes of the registered buffers).
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from kit.crc import crc32
 from kit.errors import InvalidArgumentError, ProtocolError
 
 Buffer = bytes | bytearray | memoryview
@@ -91,15 +91,16 @@ def cluster_number(cluster_id: bytes) -> int:
 def checksum(head: Buffer, *payload: Buffer) -> int:
     """Return the CRC-32 of a packed header, its checksum field as zero, and payload.
 
-    Costs about 0.2 ms per MiB; it finds accidents, not attacks.
+    Costs about 25 us per MiB in cache; it finds accidents, not attacks. A payload that
+    comes in pieces may be counted piece by piece: `crc32(piece, checksum(head))`.
     """
     return _crc(memoryview(head)[:_CHECKSUM_AT], payload)
 
 
 def _crc(front: Buffer, payload: Iterable[Buffer]) -> int:
-    crc = zlib.crc32(_BLANK, zlib.crc32(front))
+    crc = crc32(_BLANK, crc32(front))
     for part in payload:
-        crc = zlib.crc32(part, crc)
+        crc = crc32(part, crc)
     return crc
 
 
@@ -132,8 +133,8 @@ def unpack(view: Buffer, *, bounds: Bounds) -> Header:
     """Return the header in the first 64 bytes of `view`; every field is checked.
 
     Raises `ProtocolError` naming the field, its value and the bound. Takes about 1.5 us
-    and no memory beyond the result. The checksum is compared by `verify`, since it
-    needs the payload.
+    and no memory beyond the result. The checksum, which needs the payload, is compared
+    by `verify` or `compare`.
 
     >>> head = pack(Header(Kind.DATA, cluster=7, sequence=3, length=12))
     >>> unpack(head, bounds=Bounds(cluster=7, max_length=100)).length
@@ -174,10 +175,13 @@ def verify(head: Buffer, header: Header, *payload: Buffer) -> None:
 
     Raises `ProtocolError` with both values.
     """
-    if header.checksum is None:
-        return
-    found = _crc(memoryview(head)[:_CHECKSUM_AT], payload)
-    if found != header.checksum:
+    if header.checksum is not None:
+        compare(header, checksum(head, *payload))
+
+
+def compare(header: Header, found: int) -> None:
+    """Do what `verify` does, with a `checksum` found elsewhere."""
+    if header.checksum not in (None, found):
         raise ProtocolError(
             f"frame {header.sequence} is damaged: its checksum says "
             f"{header.checksum:#010x}, its {header.length} bytes give {found:#010x}. "

@@ -18,7 +18,7 @@ from typing import Final
 from kit.errors import AuthenticationFailed, FailedPreconditionError, KitError
 from kit.wire.credentials import CERTIFICATE_NAME, Credentials
 from kit.wire.frame import Buffer
-from kit.wire.sockets import Socket, SocketStream
+from kit.wire.sockets import Socket, SocketStream, suit_to_loopback
 from kit.wire.stream import Clock, Stream, front, wait_ready
 
 TlsContext = ssl.SSLContext
@@ -133,6 +133,8 @@ def make_stream(
 
     Raises `OSError`, with the socket closed, when the connection is gone already.
     """
+    if kind == "tcp":
+        suit_to_loopback(sock)
     if context is None:
         return SocketStream(sock, kind, peer)
     sock.setblocking(False)

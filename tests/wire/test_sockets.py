@@ -22,6 +22,7 @@ from kit.errors import (
 )
 from kit.wire import Credentials, Listener, Stream, dial, listen
 from kit.wire.address import Address, TcpAddress, UnixAddress
+from kit.wire.sockets import suit_to_loopback
 
 LOOPBACK = TcpAddress("127.0.0.1", 0)
 needs_root = pytest.mark.skipif(
@@ -233,3 +234,60 @@ def test_tcp_notices_a_dead_peer_by_itself() -> None:
             assert twin.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         client.close()
         server.close()
+
+
+class Watched(socket.socket):
+    """A socket between addresses of our choice, which notes what is set."""
+
+    def __init__(self, ours: str, theirs: str) -> None:
+        super().__init__(socket.AF_INET6 if ":" in ours else socket.AF_INET)
+        self.ends = ours, theirs
+        self.options: list[tuple[object, ...]] = []
+
+    def getsockname(self) -> tuple[str, int]:
+        return self.ends[0], 1
+
+    def getpeername(self) -> tuple[str, int]:
+        return self.ends[1], 2
+
+    def setsockopt(self, *option: object) -> None:
+        self.options.append(option)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [("127.0.0.1", "127.0.0.1"), ("127.0.0.1", "127.3.2.1"), ("::1", "::1")],
+)
+def test_nothing_paces_a_stream_on_the_loopback_interface(
+    ours: str, theirs: str
+) -> None:
+    with Watched(ours, theirs) as sock:
+        suit_to_loopback(sock)
+
+        assert (socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno") in sock.options
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [("10.0.0.1", "10.0.0.2"), ("127.0.0.1", "10.0.0.2"), ("fe80::1%eth0", "fe80::2")],
+)
+def test_a_stream_to_another_machine_is_left_to_the_kernel(
+    ours: str, theirs: str
+) -> None:
+    with Watched(ours, theirs) as sock:
+        suit_to_loopback(sock)
+
+        assert not sock.options
+
+
+def test_both_ends_of_a_connection_of_this_machine_are_not_paced() -> None:
+    with listening(LOOPBACK) as listener:
+        ends = [dial(listener.address, soon()), accept(listener)]
+    try:
+        for stream in ends:
+            with socket.socket(fileno=os.dup(stream.fileno())) as sock:
+                found = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+                assert found.rstrip(b"\0") == b"reno"
+    finally:
+        for stream in ends:
+            stream.close()

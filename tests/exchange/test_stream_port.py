@@ -1,0 +1,150 @@
+"""A port over a stream: what it notices, and where it puts what comes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+import numpy as np
+import pytest
+
+from benchmarks.sum_in_place import in_place
+from kit.errors import ProtocolError
+from kit.exchange.layout import Range, Spec, lay_out
+from kit.exchange.pipeline import pipelined
+from kit.exchange.placement import place
+from kit.exchange.plan import GRAD, NEXT, Group
+from kit.exchange.port import Expected
+from kit.exchange.program import Program
+from kit.exchange.topology import by_name
+from kit.testing.group import LocalMember, local_group, run_together
+from kit.testing.streams import memory_pair, sliced
+from kit.wire.frame import SIZE, Buffer
+from kit.wire.stream import Stream
+
+LAYOUT = lay_out([Spec("x", (25,), "float32")], n_workers=2)
+WHOLE = Range(0, 100)
+
+
+class Damaging:
+    """An end that turns one bit of the byte number `at` that it sends."""
+
+    def __init__(self, stream: Stream, at: int) -> None:
+        self._stream, self._at, self._sent = stream, at, 0
+        self.kind, self.peer = stream.kind, stream.peer
+        self.fileno, self.read_into = stream.fileno, stream.read_into
+        self.shutdown, self.close = stream.shutdown, stream.close
+
+    def write(self, buffers: Sequence[Buffer]) -> int | None:
+        data = bytearray(b"".join(buffers))
+        if self._sent <= self._at < self._sent + len(data):
+            data[self._at - self._sent] ^= 0x10
+        self._sent += len(data)
+        return self._stream.write([data])
+
+
+def as_it_is(stream: Stream) -> Stream:
+    return stream
+
+
+def damaging_pair(at: int, wrap: Callable[[Stream], Stream]) -> tuple[Stream, Stream]:
+    near, far = memory_pair()
+    return Damaging(near, at), wrap(far)
+
+
+@contextmanager
+def two(
+    pair: Callable[[], tuple[Stream, Stream]] = memory_pair,
+) -> Iterator[tuple[LocalMember, LocalMember]]:
+    with local_group(LAYOUT, 2, in_place=False, pair=pair) as (near, far):
+        for leaf in near.memory.gradients().values():
+            leaf[:] = np.arange(25)
+        far.memory.gradients()["x"][:] = -1
+        yield near, far
+
+
+def carry(near: LocalMember, far: LocalMember, expected: Expected) -> None:
+    """Send a range of `near` to `far`."""
+    far.endpoint.expect({near.number: ([expected], [])}, 0)
+    near.endpoint.ports[far.number].post(expected.region, expected.range)
+    far.endpoint.receive(far.endpoint.ports[near.number], expected.range.size)
+
+
+@pytest.mark.parametrize("wrap", [sliced, as_it_is])
+@pytest.mark.parametrize("at", [SIZE, SIZE + 50, SIZE + 99, 56, 59])
+def test_a_damaged_frame_is_noticed_however_it_is_cut(
+    at: int, wrap: Callable[[Stream], Stream]
+) -> None:
+    pair = partial(damaging_pair, at, wrap)
+    damaged = pytest.raises(ProtocolError, match="frame 1 is damaged")
+
+    with two(pair) as (near, far), damaged:
+        carry(near, far, Expected(GRAD, WHOLE))
+
+
+def test_a_whole_frame_is_taken_byte_by_byte() -> None:
+    with two(partial(damaging_pair, -1, sliced)) as (near, far):
+        carry(near, far, Expected(GRAD, WHOLE))
+
+        found = far.endpoint.ports[0].window(GRAD, WHOLE)
+        np.testing.assert_array_equal(found, np.arange(25))
+
+
+def test_a_frame_without_payload_is_taken() -> None:
+    with two() as (near, far):
+        carry(near, far, Expected(GRAD, Range(0, 0)))
+
+        assert not far.endpoint.ports[0].has_arrived()
+
+
+def test_a_frame_without_payload_is_checked_too() -> None:
+    pair = partial(damaging_pair, 57, sliced)
+    damaged = pytest.raises(ProtocolError, match="frame 1 is damaged")
+
+    with two(pair) as (near, far), damaged:
+        carry(near, far, Expected(GRAD, Range(0, 0)))
+
+
+def test_a_gradient_does_not_touch_the_receivers_own() -> None:
+    with two() as (near, far):
+        carry(near, far, Expected(GRAD, WHOLE))
+
+        assert (far.memory.gradients()["x"] == -1).all()
+
+
+@pytest.mark.parametrize("region", [GRAD, NEXT])
+def test_what_is_final_lies_in_the_receivers_own_memory(region: int) -> None:
+    with two() as (near, far):
+        near.memory.typed(region, WHOLE)[:] = np.arange(25)
+
+        carry(near, far, Expected(region, WHOLE, final=True))
+
+        found = far.memory.typed(region, WHOLE)
+        np.testing.assert_array_equal(found, np.arange(25))
+
+
+@pytest.mark.parametrize("topology", ["ring", "mesh"])
+@pytest.mark.parametrize("n", [2, 3])
+def test_sums_in_place_are_the_same_on_all_members(n: int, topology: str) -> None:
+    layout = lay_out([Spec("x", (25,), "float32")], n, bucket_bytes=16 * n)
+    group = Group((), tuple(range(n)), place(layout, 0))
+    fresh = threading.Barrier(n)
+
+    def sum_up(member: LocalMember) -> None:
+        plan = by_name(topology).plan(layout, group, member.number)
+        assert plan is not None
+        plan = in_place(pipelined(plan, layout, early=True))
+        program = Program(plan, member.endpoint, member.memory, member.meter)
+        array, stamp = member.memory.gradients()["x"], member.endpoint.stamp
+        for step in range(3):
+            array[:] = np.arange(25) * 10**member.number + step
+            fresh.wait(10)
+            program.step()
+            stamp.parity, stamp.step = 1 - stamp.parity, step + 1
+            whole = np.arange(25) * sum(10**number for number in range(n)) + n * step
+            np.testing.assert_array_equal(array, whole)
+
+    with local_group(layout, n, in_place=False) as members:
+        run_together(members, sum_up)
