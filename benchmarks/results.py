@@ -73,12 +73,16 @@ def report(table: Table, figures: dict[str, Any], path: Path | None) -> None:
 
 def machine() -> dict[str, str]:
     """Return what must be known of the machine to judge its figures."""
+    from kit.exchange.hops import loop
+    from kit.settings import current
+
     return {
         "cores": str(len(os.sched_getaffinity(0))),
         "processor": platform.machine(),
         "kernel": platform.release(),
         "python": platform.python_version(),
         "numpy": np.__version__,
+        "compiled loop": "yes" if current().native and loop() else "no",
     }
 
 

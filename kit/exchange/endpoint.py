@@ -19,7 +19,7 @@ from kit.exchange.port import Arrival, Expected, Port, Stamp
 from kit.wire.shaping import LineIn
 
 _SLICE_MS = 20  # a lost ring of the doorbell costs so much at most
-YIELD_NS = 60_000  # about the price of a wake-up: yield that long before sleeping
+_YIELD_NS = 60_000  # about the price of a wake-up: yield that long before sleeping
 _GRACE_S = 1.5  # a lost peer's own report explains more than its closed link
 
 
@@ -223,7 +223,7 @@ class Endpoint:
         return moved
 
     def _rest(self, waited_ns: int, ready: Callable[[], bool]) -> None:
-        if waited_ns < YIELD_NS:
+        if waited_ns < _YIELD_NS:
             os.sched_yield()
             return
         self._watch_writers()

@@ -22,11 +22,14 @@ from typing import Any
 import numpy as np
 
 from kit.exchange.acts import Act, Change, Descend, Move, Post, Sum, Take
-from kit.exchange.endpoint import YIELD_NS, Endpoint
+from kit.exchange.endpoint import Endpoint
 from kit.exchange.shared_port import SharedPort
 from kit.log import rows
 from kit.traffic import SPAN, TRANSFER, Meter, Phase
 
+# How long a wait yields before it sleeps: longer than Python's, which keeps the other
+# threads of its process from the interpreter meanwhile. Waking up costs 50 us and more.
+_PATIENCE_NS = 1_000_000
 # As in hops.c.
 _FORM = 2
 _POST, _TAKE, _MOVE, _SUM_32, _SUM_64, _DESCEND_32, _DESCEND_64 = range(7)
@@ -99,7 +102,7 @@ class Hops:
         self._table = np.frombuffer(table, np.uint8)
         self._words = np.array([_words(port) for port in self._ports], np.int64)
         self._state = np.zeros(_CHANGES.size + _STAYS.size, np.uint8).data
-        waits = endpoint.spins, YIELD_NS
+        waits = endpoint.spins, _PATIENCE_NS
         tables = _address(self._table), _address(self._words)
         _STAYS.pack_into(self._state, _CHANGES.size, len(acts), *waits, *tables)
         logs, state = (self._spans, self._transfers), self._state
