@@ -17,13 +17,13 @@ from functools import cache
 from importlib.util import find_spec
 from itertools import pairwise
 from struct import Struct
-from typing import Any
 
 import numpy as np
 
 from kit.exchange.acts import Act, Change, Descend, Move, Post, Sum, Take
 from kit.exchange.endpoint import Endpoint
 from kit.exchange.shared_port import SharedPort
+from kit.exchange.tiles import address, gathered, joins
 from kit.log import rows
 from kit.traffic import SPAN, TRANSFER, Meter, Phase
 
@@ -31,10 +31,11 @@ from kit.traffic import SPAN, TRANSFER, Meter, Phase
 # threads of its process from the interpreter meanwhile. Waking up costs 50 us and more.
 _PATIENCE_NS = 1_000_000
 # As in hops.c.
-_FORM = 2
+_FORM = 3
 _POST, _TAKE, _MOVE, _SUM_32, _SUM_64, _DESCEND_32, _DESCEND_64 = range(7)
 _ACT = Struct("7q2d")
-_LAST, _WAITS, _COUNTS = 1, 2, 4
+_LAST, _WAITS, _COUNTS, _JOINED = 1, 2, 4, 8
+_MOST_JOINED = 16
 _CHANGES, _STAYS = Struct("7q"), Struct("5q")  # the two parts of the state
 _SUMS = {np.dtype(np.float32): _SUM_32, np.dtype(np.float64): _SUM_64}
 _DESCENTS = {np.dtype(np.float32): _DESCEND_32, np.dtype(np.float64): _DESCEND_64}
@@ -80,12 +81,17 @@ class Hops:
         """Make the tables. They hold addresses, so what lies there is kept as well."""
         run = loop()
         assert run is not None
+        acts = gathered(acts)
         self._loop, self._acts = run, acts
         self._endpoint, self._meter = endpoint, meter
         self._ports = list(dict.fromkeys(port for act in acts for port in _port(act)))
         self._takes = [act for act in acts if isinstance(act, Take) and act.size]
         self._known, self._account = (-1, -1), list[Account]()
         last = [one.phase != two.phase for one, two in pairwise(acts)] + [True]
+        flags = [
+            _LAST * one | _JOINED * two
+            for one, two in zip(last, joins(acts, _MOST_JOINED), strict=True)
+        ]
         phases = [act.phase for act, ends in zip(acts, last, strict=True) if ends]
         self._spans = rows(SPAN, [(meter.task, phase, 0, 0, 0) for phase in phases])
         self._transfers = rows(
@@ -97,16 +103,16 @@ class Hops:
         )
         self._span_bytes = self._spans.view(np.uint8).data
         self._transfer_bytes = self._transfers.view(np.uint8).data
-        pairs = zip(acts, last, strict=True)
-        table = b"".join(_ACT.pack(*self._row(act, ends)) for act, ends in pairs)
+        pairs = zip(acts, flags, strict=True)
+        table = b"".join(_ACT.pack(*self._row(act, flag)) for act, flag in pairs)
         self._table = np.frombuffer(table, np.uint8)
         self._words = np.array([_words(port) for port in self._ports], np.int64)
         self._state = np.zeros(_CHANGES.size + _STAYS.size, np.uint8).data
         waits = endpoint.spins, _PATIENCE_NS
-        tables = _address(self._table), _address(self._words)
+        tables = address(self._table), address(self._words)
         _STAYS.pack_into(self._state, _CHANGES.size, len(acts), *waits, *tables)
         logs, state = (self._spans, self._transfers), self._state
-        self._places = *map(_address, logs), _address(state)
+        self._places = *map(address, logs), address(state)
 
     def run(self, begun: int) -> tuple[int, int]:
         """Do them all; returns when that was done, and how long they waited (ns).
@@ -149,9 +155,9 @@ class Hops:
         (port,) = _port(act)
         return self._ports.index(port)
 
-    def _row(self, act: Act, ends: bool) -> tuple[float, ...]:
+    def _row(self, act: Act, flags: int) -> tuple[float, ...]:
         """Return an act as hops.c reads it."""
-        flags = _LAST * ends | _WAITS * (act.phase == Phase.WAIT)
+        flags |= _WAITS * (act.phase == Phase.WAIT)
         match act:
             case Post():
                 return _POST, flags, self._number(act), 0, 0, 0, 0, 0, 0
@@ -159,14 +165,14 @@ class Hops:
                 flags |= _COUNTS * bool(act.size)
                 return _TAKE, flags, self._number(act), 0, 0, 0, 0, 0, 0
             case Move(out, source):
-                places = _address(out), _address(source), 0
+                places = address(out), address(source), 0
                 return _MOVE, flags, 0, out.nbytes, *places, 0, 0
             case Sum(out, a, b):
-                places = _address(out), _address(a), _address(b)
-                return _SUMS[out.dtype], flags, 0, out.size, *places, 0, 0
+                places = address(out), address(a), address(b)
+                return _SUMS[out.dtype], flags, 0, out.nbytes, *places, 0, 0
             case Descend(_, out, now, total, weight, rate):
-                places = _address(out), _address(now), _address(total)
-                return _DESCENTS[out.dtype], flags, 0, out.size, *places, weight, rate
+                places = address(out), address(now), address(total)
+                return _DESCENTS[out.dtype], flags, 0, out.nbytes, *places, weight, rate
             case Change():
                 raise TypeError("this update is not for the compiled loop.")
 
@@ -190,7 +196,7 @@ def _port(act: Act) -> tuple[SharedPort, ...]:
 
 
 def _words(port: SharedPort) -> tuple[int, ...]:
-    return *map(_address, port.words()), port.mask
+    return *map(address, port.words()), port.mask
 
 
 def _account(takes: Iterable[Take], meter: Meter, epoch: int) -> list[Account]:
@@ -204,10 +210,3 @@ def _account(takes: Iterable[Take], meter: Meter, epoch: int) -> list[Account]:
         (meter.total(source, kind, epoch), n_bytes, n_messages)
         for (source, kind), (n_bytes, n_messages) in found.items()
     ]
-
-
-def _address(array: Any) -> int:
-    """Return where an array lies, or the words of a memoryview."""
-    if isinstance(array, memoryview):
-        array = np.frombuffer(array, np.uint8)
-    return int(array.__array_interface__["data"][0])

@@ -1,0 +1,75 @@
+"""Acts that are done piece by piece come to what they come to one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit.exchange.acts import Act, Move, Post, Sum, Take
+from kit.exchange.calls import Calls
+from kit.exchange.endpoint import Endpoint
+from kit.exchange.hops import Hops, loop
+from kit.exchange.layout import Spec, lay_out
+from kit.exchange.plan import GRAD
+from kit.exchange.port import Stamp
+from kit.exchange.tiles import gathered, joins
+from kit.testing.group import local_group
+from kit.traffic import Meter
+
+has_loop = pytest.mark.skipif(loop() is None, reason="the compiled loop was not built")
+LAYOUT = lay_out([Spec("w", (90, 7), "float32")], 2, 1000)
+FIRST = LAYOUT.buckets[0].range
+
+
+@has_loop
+@given(size=st.integers(1, 40_000), shift=st.integers(-20_000, 20_000))
+def test_acts_done_piece_by_piece_end_as_one_after_the_other(
+    size: int, shift: int
+) -> None:
+    """Also where one writes what another one reads somewhere else."""
+    first = np.random.default_rng(size).standard_normal((4, 80_000)).astype(np.float32)
+    results = []
+    ways: tuple[Callable[..., Any], ...] = (Hops, Calls)
+    for way in ways:
+        memory = first.copy()
+        a, b, c = (row[20_000 : 20_000 + size] for row in memory[:3])
+        aside = memory[0, 20_000 + shift : 20_000 + shift + size]
+        acts: list[Act] = [Sum(a, a, b), Sum(a, a, c), Move(b, a), Sum(c, aside, b)]
+        endpoint = Endpoint(["/job:worker/task:0"], 0, Stamp(), deadline_s=1.0)
+        way(acts, endpoint, Meter(0)).run(0)
+        endpoint.close()
+        results.append(memory.tobytes())
+
+    assert results[0] == results[1]
+
+
+def test_a_mesh_adds_updates_and_hands_out_in_one_go() -> None:
+    a, b, out = np.zeros((3, 4), np.float32)
+    with local_group(LAYOUT, 2) as members:
+        post = Post(members[0].endpoint.ports[1], GRAD, FIRST)
+        acts: list[Act] = [Sum(a, a, b), post, Move(b, a), post, Move(out, a)]
+
+        assert gathered(acts) == [acts[0], acts[2], acts[4], post, post]
+        assert joins(gathered(acts), 9) == [True, True, False, False, False]
+        assert joins(gathered(acts), 2) == [True, False, False, False, False]
+
+
+def test_a_post_stays_before_a_wait_and_before_work_of_another_size() -> None:
+    small, large = np.zeros(4, np.float32), np.zeros(5, np.float32)
+    with local_group(LAYOUT, 2) as members:
+        port = members[0].endpoint.ports[1]
+        post, take = Post(port, GRAD, FIRST), Take(port, 1, 8)
+        one, two = Sum(small, small, small), Sum(large, large, large)
+
+        orders: list[list[Act]] = [
+            [post, one],
+            [one, post, take, one],
+            [one, post, two],
+        ]
+        for acts in orders:
+            assert gathered(acts) == acts
