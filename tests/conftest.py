@@ -141,9 +141,11 @@ def ends_of(descriptor: Descriptor) -> str:
 
 def wait_until_none(look: Callable[[], Iterable[str]]) -> list[str]:
     """Look until there is nothing to see or the time is up; return what is left."""
-    end = time.monotonic() + GRACE_S
-    while (left := list(look())) and time.monotonic() < end:
-        gc.collect()
+    begin = time.monotonic()
+    while (left := list(look())) and time.monotonic() < begin + GRACE_S:
+        # Most things only need a moment; to collect takes a second in a large process.
+        if time.monotonic() > begin + 0.1:
+            gc.collect()
         time.sleep(0.02)
     return left
 

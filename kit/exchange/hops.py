@@ -27,9 +27,10 @@ from kit.exchange.tiles import address, gathered, joins
 from kit.log import rows
 from kit.traffic import SPAN, TRANSFER, Meter, Phase
 
-# How long a wait yields before it sleeps: longer than Python's, which keeps the other
-# threads of its process from the interpreter meanwhile. Waking up costs 50 us and more.
-_PATIENCE_NS = 1_000_000
+# How long a wait yields before it sleeps, where each task has a core and where they share
+# them: longer than Python's, which keeps the other threads of its process from the
+# interpreter meanwhile. Waking up costs 50 us and more.
+_PATIENCE_NS, _PATIENCE_SHARING_NS = 1_000_000, 300_000
 # As in hops.c.
 _FORM = 3
 _POST, _TAKE, _MOVE, _SUM_32, _SUM_64, _DESCEND_32, _DESCEND_64 = range(7)
@@ -108,7 +109,8 @@ class Hops:
         self._table = np.frombuffer(table, np.uint8)
         self._words = np.array([_words(port) for port in self._ports], np.int64)
         self._state = np.zeros(_CHANGES.size + _STAYS.size, np.uint8).data
-        waits = endpoint.spins, _PATIENCE_NS
+        patience = _PATIENCE_NS if endpoint.spins else _PATIENCE_SHARING_NS
+        waits = endpoint.spins, patience
         tables = address(self._table), address(self._words)
         _STAYS.pack_into(self._state, _CHANGES.size, len(acts), *waits, *tables)
         logs, state = (self._spans, self._transfers), self._state
