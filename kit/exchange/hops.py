@@ -27,9 +27,9 @@ from kit.exchange.tiles import address, gathered, joins
 from kit.log import rows
 from kit.traffic import SPAN, TRANSFER, Meter, Phase
 
-# How long a wait yields before it sleeps, where each task has a core and where they share
-# them: longer than Python's, which keeps the other threads of its process from the
-# interpreter meanwhile. Waking up costs 50 us and more.
+# How long a wait yields before it sleeps, where each task has a core and where they
+# share them: longer than Python's, which keeps the other threads of its process from
+# the interpreter meanwhile. Waking up costs 50 us and more.
 _PATIENCE_NS, _PATIENCE_SHARING_NS = 1_000_000, 300_000
 # As in hops.c.
 _FORM = 3
