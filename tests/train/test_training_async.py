@@ -68,7 +68,7 @@ def test_slow_worker_delays_no_other() -> None:
 
     def step(params: Any, batch: Any) -> Any:
         if mark in batch[0][:, 0]:
-            slow.wait(0.1)
+            slow.wait(0.3)
         return fit(params, batch)
 
     with quick_cluster(1, 3) as cluster:
