@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from kit import crc
 from kit.checkpoint.manifest import NAME, Manifest
 from kit.checkpoint.pieces import TEXT, Array, PieceEntry, storage, texts
 from kit.checkpoint.shards import BLOCK_BYTES, ShardEntry
@@ -194,7 +194,7 @@ def _fill(file: BinaryIO, data: memoryview, path: Path, digest: Any) -> int:
             if not count:
                 raise CheckpointFailed(f"{path} ends too early.")
             rest = rest[count:]
-        crc32 = zlib.crc32(block, crc32)
+        crc32 = crc.crc32(block, crc32)
         if digest is not None:
             digest.update(block)
     return crc32
@@ -205,7 +205,7 @@ def _skip(file: BinaryIO, n_bytes: int, path: Path, digest: Any) -> int:
     while n_bytes:
         part = memoryview(block)[: min(n_bytes, BLOCK_BYTES)]
         _fill(file, part, path, digest)
-        crc32 = zlib.crc32(part, crc32)
+        crc32 = crc.crc32(part, crc32)
         n_bytes -= part.nbytes
     return crc32
 

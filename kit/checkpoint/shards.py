@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from kit import crc
 from kit.checkpoint.files import FILES, Files, write_all
 from kit.checkpoint.pieces import DTYPES, Piece, PieceEntry, to_bytes
 from kit.checkpoint.refusing import refused
@@ -104,7 +104,7 @@ def _write(
         for start in range(0, one.nbytes, BLOCK_BYTES):
             block = one[start : start + BLOCK_BYTES]
             digest.update(block)
-            crc32 = zlib.crc32(block, crc32)
+            crc32 = crc.crc32(block, crc32)
             write_all(files, descriptor, block)
         sums.append(crc32)
     return digest.hexdigest(), sums

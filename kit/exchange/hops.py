@@ -3,7 +3,8 @@
 With more tasks than cores a hop of a ring costs ten microseconds so, where it costs the
 interpreter thirty, whose data are no longer in the cache. The loop does what
 `kit.exchange.calls` does, to the same bits, messages and records. It is left for
-updates, and for a wait that lasts: to sleep and to give up are Python's.
+updates other than gradient descent, and for a wait that lasts: to sleep and to give up
+are Python's.
 
 `pip install` builds it where there is a C compiler; `KIT_NATIVE=0` leaves it out.
 """
@@ -47,12 +48,18 @@ Account = tuple[list[int], int, int]
 
 @cache
 def loop() -> Loop | None:
-    """Return the compiled loop; None where it was not built, or from another source."""
+    """Return the compiled loop; None where none fits this source and machine.
+
+    Whatever stands in the way, all is done in Python then.
+    """
     spec = find_spec("kit.exchange._hops")
     if spec is None or spec.origin is None:
         return None
-    library = ctypes.CDLL(spec.origin)
-    library.kit_form.restype = ctypes.c_int64
+    try:
+        library = ctypes.CDLL(spec.origin)
+        library.kit_form.restype = ctypes.c_int64
+    except (OSError, AttributeError):  # of another machine, or cut short
+        return None
     if library.kit_form() != _FORM:
         return None
     library.kit_run.argtypes, library.kit_run.restype = [ctypes.c_void_p], None

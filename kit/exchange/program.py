@@ -1,8 +1,9 @@
 """Carry out a plan: its operations are bound once an epoch, and run step after step.
 
-Where all neighbours share memory and the compiled loop was built, what lies between two
-updates is one call of it (`kit.exchange.hops`); else each act is one call in Python
-(`kit.exchange.calls`). Both give the same bits, the same messages and the same records.
+Where all neighbours share memory and the compiled loop was built, all that lies between
+two updates which it does not know is one call of it (`kit.exchange.hops`); else each
+act is one call in Python (`kit.exchange.calls`). Both give the same bits, the same
+messages and the same records.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from kit.exchange.memory import Memory, physical
 from kit.exchange.plan import Op, Plan, Receive
 from kit.exchange.port import Expected
 from kit.traffic import Kind, Meter
+
+_FINISH, _WHOLE = -1, -2  # beside the buckets, the parts of a plan that are run at once
 
 
 class Stretch(Protocol):
@@ -57,31 +60,31 @@ class Program:
         self.waited_ns = 0
         if expects:
             self._expect(plan, once)
-        self._reduce = [
-            [self._bind(ops, parity) for ops in plan.reduce] for parity in (0, 1)
-        ]
-        self._finish = [self._bind(plan.finish, parity) for parity in (0, 1)]
-        self._plan, self._whole = plan, dict[int, list[Stretch]]()
+        self._parts = {**dict(enumerate(plan.reduce)), _FINISH: plan.finish}
+        self._parts[_WHOLE] = plan.ops
+        # Bound when they are first run: who does whole steps needs no buckets.
+        self._bound: dict[tuple[int, int], list[Stretch]] = {}
         self.n_buckets = len(plan.reduce)
 
     def reduce(self, bucket: int) -> None:
         """Sum up one bucket. Raises what `Endpoint.receive` raises."""
-        self._run(self._reduce[self._endpoint.stamp.parity][bucket])
+        self._run(bucket)
 
     def finish(self) -> None:
         """Update what is ours, hand it out, take the rest; then NEXT is complete."""
-        self._run(self._finish[self._endpoint.stamp.parity])
+        self._run(_FINISH)
         self._endpoint.flush()
 
     def step(self) -> None:
         """Do a whole step; it costs less than its parts."""
-        parity = self._endpoint.stamp.parity
-        if parity not in self._whole:
-            self._whole[parity] = self._bind(self._plan.ops, parity)
-        self._run(self._whole[parity])
+        self._run(_WHOLE)
         self._endpoint.flush()
 
-    def _run(self, stretches: Iterable[Stretch]) -> None:
+    def _run(self, part: int) -> None:
+        key = part, self._endpoint.stamp.parity
+        stretches = self._bound.get(key)
+        if stretches is None:
+            stretches = self._bound[key] = self._bind(self._parts[part], key[1])
         begun = self._endpoint.clock()
         for stretch in stretches:
             begun, waited = stretch.run(begun)

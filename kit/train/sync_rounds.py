@@ -47,7 +47,7 @@ class SyncServer:
 
     def _work(self, step: int) -> tuple[float, int, int]:
         """Return loss, number of examples and nanoseconds of computation."""
-        if not self._part.job.settings.crash:
+        if not self._part.job.settings.crash:  # else there is a point to stop within
             self._program.step()
             return _NAN, 0, 0
         for bucket in range(self._program.n_buckets):
