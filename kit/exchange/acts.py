@@ -16,7 +16,7 @@ import numpy as np
 
 from kit.exchange.endpoint import Endpoint
 from kit.exchange.layout import Range
-from kit.exchange.memory import Array, Memory, physical
+from kit.exchange.memory import Array, Memory, is_apart, physical
 from kit.exchange.plan import (
     GRAD,
     NEXT,
@@ -81,7 +81,8 @@ class Change(NamedTuple):
 class Descend(NamedTuple):
     """Update parameters by gradient descent: out = now - total * weight * rate.
 
-    Each operation is rounded by itself. `call` does the same, and may change `total`.
+    `out` is `total`, or apart from it; `now` is apart from both. Each operation is
+    rounded by itself. `call` does the same, and may change `total`.
     """
 
     call: Callable[[], None]
@@ -102,7 +103,11 @@ class Update(Protocol):
     def __call__(
         self, now: Array, total: Array, slots: Sequence[Array], out: Array, step: int
     ) -> None:
-        """All arrays are flat, of one dtype and length; `total` may be overwritten."""
+        """All arrays are flat, of one dtype and length; `total` may be overwritten.
+
+        Where the stamp says that the next parameters overwrite the gradients, `out` is
+        `total` itself.
+        """
 
 
 @runtime_checkable
@@ -148,10 +153,10 @@ class Binder:
                 yield Take(port, int(op.kind), op.range.size)
             case Add(part, terms):
                 views = [self._view(term, part, parity) for term in terms]
-                yield from _sum(views, self.memory.typed(GRAD, part))
+                yield from _sum(views, self._own(GRAD, part, parity))
             case Copy(source, into, part):
                 view = self._view(source, part, parity)
-                own = self.memory.typed(physical(into, parity), part)
+                own = self._own(into, part, parity)
                 is_here = not part.size or np.shares_memory(view, own)
                 if not is_here and not self._is_placed(source, into, part):
                     yield Move(own, view)
@@ -161,10 +166,10 @@ class Binder:
 
     def _send(self, op: Send, parity: int) -> Iterator[Act]:
         port, part = self.endpoint.ports[op.to], op.range
-        region = physical(op.region, parity)
+        region = self._physical(op.region, parity)
         if self.plan.placed and port.shared and op.kind == Kind.GATHER and part.size:
-            own, theirs = self.memory.typed(region, part), port.window(region, part)
-            yield Move(theirs, own, Phase.SEND)
+            theirs = port.window(region, part, apart=is_apart(op.region))
+            yield Move(theirs, self.memory.typed(region, part), Phase.SEND)
         yield Post(port, region, part)
 
     def _is_placed(self, source: Term, into: int, part: Range) -> bool:
@@ -176,19 +181,24 @@ class Binder:
         return (source.member, into, part) in self._finals
 
     def _view(self, term: Term, part: Range, parity: int) -> Array:
-        region = physical(term.region, parity)
         if term.member == SELF:
-            return self.memory.typed(region, part)
-        return self.endpoint.ports[term.member].window(region, part)
+            return self._own(term.region, part, parity)
+        region, apart = self._physical(term.region, parity), is_apart(term.region)
+        return self.endpoint.ports[term.member].window(region, part, apart=apart)
+
+    def _own(self, region: int, part: Range, parity: int) -> Array:
+        return self.memory.typed(self._physical(region, parity), part)
+
+    def _physical(self, region: int, parity: int) -> int:
+        return physical(region, parity, self.endpoint.stamp.overwrites)
 
     def _change(self, part: Range, parity: int) -> Change | Descend:
         update, stamp = self.update, self.endpoint.stamp
         if update is None:
             raise ValueError("this plan updates parameters: give `update`.")
-        now, out = (
-            self.memory.typed(physical(region, parity), part) for region in (NOW, NEXT)
+        now, out, total = (
+            self._own(region, part, parity) for region in (NOW, NEXT, GRAD)
         )
-        total = self.memory.typed(GRAD, part)
         slots = [self.memory.typed(SLOT + n, part) for n in range(self.n_slots)]
 
         def apply() -> None:

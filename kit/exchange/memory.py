@@ -20,13 +20,35 @@ _PAGE = 4096
 Array = npt.NDArray[Any]
 
 
-def physical(region: int, parity: int) -> int:
-    """Return where a plan's region lies: NOW and NEXT change places with each step.
+def physical(region: int, parity: int, overwrites: bool = False) -> int:
+    """Return where a plan's region lies in steps of this parity.
 
-    >>> [physical(NOW, 0), physical(NEXT, 0), physical(NOW, 1), physical(NEXT, 1)]
-    [1, 2, 2, 1]
+    NOW and NEXT change places with each step. Where the next parameters overwrite the
+    gradients, NEXT is where GRAD is, and GRAD and NOW change places.
+
+    >>> [physical(region, 0) for region in (GRAD, NOW, NEXT)]
+    [0, 1, 2]
+    >>> [physical(region, 1) for region in (GRAD, NOW, NEXT)]
+    [0, 2, 1]
+    >>> [physical(region, 0, overwrites=True) for region in (GRAD, NOW, NEXT)]
+    [0, 1, 0]
+    >>> [physical(region, 1, overwrites=True) for region in (GRAD, NOW, NEXT)]
+    [1, 0, 1]
     """
-    return NOW + NEXT - region if parity and region in (NOW, NEXT) else region
+    if region > NEXT:
+        return region
+    if overwrites:
+        return (region == NOW) ^ parity
+    return NOW + NEXT - region if parity and region else region
+
+
+def is_apart(region: int) -> bool:
+    """Whether a neighbour's region is kept apart from our own of that name.
+
+    A gradient is, because the receiver has one of its own in that place; parameters
+    and slots are the same for all.
+    """
+    return region == GRAD or region >= SPARE
 
 
 def n_regions(layout: Layout) -> int:
@@ -82,6 +104,6 @@ class Memory:
         """Return all parameters' arrays inside a physical region, by name."""
         return {one.spec.name: self.leaf(region, one) for one in self.layout.leaves}
 
-    def gradients(self) -> dict[str, Array]:
+    def gradients(self, region: int = GRAD) -> dict[str, Array]:
         """Return where the gradients belong, by name."""
-        return self.leaves(GRAD)
+        return self.leaves(region)

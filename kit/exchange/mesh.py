@@ -60,6 +60,7 @@ class Mesh:
             tuple(tuple(seat.sum_up(bucket)) for bucket in layout.buckets),
             tuple(seat.hand_out(layout)),
             placed=True,
+            overwrites=True,
         )
 
     def owners(self, layout: Layout, group: Group) -> tuple[Owned, ...]:

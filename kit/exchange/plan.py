@@ -28,6 +28,7 @@ from kit.traffic import Kind
 
 # Regions: the flat buffers that every member has. NOW and NEXT change places with each
 # step, so that the parameters of the last step stay whole until the next are complete.
+# Where the next ones overwrite the gradients, GRAD and NOW do, for the same reason.
 GRAD = 0
 NOW = 1
 NEXT = 2
@@ -95,6 +96,9 @@ class Plan(NamedTuple):
     # Whether who sends finished ranges (`Kind.GATHER`) also writes them where they
     # belong in the receiver's memory, so that its copies have nothing left to do.
     placed: bool = False
+    # Whether NEXT may lie where GRAD lay: all have read what they need of a range of
+    # gradients when its sum, or its next parameters, are written there.
+    overwrites: bool = False
 
     @property
     def ops(self) -> tuple[Op, ...]:

@@ -23,7 +23,7 @@ class Expected(NamedTuple):
 
     region: int  # physical
     range: Range
-    final: bool = False  # goes to our own place: what is there is of no more use
+    apart: bool = False  # goes to a place of its own, not to ours of that name
 
 
 class Arrival(NamedTuple):
@@ -38,11 +38,12 @@ class Arrival(NamedTuple):
 class Stamp:
     """What every message of this member carries: epoch, step and the halt.
 
-    `parity` says which of the two parameter regions is NOW: it changes with each step
-    that this member completes. `halt` is the first step that shall not be begun, as far
-    as this member knows. It travels with the messages, so when a step is complete on a
-    member, that member knows of every halt that the coordinator announced before it
-    contributed to the step.
+    `parity` says which of two regions is NOW: it changes with each step that this
+    member completes; `overwrites`, whether the next parameters overwrite the gradients
+    (see `kit.exchange.memory.physical`). `halt` is the first step that shall not be
+    begun, as far as this member knows. It travels with the messages, so when a step is
+    complete on a member, that member knows of every halt that the coordinator announced
+    before it contributed to the step.
     """
 
     def __init__(self) -> None:
@@ -50,6 +51,7 @@ class Stamp:
         self.epoch = 0
         self.step = 0
         self.parity = 0
+        self.overwrites = False
         self.halt = NO_HALT
 
 
@@ -64,10 +66,11 @@ class Port(Protocol):
     def expect(self, scripts: Sequence[Sequence[Expected]], first: int) -> None:
         """Give the messages of even and odd steps; `first` says which comes next."""
 
-    def window(self, region: int, part: Range) -> Array:
+    def window(self, region: int, part: Range, *, apart: bool) -> Array:
         """Return the other's range as seen here; valid once it has arrived.
 
-        Where memory is `shared` it is the other's own, to be written as well.
+        Where memory is `shared` it is the other's own, to be written as well; else our
+        own range of that name, or a place that is kept `apart` from it.
         """
 
     def post(self, region: int, part: Range) -> None:

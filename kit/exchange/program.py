@@ -16,7 +16,7 @@ from kit.exchange import hops
 from kit.exchange.acts import Act, Binder, Change, Update
 from kit.exchange.calls import Calls
 from kit.exchange.endpoint import Endpoint
-from kit.exchange.memory import Memory, physical
+from kit.exchange.memory import Memory, is_apart, physical
 from kit.exchange.plan import Op, Plan, Receive
 from kit.exchange.port import Expected
 from kit.traffic import Kind, Meter
@@ -94,11 +94,13 @@ class Program:
         scripts: dict[int, list[list[Expected]]] = {
             member: [[], []] for member in self._endpoint.ports
         }
+        overwrites = self._endpoint.stamp.overwrites
         for op in plan.ops:
             if isinstance(op, Receive):
                 for parity, script in enumerate(scripts[op.source]):
-                    region, final = physical(op.region, parity), op.kind == Kind.GATHER
-                    script.append(Expected(region, op.range, final))
+                    region = physical(op.region, parity, overwrites)
+                    apart = is_apart(op.region) and op.kind != Kind.GATHER
+                    script.append(Expected(region, op.range, apart))
         first = self._endpoint.stamp.parity
         for pair in scripts.values():
             if once:

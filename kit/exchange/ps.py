@@ -56,6 +56,7 @@ class ParameterServer:
         return Plan(
             tuple(tuple(reduce) for reduce, _ in steps),
             tuple(op for _, finish in steps for op in finish),
+            overwrites=True,
         )
 
     def owners(self, layout: Layout, group: Group) -> tuple[Owned, ...]:

@@ -56,6 +56,7 @@ class Ring:
         return Plan(
             tuple(tuple(seat.sum_up(bucket)) for bucket in layout.buckets),
             tuple(seat.hand_out(layout)),
+            overwrites=True,
         )
 
     def owners(self, layout: Layout, group: Group) -> tuple[Owned, ...]:

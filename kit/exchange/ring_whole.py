@@ -48,7 +48,8 @@ class WholeRing:
             tuple(_pass_on(bucket, group.workers, group.workers.index(member)))
             for bucket in layout.buckets
         )
-        return Plan(reduce, tuple(Apply(bucket.range) for bucket in layout.buckets))
+        updates = tuple(Apply(bucket.range) for bucket in layout.buckets)
+        return Plan(reduce, updates, overwrites=True)
 
     def owners(self, layout: Layout, group: Group) -> tuple[Owned, ...]:
         """Every worker updates everything."""

@@ -103,7 +103,7 @@ class SharedPort:
     def expect(self, scripts: Sequence[Sequence[Expected]], first: int) -> None:
         """Nothing to prepare: what is posted lies where the plan says."""
 
-    def window(self, region: int, part: Range) -> Array:
+    def window(self, region: int, part: Range, *, apart: bool) -> Array:
         """Return the peer's own memory."""
         return self._memory.typed(region, part)
 

@@ -5,9 +5,9 @@ bytes are read straight to where they belong. The plan tells what each incoming 
 must be, so no size, place or name is believed from the wire; a frame that differs is a
 `ProtocolError` that names both.
 
-A gradient goes to a private window, because the receiver has a gradient of its own in
-that place; finished parameters and optimizer slots go straight into the receiver's own
-region, since that is where they are copied to anyway.
+A gradient goes to a place apart, because the receiver has a gradient of its own there;
+finished parameters and optimizer slots go straight into the receiver's own region,
+since that is where they are copied to anyway.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from kit.crc import crc32
 from kit.errors import Fenced, LinkLost, ProtocolError
 from kit.exchange.layout import Range
 from kit.exchange.memory import Array, Memory
-from kit.exchange.plan import GRAD, SPARE
 from kit.exchange.port import NO_HALT, Arrival, Expected, Stamp
 from kit.wire import frame
 from kit.wire.shaping import LineOut
@@ -27,11 +26,6 @@ from kit.wire.stream import Stream
 
 _DATA = int(frame.Kind.DATA)
 _VECTORS = 64  # buffers handed to one system call
-
-
-def is_private(region: int) -> bool:
-    """Whether a region of the peer is kept apart from our own of that name."""
-    return region == GRAD or region >= SPARE
 
 
 class StreamPort:
@@ -77,9 +71,9 @@ class StreamPort:
         self._scripts = scripts
         self._place, self._step_parity = 0, first
 
-    def window(self, region: int, part: Range) -> Array:
-        """Return where the peer's range is kept here, unless it is final."""
-        memory = self._mirror if is_private(region) else self._memory
+    def window(self, region: int, part: Range, *, apart: bool) -> Array:
+        """Return where the peer's range is kept here."""
+        memory = self._mirror if apart else self._memory
         return memory.typed(region, part)
 
     def post(self, region: int, part: Range) -> None:
@@ -179,8 +173,7 @@ class StreamPort:
         self._header = header = frame.unpack(self._head, bounds=self._bounds)
         expected = self._scripts[self._step_parity][self._place]
         self._check(header, expected)
-        is_apart = is_private(expected.region) and not expected.final
-        memory = self._mirror if is_apart else self._memory
+        memory = self._mirror if expected.apart else self._memory
         self._rest = memory.raw(expected.region, expected.range)
         if header.checksum is not None:
             self._sum = frame.checksum(self._head)

@@ -162,7 +162,8 @@ class AsyncWorker:
 
 
 def _script(region: int, shard: tuple[Range, ...]) -> list[Expected]:
-    return [Expected(GRAD, _NOTE), *(Expected(region, part) for part in shard)]
+    parts = [Expected(region, part, apart=True) for part in shard]
+    return [Expected(GRAD, _NOTE, apart=True), *parts]
 
 
 def _serve(shard: tuple[Range, ...], worker: int, rank: int) -> Plan:

@@ -18,8 +18,8 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 from kit.errors import GradientMismatch, KitError, StepFailed
-from kit.exchange.memory import Memory, physical
-from kit.exchange.plan import NOW
+from kit.exchange.memory import Array, Memory, physical
+from kit.exchange.plan import GRAD, NOW
 from kit.exchange.port import Stamp
 from kit.train.handover import Handover
 from kit.train.measures import named
@@ -34,15 +34,13 @@ class Compute:
     def __init__(
         self, step: Callable[..., Any], memory: Memory, task: str, stamp: Stamp
     ) -> None:
-        """Prepare read-only views of both parameter regions."""
+        """Look nothing up yet: each region when it is first used."""
         self._function, self._task, self._stamp = step, task, stamp
-        self.handover = Handover(memory, task)
+        self._memory = memory
+        self._params: dict[int, dict[str, Array]] = {}
+        self._handovers: dict[int, Handover] = {}
         self.measures: dict[bytes, float] = {}  # of the last step, beside its loss
         self._writes = takes_places(step)
-        self._params = [memory.leaves(physical(NOW, parity)) for parity in (0, 1)]
-        for views in self._params:
-            for view in views.values():
-                view.flags.writeable = False
 
     def __call__(
         self, step: int, batch: tuple[Any, ...], weight: float, ready: Ready
@@ -53,21 +51,42 @@ class Compute:
         that hands its gradients over one by one. Raises `StepFailed` with the user's
         traceback, `GradientMismatch` or `NotFinite`.
         """
-        self.handover.begin(step, weight)
+        handover = self._handover
+        handover.begin(step, weight)
         self.measures = {}
-        params = dict(self._params[self._stamp.parity])
-        places = {NAME: self.handover.open()} if self._writes else {}
+        params = dict(self._now())
+        places = {NAME: handover.open()} if self._writes else {}
         result = self._run(step, self._function, params, batch, **places)
         if isinstance(result, Generator):
             loss = self._drain(step, result, ready)
         elif self._writes:
             loss = self._alone(step, result)
-            self.handover.all_written()
+            handover.all_written()
         else:
             loss, gradients = self._split(step, result)
-            self.handover.take_all(gradients)
-        self.handover.end()
+            handover.take_all(gradients)
+        handover.end()
         return self._number(step, loss)
+
+    @property
+    def _handover(self) -> Handover:
+        """Where this step's gradients go."""
+        region = self._where(GRAD)
+        if region not in self._handovers:
+            self._handovers[region] = Handover(self._memory, self._task, region)
+        return self._handovers[region]
+
+    def _now(self) -> dict[str, Array]:
+        """Return read-only views of the parameters."""
+        region = self._where(NOW)
+        if region not in self._params:
+            self._params[region] = views = self._memory.leaves(region)
+            for view in views.values():
+                view.flags.writeable = False
+        return self._params[region]
+
+    def _where(self, region: int) -> int:
+        return physical(region, self._stamp.parity, self._stamp.overwrites)
 
     def _drain(self, step: int, handed: Generator[Any, Any, Any], ready: Ready) -> Any:
         def following() -> tuple[bool, Any]:
@@ -84,9 +103,9 @@ class Compute:
                     return value[0]
                 return float("nan") if value is None else value
             if self._writes:
-                complete = self.handover.written(self._alone(step, value))
+                complete = self._handover.written(self._alone(step, value))
             else:
-                complete = self.handover.take(*self._split(step, value))
+                complete = self._handover.take(*self._split(step, value))
             for bucket in complete:
                 ready(bucket)
 

@@ -77,11 +77,15 @@ class Rule(Minimizes, ABC):
     Attributes:
         powers: the settings of whose powers, one factor a step, the rate is made.
         moves_all: an update moves every element, also those without a gradient.
+        spends: `out` may be the gradient itself, since nothing of a piece of it is read
+            after the piece of `out` is written. A rule derived from another one has to
+            say so for itself.
     """
 
     name: ClassVar[str]
     powers: ClassVar[tuple[str, ...]] = ()
     moves_all: ClassVar[bool] = False
+    spends: ClassVar[bool] = False
 
     learning_rate: Number
 
@@ -137,7 +141,10 @@ class Rule(Minimizes, ABC):
         rate: Any,
         xp: ModuleType = np,
     ) -> None:
-        """Do what `apply` does at a given `rate`, on the arrays of `xp`, unchecked."""
+        """Do what `apply` does at a given `rate`, on the arrays of `xp`, unchecked.
+
+        `out` may be the gradient too, if this rule `spends` it.
+        """
         # The pieces are made for a processor's cache; a device takes all at once.
         size = PIECE if xp is np else max(1, parameter.size)
         scratch = xp.empty(min(parameter.size, size), parameter.dtype)

@@ -36,20 +36,20 @@ class Piece(NamedTuple):
 
 
 class Handover:
-    """Where a worker's gradients of one step go.
+    """Where a worker's gradients of one step go: a physical region of its memory.
 
     `weight` makes up for splits of unequal size: n_workers * examples / batch.
     """
 
-    def __init__(self, memory: Memory, task: str) -> None:
+    def __init__(self, memory: Memory, task: str, region: int = GRAD) -> None:
         """Look up where each parameter's gradient belongs."""
         self._task = task
-        self._places = memory.gradients()
+        self._places = memory.gradients(region)
         self._given = Places(self._places)
         self._flat = {name: place.ravel() for name, place in self._places.items()}
         self._names = list(self._places)
-        self._marks = Marks(memory)
-        self._pieces = _pieces_of(memory)
+        self._marks = Marks(memory, region)
+        self._pieces = _pieces_of(memory, region)
         self._buckets = _buckets_of(memory)
         waits = [bucket for buckets in self._buckets.values() for bucket in buckets]
         self._waits = [waits.count(bucket) for bucket in range(1 + max(waits))]
@@ -211,7 +211,7 @@ class Handover:
         return type(error)(where + error.message, task=self._task, step=self._step)
 
 
-def _pieces_of(memory: Memory) -> list[Piece]:
+def _pieces_of(memory: Memory, region: int) -> list[Piece]:
     """Cut the params into stretches of one dtype that are small, or one parameter."""
     leaves = memory.layout.leaves
     pieces, first, size = [], 0, 0
@@ -220,16 +220,16 @@ def _pieces_of(memory: Memory) -> list[Piece]:
         if number > first and (
             leaf.spec.dtype != leaves[first].spec.dtype or size > _PIECE_BYTES
         ):
-            pieces.append(_piece(memory, first, number))
+            pieces.append(_piece(memory, region, first, number))
             first, size = number, leaf.range.size
-    return [*pieces, _piece(memory, first, len(leaves))]
+    return [*pieces, _piece(memory, region, first, len(leaves))]
 
 
-def _piece(memory: Memory, first: int, end: int) -> Piece:
+def _piece(memory: Memory, region: int, first: int, end: int) -> Piece:
     """Return leaves first, ..., end-1: in the buffer they lie the other way round."""
     leaves = memory.layout.leaves[first:end][::-1]
     whole = Range(leaves[0].lo, leaves[-1].range.hi)
-    flat, gather = memory.typed(GRAD, whole), None
+    flat, gather = memory.typed(region, whole), None
     if len(leaves) > 1 and whole.size:
         gather = Gather(flat, [leaf.spec.shape for leaf in leaves])
     names = tuple(leaf.spec.name for leaf in leaves)

@@ -20,8 +20,6 @@ from kit.errors import (
     InvalidArgumentError,
     UnimplementedError,
 )
-from kit.exchange.memory import physical
-from kit.exchange.plan import NOW
 from kit.train.authority import Authority
 from kit.train.hook_list import LOSS, STEP, HookList
 from kit.train.job import Job
@@ -157,8 +155,7 @@ class HookPlace:
         # A parameter that is called so hides the loss: it was named by the user.
         if name in self._leaves:
             part = self._inside()
-            now = physical(NOW, part.endpoint.stamp.parity)
-            return part.memory.leaf(now, self._leaves[name]).copy()
+            return part.memory.leaf(part.now, self._leaves[name]).copy()
         if name == LOSS:
             return self.loss
         return self._inside().step if step is None else step

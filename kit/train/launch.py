@@ -1,7 +1,8 @@
 """`kit.train`: begin a training on a cluster and return at once with a handle.
 
 A step function takes `(params, batch)`: a dict of read-only arrays, and this worker's
-split of the mini-batch, a tuple of arrays. It returns the loss, the mean over the
+split of the mini-batch, a tuple of arrays. The arrays are this step's: the next one
+writes over them, so copy what you keep. It returns the loss, the mean over the
 split, and the gradients. It may be a generator that yields `(name, gradient)`, last
 layers first, and returns the loss; then the exchange goes on beside the rest. A third
 parameter called `grads` gets a dict of arrays to fill, which saves a copy: the step

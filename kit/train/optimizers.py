@@ -35,6 +35,7 @@ class GradientDescent(Rule):
 
     learning_rate: Number = 0.01
     name: ClassVar[str] = "gradient_descent"
+    spends: ClassVar[bool] = True
 
     def descent(self, dtype: np.dtype[Any]) -> Any:
         """Return the rate, unless somebody derived another rule from this one."""
@@ -56,6 +57,7 @@ class Momentum(Rule):
     momentum: float = 0.9
     use_nesterov: bool = False
     name: ClassVar[str] = "momentum"
+    spends: ClassVar[bool] = True
 
     @property
     def slots(self) -> tuple[Slot, ...]:
@@ -88,6 +90,7 @@ class Adagrad(Rule):
     learning_rate: Number = 0.01
     initial_accumulator_value: float = 0.1
     name: ClassVar[str] = "adagrad"
+    spends: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -129,6 +132,7 @@ class RMSProp(Rule):
     epsilon: float = 1e-10
     centered: bool = False
     name: ClassVar[str] = "rmsprop"
+    spends: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -177,6 +181,7 @@ class Adam(Rule):
     beta2: float = 0.999
     epsilon: float = 1e-8
     name: ClassVar[str] = "adam"
+    spends: ClassVar[bool] = True
     powers: ClassVar[tuple[str, ...]] = ("beta1", "beta2")
     moves_all: ClassVar[bool] = True
 

@@ -113,11 +113,16 @@ class Part:
             digest = hashlib.sha256(self.parameters()).hexdigest()[:16]
             self.history.note("step", step=step - 1, epoch=stamp.epoch, digest=digest)
 
+    @property
+    def now(self) -> int:
+        """The physical region of the parameters of the last committed step."""
+        stamp = self.endpoint.stamp
+        return physical(NOW, stamp.parity, stamp.overwrites)
+
     def parameters(self) -> bytes:
         """Return the flat parameters of the last committed step."""
-        region = physical(NOW, self.endpoint.stamp.parity)
         whole = Range(0, self.job.layout.n_bytes)
-        return bytes(self.memory.raw(region, whole))
+        return bytes(self.memory.raw(self.now, whole))
 
 
 class Rounds(Protocol):

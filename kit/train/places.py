@@ -81,8 +81,8 @@ class Places(dict[str, Array]):
 class Marks:
     """Marks the first value of each gradient, to tell those that a step left out."""
 
-    def __init__(self, memory: Memory) -> None:
-        """Look up where each gradient begins."""
+    def __init__(self, memory: Memory, region: int = GRAD) -> None:
+        """Look up where each gradient in a physical region begins."""
         self._firsts: list[tuple[Array, Any, int]] = []
         self._first: dict[str, tuple[Array, int]] = {}
         whole = Range(0, memory.layout.n_bytes)
@@ -92,7 +92,7 @@ class Marks:
                 for leaf in memory.layout.leaves
                 if leaf.spec.dtype == dtype and leaf.range.size
             ]
-            flat = memory.bits(GRAD, whole, bits)
+            flat = memory.bits(region, whole, bits)
             where = np.array([leaf.lo // flat.itemsize for leaf in found], np.intp)
             self._firsts.append((flat, where, _MARK[dtype]))
             for leaf, place in zip(found, where.tolist(), strict=True):

@@ -66,8 +66,8 @@ def pulls(job: Job, rank: int) -> tuple[Op, ...]:
 
 def answer_script(job: Job, server: int, rank: int) -> list[Expected]:
     """Return the messages of an answer."""
-    parts = [Expected(SPARE + rank, part) for part in held(job, server)]
-    return [Expected(GRAD, NOTE), *parts]
+    parts = [Expected(SPARE + rank, part, apart=True) for part in held(job, server)]
+    return [Expected(GRAD, NOTE, apart=True), *parts]
 
 
 def pieces(job: Job, server: int) -> list[tuple[int, Range]]:

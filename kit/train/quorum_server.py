@@ -83,10 +83,10 @@ class QuorumServer:
 
     def _expect(self) -> None:
         part, endpoint = self._part, self._part.endpoint
-        push = [Expected(GRAD, one) for one in self._shard]
+        push = [Expected(GRAD, one, apart=True) for one in self._shard]
         scripts = {w: (push, push) for w in part.job.workers if w in endpoint.ports}
         if part.me != self._first:
-            turn = [Expected(GRAD, NOTE)]
+            turn = [Expected(GRAD, NOTE, apart=True)]
             scripts[self._first] = (turn, turn)
         endpoint.expect(scripts, 0)
 
@@ -216,7 +216,10 @@ class Sums:
             (
                 number,
                 memory.typed(GRAD, piece),
-                {rank: port.window(GRAD, piece) for rank, port in ports.items()},
+                {
+                    rank: port.window(GRAD, piece, apart=True)
+                    for rank, port in ports.items()
+                },
             )
             for number, piece in pieces(part.job, part.me)
         ]

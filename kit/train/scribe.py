@@ -17,8 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 from kit.checkpoint import SUFFIX, Piece, write_shard
 from kit.errors import CheckpointFailed, KitError
-from kit.exchange.memory import physical
-from kit.exchange.plan import NOW, Owned
+from kit.exchange.plan import Owned
 from kit.train.attempt import Key, Place
 from kit.train.own_state import OwnState, empty_pieces, ranges_of, writers_of
 from kit.train.part import Part
@@ -132,8 +131,7 @@ class Scribe:
         pieces: tuple[Piece, ...] = ()
         self._is_idle.clear()
         if self._state is not None:
-            now = physical(NOW, part.endpoint.stamp.parity)
-            self._state.copy(part.memory, now)
+            self._state.copy(part.memory, part.now)
             pieces = self._state.pieces
         part.reach("ckpt.copied", step)
         return Task(key, pieces + self._empty)

@@ -43,6 +43,7 @@ class Stage:
         self._epoch = part.job.start
         self._rounds: Rounds | None = None
         self._n_slots = len(part.job.optimizer.slots)
+        self._update = MeanUpdate(part.job.optimizer, len(part.job.workers))
         self._place: Workplace | None = None
         if part.work is not None:
             self._place = Workplace(
@@ -63,8 +64,8 @@ class Stage:
         self._close_rounds()
         stamp, memory = self._part.endpoint.stamp, self._part.memory
         if stamp.parity:
-            whole = Range(0, job.layout.n_bytes)
-            memory.raw(physical(NOW, 0), whole)[:] = memory.raw(physical(NOW, 1), whole)
+            whole, first = Range(0, job.layout.n_bytes), physical(NOW, 0)
+            memory.raw(first, whole)[:] = memory.raw(self._part.now, whole)
             stamp.parity = 0
 
     def adopt(self, epoch: Epoch) -> None:
@@ -87,6 +88,7 @@ class Stage:
         self._owners, self._epoch = owners, epoch
         part.synchronous = epoch.synchronous
         self._plan = topology.plan(job.layout, job.group, part.me)
+        stamp.overwrites = self._overwrites(epoch)
         part.history.note("epoch", epoch=epoch.number, topology=epoch.topology)
         if part.saves is not None:
             part.saves.adopt(owners, epoch.first_step, epoch.synchronous)
@@ -104,6 +106,17 @@ class Stage:
         """End what the steps started."""
         self._close_rounds()
 
+    def _overwrites(self, epoch: Epoch) -> bool:
+        """Whether two regions are enough: the next parameters where the gradients were.
+
+        All members of the plan come to the same answer. The parameters of the last step
+        stay whole all the same until those of the next are complete here, and then
+        nothing but the end of a member can keep them from being complete everywhere.
+        """
+        in_turns = epoch.synchronous and not self._part.job.has_backups
+        plan = self._plan
+        return plan is not None and in_turns and plan.overwrites and self._update.spends
+
     def _make_rounds(self, plan: Plan) -> Rounds:
         part, place = self._part, self._place
         if not self._epoch.synchronous:
@@ -116,7 +129,7 @@ class Stage:
             part.endpoint,
             part.memory,
             part.meter,
-            update=MeanUpdate(part.job.optimizer, len(part.job.workers)),
+            update=self._update,
             n_slots=self._n_slots,
         )
         return SyncWorker(part, program, place) if place else SyncServer(part, program)
@@ -171,14 +184,12 @@ class Stage:
             for owned in mine:
                 part.memory.typed(SLOT + number, owned)[...] = slot.initial
         if part.restored is not None:
-            now = physical(NOW, part.endpoint.stamp.parity)
-            fill(part.memory, now, job.slots, part.restored)
+            fill(part.memory, part.now, job.slots, part.restored)
             part.restored = None
         elif part.me == job.coordinator:
             assert part.work is not None
             values: dict[str, Any] = part.work.params or {}
-            region = physical(NOW, part.endpoint.stamp.parity)
-            for name, place in part.memory.leaves(region).items():
+            for name, place in part.memory.leaves(part.now).items():
                 np.copyto(place, to_numpy(values[name]))
         if part.work is not None and part.work.params is not None:
             part.work.params = None  # they lie in the arenas now

@@ -26,10 +26,20 @@ class MeanUpdate:
         rate = None if self._rule is None else self._rule.descent(dtype)
         return None if rate is None else (dtype.type(1 / self._n), rate)
 
+    @property
+    def spends(self) -> bool:
+        """Whether the next parameters may be written over the sum itself."""
+        # A rule that was derived from one may do otherwise: each has to say so itself.
+        rule = self._rule
+        return rule is not None and bool(vars(type(rule)).get("spends", False))
+
     def __call__(
         self, now: Array, total: Array, slots: Sequence[Array], out: Array, step: int
     ) -> None:
-        """Write the next parameters to `out`; overwrites `total` with the mean."""
+        """Write the next parameters to `out`; overwrites `total` with the mean.
+
+        `out` may be `total` where the optimizer `spends` its gradient.
+        """
         if self._n > 1:
             np.multiply(total, total.dtype.type(1 / self._n), out=total)
         if self._rule is None:

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from kit.exchange import moves
 from kit.exchange.layout import Layout, Spec, lay_out
+from kit.exchange.memory import physical
 from kit.exchange.placement import place
-from kit.exchange.plan import NOW, Group, Owned, Plan
+from kit.exchange.plan import GRAD, NOW, Group, Owned, Plan
 from kit.exchange.program import Program
 from kit.exchange.topology import by_name, per_member
 from kit.testing.group import LocalMember, local_group, run_together
@@ -69,9 +70,11 @@ def work(
     group: Group,
     schedule: Sequence[str],
     boundary: threading.Barrier,
+    overwrites: bool = False,
 ) -> None:
     """What a member does in a training, with a barrier for a coordinator."""
     stamp, memory = member.endpoint.stamp, member.memory
+    stamp.overwrites = overwrites
     root = group.workers[0]
     if member.number == root:
         for name, value in gradient(specs, 99, 0).items():
@@ -108,7 +111,8 @@ def work(
         if member.number in group.workers:
             worker = group.workers.index(member.number)
             for leaf, value in gradient(specs, worker, step).items():
-                memory.gradients()[leaf][...] = value
+                region = physical(GRAD, stamp.parity, overwrites)
+                memory.gradients(region)[leaf][...] = value
         if name in programs:
             programs[name].step()
 
@@ -123,6 +127,7 @@ def run(
     in_place: bool = True,
     native: bool = True,
     strategy: str = "round_robin",
+    overwrites: bool = False,
 ) -> list[dict[str, Array]]:
     """Return each worker's final parameters."""
     layout = lay_out(specs, n, bucket)
@@ -131,12 +136,13 @@ def run(
     with local_group(layout, n + n_ps, in_place=in_place, native=native) as members:
         boundary = threading.Barrier(n + n_ps)
         run_together(
-            members, lambda m: work(m, specs, layout, group, schedule, boundary)
+            members,
+            lambda m: work(m, specs, layout, group, schedule, boundary, overwrites),
         )
         check_account(members, layout, group, schedule)
-        last = len(schedule) & 1
+        last = physical(NOW, len(schedule) & 1, overwrites)
         return [
-            {k: v.copy() for k, v in members[w].memory.leaves(NOW + last).items()}
+            {k: v.copy() for k, v in members[w].memory.leaves(last).items()}
             for w in workers
         ]
 
@@ -183,6 +189,7 @@ SCHEDULES = st.lists(
     bucket=st.sampled_from([0, 16, 64, 1000]),
     strategy=st.sampled_from(["round_robin", "greedy"]),
     native=st.booleans(),
+    overwrites=st.booleans(),
 )
 def test_any_switching_gives_the_bits_of_the_numpy_replay(
     specs: list[Spec],
@@ -192,27 +199,40 @@ def test_any_switching_gives_the_bits_of_the_numpy_replay(
     bucket: int,
     strategy: str,
     native: bool,
+    overwrites: bool,
 ) -> None:
     want = oracle(specs, n, len(schedule), bucket)
-    how: dict[str, Any] = {"bucket": bucket, "strategy": strategy, "native": native}
+    how: dict[str, Any] = {
+        "bucket": bucket,
+        "strategy": strategy,
+        "native": native,
+        "overwrites": overwrites,
+    }
 
     for got in run(specs, n, n_ps, schedule, **how):
         assert_same_bits(got, want)
 
 
 @settings(max_examples=settings().max_examples // 4)
-@given(specs=models(), n=st.integers(1, 5), n_ps=st.integers(1, 2), schedule=SCHEDULES)
+@given(
+    specs=models(),
+    n=st.integers(1, 5),
+    n_ps=st.integers(1, 2),
+    schedule=SCHEDULES,
+    overwrites=st.booleans(),
+)
 def test_frames_over_a_stream_give_the_same_bits(
-    specs: list[Spec], n: int, n_ps: int, schedule: list[str]
+    specs: list[Spec], n: int, n_ps: int, schedule: list[str], overwrites: bool
 ) -> None:
     want = oracle(specs, n, len(schedule), 64)
 
-    for got in run(specs, n, n_ps, schedule, in_place=False):
+    for got in run(specs, n, n_ps, schedule, in_place=False, overwrites=overwrites):
         assert_same_bits(got, want)
 
 
+@pytest.mark.parametrize("overwrites", [False, True])
 @pytest.mark.parametrize("way", ["compiled loop", "python", "streams"])
-def test_a_larger_model_crosses_several_buckets(way: str) -> None:
+def test_a_larger_model_crosses_several_buckets(way: str, overwrites: bool) -> None:
     specs = [Spec("w", (700, 300), "float32"), Spec("b", (300,), "float32")]
     schedule = ["ps", "ring", "mesh", "mesh", "ps"]
     want = oracle(specs, 3, 5, 100_000)
@@ -225,6 +245,7 @@ def test_a_larger_model_crosses_several_buckets(way: str) -> None:
         bucket=100_000,
         in_place=way != "streams",
         native=way == "compiled loop",
+        overwrites=overwrites,
     ):
         assert_same_bits(got, want)
 

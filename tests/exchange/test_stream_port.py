@@ -81,20 +81,20 @@ def test_a_damaged_frame_is_noticed_however_it_is_cut(
     damaged = pytest.raises(ProtocolError, match="frame 1 is damaged")
 
     with two(pair) as (near, far), damaged:
-        carry(near, far, Expected(GRAD, WHOLE))
+        carry(near, far, Expected(GRAD, WHOLE, apart=True))
 
 
 def test_a_whole_frame_is_taken_byte_by_byte() -> None:
     with two(partial(damaging_pair, -1, sliced)) as (near, far):
-        carry(near, far, Expected(GRAD, WHOLE))
+        carry(near, far, Expected(GRAD, WHOLE, apart=True))
 
-        found = far.endpoint.ports[0].window(GRAD, WHOLE)
+        found = far.endpoint.ports[0].window(GRAD, WHOLE, apart=True)
         np.testing.assert_array_equal(found, np.arange(25))
 
 
 def test_a_frame_without_payload_is_taken() -> None:
     with two() as (near, far):
-        carry(near, far, Expected(GRAD, Range(0, 0)))
+        carry(near, far, Expected(GRAD, Range(0, 0), apart=True))
 
         assert not far.endpoint.ports[0].has_arrived()
 
@@ -104,12 +104,12 @@ def test_a_frame_without_payload_is_checked_too() -> None:
     damaged = pytest.raises(ProtocolError, match="frame 1 is damaged")
 
     with two(pair) as (near, far), damaged:
-        carry(near, far, Expected(GRAD, Range(0, 0)))
+        carry(near, far, Expected(GRAD, Range(0, 0), apart=True))
 
 
 def test_a_gradient_does_not_touch_the_receivers_own() -> None:
     with two() as (near, far):
-        carry(near, far, Expected(GRAD, WHOLE))
+        carry(near, far, Expected(GRAD, WHOLE, apart=True))
 
         assert (far.memory.gradients()["x"] == -1).all()
 
@@ -119,7 +119,7 @@ def test_what_is_final_lies_in_the_receivers_own_memory(region: int) -> None:
     with two() as (near, far):
         near.memory.typed(region, WHOLE)[:] = np.arange(25)
 
-        carry(near, far, Expected(region, WHOLE, final=True))
+        carry(near, far, Expected(region, WHOLE))
 
         found = far.memory.typed(region, WHOLE)
         np.testing.assert_array_equal(found, np.arange(25))

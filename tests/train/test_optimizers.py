@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pytest
 
 from kit.errors import InvalidArgumentError
+from kit.train import elementwise
 from kit.train.optimizers import (
     Adagrad,
     Adam,
@@ -23,6 +24,7 @@ from kit.train.optimizers import (
     from_plain,
     to_plain,
 )
+from kit.train.update import MeanUpdate
 
 Array = npt.NDArray[Any]
 DTYPES = [np.float32, np.float64]
@@ -137,6 +139,40 @@ def test_every_step_follows_the_formula(
 
         assert wanted.dtype == value.dtype == dtype
         np.testing.assert_allclose(value, wanted, rtol=0, atol=limit)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("optimizer", [optimizer for optimizer, _ in ORACLES])
+def test_an_update_may_overwrite_its_gradient(
+    optimizer: Optimizer, dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(elementwise, "PIECE", 300)  # the last one is not full
+    start, gradients = problem(dtype)
+    want = trained(optimizer, start, gradients)
+
+    value, slots = start, new_slots(optimizer, start)
+    for step, gradient in enumerate(gradients):
+        optimizer.apply(value, gradient, slots, gradient, step)
+        value = gradient
+
+    assert value.tobytes() == want.tobytes()
+
+
+class Hasty(GradientDescent):
+    """Writes before it has read everything, as a rule of the user's own may."""
+
+    def _update(self, v: Any, g: Any, slots: Any, out: Any, *_: Any) -> None:
+        out[...] = v
+        out -= g
+
+
+@pytest.mark.parametrize("optimizer", [optimizer for optimizer, _ in ORACLES])
+def test_these_rules_say_that_they_spend_their_gradient(optimizer: Optimizer) -> None:
+    assert MeanUpdate(optimizer, 2).spends
+
+
+def test_a_derived_rule_does_not_say_so_by_inheritance() -> None:
+    assert not MeanUpdate(Hasty(0.5), 2).spends
 
 
 def test_adagrad_gives_the_numbers_worked_out_by_hand() -> None:

@@ -46,6 +46,26 @@ def begin(cluster: LocalCluster, **changes: Any) -> kit.Run:
     return kit.train(fit, initial(), DATA, **given)
 
 
+class Hasty(kit.GradientDescent):
+    """A user's rule: it writes `out` before it has read the gradient."""
+
+    def _update(self, v: Any, g: Any, slots: Any, out: Any, *_: Any) -> None:
+        out[...] = v
+        out -= g * v.dtype.type(0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n_ps", "topology"), WAYS)
+def test_a_rule_that_writes_before_it_reads_gets_its_gradient_whole(
+    n_ps: int, topology: str
+) -> None:
+    with quick_cluster(n_ps, 3) as cluster:
+        run = begin(cluster, optimizer=Hasty(), topology=topology).wait(20)
+
+    assert same_bits(run.params, replayed(7, 3, Hasty()))
+    assert not same_bits(run.params, initial())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda one: type(one).__name__)
 @pytest.mark.parametrize(("n_ps", "topology"), WAYS)

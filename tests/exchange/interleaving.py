@@ -1,0 +1,112 @@
+"""Carry out plans step after step in any order that their messages allow.
+
+No threads: a dice says whose operation is next, and a member that waits for nothing may
+run far ahead of the rest. Memory is shared, numbers are whole, so sums are exact in any
+order and one that was read too early or too late is another number.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kit.exchange.memory import physical
+from kit.exchange.plan import (
+    GRAD,
+    NEXT,
+    NOW,
+    SELF,
+    SPARE,
+    Add,
+    Apply,
+    Copy,
+    Op,
+    Plan,
+    Receive,
+    Send,
+    Term,
+)
+from kit.traffic import Kind
+
+Numbers = npt.NDArray[np.int64]
+Gradients = Sequence[Mapping[int, Numbers]]  # of each step: worker -> its gradient
+
+
+class Members:
+    """All members' memory, one number a byte, and the messages under way."""
+
+    def __init__(
+        self, plans: Mapping[int, Plan], start: Numbers, *, overwrites: bool
+    ) -> None:
+        self._plans, self._overwrites = plans, overwrites
+        shape = (2 * SPARE, start.size)
+        self._memory = {member: np.zeros(shape, np.int64) for member in plans}
+        for memory in self._memory.values():
+            memory[physical(NOW, 0)] = start
+        self._sent: dict[tuple[int, int], int] = defaultdict(int)
+
+    def run(self, gradients: Gradients, dice: random.Random) -> dict[int, Numbers]:
+        """Do one step for each of the gradients; returns all parameters."""
+        lives = {member: self._live(member, gradients) for member in self._plans}
+        eager = {member: 10 ** dice.uniform(-2, 2) for member in lives}
+        stuck: set[int] = set()
+        while set(lives) - stuck:
+            able = sorted(set(lives) - stuck)
+            (member,) = dice.choices(able, [eager[one] for one in able])
+            try:
+                has_moved = next(lives[member])
+            except StopIteration:
+                del lives[member]
+                has_moved = True
+            stuck = set() if has_moved else stuck | {member}
+        assert not lives, f"these members wait for ever: {sorted(lives)}"
+        now = physical(NOW, len(gradients) % 2, self._overwrites)
+        return {member: memory[now] for member, memory in self._memory.items()}
+
+    def _live(self, member: int, gradients: Gradients) -> Generator[bool, None, None]:
+        """Yield after each operation: whether it could be done."""
+        taken: dict[int, int] = defaultdict(int)
+        for step, found in enumerate(gradients):
+            if member in found:
+                self._at(member, GRAD, step)[...] = found[member]
+                yield True
+            for op in self._plans[member].ops:
+                if isinstance(op, Receive):
+                    taken[op.source] += 1
+                    while self._sent[op.source, member] < taken[op.source]:
+                        yield False
+                self._do(member, op, step)
+                yield True
+
+    def _do(self, member: int, op: Op, step: int) -> None:
+        placed = self._plans[member].placed
+        match op:
+            case Send(to, region, part, kind):
+                if placed and kind == Kind.GATHER:
+                    place = slice(*part)
+                    own = self._at(member, region, step)[place]
+                    self._at(to, region, step)[place] = own
+                self._sent[member, to] += 1
+            case Add(part, terms):
+                views = [self._view(member, term, step)[slice(*part)] for term in terms]
+                self._at(member, GRAD, step)[slice(*part)] = sum(views)
+            case Copy(source, into, part) if not placed:
+                view = self._view(member, source, step)[slice(*part)]
+                self._at(member, into, step)[slice(*part)] = view
+            case Apply(part):
+                now = self._at(member, NOW, step)[slice(*part)]
+                total = self._at(member, GRAD, step)[slice(*part)]
+                self._at(member, NEXT, step)[slice(*part)] = now - total
+
+    def _view(self, member: int, term: Term, step: int) -> Any:
+        own = term.member == SELF
+        return self._at(member if own else term.member, term.region, step)
+
+    def _at(self, member: int, region: int, step: int) -> Any:
+        where = physical(region, step % 2, self._overwrites)
+        return self._memory[member][where]
