@@ -13,7 +13,9 @@ import os
 import re
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -88,13 +90,12 @@ class Rehearsal:
         self._memory = memory = links.quarters.memory
         self._step: Handing | Writing | None = None
         if rank in agreed.workers:
-            whole = Range(0, agreed.layout.n_bytes)
             number = agreed.workers.index(rank)
             value = 1 + number - (len(agreed.workers) - 1) / 2
             self._step = (
                 Handing(agreed.specs, value, sets)
                 if sets
-                else Writing(memory.typed(GRAD, whole), value)
+                else Writing(partial(self._whole, GRAD), value)
             )
         self._part = Part(
             agreed,
@@ -141,9 +142,13 @@ class Rehearsal:
 
     def parameters(self) -> tuple[int, float, float]:
         """Return how many steps were done, the least and the greatest parameter."""
-        region = physical(NOW, self._part.endpoint.stamp.parity)
-        values = self._memory.typed(region, Range(0, self._memory.layout.n_bytes))
+        values = self._whole(NOW)
         return self._part.step, float(values.min()), float(values.max())
+
+    def _whole(self, region: int) -> Array:
+        stamp, layout = self._part.endpoint.stamp, self._memory.layout
+        where = physical(region, stamp.parity, stamp.overwrites)
+        return self._memory.typed(where, Range(0, layout.n_bytes))
 
     def close(self) -> None:
         """Give links and memory back."""
@@ -166,13 +171,13 @@ class Handing:
 class Writing:
     """A step function that fills all its places at once, and notes what that takes."""
 
-    def __init__(self, whole: Array, value: float) -> None:
-        self._whole, self._value = whole, value
+    def __init__(self, where: Callable[[], Array], value: float) -> None:
+        self._where, self._value = where, value
         self.took_ns: list[int] = []
 
     def __call__(self, params: Any, batch: Any, grads: Any) -> float:
         begin = time.monotonic_ns()
-        self._whole.fill(self._value)
+        self._where().fill(self._value)
         self.took_ns.append(time.monotonic_ns() - begin)
         return 0.0
 
