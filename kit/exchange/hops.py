@@ -15,7 +15,6 @@ import ctypes
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from importlib.util import find_spec
 from itertools import pairwise
 from struct import Struct
 
@@ -26,6 +25,7 @@ from kit.exchange.endpoint import Endpoint
 from kit.exchange.shared_port import SharedPort
 from kit.exchange.tiles import address, gathered, joins
 from kit.log import rows
+from kit.native import library
 from kit.traffic import SPAN, TRANSFER, Meter, Phase
 
 # How long a wait yields before it sleeps, where each task has a core and where they
@@ -48,22 +48,12 @@ Account = tuple[list[int], int, int]
 
 @cache
 def loop() -> Loop | None:
-    """Return the compiled loop; None where none fits this source and machine.
-
-    Whatever stands in the way, all is done in Python then.
-    """
-    spec = find_spec("kit.exchange._hops")
-    if spec is None or spec.origin is None:
+    """Return the compiled loop; None where none fits this source and machine."""
+    found = library("kit.exchange._hops", _FORM)
+    if found is None:
         return None
-    try:
-        library = ctypes.CDLL(spec.origin)
-        library.kit_form.restype = ctypes.c_int64
-    except (OSError, AttributeError):  # of another machine, or cut short
-        return None
-    if library.kit_form() != _FORM:
-        return None
-    library.kit_run.argtypes, library.kit_run.restype = [ctypes.c_void_p], None
-    run: Loop = library.kit_run
+    found.kit_run.argtypes, found.kit_run.restype = [ctypes.c_void_p], None
+    run: Loop = found.kit_run
     return run
 
 

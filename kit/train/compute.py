@@ -18,10 +18,11 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 from kit.errors import GradientMismatch, KitError, StepFailed
-from kit.exchange.memory import Array, Memory, physical
+from kit.exchange.memory import Memory, physical
 from kit.exchange.plan import GRAD, NOW
 from kit.exchange.port import Stamp
 from kit.train.handover import Handover
+from kit.train.many import Handout
 from kit.train.measures import named
 from kit.train.places import NAME, takes_places
 
@@ -32,12 +33,18 @@ class Compute:
     """Calls the user's step function and takes its gradients."""
 
     def __init__(
-        self, step: Callable[..., Any], memory: Memory, task: str, stamp: Stamp
+        self,
+        step: Callable[..., Any],
+        memory: Memory,
+        task: str,
+        stamp: Stamp,
+        *,
+        native: bool = True,
     ) -> None:
         """Look nothing up yet: each region when it is first used."""
         self._function, self._task, self._stamp = step, task, stamp
-        self._memory = memory
-        self._params: dict[int, dict[str, Array]] = {}
+        self._memory, self._native = memory, native
+        self._params: dict[int, Handout] = {}
         self._handovers: dict[int, Handover] = {}
         self.measures: dict[bytes, float] = {}  # of the last step, beside its loss
         self._writes = takes_places(step)
@@ -54,7 +61,7 @@ class Compute:
         handover = self._handover
         handover.begin(step, weight)
         self.measures = {}
-        params = dict(self._now())
+        params = self._now.give()
         places = {NAME: handover.open()} if self._writes else {}
         result = self._run(step, self._function, params, batch, **places)
         if isinstance(result, Generator):
@@ -73,16 +80,20 @@ class Compute:
         """Where this step's gradients go."""
         region = self._where(GRAD)
         if region not in self._handovers:
-            self._handovers[region] = Handover(self._memory, self._task, region)
+            self._handovers[region] = Handover(
+                self._memory, self._task, region, native=self._native
+            )
         return self._handovers[region]
 
-    def _now(self) -> dict[str, Array]:
-        """Return read-only views of the parameters."""
+    @property
+    def _now(self) -> Handout:
+        """Read-only views of the parameters."""
         region = self._where(NOW)
         if region not in self._params:
-            self._params[region] = views = self._memory.leaves(region)
+            views = self._memory.leaves(region)
             for view in views.values():
                 view.flags.writeable = False
+            self._params[region] = Handout(views, native=self._native)
         return self._params[region]
 
     def _where(self, region: int) -> int:

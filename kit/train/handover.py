@@ -41,14 +41,16 @@ class Handover:
     `weight` makes up for splits of unequal size: n_workers * examples / batch.
     """
 
-    def __init__(self, memory: Memory, task: str, region: int = GRAD) -> None:
+    def __init__(
+        self, memory: Memory, task: str, region: int = GRAD, *, native: bool = True
+    ) -> None:
         """Look up where each parameter's gradient belongs."""
         self._task = task
         self._places = memory.gradients(region)
         self._given = Places(self._places)
         self._flat = {name: place.ravel() for name, place in self._places.items()}
         self._names = list(self._places)
-        self._marks = Marks(memory, region)
+        self._marks = Marks(memory, region, native=native)
         self._pieces = _pieces_of(memory, region)
         self._buckets = _buckets_of(memory)
         waits = [bucket for buckets in self._buckets.values() for bucket in buckets]

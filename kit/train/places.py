@@ -22,6 +22,7 @@ from kit.arrays import copy_into
 from kit.exchange.layout import Range
 from kit.exchange.memory import Array, Memory
 from kit.exchange.plan import GRAD
+from kit.train.many import marker
 
 NAME = "grads"
 # NaN with a pattern of its own: arithmetic gives others, so what bears it is untouched.
@@ -81,9 +82,11 @@ class Places(dict[str, Array]):
 class Marks:
     """Marks the first value of each gradient, to tell those that a step left out."""
 
-    def __init__(self, memory: Memory, region: int = GRAD) -> None:
+    def __init__(
+        self, memory: Memory, region: int = GRAD, *, native: bool = True
+    ) -> None:
         """Look up where each gradient in a physical region begins."""
-        self._firsts: list[tuple[Array, Any, int]] = []
+        self._markers: list[Callable[[], None]] = []
         self._first: dict[str, tuple[Array, int]] = {}
         whole = Range(0, memory.layout.n_bytes)
         for dtype, bits in _BITS.items():
@@ -94,14 +97,14 @@ class Marks:
             ]
             flat = memory.bits(region, whole, bits)
             where = np.array([leaf.lo // flat.itemsize for leaf in found], np.intp)
-            self._firsts.append((flat, where, _MARK[dtype]))
+            self._markers.append(marker(flat, where, _MARK[dtype], native=native))
             for leaf, place in zip(found, where.tolist(), strict=True):
                 self._first[leaf.spec.name] = flat[place : place + 1], _MARK[dtype]
 
     def set(self) -> None:
-        """Mark all; 2 ns a parameter."""
-        for flat, where, mark in self._firsts:
-            flat[where] = mark
+        """Mark all."""
+        for mark in self._markers:
+            mark()
 
     def is_on(self, name: str) -> bool:
         """Whether a gradient still begins with the mark."""

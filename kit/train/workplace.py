@@ -31,7 +31,10 @@ class Workplace:
             in_parts = job.synchronous and len(job.layout.buckets) > 1
             task = job.tasks[me]
             step = step.for_worker(task, self.rank, job.seed, in_parts=in_parts)
-        self._compute = Compute(step, memory, str(job.tasks[me]), endpoint.stamp)
+        self._compute = Compute(
+            *(step, memory, str(job.tasks[me]), endpoint.stamp),
+            native=job.settings.native,
+        )
         self.taken = 0  # mini-batches read at the worker's own pace
         self._examples = 0
 

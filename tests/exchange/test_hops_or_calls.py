@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kit import native
 from kit.exchange import hops
 from kit.exchange.acts import Sum, Take
 from kit.exchange.endpoint import Endpoint
@@ -78,7 +79,7 @@ def test_a_file_that_is_no_library_is_not_used(
 ) -> None:
     (tmp_path / "broken.so").write_bytes(b"of another machine")
     spec = spec_from_file_location("_hops", tmp_path / "broken.so")
-    monkeypatch.setattr(hops, "find_spec", lambda name: spec)
+    monkeypatch.setattr(native, "find_spec", lambda name: spec)
     assert loop.__wrapped__() is None
 
 
