@@ -93,6 +93,16 @@ class Layout:
         return sum(bucket.range.size for bucket in self.buckets)
 
     @cached_property
+    def stretches(self) -> tuple[Range, ...]:
+        """Where the parameters of each dtype lie."""
+        dtypes = dict.fromkeys(bucket.dtype for bucket in self.buckets)
+        return tuple(
+            part
+            for dtype in dtypes
+            for part in merge(b.range for b in self.buckets if b.dtype == dtype)
+        )
+
+    @cached_property
     def n_chunks(self) -> int:
         """Chunks of a bucket: the number of workers."""
         return len(self.buckets[0].chunks)

@@ -21,8 +21,8 @@ from kit.errors import GradientMismatch, KitError, StepFailed
 from kit.exchange.memory import Memory, physical
 from kit.exchange.plan import GRAD, NOW
 from kit.exchange.port import Stamp
+from kit.train.handout import Handout
 from kit.train.handover import Handover
-from kit.train.many import Handout
 from kit.train.measures import named
 from kit.train.places import NAME, takes_places
 

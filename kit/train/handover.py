@@ -52,6 +52,9 @@ class Handover:
         self._names = list(self._places)
         self._marks = Marks(memory, region, native=native)
         self._pieces = _pieces_of(memory, region)
+        self._wholes = [
+            memory.typed(region, whole) for whole in memory.layout.stretches
+        ]
         self._buckets = _buckets_of(memory)
         waits = [bucket for buckets in self._buckets.values() for bucket in buckets]
         self._waits = [waits.count(bucket) for bucket in range(1 + max(waits))]
@@ -104,10 +107,9 @@ class Handover:
     def all_written(self) -> None:
         """Take all gradients that are in their places; raises as `take_all` does."""
         with np.errstate(all="ignore"):
-            for piece in self._pieces:
-                self._weigh(piece.flat)
-                if not self._is_finite(piece.flat):
-                    self._check_written(piece.names)
+            # At once where that is all there is to do; piece by piece to name one.
+            if self._weight != 1.0 or not all(map(self._is_finite, self._wholes)):
+                self._check_pieces()
         self._missing = set()
 
     def end(self) -> None:
@@ -116,6 +118,12 @@ class Handover:
             missing = self._missing
             names = [n for n in self._names if missing is None or n in missing]
             raise self._named(GradientMismatch(_difference(names, [])))
+
+    def _check_pieces(self) -> None:
+        for piece in self._pieces:
+            self._weigh(piece.flat)
+            if not self._is_finite(piece.flat):
+                self._check_written(piece.names)
 
     def _put_together(self, piece: Piece, values: list[Any]) -> None:
         """Copy, weigh and check neighbours at once; one by one if they are unusual."""

@@ -51,6 +51,27 @@ def test_the_last_parameter_of_a_dtype_lies_first(specs: list[Spec], n: int) -> 
         assert group == sorted(group, reverse=True)
 
 
+@given(models(), st.integers(1, 4), st.sampled_from([0, 16, 64]))
+def test_stretches_are_all_bytes_of_a_dtype_and_no_others(
+    specs: list[Spec], n: int, bucket: int
+) -> None:
+    layout = lay_out(specs, n, bucket)
+
+    found = [
+        {
+            byte
+            for leaf in layout.leaves
+            for byte in range(*leaf.range)
+            if leaf.spec.dtype == dtype
+        }
+        for dtype in dict.fromkeys(one.dtype for one in layout.buckets)
+    ]
+
+    assert [set(range(*part)) for part in layout.stretches if part.size] == [
+        bytes_ for bytes_ in found if bytes_
+    ]
+
+
 @given(
     models(10), WORKERS, st.integers(1, 3), st.sampled_from(["round_robin", "greedy"])
 )
