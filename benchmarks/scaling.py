@@ -15,6 +15,7 @@ import os
 import random
 from collections.abc import Iterable, Iterator
 from itertools import groupby
+from statistics import quantiles
 from typing import Any, NamedTuple
 
 import psutil
@@ -31,7 +32,7 @@ _WORKERS, _QUICK_WORKERS = (1, 2, 3, 4, 6, 8, 12, 16), (1, 2, 3, 4)
 _SERVERS, _QUICK_SERVERS = (1, 2, 4), (1, 2)
 _SIZES = tuple(1 << shift for shift in range(10, 30, 2))
 _QUICK_SIZES = _SIZES[:7]
-_MOST_STEPS, _LEAST_STEPS, _BUDGET_BYTES = 60, 4, 1 << 28
+_MOST_STEPS, _LEAST_STEPS, _BUDGET_BYTES = 600, 4, 1 << 28
 _WARM_STEPS = 2
 # Gradient, both parameter regions, the step's own gradient, and one for the rest.
 _COPIES, _SHARE_OF_MEMORY = 5, 0.6
@@ -53,9 +54,14 @@ class Measured(NamedTuple):
 
     @property
     def point(self) -> Point:
-        """The measurement as `kit.cost` takes it."""
+        """The measurement as `kit.cost` takes it: a time that is undisturbed.
+
+        It is the lower quartile. Other work on the machine only adds to a time, and not
+        the same to each point, so a median would have the model predict that work too.
+        """
         case = Case(self.topology, self.workers, self.bytes, self.servers, self.buckets)
-        return Point(case, median(self.exchange_us) * 1e-6)
+        lower, _, _ = quantiles(self.exchange_us)
+        return Point(case, lower * 1e-6)
 
 
 def measure(
@@ -166,8 +172,8 @@ def _table(found: list[Measured], model: Model, errors: dict[str, float]) -> Tab
         (
             "From the last worker's arrival to the last one's finish, update included; "
             "left out: not enough memory.",
-            f"Cost model for {model.cores} cores, fitted to half of the points. Its "
-            f"median errors on the other half: {error}.",
+            f"Cost model for {model.cores} cores, of lower quartiles, fitted to half "
+            f"of the points. Its median errors on the other half: {error}.",
             " ".join(known),
         ),
         ("topology", "workers", "servers", *map(size_text, sizes)),

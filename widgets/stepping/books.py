@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kit.exchange.layout import Range
+from kit.exchange.memory import is_apart
 from kit.exchange.plan import (
     GRAD,
     NEXT,
@@ -23,7 +24,6 @@ from kit.exchange.plan import (
     Op,
     Term,
 )
-from kit.exchange.stream_port import is_private
 
 Who = tuple[int, ...]
 
@@ -41,7 +41,7 @@ def place_of(term: Term) -> Place:
     >>> place_of(Term(2, GRAD)), place_of(Term(2, NEXT)).peer == SELF
     (Place(region=0, peer=2), True)
     """
-    return Place(term.region, term.member if is_private(term.region) else SELF)
+    return Place(term.region, term.member if is_apart(term.region) else SELF)
 
 
 class Books:

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kit.exchange.layout import Range
-from kit.exchange.memory import Array, Memory
+from kit.exchange.memory import Array, Memory, is_apart
 from kit.exchange.port import NO_HALT, Arrival, Expected
-from kit.exchange.stream_port import is_private
 from kit.wire.shaping import LineOut
 
 
@@ -61,9 +60,9 @@ class HeldPort:
     def expect(self, scripts: Sequence[Sequence[Expected]], first: int) -> None:
         """Nothing to prepare: a parcel says where it belongs."""
 
-    def window(self, region: int, part: Range) -> Array:
+    def window(self, region: int, part: Range, *, apart: bool) -> Array:
         """Return where the peer's range is kept here."""
-        memory = self._mirror if is_private(region) else self._memory
+        memory = self._mirror if apart else self._memory
         return memory.typed(region, part)
 
     def post(self, region: int, part: Range) -> None:
@@ -73,7 +72,7 @@ class HeldPort:
 
     def arrive(self, parcel: Parcel) -> None:
         """Put a message's bytes into their place."""
-        memory = self._mirror if is_private(parcel.region) else self._memory
+        memory = self._mirror if is_apart(parcel.region) else self._memory
         memory.raw(parcel.region, parcel.range)[:] = parcel.payload
         self._n_arrived += 1
 

@@ -262,6 +262,7 @@ class _Recorder:
         if place.peer == SELF:
             array = member.memory.typed(place.region, part)
         else:
-            array = member.endpoint.ports[place.peer].window(place.region, part)
+            port = member.endpoint.ports[place.peer]
+            array = port.window(place.region, part, apart=True)
         who = self._books[member.number].who(place, column)
         return Holding(who, tuple(array.tolist()))
