@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Generator
 from typing import Any
 
@@ -23,6 +24,7 @@ from tests.train.toy import (
 
 pytestmark = pytest.mark.slow
 
+TOPOLOGIES = ["ps", "ring", "ring-whole", "mesh"]
 OPTIMIZERS = [kit.GradientDescent(0.1), kit.Adam(0.02)]
 
 
@@ -178,3 +180,38 @@ def test_last_gradient_refused_after_the_first_has_travelled_changes_nothing() -
             run.wait(20)
 
         assert same_bits(run.params, replayed(1, 3, kit.GradientDescent(), bucket=8))
+
+
+class Derived(kit.GradientDescent):
+    """A rule of the user's own: nobody knows in which order it reads and writes."""
+
+
+@pytest.mark.parametrize(
+    ("topology", "rule", "changes", "n_regions"),
+    [
+        *((name, kit.GradientDescent, {}, 2) for name in TOPOLOGIES),
+        *((name, kit.Adam, {}, 2) for name in TOPOLOGIES),
+        *((name, Derived, {}, 3) for name in TOPOLOGIES),
+        ("ps", kit.GradientDescent, {"aggregate": 2, "steps": 40}, 3),
+        ("ps", kit.GradientDescent, {"sync": False, "steps": 40}, 3),
+    ],
+)
+def test_next_parameters_lie_where_the_gradients_were(
+    topology: str, rule: Any, changes: dict[str, Any], n_regions: int
+) -> None:
+    steps: dict[int, list[tuple[int, int]]] = {}
+
+    def step(params: Params, batch: Any, grads: Params) -> float:
+        places = params["w"].ctypes.data, grads["w"].ctypes.data
+        steps.setdefault(threading.get_ident(), []).append(places)
+        return writing(params, batch, grads)
+
+    run = train(step, 1, topology=topology, optimizer=rule(0.01), **changes)
+
+    assert run.step == changes.get("steps", 5)
+    assert len(steps) == 3
+    for places in steps.values():
+        assert len({one for pair in places for one in pair}) == n_regions
+        if n_regions == 2:
+            followed = [now for now, _ in places[1:]]
+            assert followed == [gradient for _, gradient in places[:-1]]
