@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections import deque
 
+import numpy as np
+import psutil
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -119,3 +121,15 @@ def test_log_that_is_read_takes_no_more_memory_than_its_window() -> None:
     used = log._rows["phase"].nonzero()[0]  # every row has a phase
     assert cursor == 50_000
     assert len(used) == 1_000
+
+
+def test_log_takes_its_memory_as_it_is_used_although_the_heap_has_some_left() -> None:
+    for _ in range(2):  # what is given back a second time stays with the heap
+        np.empty(20_000_000, np.uint8)
+    process = psutil.Process()
+    before = process.memory_info().rss
+
+    log = Log(SPAN, 700_000)
+
+    assert log.added == 0
+    assert process.memory_info().rss - before < 0.2 * 700_000 * SPAN.itemsize
