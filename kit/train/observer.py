@@ -36,7 +36,7 @@ Dial = Callable[[Task, str], Caller]
 #: How much of each member's logs somebody has seen.
 Cursors = tuple[tuple[int, ...], ...]
 
-_POLL_S = 0.1
+_FIRST_POLL_S, _POLL_S = 0.005, 0.1
 _LAST_WORDS_S = 3.0  # the members' own reports explain more than a closed link
 
 
@@ -229,7 +229,7 @@ class Observer:
             self._end_of_one()
 
     def _follow(self, caller: Caller, watched: Watched) -> None:
-        limit = self._job.settings.dead_after_s
+        limit, pause_s = self._job.settings.dead_after_s, _FIRST_POLL_S
         while True:
             question = {"run": self._job.run, "cursors": watched.cursors}
             more = watched.take(*caller.call("run.poll", limit, question))
@@ -238,7 +238,9 @@ class Observer:
             if time.monotonic() > self._give_up:
                 return
             if not more:
-                self._pause.wait(_POLL_S)
+                self._pause.wait(pause_s)
+                # Longer each time: nobody waits half as long again as a training took.
+                pause_s = min(1.5 * pause_s, _POLL_S)
 
     def _lost(self, task: Task, step: int, error: KitError) -> PeerLost:
         text = f"{task} is gone (step {step}): {error.message}"
