@@ -104,6 +104,8 @@ class Member:
 
     def release(self) -> None:
         """Let go of the buffers; only when the member is over."""
+        if self.part is not None:
+            self.part.saves = None  # the scribe knows the part: a cycle of the buffers
         self.part = self._endpoint = None
         if self.hooks is not None:
             self.hooks.leave()
