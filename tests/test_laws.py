@@ -6,15 +6,14 @@ project, and on a line made up to break it, so a law that sees nothing is notice
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from fnmatch import fnmatch
-from functools import cached_property
 from pathlib import Path
 
 import pytest
+
+from tests.source import Source
 
 ROOT = Path(__file__).parents[1]
 
@@ -94,46 +93,6 @@ MAX_FUNCTION_LINES = 60
 VAGUE_NAMES = frozenset({"utils", "util", "helpers", "helper", "common", "misc"})
 
 
-@dataclass(frozen=True)
-class Source:
-    """One file: where it lies in the repository, and its text."""
-
-    path: str
-    text: str
-
-    @cached_property
-    def tree(self) -> ast.Module:
-        return ast.parse(self.text, self.path)
-
-    @property
-    def module(self) -> str:
-        return self.path.removesuffix(".py").replace("/", ".")
-
-    @cached_property
-    def imports(self) -> dict[str, int]:
-        """What is imported anywhere in the file, with the line."""
-        found: dict[str, int] = {}
-        for node in ast.walk(self.tree):
-            for name in _imported(node):
-                found.setdefault(name, getattr(node, "lineno", 0))
-        return found
-
-
-def _imported(node: ast.AST) -> list[str]:
-    match node:
-        case ast.Import(names=names):
-            return [alias.name for alias in names]
-        case ast.ImportFrom(level=0, module=str(module), names=names):
-            return [f"{module}.{alias.name}" for alias in names]
-        case ast.ImportFrom():
-            return [".relative"]
-        case ast.Call(func=func, args=[ast.Constant(value=str(name)), *_]) if (
-            ast.unparse(func).split(".")[-1] in {"import_module", "__import__"}
-        ):
-            return [name]
-    return []
-
-
 def within(name: str, package: str) -> bool:
     """Whether the dotted name is the package or something in it."""
     return name == package or name.startswith(f"{package}.")
@@ -191,7 +150,7 @@ def barred_import_is_absent(file: Source) -> Iterator[str]:
 
 def pure_module_has_no_io(file: Source) -> Iterator[str]:
     is_listed = any(fnmatch(file.path, pattern) for pattern in PURE)
-    if not is_listed and not _SAYS_PURE.search(ast.get_docstring(file.tree) or ""):
+    if not is_listed and not _SAYS_PURE.search(file.contents.docstring):
         return
     for name, line in file.imports.items():
         if name.split(".")[0] in IMPURE_IMPORTS:
@@ -216,11 +175,9 @@ def file_is_short(file: Source) -> Iterator[str]:
 
 
 def function_is_short(file: Source) -> Iterator[str]:
-    for node in ast.walk(file.tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            count = (node.end_lineno or node.lineno) - node.lineno + 1
-            if count > MAX_FUNCTION_LINES:
-                yield f"{file.path}:{node.lineno}: {node.name} has {count} lines"
+    for line, name, count in file.contents.lengths:
+        if count > MAX_FUNCTION_LINES:
+            yield f"{file.path}:{line}: {name} has {count} lines"
 
 
 def file_name_says_something(file: Source) -> Iterator[str]:

@@ -1,0 +1,79 @@
+"""One file of the project as its laws see it: what it imports, and how long it is.
+
+Read with one parse, and the tree is not kept: those of all files are millions of
+objects, and every collection of garbage in the same process would visit them.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file: where it lies in the repository, and its text."""
+
+    path: str
+    text: str
+
+    @property
+    def module(self) -> str:
+        return self.path.removesuffix(".py").replace("/", ".")
+
+    @cached_property
+    def contents(self) -> Contents:
+        """What the laws ask of the tree."""
+        tree = ast.parse(self.text, self.path)
+        imports: dict[str, int] = {}
+        lengths: list[tuple[int, str, int]] = []
+        for node in _statements(tree, deeper=bool(_CALLED_IMPORT.search(self.text))):
+            for name in _imported(node):
+                imports.setdefault(name, getattr(node, "lineno", 0))
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                count = (node.end_lineno or node.lineno) - node.lineno + 1
+                lengths.append((node.lineno, node.name, count))
+        return Contents(ast.get_docstring(tree) or "", imports, lengths)
+
+    @property
+    def imports(self) -> dict[str, int]:
+        """What is imported anywhere in the file, with the line."""
+        return self.contents.imports
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The first text of a file, its imports, and its functions' lengths in lines."""
+
+    docstring: str
+    imports: dict[str, int]
+    lengths: list[tuple[int, str, int]]
+
+
+_CALLED_IMPORT = re.compile("import_module|__import__")
+
+
+def _statements(node: ast.AST, *, deeper: bool) -> Iterator[ast.AST]:
+    """Yield all statements of a tree; the expressions too, if it goes deeper."""
+    for child in ast.iter_child_nodes(node):
+        if deeper or isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            yield child
+            yield from _statements(child, deeper=deeper)
+
+
+def _imported(node: ast.AST) -> list[str]:
+    match node:
+        case ast.Import(names=names):
+            return [alias.name for alias in names]
+        case ast.ImportFrom(level=0, module=str(module), names=names):
+            return [f"{module}.{alias.name}" for alias in names]
+        case ast.ImportFrom():
+            return [".relative"]
+        case ast.Call(func=func, args=[ast.Constant(value=str(name)), *_]) if (
+            ast.unparse(func).split(".")[-1] in {"import_module", "__import__"}
+        ):
+            return [name]
+    return []
