@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import nbformat
 import pytest
-from nbconvert import HTMLExporter
 from playwright.sync_api import Page
 
 from tests.browser import board as boards
@@ -94,6 +92,9 @@ def it_is_readable_in_both_themes(page: Page) -> None:
 
 def what_nbconvert_makes_is_complete(page: Page, notebook: Path) -> None:
     """Open the page without kernel and network: the last pictures are there."""
+    import nbformat  # these load for seconds, and whoever collects the tests loads us
+    from nbconvert import HTMLExporter
+
     stored = nbformat.read(notebook, as_version=4)  # type: ignore[no-untyped-call]
     exporter = HTMLExporter()  # type: ignore[no-untyped-call]
     html, _ = exporter.from_notebook_node(stored)

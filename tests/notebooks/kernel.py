@@ -8,10 +8,10 @@ import os
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import nbformat
-from nbclient import NotebookClient
+if TYPE_CHECKING:  # it loads for seconds, and whoever collects the tests loads this
+    import nbformat
 
 ROOT = Path(__file__).parents[2]
 CELL_S = 90
@@ -22,6 +22,8 @@ def read(path: Path) -> nbformat.NotebookNode:
 
 
 def parse(text: str) -> nbformat.NotebookNode:
+    import nbformat
+
     found = nbformat.reads(text, as_version=4)  # type: ignore[no-untyped-call]
     assert isinstance(found, nbformat.NotebookNode)
     return found
@@ -47,6 +49,8 @@ def execute(cells: nbformat.NotebookNode, runtime: Path) -> None:
 
     The clusters of the notebook keep their files below `runtime`.
     """
+    from nbclient import NotebookClient
+
     client = NotebookClient(
         cells,
         timeout=CELL_S,

@@ -7,11 +7,11 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
-import nbformat
 import pytest
 
 from notebooks import checks
-from tests.notebooks.kernel import ROOT, read
+from tests.notebooks.kernel import ROOT
+from tests.notebooks.stored import Stored, read
 
 LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 MOST_CELLS, MOST_WORDS = 40, 900
@@ -20,7 +20,7 @@ FILE = re.compile(r"`((?:kit|widgets|notebooks)/[\w/]+\.py)`")
 
 
 @pytest.fixture(params=LESSONS, ids=lambda path: path.stem)
-def lesson(request: pytest.FixtureRequest) -> nbformat.NotebookNode:
+def lesson(request: pytest.FixtureRequest) -> Stored:
     return read(request.param)
 
 
@@ -28,25 +28,25 @@ def test_there_are_six_lessons_in_a_row() -> None:
     assert [path.stem[:2] for path in LESSONS] == [f"{k:02}" for k in range(6)]
 
 
-def test_lesson_names_its_goal_first(lesson: nbformat.NotebookNode) -> None:
+def test_lesson_names_its_goal_first(lesson: Stored) -> None:
     assert "**Goal:**" in lesson.cells[0].source
 
 
-def test_lesson_is_short(lesson: nbformat.NotebookNode) -> None:
+def test_lesson_is_short(lesson: Stored) -> None:
     texts = [cell.source for cell in lesson.cells if cell.cell_type == "markdown"]
 
     assert len(lesson.cells) <= MOST_CELLS
     assert len(" ".join(texts).split()) <= MOST_WORDS
 
 
-def test_lesson_asks_for_a_prediction(lesson: nbformat.NotebookNode) -> None:
+def test_lesson_asks_for_a_prediction(lesson: Stored) -> None:
     texts = [cell.source for cell in lesson.cells if cell.cell_type == "markdown"]
 
     assert any("redict" in text for text in texts)
 
 
 def test_solutions_are_folded_and_follow_their_exercise(
-    lesson: nbformat.NotebookNode,
+    lesson: Stored,
 ) -> None:
     found = 0
     for exercise, cell in pairwise(lesson.cells):
@@ -61,7 +61,7 @@ def test_solutions_are_folded_and_follow_their_exercise(
 
 
 def test_every_checker_that_a_lesson_asks_exists(
-    lesson: nbformat.NotebookNode,
+    lesson: Stored,
 ) -> None:
     used = {n for cell in lesson.cells for n in CHECKER.findall(cell.source)}
 
@@ -87,14 +87,14 @@ def test_no_checker_is_left_over() -> None:
     assert made - used == set()
 
 
-def test_files_that_a_lesson_points_to_exist(lesson: nbformat.NotebookNode) -> None:
+def test_files_that_a_lesson_points_to_exist(lesson: Stored) -> None:
     named = [name for cell in lesson.cells for name in FILE.findall(cell.source)]
 
     assert named
     assert [name for name in named if not (ROOT / name).is_file()] == []
 
 
-def test_last_code_cell_stops_the_cluster(lesson: nbformat.NotebookNode) -> None:
+def test_last_code_cell_stops_the_cluster(lesson: Stored) -> None:
     codes = [cell for cell in lesson.cells if cell.cell_type == "code"]
 
     assert "%cluster stop" in codes[-1].source

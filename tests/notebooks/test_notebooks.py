@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import nbformat
 import pytest
 
+from tests.notebooks import stored
 from tests.notebooks.kernel import ROOT, execute, printed, read
 
 NOTEBOOKS = sorted((ROOT / "notebooks").rglob("*.ipynb"))
@@ -16,28 +16,31 @@ MOST_LINES = 15
 
 
 @pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
-def notebook(request: pytest.FixtureRequest) -> nbformat.NotebookNode:
-    return read(request.param)
+def notebook(request: pytest.FixtureRequest) -> stored.Stored:
+    return stored.read(request.param)
 
 
-def test_notebook_is_valid_and_its_cells_have_names_of_their_own(
-    notebook: nbformat.NotebookNode,
-) -> None:
+@pytest.mark.slow  # as long as it takes to load the library
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_is_valid_and_its_cells_have_names_of_their_own(path: Path) -> None:
+    import nbformat
+
+    notebook = read(path)
+
     nbformat.validate(notebook)
     ids = [cell.id for cell in notebook.cells]
-
     assert notebook.nbformat_minor >= 5
     assert len(set(ids)) == len(ids)
 
 
-def test_notebook_is_stored_without_outputs(notebook: nbformat.NotebookNode) -> None:
+def test_notebook_is_stored_without_outputs(notebook: stored.Stored) -> None:
     for cell in notebook.cells:
         if cell.cell_type == "code":
             assert cell.outputs == []
             assert cell.execution_count is None
 
 
-def test_notebook_says_first_what_it_takes(notebook: nbformat.NotebookNode) -> None:
+def test_notebook_says_first_what_it_takes(notebook: stored.Stored) -> None:
     first = notebook.cells[0]
 
     assert first.cell_type == "markdown"
@@ -46,7 +49,7 @@ def test_notebook_says_first_what_it_takes(notebook: nbformat.NotebookNode) -> N
     assert re.search(r"\b[MG]B of memory\b", first.source)
 
 
-def test_cells_of_a_notebook_are_short(notebook: nbformat.NotebookNode) -> None:
+def test_cells_of_a_notebook_are_short(notebook: stored.Stored) -> None:
     for cell in notebook.cells:
         if cell.cell_type == "code":
             assert len(cell.source.splitlines()) <= MOST_LINES, cell.id
@@ -54,7 +57,7 @@ def test_cells_of_a_notebook_are_short(notebook: nbformat.NotebookNode) -> None:
 
 def test_there_is_a_notebook_to_begin_with() -> None:
     assert NOTEBOOKS[0] == HELLO
-    assert len(read(HELLO).cells) <= 24
+    assert len(stored.read(HELLO).cells) <= 24
 
 
 @pytest.mark.slow

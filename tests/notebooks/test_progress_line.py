@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 
 from tests.notebooks.kernel import execute, of_one_cell
@@ -57,7 +56,7 @@ def run_in_a_kernel(cells: tuple[str, str], runtime: Path) -> list[list[Any]]:
     notebook = of_one_cell(cells[0])
     second = copy.deepcopy(notebook.cells[0])
     second.source, second.id = cells[1], "second"
-    notebook.cells.append(nbformat.from_dict(second))  # type: ignore[no-untyped-call]
+    notebook.cells.append(second)
     execute(notebook, runtime)
     return [cell.outputs for cell in notebook.cells]
 
