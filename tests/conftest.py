@@ -46,6 +46,10 @@ CHILDREN_THAT_LAST = (
 )
 DESCRIPTORS_THAT_COUNT = re.compile(r"socket:|/memfd:|anon_inode:\[eventfd")
 
+if "PYTEST_XDIST_WORKER" in os.environ:  # numpy is not loaded yet
+    # Each core has a worker: threads that spin while they wait for BLAS take its time.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 hypothesis.settings.register_profile("fast", deadline=None, max_examples=10)
 hypothesis.settings.register_profile(
     "ci", deadline=None, max_examples=100, derandomize=True, print_blob=True
@@ -70,6 +74,7 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
         gc.collect()
         gc.freeze()
+        gc.set_threshold(10_000, 20, 20)  # what a test leaves is looked for in any case
 
 
 @dataclass(frozen=True)

@@ -184,6 +184,7 @@ def test_sizes_are_drawn_from_left_to_right() -> None:
     assert curves.charts("startup", {}) == []
 
 
+@pytest.mark.slow
 def test_page_has_all_tables_and_plots_and_asks_no_other_host(tmp_path: Path) -> None:
     table = Table("A <title>", ("a & b",), ("x", "y"), (("1", "two"),))
     whole = {

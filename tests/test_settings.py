@@ -177,6 +177,7 @@ def test_variables_of_others_are_left_alone() -> None:
     assert found == Settings()
 
 
+@pytest.mark.slow
 def test_the_environment_is_read_once_at_the_first_use() -> None:
     program = (
         "import os\nfrom kit.settings import current\n"

@@ -15,6 +15,9 @@ from kit.demo.replicas import Model, Report
 from kit.testing.cluster import local_cluster
 
 
+pytestmark = pytest.mark.slow  # to load the digits, and scikit-learn with them
+
+
 @pytest.fixture(scope="module")
 def model() -> DigitsMlp:
     return digits_mlp(seed=2, hidden=8)

@@ -180,6 +180,7 @@ SCHEDULES = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=settings().max_examples // 2)  # up to eleven threads each
 @given(
     specs=models(),

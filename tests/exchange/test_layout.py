@@ -122,6 +122,7 @@ def test_a_parameter_above_a_servers_share_is_spread_over_all() -> None:
     assert max(loads) - min(loads) <= 12
 
 
+@pytest.mark.slow
 def test_ten_thousand_small_parameters_make_few_ranges() -> None:
     specs = [Spec(f"p{i}", (100,), "float32") for i in range(10_000)]
 

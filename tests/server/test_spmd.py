@@ -44,6 +44,7 @@ def test_workers_and_servers_may_start_in_any_order(
             assert same_bits(run.params, replayed(6, 2, SGD))
 
 
+@pytest.mark.slow
 def test_trainings_follow_each_other_and_may_differ(
     tmp_path: Path, credentials: Credentials
 ) -> None:

@@ -189,6 +189,7 @@ def test_a_claim_tells_what_the_one_before_had_reached(tmp_path: Path) -> None:
     second.close()
 
 
+@pytest.mark.slow
 def test_asynchronous_training_is_saved_after_every_so_many_updates(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:

@@ -114,6 +114,7 @@ def test_beginning_afresh_needs_a_folder_without_checkpoints(
     assert names(tmp_path) == ["step-2"]
 
 
+@pytest.mark.slow
 def test_going_back_gives_up_what_came_after(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
@@ -129,6 +130,7 @@ def test_going_back_gives_up_what_came_after(
     assert same_bits(run.params, replayed(5, 2, MOMENTUM))
 
 
+@pytest.mark.slow
 def test_later_checkpoints_stay_if_going_back_saves_nothing(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:

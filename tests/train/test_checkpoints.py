@@ -64,6 +64,7 @@ def test_steps_that_are_done_are_not_done_again(
     assert names(tmp_path) == ["step-4"]
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_written_after_every_so_many_steps(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
@@ -176,6 +177,7 @@ def test_loaded_values_may_begin_another_training(
     assert same_bits(run.params, dict(values))
 
 
+@pytest.mark.slow
 def test_mini_batches_of_an_iterable_go_on_where_they_stopped(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
@@ -198,6 +200,7 @@ def test_mini_batches_of_an_iterable_go_on_where_they_stopped(
     assert same_bits(resumed.params, begin(11, tmp_path / "once").params)
 
 
+@pytest.mark.slow
 def test_one_asynchronous_worker_goes_on_as_if_it_had_never_stopped(
     tmp_path: Path,
 ) -> None:
@@ -210,6 +213,7 @@ def test_one_asynchronous_worker_goes_on_as_if_it_had_never_stopped(
     assert same_bits(resumed.params, whole.params)
 
 
+@pytest.mark.slow
 def test_asynchronous_checkpoint_is_the_same_moment_on_all_servers(
     tmp_path: Path,
 ) -> None:

@@ -41,6 +41,7 @@ def test_exactly_the_wanted_updates_are_made_and_moved(n_ps: int) -> None:
     assert by_kind(run, Kind.PUSH) == by_kind(run, Kind.PULL) == STEPS * SIZE
 
 
+@pytest.mark.slow
 def test_staleness_is_what_others_did_in_between_and_the_loss_falls() -> None:
     with quick_cluster(1, 3) as cluster:
         run = kit.train(
@@ -61,6 +62,7 @@ def test_staleness_is_what_others_did_in_between_and_the_loss_falls() -> None:
     assert np.mean(losses[-30:]) < 0.1 * np.mean(losses[:10])
 
 
+@pytest.mark.slow
 def test_slow_worker_delays_no_other() -> None:
     slow = threading.Event()  # never set: a wait on it is a slow computation
     # Each worker has rows of its own of the one mini-batch that there is.

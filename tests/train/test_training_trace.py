@@ -47,6 +47,7 @@ def test_meters_agree_with_the_formulas_to_the_byte(
     assert (len(run.trace.spans) > 0) == trace
 
 
+@pytest.mark.slow
 def test_closed_formulas_of_both_topologies_are_met() -> None:
     with quick_cluster(1, 3) as cluster:
         star = begin(cluster, topology="ps").wait(20)

@@ -64,6 +64,7 @@ def test_all_text_is_large_enough_and_readable(
     assert min(n_sizes, n_colours) > 16
 
 
+@pytest.mark.slow
 def test_the_regions_of_topologies_are_shaded_and_named(
     drawn: Figures,
 ) -> None:

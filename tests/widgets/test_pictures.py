@@ -138,6 +138,7 @@ def test_a_narrow_region_keeps_its_shade_and_loses_its_name() -> None:
     assert len(set(found["colour"])) == 3
 
 
+@pytest.mark.slow
 def test_live_figures_take_new_data_and_keep_their_marks(
     trace: Trace, history: History
 ) -> None:

@@ -61,6 +61,7 @@ def test_the_thread_ends_when_the_last_board_leaves_and_comes_back() -> None:
         pulse.leave(one)
 
 
+@pytest.mark.slow
 def test_who_is_not_shown_hears_of_the_end_alone() -> None:
     shown, hidden = Watcher(), Watcher()
     with standing_training() as (run, step, _), watched(run, shown) as pulse:
@@ -74,6 +75,7 @@ def test_who_is_not_shown_hears_of_the_end_alone() -> None:
     assert [beat for beat in hidden.beats if beat is not last] == []
 
 
+@pytest.mark.slow
 def test_a_board_that_breaks_is_left_out_and_the_others_go_on(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -127,6 +129,7 @@ def test_a_board_that_came_late_ends_as_the_one_that_watched() -> None:
     assert text(late).splitlines()[0] == text(seen).splitlines()[0]
 
 
+@pytest.mark.slow
 def test_a_board_of_a_finished_training_and_of_its_saved_trace_show_it_whole(
     tmp_path: Path,
 ) -> None:

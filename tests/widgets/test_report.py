@@ -58,6 +58,7 @@ def report(make_trace: MakeTrace, tmp_path_factory: pytest.TempPathFactory) -> s
     return written(folder, section, table=table, notes=["A & B"], title="Runs")
 
 
+@pytest.mark.slow
 def test_the_page_says_what_it_is_when_and_with_what(report: str) -> None:
     seen = Page(report)
 
@@ -68,6 +69,7 @@ def test_the_page_says_what_it_is_when_and_with_what(report: str) -> None:
     assert "A & B" in seen.text
 
 
+@pytest.mark.slow
 def test_each_figure_is_there_in_both_themes_with_its_words(report: str) -> None:
     seen = Page(report)
 
@@ -78,6 +80,7 @@ def test_each_figure_is_there_in_both_themes_with_its_words(report: str) -> None
     assert "All 2 measured values equal the formula to the byte." in seen.text
 
 
+@pytest.mark.slow
 def test_the_page_loads_nothing_from_anywhere(report: str) -> None:
     seen = Page(report)
 
@@ -91,6 +94,7 @@ def test_the_page_loads_nothing_from_anywhere(report: str) -> None:
     assert "url(http" not in page.style()
 
 
+@pytest.mark.slow
 def test_the_page_follows_the_system_and_the_button(report: str) -> None:
     style = page.style()
 

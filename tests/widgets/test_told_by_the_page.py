@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import pytest
+
 from widgets.live_view import LiveView
 
 TASKS = ("/job:ps/task:0", "/job:worker/task:0")
@@ -20,6 +22,7 @@ def tell(widget: Any, model: Any, attr: str, new: object) -> None:
     widget._handle_custom_msg({"event": "jsevent", **change, "new": new}, [])
 
 
+@pytest.mark.slow
 def test_colour_that_the_page_tells_of_is_neither_taken_nor_an_error() -> None:
     view = live_view()
     line = view.loss._mean.glyph
@@ -31,6 +34,7 @@ def test_colour_that_the_page_tells_of_is_neither_taken_nor_an_error() -> None:
     view.close()
 
 
+@pytest.mark.slow
 def test_theme_that_the_page_tells_of_is_taken() -> None:
     view = live_view()
 

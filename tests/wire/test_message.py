@@ -25,6 +25,7 @@ def body_of(text: bytes, blob: bytes = b"") -> bytearray:
     return bytearray(len(text).to_bytes(4, "little") + text + blob)
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(), PLAIN), st.binary())
 def test_message_and_blob_come_back(message: dict[str, Any], blob: bytes) -> None:
     body = bytearray(b"".join(pack_message(message, blob)))

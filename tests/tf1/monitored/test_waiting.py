@@ -82,6 +82,7 @@ def test_worker_without_a_chief_names_what_has_no_value_and_where() -> None:
         assert not tf.get_default_graph().finalized
 
 
+@pytest.mark.slow
 def test_server_that_is_not_up_is_named() -> None:
     (ps,) = addresses(1)
     here = addresses(1)
@@ -125,6 +126,7 @@ def test_worker_begins_within_a_second_after_its_chief() -> None:
     assert began[0] - ready < 1.5
 
 
+@pytest.mark.slow
 def test_run_that_is_aborted_again_and_again_ends_in_a_deadline() -> None:
     class Aborting(Told):
         def after_run(self, run_context: object, run_values: object) -> None:
@@ -149,6 +151,7 @@ def test_run_that_is_aborted_again_and_again_ends_in_a_deadline() -> None:
     assert "end" not in hook.book
 
 
+@pytest.mark.slow
 def test_session_that_cannot_begin_ends_in_a_deadline() -> None:
     class Failing(tf.train.SessionCreator):
         n_tries = 0
