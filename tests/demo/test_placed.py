@@ -14,7 +14,6 @@ from kit.demo.placed import Replicated
 from kit.demo.replicas import Model, Report
 from kit.testing.cluster import local_cluster
 
-
 pytestmark = pytest.mark.slow  # to load the digits, and scikit-learn with them
 
 
