@@ -38,10 +38,15 @@ SYSTEMS = ("no exchange", *OURS, DDP, TF_SYNC, TF_ASYNC)
 WITHOUT_COMMON_STEP = ("no exchange", "ps-async", TF_SYNC, TF_ASYNC)
 _RATIOS = (
     *(("ring", "no exchange"), ("ring, written", "no exchange")),
-    *(("ps", "no exchange"), ("ring", DDP), ("ring, written", DDP), ("ps", DDP)),
-    *(("ring", TF_SYNC), ("ps", TF_SYNC), ("ps-async", TF_ASYNC)),
+    *(("mesh, written", "no exchange"), ("ps", "no exchange")),
+    *(("ring", DDP), ("ring, written", DDP), ("mesh, written", DDP), ("ps", DDP)),
+    *(("ring", TF_SYNC), ("ring, written", TF_SYNC), ("mesh, written", TF_SYNC)),
+    *(("ps", TF_SYNC), ("ps-async", TF_ASYNC)),
 )
 _STEPS = {"small": 300, "large": 12, "text": 30}
+_ROUNDS = 9
+# In short: a step of the small model is soon disturbed, so more and shorter turns.
+_QUICK_STEPS, _QUICK_ROUNDS = {**_STEPS, "small": 150}, {"small": 4}
 _WARM_UP = 50
 _REPLAYED = 5  # steps that are compared with numpy alone
 _CLOSE = 1e-3  # float32, summed in another order
@@ -166,12 +171,18 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="steps of each training")
     parser.add_argument("--rounds", type=int)
     options = parser.parse_args()
-    rounds = options.rounds or (2 if options.quick else 9)
-    workers = options.workers or ([2] if options.quick else [2, 3])
+    quick = options.quick
+    usual_steps = _QUICK_STEPS if quick else _STEPS
+    usual_rounds = _QUICK_ROUNDS if quick else {}
+    workers = options.workers or ([2] if quick else [2, 3])
     peers = find_peers(options.python, TRAINERS)
     found = {
         f"{name}, {n}": compare(
-            name, options.steps or _STEPS.get(name, 100), rounds, peers, n
+            name,
+            options.steps or usual_steps.get(name, 100),
+            options.rounds or usual_rounds.get(name, 2 if quick else _ROUNDS),
+            peers,
+            n,
         )
         for n in workers
         for name in options.models
