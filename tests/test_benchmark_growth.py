@@ -136,8 +136,8 @@ def test_missing_trainers_are_called_missing() -> None:
     assert (name, workers) == ("small", "2")
     assert rates == ["4.0", *["2.0"] * len(training.OURS)]
     assert peers == ["missing"] * 3
-    assert ratios == ["0.50"] * 3 + ["-"] * (len(ratios) - 3)
-    assert len(ratios) > 3
+    assert ratios == ["0.50"] * 4 + ["-"] * (len(ratios) - 4)
+    assert len(ratios) > 4
 
 
 def test_asynchronous_peer_need_not_learn_in_every_half() -> None:
