@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -255,3 +257,22 @@ def test_history_of_a_resumed_training_begins_at_its_checkpoint(tmp_path: Path) 
     assert check(events) == []
     steps = [one["step"] for one in events if one["event"] == "step"]
     assert min(steps) == 3
+
+
+def test_memory_of_a_saved_training_is_free_when_the_next_one_begins(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    train(cluster, tmp_path / "first", 3).wait(20)
+    members = [server.trainings._member for server in cluster.servers]
+    parts = [weakref.ref(member.part) for member in members if member is not None]
+    assert len(parts) == len(cluster.servers)
+    assert all(part() is not None for part in parts)
+
+    gc.disable()  # a cycle would keep the buffers until the next collection
+    try:
+        train(cluster, tmp_path / "second", 3).wait(20)
+        left = [part() for part in parts]
+    finally:
+        gc.enable()
+
+    assert left == [None] * len(parts)
