@@ -30,7 +30,12 @@ _TOPOLOGIES = {"ring": 0, "mesh": 0, "ps": 1}  # and their servers
 _WARM_STEPS, _STEPS = 4, 20
 
 
-def compare(counts: tuple[int, ...], n_bytes: int, rounds: int) -> Steps:
+def compare(
+    counts: tuple[int, ...],
+    n_bytes: int,
+    rounds: int,
+    words: tuple[str, ...] = tuple(_SETS),
+) -> Steps:
     """Return the microseconds of all steps."""
     found: Steps = {}
     for topology, n_ps in _TOPOLOGIES.items():
@@ -39,8 +44,8 @@ def compare(counts: tuple[int, ...], n_bytes: int, rounds: int) -> Steps:
             for count in counts:
                 starting = crew("parameters", RANK, _WORKERS + n_ps, str(n_ps))
                 crews[count] = stack.enter_context(starting)
-            for word, sets in _SETS.items():
-                what = {"topology": topology, "n_bytes": n_bytes, "sets": sets}
+            for word in words:
+                what = {"topology": topology, "n_bytes": n_bytes, "sets": _SETS[word]}
                 for count, on in crews.items():
                     on.order(do="prepare", n_params=count, **what)
                 found[f"{topology}, {word}"] = _take_turns(crews, n_ps, rounds)
@@ -84,9 +89,9 @@ def main() -> None:
     parser.add_argument("--bytes", type=int, default=_BYTES)
     options = parser.parse_args()
     counts = _QUICK_COUNTS if options.quick else _COUNTS
-    found = compare(
-        counts, options.bytes, options.rounds or (5 if options.quick else 20)
-    )
+    words = ("other", "written") if options.quick else tuple(_SETS)
+    rounds = options.rounds or (5 if options.quick else 20)
+    found = compare(counts, options.bytes, rounds, words)
     table = Table(
         f"Many parameters, {options.bytes} bytes together, median microseconds a step",
         (

@@ -46,7 +46,7 @@ _RATIOS = (
 _STEPS = {"small": 300, "large": 12, "text": 30}
 _ROUNDS = 9
 # In short: a step of the small model is soon disturbed, so more and shorter turns.
-_QUICK_STEPS, _QUICK_ROUNDS = {**_STEPS, "small": 150}, {"small": 4}
+_QUICK_STEPS, _QUICK_ROUNDS = {**_STEPS, "small": 120}, {"small": 4}
 _WARM_UP = 50
 _REPLAYED = 5  # steps that are compared with numpy alone
 _CLOSE = 1e-3  # float32, summed in another order
