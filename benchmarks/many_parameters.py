@@ -26,6 +26,7 @@ _BYTES = 4_000_000
 _COUNTS, _QUICK_COUNTS = (1, 10, 100, 1_000, 10_000), (1, 10_000)
 _WORKERS = 2
 _SETS = {"same": 1, "other": 2, "written": 0}  # of arrays, handed over in turn
+_QUICK_WORDS = ("other", "written")
 _TOPOLOGIES = {"ring": 0, "mesh": 0, "ps": 1}  # and their servers
 _WARM_STEPS, _STEPS = 4, 20
 
@@ -89,7 +90,7 @@ def main() -> None:
     parser.add_argument("--bytes", type=int, default=_BYTES)
     options = parser.parse_args()
     counts = _QUICK_COUNTS if options.quick else _COUNTS
-    words = ("other", "written") if options.quick else tuple(_SETS)
+    words = _QUICK_WORDS if options.quick else tuple(_SETS)
     rounds = options.rounds or (5 if options.quick else 20)
     found = compare(counts, options.bytes, rounds, words)
     table = Table(

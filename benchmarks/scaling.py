@@ -34,8 +34,8 @@ _SIZES = tuple(1 << shift for shift in range(10, 30, 2))
 _QUICK_SIZES = _SIZES[:7]
 _MOST_STEPS, _LEAST_STEPS, _BUDGET_BYTES = 300, 4, 1 << 28
 _WARM_STEPS = 2
-# Gradient, both parameter regions, the step's own gradient, and one for the rest.
-_COPIES, _SHARE_OF_MEMORY = 5, 0.6
+# Both regions of a member, the step's own gradient, and one for the rest.
+_COPIES, _SHARE_OF_MEMORY = 4, 0.6
 
 
 class Measured(NamedTuple):

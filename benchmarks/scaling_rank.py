@@ -25,7 +25,7 @@ import numpy as np
 from benchmarks.bare_member import Links, paired
 from benchmarks.rank import obey
 from kit.exchange.layout import Range, Spec
-from kit.exchange.memory import Array, physical
+from kit.exchange.memory import Array
 from kit.exchange.plan import GRAD, NOW
 from kit.membership import Epoch
 from kit.settings import Settings
@@ -146,9 +146,8 @@ class Rehearsal:
         return self._part.step, float(values.min()), float(values.max())
 
     def _whole(self, region: int) -> Array:
-        stamp, layout = self._part.endpoint.stamp, self._memory.layout
-        where = physical(region, stamp.parity, stamp.overwrites)
-        return self._memory.typed(where, Range(0, layout.n_bytes))
+        where = self._part.endpoint.stamp.where(region)
+        return self._memory.typed(where, Range(0, self._memory.layout.n_bytes))
 
     def close(self) -> None:
         """Give links and memory back."""

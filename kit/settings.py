@@ -65,8 +65,9 @@ class Settings:
         checksum: check the sum of every frame.
         bucket_bytes: size of the pieces in which gradients leave; 0 chooses it from the
             number of workers. Links of 1 Gbit/s and less are busier with 2**19.
-        native: let compiled code carry an exchange over shared memory out, where it
-            was built; without it the same is done in Python.
+        native: let compiled code carry an exchange over shared memory out, and look
+            after thousands of parameters, where it was built; without it the same is
+            done in Python.
         trace: record every transfer and span; totals are counted in any case.
         trace_rows: how many of the newest rows of each table of a trace are kept.
         runtime_dir: folder for the sockets; empty for the system's own choice.

@@ -104,6 +104,6 @@ class Memory:
         """Return all parameters' arrays inside a physical region, by name."""
         return {one.spec.name: self.leaf(region, one) for one in self.layout.leaves}
 
-    def gradients(self, region: int = GRAD) -> dict[str, Array]:
-        """Return where the gradients belong, by name."""
-        return self.leaves(region)
+    def gradients(self) -> dict[str, Array]:
+        """Return where the gradients of an even step belong, by name."""
+        return self.leaves(GRAD)

@@ -13,8 +13,8 @@ A step has two parts. In `reduce`, bucket by bucket, gradients become sums. Only
 the owner of a range has the contributions of all workers to all buckets does it update
 its parameters, in `finish`, and hands them out. So a worker that refuses its
 contribution stops the step everywhere before anything has changed. Without slots the
-two parts may be woven together (`kit.exchange.pipeline`): NEXT may be written at any
-time.
+two parts may be woven together (`kit.exchange.pipeline`): NEXT may be written as
+soon as its range is summed.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from kit.exchange.layout import Range
-from kit.exchange.memory import Array
+from kit.exchange.memory import Array, physical
 from kit.wire.shaping import LineOut
 
 NO_HALT = (1 << 62) - 1
@@ -53,6 +53,10 @@ class Stamp:
         self.parity = 0
         self.overwrites = False
         self.halt = NO_HALT
+
+    def where(self, region: int) -> int:
+        """Return the physical region that a plan's region is in this step."""
+        return physical(region, self.parity, self.overwrites)
 
 
 class Port(Protocol):

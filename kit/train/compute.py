@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 from kit.errors import GradientMismatch, KitError, StepFailed
-from kit.exchange.memory import Memory, physical
+from kit.exchange.memory import Memory
 from kit.exchange.plan import GRAD, NOW
 from kit.exchange.port import Stamp
 from kit.train.handout import Handout
@@ -44,7 +44,7 @@ class Compute:
         """Look nothing up yet: each region when it is first used."""
         self._function, self._task, self._stamp = step, task, stamp
         self._memory, self._native = memory, native
-        self._params: dict[int, Handout] = {}
+        self._handouts: dict[int, Handout] = {}
         self._handovers: dict[int, Handover] = {}
         self.measures: dict[bytes, float] = {}  # of the last step, beside its loss
         self._writes = takes_places(step)
@@ -61,11 +61,11 @@ class Compute:
         handover = self._handover
         handover.begin(step, weight)
         self.measures = {}
-        params = self._now.give()
+        params = self._handout.give()
         places = {NAME: handover.open()} if self._writes else {}
         result = self._run(step, self._function, params, batch, **places)
         if isinstance(result, Generator):
-            loss = self._drain(step, result, ready)
+            loss = self._drain(step, result, handover, ready)
         elif self._writes:
             loss = self._alone(step, result)
             handover.all_written()
@@ -78,7 +78,7 @@ class Compute:
     @property
     def _handover(self) -> Handover:
         """Where this step's gradients go."""
-        region = self._where(GRAD)
+        region = self._stamp.where(GRAD)
         if region not in self._handovers:
             self._handovers[region] = Handover(
                 self._memory, self._task, region, native=self._native
@@ -86,20 +86,23 @@ class Compute:
         return self._handovers[region]
 
     @property
-    def _now(self) -> Handout:
-        """Read-only views of the parameters."""
-        region = self._where(NOW)
-        if region not in self._params:
+    def _handout(self) -> Handout:
+        """What this step gets: read-only views of the parameters."""
+        region = self._stamp.where(NOW)
+        if region not in self._handouts:
             views = self._memory.leaves(region)
             for view in views.values():
                 view.flags.writeable = False
-            self._params[region] = Handout(views, native=self._native)
-        return self._params[region]
+            self._handouts[region] = Handout(views, native=self._native)
+        return self._handouts[region]
 
-    def _where(self, region: int) -> int:
-        return physical(region, self._stamp.parity, self._stamp.overwrites)
-
-    def _drain(self, step: int, handed: Generator[Any, Any, Any], ready: Ready) -> Any:
+    def _drain(
+        self,
+        step: int,
+        handed: Generator[Any, Any, Any],
+        handover: Handover,
+        ready: Ready,
+    ) -> Any:
         def following() -> tuple[bool, Any]:
             try:
                 return False, next(handed)
@@ -114,9 +117,9 @@ class Compute:
                     return value[0]
                 return float("nan") if value is None else value
             if self._writes:
-                complete = self._handover.written(self._alone(step, value))
+                complete = handover.written(self._alone(step, value))
             else:
-                complete = self._handover.take(*self._split(step, value))
+                complete = handover.take(*self._split(step, value))
             for bucket in complete:
                 ready(bucket)
 

@@ -86,8 +86,9 @@ def _by_version(one: dict[str, Any]) -> Changed:
 
 def _by_watcher() -> Watch | None:
     """Count the changes of all dicts that are watched: any is taken for one's own."""
-    found, api = compiled(), getattr(ctypes, "pythonapi", None)
-    if found is None or api is None or not getattr(sys, "_is_gil_enabled", _yes)():
+    found, api = compiled(), ctypes.pythonapi
+    has_lock = getattr(sys, "_is_gil_enabled", lambda: True)
+    if found is None or not has_lock():
         return None
     try:
         number = api.PyDict_AddWatcher(found.kit_note_change)
@@ -101,10 +102,6 @@ def _by_watcher() -> Watch | None:
         return lambda: count.value != seen
 
     return start
-
-
-def _yes() -> bool:
-    return True
 
 
 def _can_be_relied_on(start: Watch) -> bool:

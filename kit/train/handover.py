@@ -46,7 +46,7 @@ class Handover:
     ) -> None:
         """Look up where each parameter's gradient belongs."""
         self._task = task
-        self._places = memory.gradients(region)
+        self._places = memory.leaves(region)
         self._given = Places(self._places)
         self._flat = {name: place.ravel() for name, place in self._places.items()}
         self._names = list(self._places)

@@ -9,9 +9,10 @@
 #define WILL_WRITE(place) ((void)0)
 #endif
 
-#define FORM 1 /* many.py refuses another one */
+#define FORM 2 /* many.py refuses another one */
 
-enum { AHEAD = 16 }; /* places that are asked of the memory before they are written */
+enum { AHEAD = 16 };      /* places that are asked of the memory before they are written */
+enum { DEALLOCATED = 5 }; /* as in Python's PyDict_WatchEvent */
 
 uint64_t kit_changes; /* of all dicts that are watched */
 
@@ -20,11 +21,12 @@ int64_t kit_form(void)
     return FORM;
 }
 
-/* What Python 3.12 and later call before they change a dict that is watched. */
+/* What Python 3.12 and later call before they change a dict that is watched. The end of
+   one that was replaced changes nothing; counted, it would have the next one replaced. */
 int kit_note_change(int event, void *dict, void *key, void *value)
 {
-    (void)event, (void)dict, (void)key, (void)value;
-    kit_changes++;
+    (void)dict, (void)key, (void)value;
+    kit_changes += event != DEALLOCATED;
     return 0;
 }
 

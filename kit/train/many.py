@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
 from kit.exchange.memory import Array
 from kit.native import library
 
-_FORM = 1  # as in many.c
+_FORM = 2  # as in many.c
 FEW = 200  # for fewer parameters nothing is gained
 
 
@@ -43,5 +43,9 @@ def marker(flat: Array, where: Array, mark: int, *, native: bool) -> Callable[[]
         return lambda: flat.__setitem__(where, mark)
     narrow = flat.dtype.itemsize == 4
     call = found.kit_mark_32 if narrow else found.kit_mark_64
-    places = np.ascontiguousarray(where, np.int64)
-    return lambda: call(flat.ctypes.data, places.ctypes.data, len(places), mark)
+    # These pointers keep their arrays.
+    pointers = (
+        array.ctypes.data_as(ctypes.c_void_p)
+        for array in (flat, np.ascontiguousarray(where, np.int64))
+    )
+    return partial(call, *pointers, len(where), mark)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from kit.exchange.endpoint import Endpoint
 from kit.exchange.layout import Range
-from kit.exchange.memory import Memory, physical
+from kit.exchange.memory import Memory
 from kit.exchange.plan import NOW, Owned
 from kit.task import Task
 from kit.testing import crash
@@ -116,8 +116,7 @@ class Part:
     @property
     def now(self) -> int:
         """The physical region of the parameters of the last committed step."""
-        stamp = self.endpoint.stamp
-        return physical(NOW, stamp.parity, stamp.overwrites)
+        return self.endpoint.stamp.where(NOW)
 
     def parameters(self) -> bytes:
         """Return the flat parameters of the last committed step."""

@@ -1,8 +1,8 @@
 """What others may see of a member while its training goes on: news, and parameters.
 
 Nothing here stops the training. The parameters of the last step stay whole in their
-region until the step after the next begins to be handed out, so a copy is good if the
-step number is the same before and after it.
+region until the next step is done, so a copy is good if the step number is the same
+before and after it.
 """
 
 from __future__ import annotations

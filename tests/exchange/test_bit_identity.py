@@ -111,8 +111,7 @@ def work(
         if member.number in group.workers:
             worker = group.workers.index(member.number)
             for leaf, value in gradient(specs, worker, step).items():
-                region = physical(GRAD, stamp.parity, overwrites)
-                memory.gradients(region)[leaf][...] = value
+                memory.leaves(stamp.where(GRAD))[leaf][...] = value
         if name in programs:
             programs[name].step()
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
-from importlib.util import spec_from_file_location
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from kit import native
 from kit.exchange import hops
 from kit.exchange.acts import Sum, Take
 from kit.exchange.endpoint import Endpoint
@@ -23,13 +19,6 @@ from kit.wire.shaping import LineOut, LinkSettings
 
 has_loop = pytest.mark.skipif(loop() is None, reason="the compiled loop was not built")
 LAYOUT = lay_out([Spec("w", (90, 7), "float32")], 2, 1000)
-
-
-def test_the_loop_is_built_where_there_is_a_compiler() -> None:
-    if shutil.which("cc") or shutil.which("gcc"):
-        assert loop() is not None, "install the project once more: pip install -e ."
-    else:
-        pytest.skip("there is no C compiler here")
 
 
 @pytest.fixture
@@ -64,23 +53,6 @@ def test_a_link_with_a_speed_is_left_to_python() -> None:
         assert suit([Take(port, 1, 8)], endpoint)
         port.line_out = LineOut(LinkSettings.parse("1gbit"), lambda: 0.5)
         assert not suit([Take(port, 1, 8)], endpoint)
-
-
-@has_loop
-def test_a_loop_built_from_another_source_is_not_used(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(hops, "_FORM", hops._FORM + 1)
-    assert loop.__wrapped__() is None
-
-
-def test_a_file_that_is_no_library_is_not_used(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "broken.so").write_bytes(b"of another machine")
-    spec = spec_from_file_location("_hops", tmp_path / "broken.so")
-    monkeypatch.setattr(native, "find_spec", lambda name: spec)
-    assert loop.__wrapped__() is None
 
 
 def test_without_a_build_all_is_left_to_python(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.train import handout, many
+from kit.train import handout
 from kit.train.handout import Handout, watch
 from kit.train.many import FEW, compiled, marker
 
@@ -93,6 +93,18 @@ def test_a_few_get_a_new_dict_each_time_and_so_do_all_without_compiled_code(
 
 
 @can_watch
+def test_two_go_on_handing_out_the_same_after_one_was_changed() -> None:
+    both = Handout(values()), Handout(values())
+    for each in both:
+        each.give()
+    both[0].give()["new"] = np.ones(1)
+
+    given = [[id(each.give()) for each in both] for _ in range(4)]
+
+    assert given == [given[0]] * 4
+
+
+@can_watch
 def test_a_watch_that_misses_a_change_is_not_relied_on() -> None:
     def never(_: Values) -> Callable[[], bool]:
         return lambda: False
@@ -128,12 +140,3 @@ def test_marks_are_set_where_they_belong_and_nowhere_else(
     marker(flat, where, 0x7FC0_6B69, native=True)()
 
     np.testing.assert_array_equal(flat, want)
-
-
-@has_build
-def test_a_build_from_another_source_is_not_used(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(many, "_FORM", many._FORM + 1)
-
-    assert compiled.__wrapped__() is None

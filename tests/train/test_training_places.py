@@ -186,19 +186,8 @@ class Derived(kit.GradientDescent):
     """A rule of the user's own: nobody knows in which order it reads and writes."""
 
 
-@pytest.mark.parametrize(
-    ("topology", "rule", "changes", "n_regions"),
-    [
-        *((name, kit.GradientDescent, {}, 2) for name in TOPOLOGIES),
-        *((name, kit.Adam, {}, 2) for name in TOPOLOGIES),
-        *((name, Derived, {}, 3) for name in TOPOLOGIES),
-        ("ps", kit.GradientDescent, {"aggregate": 2, "steps": 40}, 3),
-        ("ps", kit.GradientDescent, {"sync": False, "steps": 40}, 3),
-    ],
-)
-def test_next_parameters_lie_where_the_gradients_were(
-    topology: str, rule: Any, changes: dict[str, Any], n_regions: int
-) -> None:
+def places_of(**changes: Any) -> list[list[tuple[int, int]]]:
+    """Return of each worker where parameters and gradients lay, step by step."""
     steps: dict[int, list[tuple[int, int]]] = {}
 
     def step(params: Params, batch: Any, grads: Params) -> float:
@@ -206,12 +195,36 @@ def test_next_parameters_lie_where_the_gradients_were(
         steps.setdefault(threading.get_ident(), []).append(places)
         return writing(params, batch, grads)
 
-    run = train(step, 1, topology=topology, optimizer=rule(0.01), **changes)
-
+    run = train(step, 1, **changes)
     assert run.step == changes.get("steps", 5)
-    assert len(steps) == 3
-    for places in steps.values():
-        assert len({one for pair in places for one in pair}) == n_regions
-        if n_regions == 2:
-            followed = [now for now, _ in places[1:]]
-            assert followed == [gradient for _, gradient in places[:-1]]
+    return list(steps.values())
+
+
+@pytest.mark.parametrize("rule", [kit.GradientDescent, kit.Adam])
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+def test_next_parameters_lie_where_the_gradients_were(topology: str, rule: Any) -> None:
+    found = places_of(topology=topology, optimizer=rule(0.01))
+
+    assert len(found) == 3
+    for places in found:
+        assert len(places) == 5
+        assert len({one for pair in places for one in pair}) == 2
+        followed = [now for now, _ in places[1:]]
+        assert followed == [gradient for _, gradient in places[:-1]]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"topology": name, "optimizer": Derived(0.01)} for name in TOPOLOGIES),
+        {"topology": "ps", "aggregate": 2, "steps": 40},
+        {"topology": "ps", "sync": False, "steps": 40},
+    ],
+)
+def test_gradients_have_a_region_of_their_own_where_they_must(
+    changes: dict[str, Any],
+) -> None:
+    for places in places_of(**changes):
+        parameters, gradients = map(set, zip(*places, strict=True))
+        assert len(gradients) == 1
+        assert not gradients & parameters

@@ -1,0 +1,42 @@
+"""Compiled parts are used where they were built from this source, and else left out."""
+
+from __future__ import annotations
+
+import shutil
+from importlib.util import spec_from_file_location
+from pathlib import Path
+
+import pytest
+
+from kit import native
+from kit.exchange import hops
+from kit.native import library
+from kit.train import many
+
+PARTS = [("kit.exchange._hops", hops._FORM), ("kit.train._many", many._FORM)]
+
+
+@pytest.mark.parametrize(("module", "form"), PARTS)
+def test_each_part_is_built_where_there_is_a_compiler(module: str, form: int) -> None:
+    if not (shutil.which("cc") or shutil.which("gcc")):
+        pytest.skip("there is no C compiler here")
+    assert library(module, form), "install the project once more: pip install -e ."
+
+
+@pytest.mark.parametrize(("module", "form"), PARTS)
+def test_a_part_built_from_another_source_is_not_used(module: str, form: int) -> None:
+    assert library(module, form + 1) is None
+
+
+def test_a_file_that_is_no_library_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "broken.so").write_bytes(b"of another machine")
+    spec = spec_from_file_location("_hops", tmp_path / "broken.so")
+    monkeypatch.setattr(native, "find_spec", lambda name: spec)
+
+    assert library(*PARTS[0]) is None
+
+
+def test_what_was_never_built_is_not_used() -> None:
+    assert library("kit.train._never_built", 1) is None
