@@ -21,6 +21,7 @@ from enum import Enum
 from typing import Any
 
 from kit.errors import FailedPreconditionError, InternalError, KitError
+from kit.save_turns import SaveTurns
 
 
 @dataclass(frozen=True)
@@ -111,8 +112,7 @@ class Agreement:
         self._paused = self._finished = False
         self._budget = 0  # steps that a paused training may still do
         self._allowed_to = 0
-        self._saves, self._save_wished, self._saving = saves, False, False
-        self._saved_at = self._last_tried = -1
+        self.saves = SaveTurns(at_the_end=saves)
 
     def wish(self, *, at: int = 0, **changes: str | bool | None) -> None:
         """Ask for another configuration from step `at` on, or as soon as can be.
@@ -149,22 +149,6 @@ class Agreement:
         """End the training at the next boundary."""
         self.is_stopped = True
 
-    def save(self) -> None:
-        """Ask for a copy of the state at the next boundary, when no other is under way.
-
-        Also a paused training is saved.
-        """
-        self._save_wished = True
-
-    def saving(self) -> None:
-        """Note that a copy of the state is being written."""
-        self._saving = True
-
-    def saved(self, step: int | None) -> None:
-        """Note that writing has ended, with the state before `step`; None: failed."""
-        self._saving = False
-        self._saved_at = self._saved_at if step is None else step
-
     def fail(self, error: KitError) -> None:
         """End the training with an error; the first one counts.
 
@@ -200,9 +184,7 @@ class Agreement:
     def wants_halt(self, step: int) -> bool:
         """Whether all members must meet before the step after `step` begins."""
         self._take_up(step + 1)
-        if self.is_stopped or self.pending is not None:
-            return True
-        if self._save_wished and not self._saving:
+        if self.is_stopped or self.pending is not None or self.saves.is_called:
             return True
         return self._paused and step + 1 >= self._allowed_to
 
@@ -245,10 +227,10 @@ class Agreement:
         wished = self.pending
         # Without a first epoch no member but one would have any parameters.
         ends = self.epoch.number > 0 and (self.is_stopped or step >= self.steps)
-        if self.epoch.number and self._must_save(step, ends):
-            meeting.verdict, self._saving, self._save_wished = Verdict.SAVE, True, False
-            self._last_tried = step
-        elif ends and not self._saving:
+        if self.epoch.number and self.saves.is_due(step, ends=ends):
+            meeting.verdict = Verdict.SAVE
+            self.saves.agree(step)
+        elif ends and not self.saves.is_under_way:
             meeting.verdict, self._finished = Verdict.FINISH, True
         elif ends:
             return  # what is being written shall be complete when the training is
@@ -260,12 +242,6 @@ class Agreement:
             if self._budget:
                 self._allowed_to, self._budget = step + self._budget, 0
             meeting.verdict = Verdict.GO
-
-    def _must_save(self, step: int, ends: bool) -> bool:
-        if self._saving:
-            return False
-        last = self._saves and ends and step not in (self._saved_at, self._last_tried)
-        return self._save_wished or last
 
     def prepared(self, member: int, number: int, refusal: str | None = None) -> None:
         """Note that a member is ready for the proposal, or why it cannot."""

@@ -92,7 +92,7 @@ class Game:
         assert self.writing is not None
         if good:
             self.written.append(self.writing)
-        self.agreement.saved(self.writing if good else None)
+        self.agreement.saves.ended(self.writing, good=good)
         self.writing = None
 
     def _told(self, member: int, refusal: str | None) -> None:

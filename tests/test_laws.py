@@ -31,7 +31,7 @@ LAYERS = {
     **dict.fromkeys(["kit.arrays", "kit.checkpoint", "kit.parcel", "kit.wire"], 1),
     "kit.machine": 1,
     **dict.fromkeys(["kit.cost", "kit.exchange", "kit.membership", "kit.graph"], 2),
-    **dict.fromkeys(["kit.nn", "kit.random"], 2),
+    **dict.fromkeys(["kit.nn", "kit.random", "kit.save_turns"], 2),
     **dict.fromkeys(["kit.train", "kit.session", "kit.hooks"], 3),
     **dict.fromkeys(["kit.picture", "kit.dask_feeds", "kit.dask_graph"], 3),
     **dict.fromkeys(["kit.server", "kit.cluster"], 4),

@@ -69,7 +69,7 @@ class Trainings(RuleBasedStateMachine):
 
     @rule()
     def user_saves(self) -> None:
-        self.game.agreement.save()
+        self.game.agreement.saves.wish()
 
     @precondition(lambda self: self.game.writing is not None)
     @rule(good=st.booleans())
@@ -223,7 +223,7 @@ def test_a_paused_training_is_saved_without_a_step() -> None:
     game.agreement.pause()
     play(game)
     before = game.players[0].step
-    game.agreement.save()
+    game.agreement.saves.wish()
 
     play(game)
 
@@ -235,9 +235,9 @@ def test_a_second_wish_waits_until_the_first_is_written() -> None:
     game = Game(10)
     play(game, until=3)
     game.agreement.pause()
-    game.agreement.save()
+    game.agreement.saves.wish()
     play(game)
-    game.agreement.save()
+    game.agreement.saves.wish()
     play(game)
     assert len(game.copies) == 1
 
@@ -263,7 +263,7 @@ def test_the_end_waits_for_one_attempt_to_save_the_last_state(good: bool) -> Non
 
 def test_a_training_restored_at_its_end_is_not_saved_again() -> None:
     game = Game(4, saves=True)
-    game.agreement.saved(4)
+    game.agreement.saves.ended(4, good=True)
     for player in game.players.values():
         player.step = 4
 

@@ -89,7 +89,7 @@ def test_training_is_saved_and_ends_without_the_lost_one() -> None:
         for member in (0, 2):
             agreement.arrive(member, number, 4)
         assert agreement.verdict(number) is verdict
-        agreement.saved(4)
+        agreement.saves.ended(4, good=True)
 
     assert agreement.is_finished
 

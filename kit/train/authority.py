@@ -59,7 +59,7 @@ class Authority:
         # None without checkpoints. It raises what kit.train shall raise at once.
         self.vault = vault_of(job, self._saving, self._saved)
         if self.vault is not None and self.vault.resumed is not None:
-            self._agreement.saved(self.vault.step)
+            self._agreement.saves.ended(self.vault.step, good=True)
         # Who has not been heard of yet may still be starting: others wait for its
         # links.
         self._heard: dict[int, float] = {}
@@ -108,18 +108,18 @@ class Authority:
         with self._changed:
             synchronous = self._agreement.epoch.synchronous
             if vault is not None and vault.ledger.is_due(step + 1, synchronous):
-                self._agreement.save()
+                self._agreement.saves.wish()
             # Asynchronous members would never get to a step.
             always = self._may_stop and synchronous
             return self._agreement.wants_halt(step) or always
 
-    def _saving(self) -> None:
+    def _saving(self, step: int) -> None:
         with self._changed:
-            self._agreement.saving()
+            self._agreement.saves.begun(step)
 
-    def _saved(self, step: int | None) -> None:
+    def _saved(self, step: int, good: bool) -> None:
         with self._changed:
-            self._agreement.saved(step)
+            self._agreement.saves.ended(step, good=good)
             self._changed.notify_all()
 
     def beat(self, member: int) -> KitError | None:
@@ -268,7 +268,7 @@ class Authority:
                 agreement.stop()
             elif what == "save":
                 self.ledger.ask(str(values["ticket"]))
-                agreement.save()
+                agreement.saves.wish()
             elif what != "look":
                 raise InternalError(f"{what!r} is no command.")
             self._changed.notify_all()

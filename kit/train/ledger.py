@@ -39,13 +39,14 @@ class Ledger:
         self,
         job: Job,
         folder: Folder,
-        begun: Callable[[], None],
-        ended: Callable[[int | None], None],
+        begun: Callable[[int], None],
+        ended: Callable[[int, bool], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`begun` hears of each save, `ended` of its end: its step, None if it failed.
+        """`begun` hears the step of each save, `ended` also whether it was written.
 
-        Both are called without a lock held.
+        Both are called without a lock held, so the end of one save may be heard after
+        the begin of the next.
         """
         assert job.checkpoints is not None
         self._job, self._wanted, self._folder = job, job.checkpoints, folder
@@ -132,7 +133,7 @@ class Ledger:
             self._early = {one: why for one, why in self._early.items() if one > key}
             self._due_step, self._due_at = key[0], now + self._wanted.seconds
             self._changed.notify_all()
-        self._begun()
+        self._begun(key[0])
         return True
 
     def where(self, key: Key) -> Place:
@@ -263,7 +264,7 @@ class Ledger:
             self._note(step, attempt.begun, answer["error"])
             self._answers += [answer | {"ticket": one} for one in attempt.tickets]
             self._changed.notify_all()
-        self._ended(step if path else None)
+        self._ended(step, path is not None)
 
     def _note_failure(self, text: str) -> None:
         _LOG.warning("%s: %s", self._folder.path, text)

@@ -67,7 +67,7 @@ class Vault:
     """The claimed folder, the ledger, and the state to begin with if there is one."""
 
     def __init__(
-        self, job: Job, begun: Callable[[], None], ended: Callable[[int | None], None]
+        self, job: Job, begun: Callable[[int], None], ended: Callable[[int, bool], None]
     ) -> None:
         """Claim the folder and read the checkpoint that the job goes on from.
 
@@ -150,7 +150,7 @@ class Vault:
 
 
 def vault_of(
-    job: Job, begun: Callable[[], None], ended: Callable[[int | None], None]
+    job: Job, begun: Callable[[int], None], ended: Callable[[int, bool], None]
 ) -> Vault | None:
     """Return the vault of a training's coordinator; None without checkpoints."""
     return Vault(job, begun, ended) if job.checkpoints else None

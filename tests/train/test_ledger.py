@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,15 +47,20 @@ class Book:
             checkpoints=kit.Checkpoints(str(folder), every_steps=5),
         )
         self.told: list[Any] = []
+        self.before_end: Callable[[], object] = lambda: None
         self.folder = Folder(folder)
         self.folder.prepare()
         self.ledger = Ledger(
             job,
             self.folder,
-            lambda: self.told.append("begun"),
-            self.told.append,
+            lambda step: self.told.append(("begun", step)),
+            self._ended,
             Clock(),
         )
+
+    def _ended(self, step: int, good: bool) -> None:
+        self.before_end()
+        self.told.append(("ended", step, good))
 
     def begin(self, key: Key) -> bool:
         return self.ledger.begin(key, 1, True, WRITERS)
@@ -86,7 +92,7 @@ def test_shards_of_all_writers_become_one_checkpoint(book: Book) -> None:
     found, values = book.folder.load_newest()
     assert found.manifest.step == 5
     assert values["w"].tolist() == [5.0] * 4
-    assert book.told == ["begun", 5]
+    assert book.told == [("begun", 5), ("ended", 5, True)]
     assert book.ledger.fate(5) is True
 
 
@@ -100,7 +106,7 @@ def test_member_that_cannot_may_say_so_before_the_save_is_begun(book: Book) -> N
 
     refused = book.ledger.status()["refused"]
     assert refused == f"step 5 was not saved: /job:worker/task:1: {BUSY}"
-    assert book.told == ["begun", None]
+    assert book.told == [("begun", 5), ("ended", 5, False)]
     assert book.ledger.fate(5) is False
 
 
@@ -164,3 +170,11 @@ def test_each_attempt_is_a_row_with_its_time_and_its_reason(book: Book) -> None:
     ]
     assert all(row[1] <= row[2] for row in rows)
     assert rows[0][2] <= rows[2][1] <= rows[1][2]
+
+
+def test_end_of_a_save_may_be_heard_after_the_begin_of_the_next(book: Book) -> None:
+    book.before_end = lambda: book.begin((10, 0))
+
+    book.save((5, 0))
+
+    assert book.told == [("begun", 5), ("begun", 10), ("ended", 5, True)]
