@@ -19,6 +19,7 @@ from kit.errors import GradientMismatch, InvalidArgumentError, KitError, NotFini
 from kit.exchange.layout import Range, intersect
 from kit.exchange.memory import Array, Memory
 from kit.exchange.plan import GRAD
+from kit.train.dict_gather import dict_gather
 from kit.train.gather import Gather
 from kit.train.places import Marks, Places
 
@@ -52,6 +53,7 @@ class Handover:
         self._names = list(self._places)
         self._marks = Marks(memory, region, native=native)
         self._pieces = _pieces_of(memory, region)
+        self._dict_gather = dict_gather(self._places) if native else None
         self._wholes = [
             memory.typed(region, whole) for whole in memory.layout.stretches
         ]
@@ -81,10 +83,11 @@ class Handover:
 
     def take_all(self, gradients: Any) -> None:
         """Copy all gradients in: a mapping by name, or a sequence in params' order."""
-        values = self._in_order(gradients)
         with np.errstate(all="ignore"):  # once: it costs as much as a small gradient
-            for piece in self._pieces:
-                self._put_together(piece, values[piece.places])
+            if not self._take_dict(gradients):
+                values = self._in_order(gradients)
+                for piece in self._pieces:
+                    self._put_together(piece, values[piece.places])
         self._missing = set()
 
     def open(self) -> Places:
@@ -125,15 +128,27 @@ class Handover:
             if not self._is_finite(piece.flat):
                 self._check_written(piece.names)
 
+    def _take_dict(self, gradients: Any) -> bool:
+        """Copy thousands in compiled code; whether that could be done."""
+        if (gather := self._dict_gather) is None or not gather.begin(gradients):
+            return False
+        for piece in self._pieces:  # of which each is in the cache when it is checked
+            if not gather.copy(gradients, len(piece.names)):
+                return False
+            self._weigh_and_check(piece)
+        return True
+
     def _put_together(self, piece: Piece, values: list[Any]) -> None:
         """Copy, weigh and check neighbours at once; one by one if they are unusual."""
-        flat = piece.flat
-        if piece.gather is None or not piece.gather.copy(values):
-            for name, gradient in zip(piece.names, values, strict=True):
-                self._put(name, gradient)
+        if piece.gather is not None and piece.gather.copy(values):
+            self._weigh_and_check(piece)
             return
-        self._weigh(flat)
-        if not self._is_finite(flat):
+        for name, gradient in zip(piece.names, values, strict=True):
+            self._put(name, gradient)
+
+    def _weigh_and_check(self, piece: Piece) -> None:
+        self._weigh(piece.flat)
+        if not self._is_finite(piece.flat):
             for name in piece.names:
                 self._check_finite(name)
 

@@ -15,7 +15,7 @@ import numpy as np
 from kit.exchange.memory import Array
 from kit.native import library
 
-_FORM = 2  # as in many.c
+_FORM = 3  # as in many.c
 FEW = 200  # for fewer parameters nothing is gained
 
 
@@ -29,6 +29,8 @@ def compiled() -> ctypes.CDLL | None:
     found.kit_mark_32.argtypes = [pointer, pointer, n, ctypes.c_uint32]
     found.kit_mark_64.argtypes = [pointer, pointer, n, ctypes.c_uint64]
     found.kit_mark_32.restype = found.kit_mark_64.restype = None
+    found.kit_gather.argtypes = [ctypes.py_object, pointer, pointer, n, pointer]
+    found.kit_gather.restype = n
     return found
 
 

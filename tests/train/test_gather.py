@@ -17,15 +17,21 @@ from kit.exchange.layout import Spec, lay_out
 from kit.exchange.memory import Memory
 from kit.exchange.plan import GRAD
 from kit.train.handover import Handover
+from kit.train.many import FEW
 from tests.exchange.models import models
 
-MANY = [Spec(f"p{number}", (2, 3), "float32") for number in range(100)]
+MANY = [Spec(f"p{number}", (2, 3), "float32") for number in range(FEW + 1)]
 Change = Callable[[Any], Any]
 
 
-def made(specs: list[Spec]) -> tuple[Handover, Memory]:
+@pytest.fixture(params=[True, False], ids=["compiled", "python"])
+def native(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+def made(specs: list[Spec], native: bool = True) -> tuple[Handover, Memory]:
     memory = Memory(lay_out(specs, n_workers=2))
-    return Handover(memory, "/job:worker/task:1"), memory
+    return Handover(memory, "/job:worker/task:1", native=native), memory
 
 
 def values(specs: list[Spec], seed: int = 0) -> dict[str, Any]:
@@ -77,9 +83,9 @@ def test_all_at_once_fills_the_buffer_as_one_by_one_does(
     ],
 )
 def test_array_that_lies_otherwise_in_memory_is_taken_by_its_elements(
-    change: Change,
+    change: Change, native: bool
 ) -> None:
-    handover, memory = made(MANY)
+    handover, memory = made(MANY, native)
     given_values = values(MANY)
     given_values["p7"] = change(given_values["p7"])
 
@@ -102,9 +108,9 @@ def test_array_that_lies_otherwise_in_memory_is_taken_by_its_elements(
 )
 @pytest.mark.parametrize("repeats", [0, 3])
 def test_one_unfit_gradient_among_many_is_named(
-    change: Change, words: str, repeats: int
+    change: Change, words: str, repeats: int, native: bool
 ) -> None:
-    handover, _ = made(MANY)
+    handover, _ = made(MANY, native)
     given_values = values(MANY)
     for step in range(repeats):
         hand_over(handover, given_values, step)
@@ -115,8 +121,10 @@ def test_one_unfit_gradient_among_many_is_named(
 
 
 @pytest.mark.parametrize("repeats", [0, 3])
-def test_one_gradient_that_is_not_finite_is_named_and_counted(repeats: int) -> None:
-    handover, _ = made(MANY)
+def test_one_gradient_that_is_not_finite_is_named_and_counted(
+    repeats: int, native: bool
+) -> None:
+    handover, _ = made(MANY, native)
     given_values = values(MANY)
     for step in range(repeats):
         hand_over(handover, given_values, step)
@@ -126,8 +134,8 @@ def test_one_gradient_that_is_not_finite_is_named_and_counted(repeats: int) -> N
         hand_over(handover, given_values)
 
 
-def test_large_values_are_finite_though_their_squares_are_not() -> None:
-    handover, memory = made(MANY)
+def test_large_values_are_finite_though_their_squares_are_not(native: bool) -> None:
+    handover, memory = made(MANY, native)
     given_values = {name: one * 1e30 for name, one in values(MANY).items()}
 
     hand_over(handover, given_values)
@@ -135,8 +143,24 @@ def test_large_values_are_finite_though_their_squares_are_not() -> None:
     assert_taken(memory, given_values)
 
 
-def test_order_of_the_names_does_not_matter() -> None:
-    handover, memory = made(MANY)
+@pytest.mark.parametrize("weight", [0.1, 1.0, 3.0])
+def test_thousands_are_weighed_as_one_by_one(native: bool, weight: float) -> None:
+    together, first = made(MANY, native)
+    alone, second = made(MANY, native)
+    given_values = values(MANY)
+
+    together.begin(0, weight)
+    together.take_all(given_values)
+    alone.begin(0, weight)
+    for name, value in given_values.items():
+        alone.take(name, value)
+
+    for name, place in first.leaves(GRAD).items():
+        assert place.tobytes() == second.leaves(GRAD)[name].tobytes()
+
+
+def test_order_of_the_names_does_not_matter(native: bool) -> None:
+    handover, memory = made(MANY, native)
     given_values = values(MANY)
 
     hand_over(handover, dict(reversed(given_values.items())))
@@ -144,8 +168,10 @@ def test_order_of_the_names_does_not_matter() -> None:
     assert_taken(memory, given_values)
 
 
-def test_gradients_written_into_the_same_arrays_are_read_anew_each_step() -> None:
-    handover, memory = made(MANY)
+def test_gradients_written_into_the_same_arrays_are_read_anew_each_step(
+    native: bool,
+) -> None:
+    handover, memory = made(MANY, native)
     given_values = values(MANY)
 
     for step in range(5):
@@ -155,8 +181,8 @@ def test_gradients_written_into_the_same_arrays_are_read_anew_each_step() -> Non
         assert_taken(memory, given_values)
 
 
-def test_one_new_array_among_those_that_come_again_is_taken() -> None:
-    handover, memory = made(MANY)
+def test_one_new_array_among_those_that_come_again_is_taken(native: bool) -> None:
+    handover, memory = made(MANY, native)
     given_values = values(MANY)
 
     for step in range(6):
@@ -166,8 +192,10 @@ def test_one_new_array_among_those_that_come_again_is_taken() -> None:
 
 
 @pytest.mark.parametrize("lasting", [(), ("p99",), ("p0",)])
-def test_gradients_of_past_steps_are_not_kept_alive(lasting: tuple[str, ...]) -> None:
-    handover, _ = made(MANY)
+def test_gradients_of_past_steps_are_not_kept_alive(
+    lasting: tuple[str, ...], native: bool
+) -> None:
+    handover, _ = made(MANY, native)
     constant = values(MANY)
     seen: list[weakref.ref[Any]] = []
 
