@@ -98,10 +98,18 @@ def test_spans_of_a_task_do_not_overlap_and_fill_its_steps(topology: str) -> Non
         spans = spans[np.argsort(spans["start"], kind="stable")]
         assert all(a["end"] <= b["start"] for a, b in pairwise(spans))
         assert (spans["start"] <= spans["end"]).all()
-        steps = trace.steps[trace.steps["task"] == worker]
-        inside = spans[spans["start"] >= steps["start"].min()]
-        covered = int((inside["end"] - inside["start"]).sum())
-        assert covered > 0.6 * int((steps["end"] - steps["start"]).sum())
+        # Other processes may interrupt a step between two spans, but not all of them.
+        filled = [
+            lengths(spans[spans["step"] == step["step"]])
+            / (step["end"] - step["start"])
+            for step in trace.steps[trace.steps["task"] == worker]
+        ]
+        assert max(filled) > 0.6
+        assert max(filled) <= 1
+
+
+def lengths(spans: Any) -> int:
+    return int((spans["end"] - spans["start"]).sum())
 
 
 def test_transfers_lie_within_their_step_and_arrive_after_they_left() -> None:
