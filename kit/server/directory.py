@@ -75,8 +75,9 @@ class Directory:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> Link:
-        """Dial as `dial` does, again and again while nobody listens there yet.
+        """Dial as `dial` does, again and again while nobody answers there.
 
+        The task may not listen yet, and a line may lose what opens a connection.
         `check` is called before each attempt; what it raises ends the waiting. After
         the `deadline` (of `clock`) raises `DeadlineExceededError`.
         """
@@ -85,7 +86,7 @@ class Directory:
             check()
             try:
                 return self.dial(task, me, role, run)
-            except UnavailableError as error:
+            except (UnavailableError, DeadlineExceededError) as error:
                 if clock() + pause_s > deadline:
                     raise _missing(task, error) from error
             sleep(pause_s)

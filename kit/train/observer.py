@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTime
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -204,26 +205,22 @@ class Observer:
         return epoch.is_asynchronous if epoch else not self._job.synchronous
 
     def _fetch(self, member: int) -> bytearray:
-        caller = self._dial(self._job.tasks[member], "")
-        try:
-            limit = self._job.settings.step_deadline_s
+        limit = self._job.settings.step_deadline_s
+        with closing(self._dial(self._job.tasks[member], "")) as caller:
             return caller.call("run.params", limit, {"run": self._job.run})[1]
-        finally:
-            caller.close()
 
     # -- one thread for each member ---------------------------------------------
 
     def _watch(self, member: int) -> None:
         watched, task = self._watched[member], self._job.tasks[member]
         try:
-            caller = self._dial(task, "")
-            try:
+            with closing(self._dial(task, "")) as caller:
                 self._follow(caller, watched)
-            finally:
-                caller.close()
         except KitError as error:
             watched.lose(self._lost(task, watched.step, error))
-            if member != self._job.coordinator:
+        try:
+            # Once it has begun a member that fails says so itself.
+            if watched.error and (watched.state == "lost" or not watched.epochs):
                 self._tell(member, watched.error)
         finally:
             self._end_of_one()
@@ -246,16 +243,17 @@ class Observer:
         text = f"{task} is gone (step {step}): {error.message}"
         return PeerLost(text, task=str(task), step=step)
 
-    def _tell(self, member: int, error: KitError | None) -> None:
-        """Let the coordinator know of a member that cannot be reached from here."""
-        plain = to_plain(error or KitError("lost"))
-        values = {"run": self._job.run, "error": plain, "lost": member}
+    def _tell(self, member: int, error: KitError) -> None:
+        """Let the coordinator know of a member that failed or cannot be reached."""
+        if member == self._job.coordinator:
+            return
+        lost = member if self._watched[member].state == "lost" else None
+        values = {"run": self._job.run, "member": member, "lost": lost}
+        values["error"] = to_plain(error)
         try:
-            caller = self._dial(self._job.tasks[self._job.coordinator], "")
-            try:
+            leader = self._job.tasks[self._job.coordinator]
+            with closing(self._dial(leader, "")) as caller:
                 caller.call("run.fail", self._job.settings.connect_deadline_s, values)
-            finally:
-                caller.close()
         except KitError:
             return  # the coordinator is gone too: its own watcher says so
 

@@ -10,9 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kit.errors import AbortedError, ClusterBusy, KitError, StepFailed
+from kit.errors import (
+    AbortedError,
+    ClusterBusy,
+    DeadlineExceededError,
+    KitError,
+    StepFailed,
+)
 from kit.settings import Settings, settings
 from kit.testing.cluster import LocalCluster, local_cluster
+from kit.train.council import Council
 from kit.train.job import Job, Work
 from kit.train.launch import train
 from kit.train.run import Run
@@ -36,6 +43,25 @@ def failure(run: Run) -> KitError:
         run.wait(4 * SOON_S)
     assert time.monotonic() - begun < SOON_S
     return failed.value
+
+
+def test_member_that_cannot_reach_the_coordinator_ends_the_training_for_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It has no way to say so itself, and the others would wait for its links."""
+
+    def council(*_: object) -> Council:
+        raise DeadlineExceededError("worker:0 did not take the connection in time.")
+
+    with local_cluster(ps=0, worker=3) as cluster:
+        monkeypatch.setattr(cluster.servers[2].trainings, "council", council)
+
+        error = failure(begin(cluster))
+
+        assert isinstance(error, DeadlineExceededError)
+        assert "worker:0 did not take the connection" in error.message
+        monkeypatch.undo()
+        assert begin(cluster).wait(20).state == "done"
 
 
 def is_bad(batch: tuple[Any, ...]) -> bool:
