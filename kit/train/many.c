@@ -17,6 +17,7 @@
 enum { AHEAD = 16 };      /* places that are asked of the memory before they are needed */
 enum { WINDOW = 32 };     /* entries of a dict that are looked at, to know their places */
 enum { LINE = 64 };       /* bytes that memory gives at a time */
+enum { FIRST = 512 };     /* bytes of an array that are asked for */
 enum { DEALLOCATED = 5 }; /* as in Python's PyDict_WatchEvent */
 
 uint64_t kit_changes; /* of all dicts that are watched */
@@ -90,6 +91,14 @@ static int fits(const Array *one, const Place *place, const void *type)
            (!n || !memcmp(one->shape, place->shape, n * sizeof(intptr_t)));
 }
 
+/* Ask for shape and bytes; of a large array's the processor asks by itself. */
+static void ask_for(const Array *one, intptr_t n_bytes)
+{
+    WILL_READ(one->shape);
+    for (intptr_t at = 0; at < n_bytes && at < FIRST; at += LINE)
+        WILL_READ(one->data + at);
+}
+
 /* Copy the next n values of a dict to their places. Returns how many were, up to the
    first one that has another name or is no array like its place. */
 int64_t kit_gather(void *dict, intptr_t *at, const Place *places, int64_t n,
@@ -109,12 +118,8 @@ int64_t kit_gather(void *dict, intptr_t *at, const Place *places, int64_t n,
             WILL_READ(value);
             WILL_READ((const char *)value + LINE);
         }
-        if (done + AHEAD < n && arrays[(done + AHEAD) % WINDOW]->type == type) {
-            const Array *later = arrays[(done + AHEAD) % WINDOW];
-            WILL_READ(later->shape);
-            WILL_READ(later->data);
-            WILL_READ(later->data + LINE);
-        }
+        if (done + AHEAD < n && arrays[(done + AHEAD) % WINDOW]->type == type)
+            ask_for(arrays[(done + AHEAD) % WINDOW], places[done + AHEAD].n_bytes);
         const Array *one = arrays[done % WINDOW];
         if (names[done % WINDOW] != places[done].name || !fits(one, places + done, type))
             return done;
