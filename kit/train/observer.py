@@ -214,11 +214,11 @@ class Observer:
     def _watch(self, member: int) -> None:
         watched, task = self._watched[member], self._job.tasks[member]
         try:
-            with closing(self._dial(task, "")) as caller:
-                self._follow(caller, watched)
-        except KitError as error:
-            watched.lose(self._lost(task, watched.step, error))
-        try:
+            try:
+                with closing(self._dial(task, "")) as caller:
+                    self._follow(caller, watched)
+            except KitError as error:
+                watched.lose(self._lost(task, watched.step, error))
             # Once it has begun a member that fails says so itself.
             if watched.error and (watched.state == "lost" or not watched.epochs):
                 self._tell(member, watched.error)
