@@ -19,7 +19,7 @@ from typing import Any
 
 from kit.cluster import keeper, remote
 from kit.cluster.calls import Calls, cancel
-from kit.cluster.engines import Engines
+from kit.cluster.engines import PORT_IN_USE, Engines
 from kit.cluster.plan import Plan
 from kit.cluster.processes import Keeper, Processes, why
 from kit.cluster.report import State, TaskStatus
@@ -32,6 +32,10 @@ from kit.wire.credentials import Credentials
 _REFRESH_S = 5.0
 _GRACE_S = 2.0
 _LAST_WORD_S = 0.5
+
+
+class PortTaken(StartFailed):
+    """Somebody took a port after ipyparallel chose it; a new start chooses others."""
 
 
 class Crew:
@@ -78,7 +82,9 @@ class Crew:
                 return_when=asyncio.FIRST_COMPLETED,
             )
             if self._failed.done():
-                raise StartFailed(f"the cluster did not start: {self._failed.result()}")
+                reason = self._failed.result()
+                kind = PortTaken if PORT_IN_USE in reason else StartFailed
+                raise kind(f"the cluster did not start: {reason}")
             if not stages.done():
                 raise StartFailed(self._too_late())
             stages.result()

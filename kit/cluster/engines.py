@@ -63,6 +63,9 @@ _CONTROLLER_ARGS = [
     "--IPController.use_threads=True",
 ]
 
+# In the log of a controller that chose a port and came too late to bind it.
+PORT_IN_USE = "Address already in use"
+
 
 class NurseryLauncher(LocalEngineLauncher):  # type: ignore[misc]  # untyped base
     """Launch one nursery, which forks all engines of the set."""

@@ -11,12 +11,13 @@ import atexit
 import os
 import threading
 from collections.abc import Generator
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
 from kit import machine
 from kit.cluster import memory
-from kit.cluster.crew import Crew
+from kit.cluster.crew import Crew, PortTaken
 from kit.cluster.loop import LoopThread, Work
 from kit.cluster.plan import Plan
 from kit.cluster.report import State
@@ -24,6 +25,7 @@ from kit.errors import CancelledError, ControllerLost, FailedPreconditionError
 
 _THREAD = "kit-cluster-loop"
 _LOOK_S = 0.05
+_MOST_STARTS = 3  # while others take the ports that were chosen
 _running: list[Lifecycle] = []
 
 
@@ -136,13 +138,21 @@ class Lifecycle:
 
     async def _bring_up(self) -> None:
         try:
-            self._crew = Crew(self._plan)
-            await self._crew.start()
+            for _ in range(_MOST_STARTS - 1):
+                with suppress(PortTaken):
+                    await self._start_crew()
+                    break
+            else:
+                await self._start_crew()
         except asyncio.CancelledError:
             raise CancelledError("the start was given up; nothing is left.") from None
         # Here and not in the caller's thread: who calls stop() next must see it.
         self._state = State.READY
         _running.append(self)
+
+    async def _start_crew(self) -> None:
+        self._crew = Crew(self._plan)
+        await self._crew.start()
 
     def stop(self) -> None:
         """Stop everything, quietly; blocks until nothing is left. Repeatable."""
