@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import socket
 from contextlib import ExitStack
+
+# Below the ports that a system gives away by itself, to connections for example: until
+# a test binds what it got here, nobody else does. Each process of a suite has its own.
+_FIRST, _COUNT = 20_000, 1_000
+_process = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 10
+_next = itertools.cycle(
+    range(_FIRST + _COUNT * _process, _FIRST + _COUNT * (_process + 1))
+)
 
 
 def free_ports(count: int) -> list[int]:
     """Return so many different ports; all are bound at once, then let go."""
     with ExitStack() as stack:
-        found = []
-        for _ in range(count):
-            probe = stack.enter_context(socket.socket())
-            probe.bind(("127.0.0.1", 0))
-            found.append(int(probe.getsockname()[1]))
+        found: list[int] = []
+        while len(found) < count:
+            probe, port = stack.enter_context(socket.socket()), next(_next)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            found.append(port)
         return found
 
 
