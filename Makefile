@@ -28,7 +28,7 @@ test: .venv/ready-test ## run all tests; installs what they need
 	@$(PY) -m pytest $(ARGS)
 
 test-fast: .venv/ready-test ## run the tests that are not marked slow
-	@$(PY) -m pytest -m "not slow" -n auto -o timeout_method=signal $(ARGS)
+	@$(PY) -m pytest -m "not slow" -n auto $(ARGS)
 
 check: .venv/ready-dev ## lint, format and types
 	$(PY) -m ruff check

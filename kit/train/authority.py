@@ -64,6 +64,7 @@ class Authority:
         # links.
         self._heard: dict[int, float] = {}
         self._told: set[int] = set()
+        self._spared: dict[int, str] = {}  # what was said of those that are lost
         self._left: set[int] = set()
         self._waiting_since: dict[int, float] = {}
         self._watched = clock()
@@ -208,6 +209,7 @@ class Authority:
         with self._changed:
             if lost is not None and self._can_spare(lost):
                 self._agreement.lose(lost)
+                self._spared.setdefault(lost, error.message)
                 self._heard.pop(lost, None)
             elif by not in self._agreement.lost:
                 self._agreement.fail(error)
@@ -219,11 +221,12 @@ class Authority:
         return has_begun and self._job.can_spare(agreement.lost | {member})
 
     def gone(self, member: int, reason: str) -> None:
-        """Take a closed link: unless the member left in order, the training fails."""
+        """Take the end of a member: unless it left in order, do without it or fail."""
         if member in self._left:
             return
-        name = str(self._job.tasks[member])
-        text = f"{name} is gone: {reason}. The training cannot go on without it."
+        name, goes_on = str(self._job.tasks[member]), self._can_spare(member)
+        then = "goes on" if goes_on else "cannot go on"
+        text = f"{name} is gone: {reason}. The training {then} without it."
         self.fail(PeerLost(text, task=name), lost=member)
 
     def watch(self) -> None:
@@ -280,7 +283,7 @@ class Authority:
         self._job.check_topology(then.topology, then.synchronous)
 
     def status(self) -> dict[str, Any]:
-        """Return what the training is in: epoch, wish, pause and failure."""
+        """Return what the training is in: epoch, wish, pause, who is lost."""
         agreement = self._agreement
         pending = agreement.expected
         return {
@@ -289,6 +292,7 @@ class Authority:
             "paused": agreement.is_paused,
             "halting": halting(agreement),
             "abandoned": agreement.abandoned,
+            "lost": {str(one): text for one, text in self._spared.items()},
             "saves": self.vault.status() if self.vault else None,
             "said": self._hooks.said() if self._hooks else [],
         }

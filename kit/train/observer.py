@@ -30,7 +30,7 @@ from kit.task import Task
 from kit.trace import EpochRow, Trace
 from kit.train.job import Job
 from kit.train.snapshot import LOGS
-from kit.train.watching import Watched
+from kit.train.watching import Watched, gone
 from kit.wire.rpc import Caller
 
 Dial = Callable[[Task, str], Caller]
@@ -175,12 +175,8 @@ class Observer:
         return Trace(tasks, tuple(epochs), *tables, saves, measures)
 
     def lost(self) -> dict[int, str]:
-        """Return the members that cannot be reached any more, and what was said."""
-        return {
-            member: one.error.message if one.error else "lost"
-            for member, one in enumerate(self._watched)
-            if one.state == "lost"
-        }
+        """Return the members that are gone, and what was said of them."""
+        return gone(self._watched, self.leads().get("lost", {}))
 
     def parameters(self) -> bytearray:
         """Return the flat parameters of the last committed step."""

@@ -177,7 +177,7 @@ class Run(Steered):
 
     @property
     def lost(self) -> dict[str, str]:
-        """The tasks that cannot be reached any more, with what was said of them."""
+        """The tasks that are gone, with what was said of them."""
         found = self._observer.lost()
         return {self.job.tasks[number].short: text for number, text in found.items()}
 

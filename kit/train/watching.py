@@ -5,6 +5,7 @@ Bounded like the member's own logs: the oldest rows go first.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -89,3 +90,16 @@ class Watched:
         news = [rows(LOGS[number])]
         news += [piece[-(end - cursor) :] for end, piece in pieces if end > cursor]
         return np.concatenate(news), pieces[-1][0] if pieces else cursor
+
+
+def gone(members: Sequence[Watched], told: Mapping[str, str]) -> dict[int, str]:
+    """Return who is gone, and why: nobody here reaches it, or so it is told.
+
+    `told` is by the number of a member what the coordinator says of those that it goes
+    on without. Such a member may still be there and say itself why it gave up.
+    """
+    return {
+        number: one.error.message if one.error else told.get(str(number), "lost")
+        for number, one in enumerate(members)
+        if one.state == "lost" or str(number) in told
+    }

@@ -25,7 +25,6 @@ BACKUP = Task("worker", 2)
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(60),
     # After a death the next test begins with another process.
     pytest.mark.lasting("process", "descriptor"),
 ]
