@@ -12,6 +12,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Final
+
+#: What a run is told whose session was closed meanwhile.
+CLOSED: Final = "the session was closed (Session::Close())."
 
 
 class Cancellation:

@@ -24,7 +24,7 @@ from kit.graph.dtypes import Array
 from kit.graph.node import Edge, Node
 from kit.graph.table import lookup
 from kit.session import segment_text
-from kit.session.cancelling import current_cancellation
+from kit.session.cancelling import CLOSED, current_cancellation
 from kit.session.conductor import Conductor, feeds_by_task
 from kit.session.devices import Device, place
 from kit.session.members import Known, Members
@@ -163,7 +163,7 @@ class MasterSession:
         """Cancel what is under way and let all tasks forget the session."""
         self._is_closed = True
         for step in list(self._steps.values()):
-            error = CancelledError("the session was closed (Session::Close()).")
+            error = CancelledError(CLOSED)
             self._worker.abort(step, error)
         self._worker.end_session(self._key)
         for task in self._met:
@@ -220,7 +220,7 @@ class MasterSession:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise CancelledError("the session was closed (Session::Close()).")
+            raise CancelledError(CLOSED)
 
 
 def _checked(nodes: Sequence[Node], known: Mapping[str, Node]) -> dict[str, Node]:

@@ -18,7 +18,7 @@ from kit.errors import (
 from kit.graph.dtypes import Array
 from kit.graph.node import Node
 from kit.graph.node import to_plain as nodes_to_plain
-from kit.session.cancelling import Cancellation, current_cancellation
+from kit.session.cancelling import CLOSED, Cancellation, current_cancellation
 from kit.session.connection import Connection
 from kit.session.devices import Device
 from kit.session.function_carrier import carry_functions
@@ -35,7 +35,6 @@ from kit.wire.link import Link
 _GRACE_S = 5.0
 _CLOSE_S = 2.0
 _TARGET = Task("target", 0)  # the only one there is a way to
-_CLOSED = "the session was closed (Session::Close())."
 _CANCELLED = "the run was cancelled."
 
 
@@ -168,7 +167,7 @@ class Remote(Connection):
                 return exchange(link)
         except (UnavailableError, DeadlineExceededError) as error:
             if self._is_closed:
-                raise CancelledError(_CLOSED) from error
+                raise CancelledError(CLOSED) from error
             cancellation = current_cancellation()
             if cancellation is not None and cancellation.is_cancelled:
                 raise CancelledError(_CANCELLED) from error

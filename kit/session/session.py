@@ -9,11 +9,12 @@ from contextvars import ContextVar, Token
 from functools import partial
 from typing import Any
 
-from kit.errors import KitError
+from kit.errors import AbortedError, CancelledError, KitError
 from kit.graph.default import default_graph
 from kit.graph.graph import Graph
 from kit.graph.node import node_of
 from kit.graph.op import Op, Tensor
+from kit.session.cancelling import CLOSED
 from kit.session.connection import Connection
 from kit.session.devices import Device
 from kit.session.feeds import fed_tensor, read_feeds
@@ -214,6 +215,8 @@ class Session:
             traced = metadata is not None
             results, records = self._connection.run(plan, feeds, limit, traced)
         except KitError as error:
+            if self._is_closed and isinstance(error, AbortedError):
+                raise CancelledError(CLOSED) from error  # its master knew before we did
             self._name_op(error)
             raise
         if metadata is not None and records is not None:

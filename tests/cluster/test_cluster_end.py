@@ -112,8 +112,8 @@ def test_a_lost_controller_is_known_within_five_seconds(
 def test_start_and_stop_do_not_block_a_running_loop(
     bootstrap: Bootstrap, seen: set[Process], gone: Callable[[], None]
 ) -> None:
-    async def cell() -> tuple[int, float]:
-        longest = 0.0
+    async def cell() -> tuple[int, float, float]:
+        longest, begun = 0.0, time.monotonic()
 
         async def tick() -> None:
             nonlocal longest
@@ -126,12 +126,12 @@ def test_start_and_stop_do_not_block_a_running_loop(
         async with Cluster(ps=0, worker=1, bootstrap=bootstrap) as cluster:
             pid: int = await cluster.call_async("worker:0", os.getpid)
         ticker.cancel()
-        return pid, longest
+        return pid, longest, time.monotonic() - begun
 
-    pid, longest = asyncio.run(cell())
+    pid, longest, whole = asyncio.run(cell())
 
     assert pid in {process.pid for process in seen}
-    assert longest < 1
+    assert longest < 0.4 * whole  # it takes two seconds and more
     gone()
 
 

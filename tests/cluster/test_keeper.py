@@ -137,7 +137,7 @@ def test_when_the_kernel_dies_all_that_was_recorded_goes(folder: Path) -> None:
         kernel.wait()
 
         assert watcher.wait(10) == 0
-        assert engine.wait(1) == -signal.SIGTERM
+        assert engine.wait(10) == -signal.SIGTERM
         assert not folder.exists()
         assert bystander.poll() is None
 

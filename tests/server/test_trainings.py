@@ -191,4 +191,5 @@ def test_a_server_that_is_stopped_ends_the_training_of_all() -> None:
         assert "/job:worker/task:1" in error.message
         for server in cluster.servers[:2]:
             member = server.trainings.find(run.job.run)
+            assert member.join(SOON_S)
             assert member.state == "failed"

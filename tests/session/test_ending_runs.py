@@ -56,6 +56,26 @@ def test_closing_cancels_a_run_that_another_thread_waits_for(
     until(lambda: not task._steps)
 
 
+def test_closing_cancels_a_run_that_its_master_has_not_heard_of(
+    cluster: LocalCluster, target: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = Session(target)
+    way: Any = session._connection
+    prepare = way.prepare
+
+    def closed_then(*about: Any) -> int:
+        plan: int = prepare(*about)
+        session._is_closed = True  # what `close` does, as far as it has come by now
+        cluster.servers[1].graphs.master.end(way._number)
+        return plan
+
+    monkeypatch.setattr(way, "prepare", closed_then)
+    with pytest.raises(CancelledError, match=r"Session::Close\(\)"):
+        session.run(value(PS))
+    monkeypatch.undo()
+    way.close()
+
+
 def test_the_run_of_a_client_that_goes_away_is_cancelled(
     cluster: LocalCluster,
 ) -> None:
