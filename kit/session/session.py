@@ -216,7 +216,7 @@ class Session:
             results, records = self._connection.run(plan, feeds, limit, traced)
         except KitError as error:
             if self._is_closed and isinstance(error, AbortedError):
-                raise CancelledError(CLOSED) from error  # its master knew before we did
+                raise CancelledError(CLOSED) from error  # the master ended it
             self._name_op(error)
             raise
         if metadata is not None and records is not None:
