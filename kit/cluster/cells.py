@@ -48,6 +48,7 @@ class CellRun:
         self._engineer, self._clock = engineer, clock
         self._outputs: deque[Output] = deque()
         self._replied: dict[Task, float] = {}
+        self._reasons: dict[Task, str] = {}
         self._replies = {task: self._begin(task, code) for task in self.tasks}
 
     def _begin(self, task: Task, code: str) -> Any:
@@ -56,9 +57,15 @@ class CellRun:
             if output is not None:
                 self._outputs.append(output)
 
-        if self._engineer.reason_of_loss(task):
+        if self._reason_of_loss(task):
             return None
         return self._engineer.execute(task, code, take)
+
+    def _reason_of_loss(self, task: Task) -> str:
+        # For good: a task that was restarted can be used again, but this cell is gone.
+        reason = self._reasons.get(task) or self._engineer.reason_of_loss(task)
+        self._reasons[task] = reason
+        return reason
 
     def outputs(self) -> list[Output]:
         """Return what was put out since the last look, in the order of arrival."""
@@ -74,7 +81,7 @@ class CellRun:
 
     def _is_over(self, task: Task) -> bool:
         reply = self._replies[task]
-        if reply is None or self._engineer.reason_of_loss(task):
+        if reply is None or self._reason_of_loss(task):
             return True
         if not reply.done():
             return False
@@ -97,7 +104,7 @@ class CellRun:
         return [failure for failure in found if failure is not None]
 
     def _failure(self, task: Task) -> Failure | None:
-        reply, reason = self._replies[task], self._engineer.reason_of_loss(task)
+        reply, reason = self._replies[task], self._reason_of_loss(task)
         if reply is not None and reply.done():
             result = reply.result()
             if not isinstance(result, Exception):

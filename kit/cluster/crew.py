@@ -9,7 +9,6 @@ Everything here runs in the cluster's loop thread; `Cluster` is what users hold.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -17,14 +16,16 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from kit.cluster import keeper, remote
+from kit.cluster import keeper
 from kit.cluster.calls import Calls, cancel
 from kit.cluster.engines import PORT_IN_USE, Engines
+from kit.cluster.loop import to_the_end
 from kit.cluster.plan import Plan
 from kit.cluster.processes import Keeper, Processes, why
 from kit.cluster.report import State, TaskStatus
 from kit.cluster.runtime import engine_environment, make_folder, remove_folder
-from kit.errors import ControllerLost, PeerLost, StartFailed
+from kit.cluster.servers import Servers
+from kit.errors import CancelledError, ControllerLost, PeerLost, StartFailed
 from kit.spec import ClusterSpec
 from kit.task import Task
 from kit.wire.credentials import Credentials
@@ -52,6 +53,7 @@ class Crew:
         self._failed: asyncio.Future[str] = self._loop.create_future()
         self._refresher: asyncio.Task[None] | None = None
         self._endings: set[asyncio.Task[None]] = set()
+        self.restarts: dict[Task, asyncio.Task[Any]] = {}  # those under way
         self.folder = make_folder()
         try:
             self._keeper = Keeper(self.folder, plan.lease_s, plan.as_arguments)
@@ -63,6 +65,7 @@ class Crew:
         self.calls = Calls(plan.tasks, self._submit)
         encrypted = plan.transport == "tcp" and not plan.insecure
         self.credentials = Credentials.new(certificate=encrypted)
+        self._servers = Servers(plan, self.calls, self.folder, self.credentials)
 
     @property
     def processes(self) -> frozenset[keeper.Process]:
@@ -89,8 +92,7 @@ class Crew:
                 raise StartFailed(self._too_late())
             stages.result()
         except BaseException:
-            await cancel(stages)
-            await self.stop()
+            await to_the_end(self.stop(stages))
             raise
 
     async def _stages(self) -> None:
@@ -117,9 +119,7 @@ class Crew:
 
     async def _start_servers(self) -> None:
         self._set_phase("starts its server")
-        deadline_s = self.plan.start_deadline_s
-        payloads = {task: self._start_payload(task) for task in self.plan.tasks}
-        replies = await self.calls.perform(payloads, deadline_s, "start its server")
+        replies = await self._servers.start(self.plan.tasks)
         addresses: dict[str, list[str]] = {}
         for task, reply in replies.items():
             addresses.setdefault(task.job, []).append(str(reply["address"]))
@@ -129,30 +129,12 @@ class Crew:
 
     async def start_server(self, task: Task) -> None:
         """Start one task's server where its last one was, and connect it."""
-        assert self.spec is not None, "a ready crew has a spec"
-        address = self.spec.task_address(task.job, task.index)
-        payload = self._start_payload(task, address=address)
-        deadline_s = self.plan.start_deadline_s
-        await self.calls.perform({task: payload}, deadline_s, "start its server")
+        await self._servers.start([task], self.spec)
         await self._connect([task])
-
-    def _start_payload(self, task: Task, **more: str) -> bytes:
-        config = {
-            "job": task.job,
-            "index": task.index,
-            "credentials": self.credentials.to_plain(),
-            "transport": self.plan.transport,
-            "insecure": self.plan.insecure,
-            "runtime_dir": str(self.folder),
-            "settings": dict(self.plan.settings or {}),
-        }
-        return remote.pack(self.plan.bootstrap.start, [config | more], {})
 
     async def _connect(self, tasks: Sequence[Task]) -> None:
         assert self.spec is not None, "it was made of their addresses"
-        payload = remote.pack(self.plan.bootstrap.connect, [self.spec.as_dict()], {})
-        deadline_s = self.plan.start_deadline_s
-        await self.calls.perform(dict.fromkeys(tasks, payload), deadline_s, "connect")
+        await self._servers.connect(tasks, self.spec)
         for task in tasks:
             self.set_ready(task)
 
@@ -178,9 +160,16 @@ class Crew:
             self._processes.on_end(process, partial(self._engine_ended, task, pid))
 
     def forget_engine(self, task: Task) -> None:
-        """Expect the end of a task's process: it is to be replaced."""
+        """Expect the end of a task's process, and fail the calls to it."""
         self._set(task, state=State.STARTING, pid=None, reason="", ready_s=None)
         self._began = self._loop.time()
+        self.calls.lose(
+            task,
+            PeerLost(
+                f"{task.short} is being restarted; call it again when "
+                f"cluster.restart({task.short!r}) has returned."
+            ),
+        )
 
     def set_ready(self, task: Task) -> None:
         """Note that a task can be used."""
@@ -190,13 +179,15 @@ class Crew:
     def _engine_ended(self, task: Task, pid: int) -> None:
         if self.status[task].pid != pid:
             return  # it was replaced
-        ending = asyncio.create_task(self._find_reason(task))
+        ending = asyncio.create_task(self._find_reason(task, pid))
         self._endings.add(ending)  # the loop itself keeps no reference
         ending.add_done_callback(self._endings.discard)
 
-    async def _find_reason(self, task: Task) -> None:
+    async def _find_reason(self, task: Task, pid: int) -> None:
         index = self.plan.tasks.index(task)
         reason = why(await self._exit_status(index))
+        if self.status[task].pid != pid:
+            return  # it was replaced meanwhile
         self.set_lost(task, reason)
         log = self.engines.log_tail(index) if self.engines is not None else ""
         self._fail(f"{task.short} {reason}.\n{log}")
@@ -265,12 +256,20 @@ class Crew:
 
     # -- stop ------------------------------------------------------------------
 
-    async def stop(self) -> None:
-        """End everything; leaves no process, no file, no socket. Never raises."""
+    async def stop(self, *under_way: asyncio.Future[Any]) -> None:
+        """End everything; leaves no process, no file, no socket. Never raises.
+
+        What is `under_way` is cancelled first. Calls and restarts raise.
+        """
+        await cancel(*under_way)
         await cancel(*self._endings, *([self._refresher] if self._refresher else []))
-        await self._stop_servers()
+        alive = [t for t, s in self.status.items() if s.state is State.READY]
+        if alive and not self.controller_lost:
+            await self._servers.stop(alive)
+        await cancel(*self.restarts.values())
         for task in self.plan.tasks:
             self._set(task, state=State.STOPPED)
+            self.calls.lose(task, self._stopped())
         self._processes.refresh()
         if self.engines is not None:
             self.engines.disconnect()
@@ -280,14 +279,11 @@ class Crew:
         self._keeper.stop()
         remove_folder(self.folder)
 
-    async def _stop_servers(self) -> None:
-        alive = [t for t, s in self.status.items() if s.state is State.READY]
-        if alive and not self.controller_lost:
-            payload = remote.pack(self.plan.bootstrap.stop, [], {})
-            # What does not stop by itself is ended a moment later anyway.
-            with contextlib.suppress(Exception):
-                payloads = dict.fromkeys(alive, payload)
-                await self.calls.perform(payloads, self.plan.stop_deadline_s, "stop")
+    def _stopped(self) -> CancelledError:
+        return CancelledError(
+            f"the cluster was stopped, and the calls under way with it. Start a new "
+            f"one, Cluster({self.plan.as_arguments}).start(), and call there."
+        )
 
 
 def _logger(level: int) -> logging.Logger:

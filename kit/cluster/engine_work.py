@@ -26,6 +26,12 @@ from kit.errors import ClusterBusy
 from kit.task import Task
 from kit.train.run import Run
 
+# Why a task that is not lost cannot be reached, by its state.
+_AWAY = {
+    State.STARTING: "is being restarted",
+    State.STOPPED: "was stopped with its cluster",
+}
+
 
 class CrewEngineer:
     """The engines of a crew, by task."""
@@ -42,11 +48,12 @@ class CrewEngineer:
         self._engines.interrupt([self._index(task) for task in tasks])
 
     def reason_of_loss(self, task: Task) -> str:
-        """Return why a task is gone; empty while it lives."""
+        """Return why a task is gone or away; empty while it can be used."""
         status = self._crew.status[task]
         if status.state is State.LOST:
             return status.reason
-        return "cannot be reached" if self._crew.controller_lost else ""
+        away = "cannot be reached" if self._crew.controller_lost else ""
+        return away or _AWAY.get(status.state, "")
 
     @property
     def _engines(self) -> Any:
@@ -141,8 +148,8 @@ class EngineWork(Lifecycle):
         """Give a task, lost or not, a new process at the same address; blocks.
 
         Its variables and all that cells have defined there are gone. Raises
-        `ClusterBusy` while a training runs, and `StartFailed`, with the task's log,
-        when the new process does not come up.
+        `ClusterBusy` while a training or another restart of the task runs, and
+        `StartFailed`, with the task's log, when the new process does not come up.
         """
         self.begin_restart(task).result()
 

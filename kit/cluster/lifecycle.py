@@ -43,6 +43,7 @@ class Lifecycle:
         self._state = State.NEW
         self._loop: LoopThread | None = None
         self._starting: Work[None] | None = None
+        self._stopping: Work[None] | None = None
         self._crew: Crew | None = None
         self._owner = os.getpid()
 
@@ -145,7 +146,11 @@ class Lifecycle:
             else:
                 await self._start_crew()
         except asyncio.CancelledError:
+            self._forget()
             raise CancelledError("the start was given up; nothing is left.") from None
+        except BaseException:
+            self._forget()
+            raise
         # Here and not in the caller's thread: who calls stop() next must see it.
         self._state = State.READY
         _running.append(self)
@@ -155,7 +160,11 @@ class Lifecycle:
         await self._crew.start()
 
     def stop(self) -> None:
-        """Stop everything, quietly; blocks until nothing is left. Repeatable."""
+        """Stop everything, quietly; blocks until nothing is left. Repeatable.
+
+        Calls and restarts under way raise `CancelledError`. Interrupted, the stop goes
+        on by itself.
+        """
         work = self._begin_stop()
         if work is not None:
             work.result()
@@ -169,25 +178,37 @@ class Lifecycle:
             self._close()
 
     def _begin_stop(self) -> Work[None] | None:
-        """Return the stop at work, or None when there is nothing to stop."""
+        """Return the stop, at work or done, or None when there is nothing to stop."""
         if self._starting is not None and not self._starting.done():
             # A start under way cleans up behind itself when it is given up.
             self._starting.give_up()
             self._starting.exception(self._plan.start_deadline_s)
         with self._lock:
-            if self._state is not State.READY:
-                return None
-            assert self._loop is not None, "what is ready has a loop"
-            assert self._crew is not None, "what is ready has a crew"
-            self._state = State.STOPPING
-            return self._loop.submit(self._crew.stop(), must_finish=True)
+            if self._state is State.READY:
+                assert self._loop is not None, "what is ready has a loop"
+                assert self._crew is not None, "what is ready has a crew"
+                self._state = State.STOPPING
+                down = self._take_down(self._crew)
+                self._stopping = self._loop.submit(down, must_finish=True)
+            return self._stopping
 
-    def _close(self) -> None:
-        """Forget the cluster: what it had is gone by now."""
+    async def _take_down(self, crew: Crew) -> None:
+        try:
+            await crew.stop()
+        finally:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Be over, as the last act in the loop: what the cluster had is gone by now."""
+        # Here and not in the caller's thread: who waits there may be interrupted.
         self._state = State.STOPPED
         atexit.unregister(self._at_exit)
         if self in _running:
             _running.remove(self)
+        self._close()
+
+    def _close(self) -> None:
+        """End the loop; any other thread waits until its thread has ended."""
         if self._loop is not None:
             self._loop.close()
 

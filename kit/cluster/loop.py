@@ -14,6 +14,8 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from kit.errors import CancelledError, FailedPreconditionError
+
 T = TypeVar("T")
 
 _CLEAN_UP_S = 30.0
@@ -24,6 +26,8 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
+        self._lock = threading.Lock()
+        self._is_closed = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -31,9 +35,20 @@ class LoopThread:
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_forever()
+            self._end_what_is_left()
         finally:
             asyncio.set_event_loop(None)
             self._loop.close()
+
+    def _end_what_is_left(self) -> None:
+        # Whoever waits for it would do so for ever: its deadlines end with the loop.
+        while left := asyncio.all_tasks(self._loop):
+            # Let each take its first step: before it, there is no `finally` to run.
+            self._loop.run_until_complete(asyncio.sleep(0))
+            for task in left:
+                task.cancel()
+            ended = asyncio.gather(*left, return_exceptions=True)
+            self._loop.run_until_complete(ended)
 
     def submit(
         self, work: Coroutine[Any, Any, T], *, must_finish: bool = False
@@ -41,15 +56,28 @@ class LoopThread:
         """Start the coroutine over there; return a handle on it.
 
         `must_finish`: it goes on when the caller gives up (a stop, for example).
+        Raises `FailedPreconditionError` after `close`.
         """
-        return Work(self._loop, work, must_finish)
+        with self._lock:
+            if not self._is_closed:
+                return Work(self._loop, work, must_finish)
+        work.close()
+        raise FailedPreconditionError(
+            "the cluster was stopped a moment ago; start a new one and do it there."
+        )
 
     def close(self, timeout_s: float = _CLEAN_UP_S) -> None:
-        """End the loop and its thread; a second call does nothing."""
+        """End the loop, what is at work in it, and its thread; waits for that.
+
+        Work in the loop may call it too, as its last act, and does not wait.
+        """
         if not self._thread.is_alive():
             return
-        with contextlib.suppress(RuntimeError):  # closed a moment ago
-            self._loop.call_soon_threadsafe(self._loop.stop)
+        with self._lock:
+            # Once: a second stop would interrupt the end of what is left.
+            if not self._is_closed:
+                self._is_closed = True
+                self._loop.call_soon_threadsafe(self._loop.stop)
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout_s)
 
@@ -76,23 +104,28 @@ class Work(Future[T]):
 
     def _begin(self, work: Coroutine[Any, Any, T]) -> None:
         self._task = self._home.create_task(self._follow(work))
-        if self._is_given_up:
-            # Let it take its first step: before it, there is no `finally` to run.
-            self._home.call_soon(self._task.cancel)
 
     async def _follow(self, work: Coroutine[Any, Any, T]) -> None:
         try:
             self.set_result(await work)
+        except asyncio.CancelledError as error:
+            self.set_exception(error if self._is_given_up else _stopped())
         except BaseException as error:  # it is raised again where the caller waits
             self.set_exception(error)
 
     def give_up(self) -> None:
         """Cancel the work unless it must finish; it is done when it has cleaned up."""
-        if self._must_finish:
-            return
-        self._is_given_up = True
-        if self._task is not None:
-            self._home.call_soon_threadsafe(self._task.cancel)
+        if not self._must_finish:
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and so has it
+                self._home.call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        assert self._task is not None, "it was begun before it was given up"
+        # Once: a second time would interrupt the clean-up that the first one began.
+        if not self._is_given_up:
+            self._is_given_up = True
+            # Let it take its first step: before it, there is no `finally` to run.
+            self._home.call_soon(self._task.cancel)
 
     def result(self, timeout: float | None = None) -> T:
         """Block for the result; Ctrl-C gives the work up, waits, and is raised."""
@@ -115,6 +148,22 @@ class Work(Future[T]):
             if future.done() and not future.cancelled():
                 future.exception()  # known, and less important than the cancellation
             raise
+
+
+def _stopped() -> CancelledError:
+    return CancelledError(
+        "the cluster was stopped before this was done; start a new one and do it there."
+    )
+
+
+async def to_the_end(work: Coroutine[Any, Any, object]) -> None:
+    """Await a clean-up; who is cancelled meanwhile hears of it when it is done."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
 
 
 async def in_thread(

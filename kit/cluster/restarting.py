@@ -15,7 +15,7 @@ from kit.cluster.crew import Crew
 from kit.cluster.engines import Engines
 from kit.cluster.keeper import Process
 from kit.cluster.report import State
-from kit.errors import KitError, StartFailed
+from kit.errors import ClusterBusy, KitError, StartFailed
 from kit.task import Task
 
 _LOOK_S = 0.01
@@ -27,8 +27,24 @@ async def restart(crew: Crew, task: Task) -> None:
     """End the task's process, if it lives, and start another one in its place.
 
     Raises `StartFailed`, with the task's log, when that one does not come up within the
-    crew's start deadline; the task is lost then.
+    crew's start deadline; the task is lost then. Raises `ClusterBusy` while another
+    restart of the task is under way.
     """
+    if task in crew.restarts:
+        raise ClusterBusy(
+            f"{task.short} is being restarted already; wait until "
+            f"cluster.restart({task.short!r}) has returned."
+        )
+    here = asyncio.current_task()
+    assert here is not None, "a coroutine runs in a task"
+    crew.restarts[task] = here
+    try:
+        await _replace(crew, task)
+    finally:
+        del crew.restarts[task]
+
+
+async def _replace(crew: Crew, task: Task) -> None:
     engines, index = crew.engines, crew.plan.tasks.index(task)
     assert engines is not None, "a ready crew has engines"
     limit_s = crew.plan.start_deadline_s
@@ -56,12 +72,15 @@ async def _end(pid: int | None, is_forgotten: Callable[[], bool]) -> None:
     """End a process and its children, and wait until its controller has noticed."""
     process = None if pid is None else keeper.find(pid)
     family = keeper.descendants([process]) if process is not None else set()
-    if process is not None:
-        await _end_process(process)
-    # Its nanny is of the family, and has the end to report first.
-    while not is_forgotten():
-        await asyncio.sleep(_LOOK_S)
-    keeper.end(family, _GRACE_S)
+    try:
+        if process is not None:
+            await _end_process(process)
+        # Its nanny is of the family, and has the end to report first.
+        while not is_forgotten():
+            await asyncio.sleep(_LOOK_S)
+    finally:
+        # Also when it is cancelled: the orphans of what has ended are not found later.
+        keeper.end(family, _GRACE_S)
 
 
 async def _end_process(process: Process) -> None:

@@ -97,6 +97,21 @@ def test_output_comes_in_the_order_in_which_it_arrived() -> None:
     ]
 
 
+def test_a_cell_on_a_task_that_was_restarted_meanwhile_has_failed() -> None:
+    engines, clock = Engines(), Clock()
+    run = begun(engines, clock)
+    engines.answer(ONE)
+    engines.lost[TWO] = "is being restarted"
+    assert run.waiting == []
+
+    engines.lost.clear()
+
+    assert run.waiting == []
+    assert [one.line for one in run.failures] == [
+        "PeerLost: worker:1 is being restarted"
+    ]
+
+
 def test_a_cell_is_over_only_when_its_last_output_has_come() -> None:
     engines, clock = Engines(), Clock()
     run = begun(engines, clock)

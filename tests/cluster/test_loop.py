@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kit.cluster.loop import LoopThread
+from kit.cluster.loop import LoopThread, to_the_end
+from kit.errors import CancelledError, FailedPreconditionError
 
 
 @pytest.fixture
@@ -35,6 +36,20 @@ class Cleaner:
             await asyncio.sleep(0)
             await asyncio.sleep(0)
             self.is_clean = True
+
+
+class Gated:
+    """A clean-up that lasts until it is let through."""
+
+    def __init__(self) -> None:
+        self.has_begun, self.gate = threading.Event(), threading.Event()
+        self.is_over = False
+
+    async def clean_up(self) -> None:
+        self.has_begun.set()
+        while not self.gate.is_set():
+            await asyncio.sleep(0.001)
+        self.is_over = True
 
 
 def test_work_runs_in_the_thread_of_the_loop(loop: LoopThread) -> None:
@@ -75,6 +90,41 @@ def test_given_up_work_is_done_only_after_its_clean_up(loop: LoopThread) -> None
     assert cleaner.is_clean
 
 
+def test_giving_up_a_second_time_does_not_interrupt_the_clean_up(
+    loop: LoopThread,
+) -> None:
+    gated = Gated()
+
+    async def begin() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await gated.clean_up()
+
+    work = loop.submit(begin())
+    work.give_up()
+    assert gated.has_begun.wait(5)
+    work.give_up()
+    gated.gate.set()
+
+    assert isinstance(work.exception(5), asyncio.CancelledError)
+    assert gated.is_over
+
+
+def test_a_clean_up_is_awaited_to_its_end_by_who_is_cancelled_meanwhile(
+    loop: LoopThread,
+) -> None:
+    gated = Gated()
+    work = loop.submit(to_the_end(gated.clean_up()))
+    assert gated.has_begun.wait(5)
+
+    work.give_up()
+    gated.gate.set()
+
+    assert isinstance(work.exception(5), asyncio.CancelledError)
+    assert gated.is_over
+
+
 def test_a_cancelled_await_waits_for_the_clean_up(loop: LoopThread) -> None:
     cleaner = Cleaner()
 
@@ -110,3 +160,42 @@ def test_closing_twice_is_fine_and_ends_the_thread(loop: LoopThread) -> None:
     loop.close()
 
     assert "kit-test-loop" not in {t.name for t in threading.enumerate()}
+
+
+@pytest.mark.parametrize("must_finish", [True, False])
+def test_work_under_way_ends_with_its_loop_and_says_so(
+    loop: LoopThread, must_finish: bool
+) -> None:
+    cleaner = Cleaner()
+    work = loop.submit(cleaner.work(), must_finish=must_finish)
+    assert cleaner.has_begun.wait(5)
+
+    loop.close()
+
+    with pytest.raises(CancelledError, match="the cluster was stopped before"):
+        work.result(5)
+    assert cleaner.is_clean
+
+
+def test_work_may_close_its_loop_as_its_last_act(loop: LoopThread) -> None:
+    async def close() -> str:
+        loop.close()
+        return "closed"
+
+    assert loop.submit(close()).result(5) == "closed"
+
+
+def test_a_closed_loop_refuses_work(loop: LoopThread) -> None:
+    loop.close()
+
+    with pytest.raises(FailedPreconditionError, match="start a new one"):
+        loop.submit(name())
+
+
+def test_work_can_be_given_up_after_its_loop_has_ended(loop: LoopThread) -> None:
+    work = loop.submit(name())
+    loop.close()
+
+    work.give_up()
+
+    assert work.result(5) == "kit-test-loop"

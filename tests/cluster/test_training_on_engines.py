@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,10 +39,10 @@ def step(params: dict[str, Array], batch: Any) -> tuple[float, dict[str, Array]]
     }
 
 
-def begin(cluster: kit.Cluster, **changes: Any) -> Run:
+def begin(cluster: kit.Cluster, function: Any = step, **changes: Any) -> Run:
     options: dict[str, Any] = {"steps": 60, "batch": 24, "topology": "ring"}
     options |= {"optimizer": kit.Momentum(0.05), "cluster": cluster}
-    return kit.train(step, PARAMS, (IMAGES, TARGETS), **{**options, **changes})
+    return kit.train(function, PARAMS, (IMAGES, TARGETS), **{**options, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -68,11 +69,20 @@ def replayed(steps: int, n_workers: int = 2, batch: int = 24) -> dict[str, Array
     return replay.train(PARAMS, steps, gradients, update)
 
 
-def test_a_switched_training_equals_the_numpy_replay(cluster: kit.Cluster) -> None:
-    run = begin(cluster, topology="ps")
+def test_a_switched_training_equals_the_numpy_replay(
+    cluster: kit.Cluster, tmp_path: Path
+) -> None:
+    all_is_wished = tmp_path / "go"
+
+    def held(params: dict[str, Array], batch: Any) -> tuple[float, dict[str, Array]]:
+        until(all_is_wished.exists, 30)
+        return step(params, batch)
+
+    run = begin(cluster, held, topology="ps")
     run.switch("ring", at=15)
     run.switch("mesh", at=30)
     run.switch("ps", at=45)
+    all_is_wished.touch()
 
     params = run.wait(60).params
 

@@ -1,0 +1,212 @@
+"""A crew whose engines do only what the test says."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kit.cluster import crew as crew_module
+from kit.cluster.cells import CellRun
+from kit.cluster.crew import Crew
+from kit.cluster.engine_work import CrewEngineer
+from kit.cluster.engines import Engines
+from kit.cluster.plan import Plan
+from kit.cluster.remote import pack
+from kit.cluster.report import State
+from kit.cluster.restarting import restart
+from kit.errors import CancelledError, ClusterBusy, PeerLost
+from kit.task import Task
+
+ONE = Task("worker", 0)
+NOBODY = 2**22 + 1  # above the largest pid there can be
+PLAN = Plan((ONE,), threads=1, python="python", transport="unix", stop_deadline_s=0.01)
+
+pytestmark = pytest.mark.usefixtures("runtime")
+
+
+class Silent(Engines):
+    """Engines that are registered and never answer, until something else is set."""
+
+    def __init__(self, *_: Any) -> None:
+        self.ended = asyncio.get_running_loop().create_future()
+        self.statuses: dict[int, int] = {}
+        self.is_launching, self.gate = asyncio.Event(), asyncio.Event()
+        self.n_calls = 0
+
+    async def launch(self, record: Any) -> None:
+        try:
+            self.is_launching.set()
+            await asyncio.Event().wait()
+        finally:
+            await self.gate.wait()
+
+    def report(self) -> tuple[dict[int, int], dict[int, int]]:
+        return {}, self.statuses
+
+    @property
+    def registered(self) -> frozenset[int]:
+        return frozenset({0})
+
+    def submit(self, index: int, payload: bytes) -> Future[bytes]:
+        self.n_calls += 1
+        return Future()
+
+    def log_tail(self, index: int, n_lines: int = 12) -> str:
+        return ""
+
+    def disconnect(self) -> None:
+        pass
+
+    async def forget(self) -> None:
+        self.ended.cancel()
+
+
+@contextlib.asynccontextmanager
+async def ready_crew() -> AsyncIterator[tuple[Crew, Silent]]:
+    crew = Crew(PLAN)
+    crew.engines = engines = Silent()
+    crew.set_ready(ONE)
+    try:
+        yield crew, engines
+    finally:
+        await crew.stop()
+
+
+def call(crew: Crew) -> asyncio.Task[Any]:
+    payload = pack(int, [], {})
+    return asyncio.ensure_future(crew.calls.perform({ONE: payload}, 60, "answer"))
+
+
+async def turn() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def test_a_start_that_is_cancelled_while_it_cleans_up_leaves_nothing(
+    runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene() -> list[Path]:
+        crew = Crew(PLAN)
+        start = asyncio.ensure_future(crew.start())
+        await turn()
+        engines = crew.engines
+        assert isinstance(engines, Silent)
+        assert engines.is_launching.is_set()
+        before = list(runtime.iterdir())
+        engines.ended.set_result("the controller ended with status 1")
+        await turn()
+        start.cancel()
+        await turn()
+        engines.gate.set()
+        with pytest.raises(asyncio.CancelledError):
+            await start
+        return before
+
+    monkeypatch.setattr(crew_module, "Engines", Silent)
+
+    assert len(asyncio.run(scene())) == 1
+    assert list(runtime.iterdir()) == []
+
+
+def test_a_call_under_way_fails_when_the_crew_is_stopped() -> None:
+    async def scene() -> None:
+        async with ready_crew() as (crew, engines):
+            work = call(crew)
+            await turn()
+            assert engines.n_calls == 1
+        await work
+
+    with pytest.raises(CancelledError, match=r"Start a new one, Cluster\(ps=0, worker"):
+        asyncio.run(scene())
+
+
+def test_a_restart_under_way_is_cancelled_when_the_crew_is_stopped() -> None:
+    async def scene() -> None:
+        async with ready_crew() as (crew, _):
+            work = asyncio.ensure_future(restart(crew, ONE))
+            await turn()
+            assert crew.restarts == {ONE: work}
+        assert work.cancelled()
+
+    asyncio.run(scene())
+
+
+def test_a_cell_under_way_fails_when_the_crew_is_stopped() -> None:
+    async def scene() -> str:
+        async with ready_crew() as (crew, _):
+            engineer = CrewEngineer(crew)
+            assert engineer.reason_of_loss(ONE) == ""
+        return engineer.reason_of_loss(ONE)
+
+    assert asyncio.run(scene()) == "was stopped with its cluster"
+
+
+def test_news_of_the_last_process_does_not_make_the_next_one_lost() -> None:
+    async def scene() -> State:
+        async with ready_crew() as (crew, engines):
+            crew.watch_engine(ONE, NOBODY)
+            await turn()
+            (ending,) = crew._endings  # it waits for the exit status
+            crew.forget_engine(ONE)
+            engines.statuses[0] = -9
+            await ending
+            return crew.status[ONE].state
+
+    assert asyncio.run(scene()) is State.STARTING
+
+
+def test_a_call_under_way_fails_when_its_task_is_restarted() -> None:
+    async def scene() -> None:
+        async with ready_crew() as (crew, _):
+            work = call(crew)
+            await turn()
+            crew.forget_engine(ONE)
+            await work
+
+    with pytest.raises(PeerLost, match="worker:0 is being restarted; call it again"):
+        asyncio.run(scene())
+
+
+def test_nothing_is_sent_to_a_task_that_is_being_restarted() -> None:
+    async def scene() -> int:
+        async with ready_crew() as (crew, engines):
+            crew.forget_engine(ONE)
+            with pytest.raises(PeerLost, match="is being restarted"):
+                await call(crew)
+            (failure,) = CellRun([ONE], "1", CrewEngineer(crew)).failures
+            assert failure.line == "PeerLost: worker:0 is being restarted"
+            return engines.n_calls
+
+    assert asyncio.run(scene()) == 0
+
+
+def test_a_task_has_one_restart_at_a_time() -> None:
+    async def scene() -> None:
+        async with ready_crew() as (crew, _):
+            first = asyncio.ensure_future(restart(crew, ONE))
+            await turn()
+            try:
+                await restart(crew, ONE)
+            finally:
+                assert not first.done()
+
+    with pytest.raises(ClusterBusy, match="worker:0 is being restarted already"):
+        asyncio.run(scene())
+
+
+def test_a_task_can_be_restarted_again_after_a_restart_has_failed() -> None:
+    async def scene() -> dict[Task, asyncio.Task[Any]]:
+        async with ready_crew() as (crew, _):
+            work = asyncio.ensure_future(restart(crew, ONE))
+            await turn()
+            work.cancel()
+            await turn()
+            return crew.restarts
+
+    assert asyncio.run(scene()) == {}

@@ -1,0 +1,149 @@
+"""A cluster's end, whoever waits for it, with a crew that does only what is said."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from kit.cluster import Cluster, State, current, lifecycle
+from kit.cluster.loop import Work
+from kit.cluster.plan import Plan
+from kit.cluster.report import TaskStatus
+from kit.errors import CancelledError, FailedPreconditionError
+from kit.task import Task
+
+
+class Crew:
+    """Starts at once, and stops when it is let through."""
+
+    gate: threading.Event
+    controller_lost = ""
+
+    def __init__(self, plan: Plan) -> None:
+        self.status: dict[Task, TaskStatus] = {}
+
+    async def start(self) -> None:
+        pass
+
+    async def stop(self) -> None:
+        while not self.gate.is_set():
+            await asyncio.sleep(0.001)
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """What a stop waits for."""
+    gate = threading.Event()
+    monkeypatch.setattr(Crew, "gate", gate, raising=False)
+    monkeypatch.setattr(lifecycle, "Crew", Crew)
+    yield gate
+    gate.set()
+
+
+@pytest.fixture
+def cluster(gate: threading.Event) -> Cluster:
+    """Return one that runs and whose stop has to be let through."""
+    return Cluster(ps=0, worker=1).start()
+
+
+def test_a_stop_whose_waiter_is_interrupted_is_a_stop_all_the_same(
+    cluster: Cluster, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(work: Work[None], timeout: float | None = None) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Work, "result", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            cluster.stop()
+    gate.set()
+    cluster.stop()
+
+    assert cluster.state is State.STOPPED
+    with pytest.raises(FailedPreconditionError, match="no cluster is running"):
+        current()
+
+
+def test_a_stop_that_nobody_waits_for_any_more_ends_the_thread_of_the_loop(
+    cluster: Cluster, gate: threading.Event
+) -> None:
+    async def cell() -> None:
+        stop = asyncio.ensure_future(cluster.stop_async())
+        while cluster.state is not State.STOPPING:
+            await asyncio.sleep(0.001)
+        stop.cancel()
+        gate.set()
+        with pytest.raises(asyncio.CancelledError):
+            await stop
+
+    asyncio.run(cell())
+
+    assert cluster._loop is not None
+    cluster._loop._thread.join(5)
+    assert not cluster._loop._thread.is_alive()
+    assert cluster.state is State.STOPPED
+
+
+def test_a_second_stop_waits_for_the_first(
+    cluster: Cluster, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting: list[threading.Thread] = []
+    has_begun, result = threading.Event(), Work.result
+
+    def counted(work: Work[None], timeout: float | None = None) -> None:
+        waiting.append(threading.current_thread())
+        has_begun.set()
+        if len(waiting) == 2:
+            gate.set()
+        result(work, timeout)
+
+    monkeypatch.setattr(Work, "result", counted)
+    first = threading.Thread(target=cluster.stop)
+    first.start()
+    assert has_begun.wait(5)
+
+    cluster.stop()
+
+    assert cluster.state is State.STOPPED
+    assert waiting == [first, threading.current_thread()]
+    first.join(5)
+
+
+def test_a_start_that_fails_is_over_although_its_waiter_is_interrupted(
+    gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(crew: Crew) -> None:
+        while not gate.is_set():
+            await asyncio.sleep(0.001)
+        raise OSError("no process can be started")
+
+    def interrupted(work: Work[None], timeout: float | None = None) -> None:
+        raise KeyboardInterrupt
+
+    cluster = Cluster(ps=0, worker=1)
+    monkeypatch.setattr(Crew, "start", fail)
+    with monkeypatch.context() as patch:
+        patch.setattr(Work, "result", interrupted)
+        patch.setattr(Work, "exception", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            cluster.start()
+    gate.set()
+    cluster.stop()
+
+    assert cluster.state is State.STOPPED
+
+
+def test_work_under_way_when_the_cluster_is_stopped_ends(
+    cluster: Cluster, gate: threading.Event
+) -> None:
+    assert cluster._loop is not None
+    work = cluster._loop.submit(asyncio.Event().wait())
+    gate.set()
+
+    cluster.stop()
+
+    with pytest.raises(CancelledError, match="the cluster was stopped"):
+        work.result(5)
