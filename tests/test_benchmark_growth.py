@@ -212,7 +212,7 @@ def test_scaling_writes_points_rates_and_error(tmp_path: Path) -> None:
     path = tmp_path / "scaling.json"
     command = [sys.executable, "-m", "benchmarks.scaling", "--json", str(path)]
     command += ["--workers", "1", "2", "--servers", "1", "--sizes", "1024", "65536"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=55)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=90)
 
     assert done.returncode == 0, done.stderr
     kept = json.loads(path.read_text())

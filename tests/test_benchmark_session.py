@@ -22,7 +22,7 @@ def test_every_run_is_in_the_table_and_in_the_file(tmp_path: Path) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=55,
+        timeout=90,
     )
 
     assert done.returncode == 0, done.stderr

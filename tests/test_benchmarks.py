@@ -27,7 +27,7 @@ TINY = "6-5-4-3"
 
 def run(name: str, *args: str) -> str:
     command = [sys.executable, "-m", f"benchmarks.{name}", *args]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=55)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=90)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -39,7 +39,7 @@ def test_repo2docker_accepts_the_tree_and_reads_our_files(tmp_path: Path) -> Non
         cwd=tmp_path,  # where it would look for settings of its own
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=90,
         check=False,
     )
 

@@ -8,6 +8,7 @@ there. The second is renewed when the training pauses or ends and now and then.
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -51,6 +52,7 @@ class TrafficBoard:
         self._controls: Any = None
         self._kept: list[Any] = []  # the displays of the snapshot
         self._is_closed = False
+        self._drawing = threading.RLock()  # a view is not closed while it is drawn
 
     # -- in a notebook --------------------------------------------------------------
 
@@ -106,11 +108,12 @@ class TrafficBoard:
         return True
 
     def _draw(self, beat: Beat) -> None:
-        if self._view is None:
-            return
-        if self._controls is not None:
-            self._controls.follow(beat.moment)
-        self._view.draw(beat, self._tables() if beat.is_last else "")
+        with self._drawing:
+            if self._view is None:
+                return
+            if self._controls is not None:
+                self._controls.follow(beat.moment)
+            self._view.draw(beat, self._tables() if beat.is_last else "")
 
     def _keep(self) -> None:
         """Renew what the notebook keeps, wherever the board was displayed."""
@@ -144,9 +147,10 @@ class TrafficBoard:
         self._is_closed = True
         if self._pulse is not None:
             self._pulse.leave(self._on_beat)
-        if self._view is not None:
-            self._view.close()
-            self._view = None
+        with self._drawing:
+            if self._view is not None:
+                self._view.close()
+                self._view = None
         self._keep()
 
     def save(self, path: str | os.PathLike[str]) -> None:

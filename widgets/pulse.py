@@ -116,11 +116,14 @@ class Pulse:
                 continue
             begin = time.thread_time()
             beat = self.look()
-            for listener, is_shown in list(self._listeners.items()):
+            listeners = list(self._listeners.items())
+            for listener, is_shown in listeners:
                 if is_shown or beat.is_last:
                     self._tell(listener, beat)
             if beat.is_last:
-                self._listeners.clear()
+                with self._guard:  # whoever came meanwhile is told next
+                    for listener, _ in listeners:
+                        self._listeners.pop(listener, None)
                 continue
             cost = time.thread_time() - begin
             self._rest(min(max(BEAT_S, cost / SHARE), SLOWEST_S))

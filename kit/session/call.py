@@ -43,19 +43,19 @@ class StepCall:
     def state(self, kind: str, make: Callable[[], Any]) -> Any:
         """Return this op's state on this task; see `kit.graph.table.Call`."""
         name = self._node.attrs.get("shared_name") or self._node.name
-        store = self._home.store_of(self.step.session)
+        store = self.step.room.store
         return store.find(self._node.container, f"{kind} {name}", make)
 
     def own(self, make: Callable[[], Any]) -> Any:
         """Return this op's state within this session."""
-        return self._home.of_session(self.step.session, self._node.name, make)
+        return self.step.room.own(self._node.name, make)
 
     def variable(self, shape: Shape, dtype: DType, shared_name: str) -> Cell:
         """Return the variable that this op stands for; each GPU has its own."""
         name = shared_name or self._node.name
         if self._device.type != "CPU":
             name = f"{name} on {self._device.type}:{self._device.index}"
-        store = self._home.store_of(self.step.session)
+        store = self.step.room.store
         return store.cell(self._node.container, name, shape, dtype)
 
     def queue(

@@ -39,9 +39,9 @@ class Cancellation:
         """End the runs under way, and all that begin later, with `CancelledError`."""
         with self._lock:
             self.is_cancelled = True
-            calls = list(self._calls)
-        for call in calls:
-            call()
+            # Under the lock: afterwards what they end may be another run's.
+            for call in self._calls:
+                call()
 
     @contextmanager
     def during(self, call: Callable[[], None]) -> Iterator[None]:

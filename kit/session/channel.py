@@ -46,6 +46,7 @@ class Channel:
         """Use an idle link. `push` takes what has no room on the channel."""
         self.link = link
         self.has_spilled = False  # the other end pushes from here on
+        self.has_question = False  # one whose answer is still to come
         self._push, self._grace_s = push, grace_s
         self._room_bytes, self._room_frames = _ROOM_BYTES, _ROOM_FRAMES
         self._tensors: dict[int, Message] = {}
@@ -96,6 +97,11 @@ class Channel:
     def is_done(self) -> bool:
         """Whether the other end has ended its part in order."""
         return self._answer is not None and self._answer.act == Act.DONE
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing is under way on the link: another run may have it."""
+        return self.is_done and not self.has_question
 
     def failure(self) -> KitError | None:
         """Return the error that ended the other end's part, if one has."""

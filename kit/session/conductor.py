@@ -6,6 +6,7 @@ Its own task's segment runs in the same thread; this is also how its tensors mov
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -78,8 +79,7 @@ class Conductor(Ways):
         for task, channel in self._channels.items():
             answer = self._naming(task, channel.answer, step)
             found[task] = answer.arrays
-            # What has been large once will be so again.
-            self._naming(task, begin_lending, channel.link, answer.arrays, step.left_s)
+            self._lend(step, channel, answer.arrays)
             if step.records is not None:
                 notes = answer.meta
                 step.records.nodes += [tuple(one) for one in notes.get("nodes", [])]
@@ -105,7 +105,17 @@ class Conductor(Ways):
         for channel in self._channels.values():
             self._worker.watch.forget(channel.link)
             step.release(channel.link)
-            self._peers.put_back(channel.link, is_clean=channel.is_done)
+            self._peers.put_back(channel.link, is_clean=channel.is_clean)
+
+    def _lend(self, step: Step, channel: Channel, arrays: list[Array]) -> None:
+        """Let what has been large once be lent from now on; this run needs it no more.
+
+        A link in the middle of that question is not used again.
+        """
+        channel.has_question = True
+        with suppress(KitError):
+            begin_lending(channel.link, arrays, step.left_s)
+            channel.has_question = False
 
     def _ended(self, step: Step, task: Task, channel: Channel) -> None:
         """Take the news that a task closed its channel: it failed, or has died."""

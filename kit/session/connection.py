@@ -8,8 +8,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from kit.errors import CancelledError
 from kit.graph.dtypes import Array
 from kit.graph.node import Node
+from kit.session.cancelling import CLOSED
 from kit.session.devices import Device
 from kit.session.late import LateFeeds
 from kit.session.master import Master
@@ -54,13 +56,15 @@ class Direct(Connection):
         """`owns`: the master is this session's alone, and ends with it."""
         self._master, self._options, self._owns = master, options, owns
         self._creating = threading.Lock()
-        self._known = 0
+        self._known, self._is_closed = 0, False
 
     @property
     def _number(self) -> int:
         """The session's number; it begins when it is first asked for."""
         if not self._known:
             with self._creating:
+                if self._is_closed:
+                    raise CancelledError(CLOSED)
                 self._known = self._known or self._master.create(self._options)
         return self._known
 
@@ -94,6 +98,8 @@ class Direct(Connection):
 
     def close(self) -> None:
         """See `Connection`."""
+        with self._creating:
+            self._is_closed = True
         if self._known:
             self._master.end(self._known)
         if self._owns:

@@ -16,6 +16,7 @@ from kit.errors import FailedPreconditionError, InvalidArgumentError, PlacementE
 from kit.graph.dtypes import STRING
 from kit.graph.ops.function import function_of
 from kit.session.devices import Device
+from kit.session.room import Room
 from kit.session.state import Store
 from kit.session.step import SessionKey
 from kit.task import Task
@@ -43,8 +44,7 @@ class Home:
         self.store = Store()
         self._n_cpus, self._find_gpus = n_cpus, gpus
         self._functions: dict[str, Callable[..., Any]] = {}
-        self._sessions: dict[SessionKey, dict[str, Any]] = {}
-        self._private: dict[SessionKey, Store] = {}
+        self._rooms: dict[SessionKey, Room] = {}
         self._lock = threading.Lock()
 
     @cached_property
@@ -102,32 +102,22 @@ class Home:
         """Return a constant's value on its device."""
         return self.move(None, device, value)
 
-    def of_session(
-        self, session: SessionKey, name: str, make: Callable[[], Any]
-    ) -> Any:
-        """Return what one session keeps under a name, made at the first use."""
+    def begin_session(self, session: SessionKey, *, isolated: bool) -> None:
+        """Give a session its room, unless it has one; isolated, with its own store."""
         with self._lock:
-            kept = self._sessions.setdefault(session, {})
-            if name not in kept:
-                kept[name] = make()
-            return kept[name]
+            if session not in self._rooms:
+                self._rooms[session] = Room(Store() if isolated else self.store)
+
+    def room(self, session: SessionKey) -> Room | None:
+        """Return where a session keeps things; None before it begins and once ended."""
+        return self._rooms.get(session)
 
     def end_session(self, session: SessionKey) -> None:
         """Forget what one session kept."""
         with self._lock:
-            self._sessions.pop(session, None)
-            private = self._private.pop(session, None)
-        if private is not None:
-            private.clear()
-
-    def isolate(self, session: SessionKey) -> None:
-        """Give a session a store of its own, as long as it lives."""
-        with self._lock:
-            self._private.setdefault(session, Store())
-
-    def store_of(self, session: SessionKey) -> Store:
-        """Return where a session's variables are: with all others', or its own."""
-        return self._private.get(session, self.store) if self._private else self.store
+            room = self._rooms.pop(session, None)
+        if room is not None and room.store is not self.store:
+            room.store.clear()
 
     def add_function(self, token: str, function: Callable[..., Any]) -> None:
         """Let ops call a Python function by a token."""

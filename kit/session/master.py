@@ -42,7 +42,9 @@ class Master:
     def create(self, options: Options) -> int:
         """Begin a session; returns its number. Ends those that clients have left."""
         before = self._clock() - _ABANDONED_S
-        for number in [one for one, at in self._left.items() if at < before]:
+        with self._lock:
+            abandoned = [one for one, at in self._left.items() if at < before]
+        for number in abandoned:
             self.end(number)
         with self._lock:
             number = 0

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 from kit.errors import (
@@ -74,10 +75,14 @@ class MasterSession:
     def extend(self, version: int, nodes: Sequence[Node]) -> int:
         """Add nodes to a graph that has `version` of them; returns the new number.
 
-        Raises `AbortedError` for another version, `InvalidArgumentError` for nodes that
-        cannot be.
+        A client that did not hear the answer may send the same nodes again. Raises
+        `AbortedError` for another version, `InvalidArgumentError` for nodes that cannot
+        be.
         """
         with self._preparing:
+            known = list(islice(self._nodes, version, None))
+            if known and known == [node.name for node in nodes[: len(known)]]:
+                version, nodes = len(self._nodes), nodes[len(known) :]
             if version != len(self._nodes):
                 raise AbortedError(
                     f"the graph has {len(self._nodes)} nodes here and {version} at the "
@@ -97,10 +102,7 @@ class MasterSession:
                     look = self._members.look
                     self._known = look(deadline_s, filters, self._check_open)
                 plan = make_plan(self._nodes, self._places(), kind, self._refused)
-                tokens = {
-                    task: self._register(task, one, deadline - time.monotonic())
-                    for task, one in plan.segments.items()
-                }
+                tokens = self._register_all(plan, deadline)
                 mine = plan.segments.get(self._worker.task)
                 keeps = mine is not None and keeps_feeds(mine)
                 self._ready.append(Ready(plan, tokens, keeps))
@@ -165,8 +167,11 @@ class MasterSession:
         for step in list(self._steps.values()):
             error = CancelledError(CLOSED)
             self._worker.abort(step, error)
+        self._forget()
+
+    def _forget(self) -> None:
         self._worker.end_session(self._key)
-        for task in self._met:
+        for task in list(self._met):
             self._members.tell(task, {"op": "end", "session": self.number})
 
     def _carry_out(
@@ -184,6 +189,8 @@ class MasterSession:
         if me in tokens:
             found[me] = self._worker.run(tokens[me], step, by_task[me])
         found |= conductor.finish(step)
+        if isinstance(step.error, CancelledError):
+            raise step.error
         return found
 
     def _places(self) -> dict[str, Device]:
@@ -200,6 +207,17 @@ class MasterSession:
             )
             self._refused = refused
         return self._placed
+
+    def _register_all(self, plan: Plan, deadline: float) -> dict[Task, int]:
+        try:
+            return {
+                task: self._register(task, one, deadline - time.monotonic())
+                for task, one in plan.segments.items()
+            }
+        finally:
+            if self._is_closed:  # and some came after its tasks had forgotten it
+                self._forget()
+            self._check_open()
 
     def _register(self, task: Task, segment: Segment, deadline_s: float) -> int:
         isolated = self._options.isolated

@@ -176,6 +176,8 @@ class Program:
         module, attrs = home.module(device), node.attrs
 
         def stateful(step: Step, registers: Registers) -> None:
+            if step.error is not None:
+                raise step.error  # it has ended; nothing of it shall last
             call = StepCall(step, home, node, module, device)
             found = forward(call, *[registers[i] for i in inputs], **attrs)
             _store(found, outputs, registers)

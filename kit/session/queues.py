@@ -40,6 +40,7 @@ class FifoQueue:
         self.name, self.capacity = name, capacity
         self.dtypes, self.shapes = tuple(dtypes), shapes
         self._elements: deque[Element] = deque()
+        self._takers: deque[object] = deque()  # who waits to take some, in order
         self._is_closed = False
         self._cancels = False
         self._changed = threading.Condition()
@@ -75,28 +76,48 @@ class FifoQueue:
     def dequeue(self, call: Waits, n: int, *, at_most: bool = False) -> list[Element]:
         """Take `n` elements; waits until they are there.
 
-        Of a closed queue with fewer, `at_most` takes those, if there is any. Else
-        raises `OutOfRangeError`, and what is there stays.
+        Who waits first is served first, and takes what is there one by one, so `n` may
+        be more than the capacity. Of a closed queue with fewer, `at_most` takes those,
+        if there is any. Else raises `OutOfRangeError`, and what is there stays.
         """
         if n < 0:
             raise InvalidArgumentError(
                 f"{n} elements of the queue {self.name!r} were asked for."
             )
+        me, found = object(), list[Element]()
         with self._changed:
-            call.wait(
-                lambda: len(self._elements) >= n or self._is_closed,
-                self._changed,
-                f"elements of {self.name!r} ({len(self._elements)} of {n} are there)",
-            )
-            here = len(self._elements)
-            if here < n and not (at_most and here):
-                raise OutOfRangeError(
-                    f"the queue {self.name!r} is closed and has insufficient elements "
-                    f"(requested {n}, current size {here})."
-                )
-            found = [self._elements.popleft() for _ in range(min(n, here))]
-            self._changed.notify_all()
+            self._takers.append(me)
+            try:
+                while len(found) < n and self._await_some(call, me, n, len(found)):
+                    self._move(found, n)
+                here = len(found) + self.size
+                if len(found) < n and not (at_most and here):
+                    raise OutOfRangeError(
+                        f"the queue {self.name!r} is closed and has insufficient "
+                        f"elements (requested {n}, current size {here})."
+                    )
+                self._move(found, n)
+            except BaseException:
+                self._elements.extendleft(reversed(found))
+                raise
+            finally:
+                self._takers.remove(me)
+                self._changed.notify_all()
         return found
+
+    def _await_some(self, call: Waits, me: object, n: int, n_taken: int) -> bool:
+        """Wait for our turn and an element; whether all that is missing may come."""
+        call.wait(
+            lambda: self._takers[0] is me and bool(self._elements or self._is_closed),
+            self._changed,
+            f"elements of {self.name!r} ({n_taken + self.size} of {n} are there)",
+        )
+        return not self._is_closed or n_taken + self.size >= n
+
+    def _move(self, found: list[Element], n: int) -> None:
+        while self._elements and len(found) < n:
+            found.append(self._elements.popleft())
+        self._changed.notify_all()
 
     def end(self, *, cancel_pending: bool) -> None:
         """Take nothing in any more; what is there can still be taken.

@@ -93,8 +93,10 @@ class Remote(Connection):
                 arrays=arrays,
             )
             answer = recv(link, deadline_s + _GRACE_S)
-            # What has been large once will be so again.
-            begin_lending(link, answer.arrays, deadline_s)
+            try:  # what has been large once will be so again
+                begin_lending(link, answer.arrays, deadline_s)
+            except KitError:
+                link.close()  # in the middle of that question, but the answer is here
             return answer
 
         cancellation = current_cancellation()
@@ -124,9 +126,10 @@ class Remote(Connection):
     def close(self) -> None:
         """See `Connection`."""
         self._is_closed = True
-        with suppress(KitError):  # if it is gone, the session is with it
+        with suppress(KitError):
             if self.late is not None:
                 self.late.close()
+        with suppress(KitError):  # if it is gone, the session is with it
             if self._number:
                 self._plainly({"op": "close", "session": self._number}, _CLOSE_S)
         with self._quiet:  # those who run get their CancelledError first
@@ -183,6 +186,9 @@ class Remote(Connection):
                 meta = {"op": "create", "options": self._options.to_plain()}
                 answer = good(ask(link, meta, deadline_s))
                 self._number = int(answer.meta["session"])
+                if self._is_closed:  # which found nothing to end
+                    ask(link, {"op": "close", "session": self._number}, _CLOSE_S)
+                    raise CancelledError(CLOSED)
 
 
 def _ended_by(

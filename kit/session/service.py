@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -66,10 +67,8 @@ class Service:
         """Answer until the other end closes the link, which is closed then."""
         self._worker.watch.add(link)
         try:
-            while self._one(link, recv(link, _IDLE_S)):
+            while self._one(link, _next(link)):
                 pass
-        except DeadlineExceededError:
-            pass  # nobody has asked anything for an hour
         except (KitError, MemoryError):
             pass  # it has ended, or cannot be read any more
         finally:
@@ -215,6 +214,13 @@ class Service:
     def _reset(self, _: Link, message: Message) -> Meta:
         self._worker.reset([str(one) for one in message.meta["names"]])
         return {}
+
+
+def _next(link: Link) -> Message:
+    """Return the next message; a client may well say nothing for hours."""
+    while True:
+        with suppress(DeadlineExceededError):
+            return recv(link, _IDLE_S)
 
 
 def _notes(records: Records | None) -> Meta:

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 from kit.errors import DeadlineExceededError, KitError
 from kit.session.message import Message
 from kit.session.partition import Move
+from kit.session.room import Room
 from kit.task import Task
 from kit.wire.link import Link
 
@@ -47,7 +48,12 @@ class Records:
 
 
 class Step:
-    """A run on one task. `session` keys what belongs to one session only."""
+    """A run on one task. `session` keys what belongs to one session only.
+
+    `room`, where its ops keep what lasts, is known once its task has begun it.
+    """
+
+    room: Room
 
     def __init__(
         self,

@@ -45,8 +45,7 @@ class Worker:
         self, session: SessionKey, segment: Segment, *, isolated: bool = False
     ) -> int:
         """Make a segment ready to run; returns its number on this task."""
-        if isolated:
-            self.home.isolate(session)
+        self.home.begin_session(session, isolated=isolated)
         program = Program(segment, self.home)
         with self._lock:
             token = next(self._tokens) % 2**32
@@ -64,9 +63,10 @@ class Worker:
         Raises `AbortedError` when this task does not know the segment: it was
         restarted, or the session was closed.
         """
-        found = self._programs.get(token)
-        if found is None or found[0] != step.session:
+        room, found = self.home.room(step.session), self._programs.get(token)
+        if found is None or found[0] != step.session or room is None:
             raise self._restarted()
+        step.room = room
         self._steps[step.number] = step
         self.rendezvous.begin(step.number)
         try:

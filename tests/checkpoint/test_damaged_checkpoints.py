@@ -53,7 +53,7 @@ def test_process_killed_while_it_saves_leaves_the_checkpoint_before() -> None:
     command = [sys.executable, "-m", "benchmarks.checkpoint_kills", "--kills", "12"]
     root = Path(__file__).parents[2]
 
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=50)
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=90)
 
     found = json.loads(done.stdout)
     assert found["tried"] >= 12

@@ -33,12 +33,11 @@ def held(cluster: LocalCluster) -> dict[str, int]:
         "sessions": sum(len(one.master) for one in graphs),
         "segments": sum(one.worker.n_segments for one in graphs),
         "steps": sum(len(one.worker.rendezvous) for one in graphs),
-        "private": sum(len(one.home._private) for one in graphs),
-        "own": sum(len(one.home._sessions) for one in graphs),
+        "rooms": sum(len(one.home._rooms) for one in graphs),
     }
 
 
-NOTHING = dict.fromkeys(("sessions", "segments", "steps", "private", "own"), 0)
+NOTHING = dict.fromkeys(("sessions", "segments", "steps", "rooms"), 0)
 
 
 @pytest.mark.slow

@@ -32,9 +32,9 @@ class Watcher:
             self._changed.notify_all()
 
     def until(self, is_so: Callable[[Beat], bool]) -> Beat:
-        """Return the first beat from now on that is so."""
+        """Return the first beat from now on that is so, or the last one, if it is."""
         with self._changed:
-            begin = len(self.beats)
+            begin = len(self.beats) - any(beat.is_last for beat in self.beats[-1:])
             found: list[Beat] = []
 
             def look() -> bool:

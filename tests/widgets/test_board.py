@@ -111,10 +111,8 @@ def test_it_draws_while_it_is_looked_at_and_rests_when_it_is_not(page: Page) -> 
         soon(lambda: picture.value != first)
         soon(lambda: len(board._view.loss._loss.data["step"]) > 5)
         page.close(root)
-        time.sleep(0.3)  # a beat that had begun
+        soon(lambda: rests(picture))  # a beat that had begun may still come
         seen = picture.value
-        time.sleep(0.5)
-        assert picture.value == seen
 
         page.look(root)
         soon(lambda: picture.value != seen)
@@ -124,6 +122,35 @@ def test_it_draws_while_it_is_looked_at_and_rests_when_it_is_not(page: Page) -> 
         assert "Stopped after step" in board._view.status.value
         assert run.job.run[:8] in board._view.tables.value
         board.close()
+
+
+def rests(picture: Any) -> bool:
+    """Whether a picture stays the same for the time of some beats."""
+    seen = picture.value
+    time.sleep(0.5)
+    return bool(picture.value == seen)
+
+
+@pytest.mark.slow
+def test_a_board_that_is_closed_while_it_draws_ends_the_drawing_first(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("jupyter_bokeh")
+    with standing_training() as (run, _, _):
+        board = TrafficBoard(run)
+        board._ipython_display_()
+        closing = threading.Thread(target=board.close)
+
+        def close_now(moment: object) -> None:
+            closing.start()
+            soon(lambda: board._is_closed)
+            closing.join(0.1)
+
+        monkeypatch.setattr(board._controls, "follow", close_now)
+        board._draw(board._beat)
+        closing.join(LONG_S)
+
+        assert board._view is None
 
 
 @pytest.mark.slow

@@ -11,12 +11,12 @@ import pytest
 import kit
 from kit.errors import InvalidArgumentError
 from kit.trace import Trace
-from tests.train.paced import LONG_S, begin
+from tests.train.paced import LONG_S, Held, begin
 from tests.train.toy import quick_cluster
 from tests.widgets.live import Watcher, is_quiet, standing_training, watched
 from widgets import sentences
 from widgets.board import TrafficBoard
-from widgets.pulse import BEAT_S, Pulse, pulse_of
+from widgets.pulse import BEAT_S, Beat, Pulse, pulse_of
 from widgets.scene import scene
 from widgets.snapshot import html, text
 from widgets.still import beat_of
@@ -133,9 +133,11 @@ def test_a_board_that_came_late_ends_as_the_one_that_watched() -> None:
 def test_a_board_of_a_finished_training_and_of_its_saved_trace_show_it_whole(
     tmp_path: Path,
 ) -> None:
+    step = Held()
     with quick_cluster(1, 2) as cluster:
-        run = begin(cluster, steps=40)
+        run = begin(cluster, step, steps=40)
         run.switch("ring", at=20)
+        step.go.set()
         run.wait(LONG_S)
     run.trace.save(tmp_path / "run.json")
 
@@ -182,6 +184,20 @@ def test_a_dead_task_is_shown_in_the_picture_and_named_in_the_text() -> None:
     (alarm,) = sentences.alarms(after.moment)
     assert "/job:worker/task:2" in alarm
     assert after.moment.state == "running"
+
+
+def test_a_board_that_comes_while_the_last_beat_is_told_gets_it_too() -> None:
+    late = Watcher()
+
+    def brings_another(beat: Beat) -> None:
+        if beat.is_last:
+            pulse_of(run).listen(late)
+
+    with standing_training() as (run, step, _), watched(run, Watcher(brings_another)):
+        step.go.set()
+        run.stop()
+        late.until(lambda beat: beat.is_last)
+        assert is_quiet(run)
 
 
 def test_a_training_that_fails_says_why_once() -> None:
