@@ -29,7 +29,7 @@ import hypothesis
 import psutil
 import pytest
 
-GRACE_S = 3.0
+GRACE_S = 10.0
 
 # Every process that the tests start inherits this variable, whoever adopts it later.
 MARK = "PSRING_TEST_RUN"

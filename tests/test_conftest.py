@@ -71,7 +71,7 @@ def test_orphan():
 
 
 def run(pytester: pytest.Pytester, tests: str) -> pytest.RunResult:
-    brief = CONFTEST.replace("GRACE_S = 3.0", "GRACE_S = 0.1")
+    brief = CONFTEST.replace("GRACE_S = 10.0", "GRACE_S = 0.1")
     assert brief != CONFTEST
     pytester.makeconftest(brief)
     pytester.makeini("[pytest]\nmarkers = lasting(*kinds): what may stay")

@@ -202,7 +202,7 @@ def test_phase_time_adds_up_the_spans_of_the_chosen_steps() -> None:
 
 
 @pytest.mark.slow
-def test_two_hundred_thousand_rows_take_under_a_tenth_of_a_second() -> None:
+def test_two_hundred_thousand_rows_take_under_half_a_second() -> None:
     n = 200_000
     random = np.random.default_rng(0)
     moved = np.zeros(n, TRANSFER)
@@ -222,5 +222,5 @@ def test_two_hundred_thousand_rows_take_under_a_tenth_of_a_second() -> None:
         trace.bytes_per_link(10**8)
         times.append((middle - begun, time.perf_counter() - middle))
 
-    assert min(first for first, _ in times) < 0.1
-    assert min(second for _, second in times) < 0.1
+    assert min(first for first, _ in times) < 0.5
+    assert min(second for _, second in times) < 0.5

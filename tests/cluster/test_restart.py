@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -154,11 +155,15 @@ def test_cells_one_after_the_other_know_their_task(gone: Callable[[], None]) -> 
 
 def test_a_cell_that_is_awaited_and_cancelled_is_interrupted(
     gone: Callable[[], None],
+    tmp_path: Path,
 ) -> None:
+    begun = tmp_path / "begun"
+    code = f"import pathlib, time\npathlib.Path({str(begun)!r}).touch()\ntime.sleep(60)"
+
     async def cancelled(cluster: Cluster) -> None:
-        work = cluster.on_async("worker:1", "import time\ntime.sleep(60)")
-        cell = asyncio.ensure_future(work)
-        await asyncio.sleep(0.5)
+        cell = asyncio.ensure_future(cluster.on_async("worker:1", code))
+        while not begun.exists():
+            await asyncio.sleep(0.01)
         cell.cancel()
         with pytest.raises(asyncio.CancelledError):
             await cell

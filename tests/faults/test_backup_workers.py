@@ -20,7 +20,7 @@ from tests.faults import model, scene
 from tests.train.backups import ranks, total
 
 N, R, AT, LONG = 3, 2, 20, 1_000_000
-SILENCE_S = 2.0
+SILENCE_S = 4.0
 BACKUP = Task("worker", 2)
 
 pytestmark = [

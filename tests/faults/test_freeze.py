@@ -13,7 +13,7 @@ from kit.testing.processes import ProcessCluster
 from kit.testing.task_process import until
 from tests.faults import model, scene
 
-SILENCE_S = 2.0
+SILENCE_S = 4.0
 STEPS, AT = 400, 30
 
 pytestmark = [

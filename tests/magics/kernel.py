@@ -60,7 +60,8 @@ class Kernel:
     def begin(self, code: str) -> str:
         return str(self.client.execute(code))
 
-    def end(self, number: str) -> Answer:
+    def end(self, number: str, stop_at: str = "") -> Answer:
+        """Wait for a cell, which is interrupted once it has printed `stop_at`."""
         answer, begin = Answer(), time.monotonic()
         while time.monotonic() - begin < CELL_S:
             try:
@@ -71,6 +72,9 @@ class Kernel:
                 continue
             if answer.take(message, time.monotonic() - begin):
                 break
+            if stop_at and stop_at in answer.printed:
+                self.interrupt()
+                stop_at = ""
         else:
             raise TimeoutError(f"the cell did not end: {answer}")
         while True:
@@ -83,8 +87,8 @@ class Kernel:
         """Do what the stop button does; from any thread."""
         os.kill(self.manager.provisioner.pid, signal.SIGINT)  # type: ignore[union-attr]
 
-    def run(self, code: str) -> Answer:
-        return self.end(self.begin(code))
+    def run(self, code: str, stop_at: str = "") -> Answer:
+        return self.end(self.begin(code), stop_at)
 
     def complete(self, code: str) -> list[str]:
         reply = self.client.complete(code, len(code), reply=True, timeout=CELL_S)

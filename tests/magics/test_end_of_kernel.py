@@ -60,7 +60,7 @@ def test_what_a_killed_notebook_leaves_is_found_and_ended(tmp_path: Path) -> Non
     environment = {"XDG_RUNTIME_DIR": str(tmp_path)}
     with kernel(tmp_path) as found:
         found.run("%load_ext kit")
-        found.run("%cluster --ps 0 --worker 1")
+        found.run("%cluster --ps 0 --worker 1 --lease 60")
         (one,) = _below(tmp_path, left_behind.find(environment))
         assert one.keeper is not None
         # Both at once: a keeper alone ends what its notebook leaves.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -110,10 +109,8 @@ def test_errors_are_told_once_with_the_traceback_of_the_cell(notebook: Kernel) -
 def test_the_stop_button_reaches_the_engines_and_the_cluster_goes_on(
     notebook: Kernel, line: str
 ) -> None:
-    stop = threading.Timer(0.7, notebook.interrupt)
-    stop.start()
-    answer = notebook.run(f"%%on {line}\nimport time\ntime.sleep(50)")
-    stop.join()
+    cell = f"%%on {line}\nimport time\nprint('begun')\ntime.sleep(50)"
+    answer = notebook.run(cell, stop_at="begun")
 
     assert answer.status == "error"
     assert answer.traceback.startswith("KeyboardInterrupt: interrupted on worker:")

@@ -11,8 +11,9 @@ from contextlib import ExitStack
 # a test binds what it got here, nobody else does. Each process of a suite has its own.
 _FIRST, _COUNT = 20_000, 1_000
 _process = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 10
+_begin = os.getpid()  # two suites at a time do not begin with the same ones
 _next = itertools.cycle(
-    range(_FIRST + _COUNT * _process, _FIRST + _COUNT * (_process + 1))
+    _FIRST + _COUNT * _process + (_begin + number) % _COUNT for number in range(_COUNT)
 )
 
 

@@ -123,13 +123,13 @@ def test_task_that_does_not_come_is_named_after_the_deadline(
     missing: str,
 ) -> None:
     with stage(tmp_path, credentials, 1) as play:
-        play.settings = play.settings.replace(start_deadline_s=0.3)
+        play.settings = play.settings.replace(start_deadline_s=2.0)
         servers = [play.server(*task) for task in present]
         begun = time.monotonic()
 
         error = error_of(play.play(servers[0], program()))
 
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 20
         assert isinstance(error, DeadlineExceededError)
         assert missing in str(error)
 

@@ -138,8 +138,8 @@ def test_a_step_that_was_aborted_takes_no_link() -> None:
 
 
 def test_closing_a_local_session_ends_its_threads(graph: Graph) -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     one = value("")
     with Session() as session:
         assert session.run(one + np.float32(1)) == 2.0
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before

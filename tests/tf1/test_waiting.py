@@ -56,7 +56,7 @@ def test_run_names_the_task_that_is_not_up() -> None:
     server = tf.train.Server({"ps": [there], "worker": [here]}, "worker", 0)
     with tf.Graph().as_default():
         seven = tf.constant(7)
-        options = tf.RunOptions(timeout_in_ms=100)
+        options = tf.RunOptions(timeout_in_ms=500)
         with (
             tf.Session(server.target) as session,
             pytest.raises(tf.errors.DeadlineExceededError, match="/job:ps/task:0"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import kit
@@ -52,6 +53,19 @@ class Told(SessionRunHook):
 
     def end(self, session: Any) -> None:
         self._book.append((self._name, "end", session.run("global_step")))
+
+
+class Gate(SessionRunHook):
+    """Holds the training back, before its first step, until it is opened."""
+
+    def __init__(self) -> None:
+        self._is_open = threading.Event()
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        assert self._is_open.wait(30)
+
+    def open(self) -> None:
+        self._is_open.set()
 
 
 class Listener(CheckpointSaverListener):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import threading
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import pytest
 
 import kit
 from kit.checkpoint import write_shard
-from kit.errors import CheckpointFailed
+from kit.errors import CheckpointFailed, FailedPreconditionError
 from kit.testing.cluster import LocalCluster
 from kit.testing.task_process import until
 from kit.train import scribe
@@ -116,7 +117,7 @@ def test_steps_go_on_while_a_checkpoint_is_written_and_no_other_one_begins(
 
     disk["ps-0"] = slow
     run = train(cluster, tmp_path, MANY, every=3)
-    until(lambda: run.step > 30, 10)
+    until(lambda: run.step > 30 and bool(active), 10)
 
     assert len(active) == 1
     run.look()
@@ -149,8 +150,9 @@ def test_a_writer_that_hangs_is_given_up_and_named(
 
 
 def test_failed_step_ends_the_training_but_not_the_save_before_it(
-    cluster: LocalCluster, tmp_path: Path
+    cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(scribe, "_LAST_WORDS_S", 30.0)
     step = Patient(cluster, 2, set())
     number = iter(range(1000))
 
@@ -187,6 +189,20 @@ def test_a_claim_tells_what_the_one_before_had_reached(tmp_path: Path) -> None:
     assert (first.left_at, second.left_at) == (0, 41)
     second.close()
     second.close()
+
+
+def test_folder_is_free_although_a_fork_still_has_it_open(tmp_path: Path) -> None:
+    first = Claim(tmp_path, "ab" * 16, "/job:worker/task:0")
+    inherited = os.dup(first._file)  # one lock, as after a fork
+    try:
+        with pytest.raises(FailedPreconditionError, match="another training"):
+            Claim(tmp_path, "cd" * 16, "/job:worker/task:0")
+
+        first.close()
+
+        Claim(tmp_path, "cd" * 16, "/job:worker/task:0").close()
+    finally:
+        os.close(inherited)
 
 
 @pytest.mark.slow

@@ -26,6 +26,8 @@ from tests.train.graph_models import (
     train,
     trained,
 )
+from tests.train.hook_scene import Gate
+from tests.train.paced import how
 from tests.train.toy import quick_cluster, same_bits
 
 
@@ -85,6 +87,7 @@ def test_gradients_in_several_buckets_give_the_same_bits(model: Model) -> None:
 def test_switching_while_a_graph_trains_changes_no_bit(
     cluster: LocalCluster, model: Model
 ) -> None:
+    gate = Gate()
     run = kit.train(
         model.loss,
         model.data,
@@ -93,10 +96,13 @@ def test_switching_while_a_graph_trains_changes_no_bit(
         steps=STEPS,
         batch=BATCH,
         cluster=cluster,
+        hooks=[gate],
     )
-    run.topology = "ring"
+    run.switch("ring", at=2)
+    gate.open()
 
     assert same_bits(run.wait(20).params, trained())
+    assert how(run) == [("ps", 0), ("ring", 2)]
 
 
 def test_places_in_the_graph_do_not_matter(cluster: LocalCluster) -> None:

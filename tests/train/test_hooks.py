@@ -28,7 +28,8 @@ from kit.hooks import (
 )
 from kit.testing.cluster import LocalCluster
 from tests.train.graph_models import Model
-from tests.train.hook_scene import Event, Told, begin
+from tests.train.hook_scene import Event, Gate, Told, begin
+from tests.train.paced import how
 from tests.train.toy import DATA, Params, fit, initial, replayed, rows, same_bits
 
 DESCENT = kit.GradientDescent()
@@ -54,11 +55,14 @@ def test_hooks_are_called_in_their_order_around_each_step(
 
 def test_switch_of_the_topology_makes_no_new_session(cluster: LocalCluster) -> None:
     book: list[Event] = []
-    run = begin(cluster, Told("a", book), StopAtStepHook(last_step=6), steps=1_000_000)
+    gate, stop = Gate(), StopAtStepHook(last_step=6)
+    run = begin(cluster, Told("a", book), gate, stop, steps=1_000_000)
     run.switch("ring", at=3)
+    gate.open()
 
     run.wait(30)
 
+    assert how(run) == [("ps", 0), ("ring", 3)]
     assert [one[1] for one in book].count("created") == 1
     assert [one[2:] for one in book if one[1] == "after"] == [
         (step, step + 1) for step in range(6)

