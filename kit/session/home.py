@@ -102,11 +102,12 @@ class Home:
         """Return a constant's value on its device."""
         return self.move(None, device, value)
 
-    def begin_session(self, session: SessionKey, *, isolated: bool) -> None:
-        """Give a session its room, unless it has one; isolated, with its own store."""
+    def begin_session(self, session: SessionKey, *, isolated: bool = False) -> Room:
+        """Return a session's room, made at first; isolated, with a store of its own."""
         with self._lock:
             if session not in self._rooms:
                 self._rooms[session] = Room(Store() if isolated else self.store)
+            return self._rooms[session]
 
     def room(self, session: SessionKey) -> Room | None:
         """Return where a session keeps things; None before it begins and once ended."""

@@ -13,15 +13,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kit.errors import (
-    FailedPreconditionError,
-    InternalError,
-    KitError,
-    PeerLost,
-)
+from kit.errors import FailedPreconditionError, InternalError, KitError
 from kit.membership import Agreement, Epoch, Verdict
 from kit.train import complaints
 from kit.train.job import Job
+from kit.train.latecomers import Latecomers
 from kit.train.ledger import Ledger
 from kit.train.standing import halting
 from kit.train.terms import difference, terms_of
@@ -64,9 +60,10 @@ class Authority:
         # links.
         self._heard: dict[int, float] = {}
         self._told: set[int] = set()
-        self._spared: dict[int, str] = {}  # what was said of those that are lost
+        # What was said of those that are lost: spared, or the end of the training.
+        self._losses: dict[int, str] = {}
         self._left: set[int] = set()
-        self._waiting_since: dict[int, float] = {}
+        self._latecomers = Latecomers()
         self._watched = clock()
 
     def arrive(self, member: int, number: int, step: int, patience_s: float) -> Answer:
@@ -77,7 +74,7 @@ class Authority:
             self._heard.setdefault(member, self._clock())
             self._agreement.arrive(member, number, step)
             if member in self._job.workers:  # an idle server waits as long as it takes
-                self._waiting_since.setdefault(number, self._clock())
+                self._latecomers.begin(number, self._clock())
             self._changed.notify_all()
             verdict = self._until(patience_s, lambda: self._agreement.verdict(number))
             meeting = self._agreement.rounds[number]
@@ -207,12 +204,16 @@ class Authority:
         it can do without that one. What a lost member reports (`by`) is not heard.
         """
         with self._changed:
+            agreement = self._agreement
+            # Whose links close when a training is over has not been lost.
+            is_over = agreement.is_finished or agreement.error is not None
+            if lost is not None and not is_over:
+                self._losses.setdefault(lost, error.message)
             if lost is not None and self._can_spare(lost):
-                self._agreement.lose(lost)
-                self._spared.setdefault(lost, error.message)
+                agreement.lose(lost)
                 self._heard.pop(lost, None)
-            elif by not in self._agreement.lost:
-                self._agreement.fail(error)
+            elif by not in agreement.lost:
+                agreement.fail(error)
             self._changed.notify_all()
 
     def _can_spare(self, member: int) -> bool:
@@ -222,12 +223,15 @@ class Authority:
 
     def gone(self, member: int, reason: str) -> None:
         """Take the end of a member: unless it left in order, do without it or fail."""
-        if member in self._left:
-            return
-        name, goes_on = str(self._job.tasks[member]), self._can_spare(member)
-        then = "goes on" if goes_on else "cannot go on"
-        text = f"{name} is gone: {reason}. The training {then} without it."
-        self.fail(PeerLost(text, task=name), lost=member)
+        with self._changed:  # of two that go together only one may be spared
+            if member in self._left:
+                return
+            if self.is_finished:  # nobody need wait for its last word
+                self.leave(member)
+                return
+            goes_on = self._can_spare(member)
+            error = complaints.gone(self._job, member, reason, goes_on=goes_on)
+            self.fail(error, lost=member)
 
     def watch(self) -> None:
         """Find members that are silent, and boundaries that not all come to."""
@@ -241,17 +245,10 @@ class Authority:
             if now - heard > limits.dead_after_s:
                 self.gone(member, f"it has been silent for {now - heard:.1f} s")
         with self._changed:
-            self._watch_rounds(now, limits.step_deadline_s)
-
-    def _watch_rounds(self, now: float, deadline_s: float) -> None:
-        agreement = self._agreement
-        for number, since in list(self._waiting_since.items()):
-            # A round that is forgotten was complete; an idle server may be far ahead.
-            if number not in agreement.rounds:
-                del self._waiting_since[number]
-            elif now - since > deadline_s and (missing := agreement.missing(number)):
-                agreement.fail(complaints.late(self._job, missing, number, deadline_s))
-                self._changed.notify_all()
+            limit_s = limits.step_deadline_s
+            late = self._latecomers.found(self._agreement, now, limit_s)
+            for number, missing in late.items():
+                self.fail(complaints.late(self._job, missing, number, limit_s))
 
     def command(self, what: str, **values: Any) -> None:
         """Note a wish of the user; it is taken up at the next boundary.
@@ -284,15 +281,16 @@ class Authority:
 
     def status(self) -> dict[str, Any]:
         """Return what the training is in: epoch, wish, pause, who is lost."""
-        agreement = self._agreement
-        pending = agreement.expected
-        return {
-            "epoch": agreement.epoch.to_plain(),
-            "pending": pending.to_plain() if pending else None,
-            "paused": agreement.is_paused,
-            "halting": halting(agreement),
-            "abandoned": agreement.abandoned,
-            "lost": {str(one): text for one, text in self._spared.items()},
-            "saves": self.vault.status() if self.vault else None,
-            "said": self._hooks.said() if self._hooks else [],
-        }
+        with self._changed:
+            agreement = self._agreement
+            pending = agreement.expected
+            return {
+                "epoch": agreement.epoch.to_plain(),
+                "pending": pending.to_plain() if pending else None,
+                "paused": agreement.is_paused,
+                "halting": halting(agreement),
+                "abandoned": agreement.abandoned,
+                "lost": {str(one): text for one, text in self._losses.items()},
+                "saves": self.vault.status() if self.vault else None,
+                "said": self._hooks.said() if self._hooks else [],
+            }

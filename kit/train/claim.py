@@ -64,6 +64,8 @@ class Claim:
         if self._file >= 0:
             self._step.release()
             self._memory.close()
+            # A process that was forked meanwhile has the lock as well, and may stay.
+            fcntl.flock(self._file, fcntl.LOCK_UN)
             os.close(self._file)
             self._file = -1
 

@@ -21,6 +21,13 @@ def mismatch(job: Job, member: int, found: str) -> MemberMismatch:
     return MemberMismatch(text, task=name)
 
 
+def gone(job: Job, member: int, reason: str, *, goes_on: bool) -> PeerLost:
+    """Say that a member is gone, and what becomes of the training."""
+    name, then = str(job.tasks[member]), "goes on" if goes_on else "cannot go on"
+    text = f"{name} is gone: {reason}. The training {then} without it."
+    return PeerLost(text, task=name)
+
+
 def left_behind(job: Job, member: int) -> PeerLost:
     """Say that a worker was silent, and that the training can do without it."""
     name = str(job.tasks[member])

@@ -151,7 +151,9 @@ class _Local:
         segment = Segment(list(stage.nodes), devices, takes, fetches=gives)
         self._takes, self._gives = stage.takes, stage.gives
         self._program = Program(segment, home)
-        self._step = Step(0, (home.task, 0), home.task, _NoWays(), _FOREVER_S)
+        session = home.task, 0
+        self._step = Step(0, session, home.task, _NoWays(), _FOREVER_S)
+        self._step.room = home.begin_session(session)
 
     def run(self, values: dict[Edge, Any]) -> None:
         """Take from `values`, and add what it gives."""

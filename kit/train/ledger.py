@@ -100,9 +100,10 @@ class Ledger:
 
         None before it is known.
         """
-        if self._last is not None and self._last["step"] == step:
-            return True
-        return next((good for at, good in self._fates if at >= step), None)
+        with self._changed:
+            if self._last is not None and self._last["step"] == step:
+                return True
+            return next((good for at, good in self._fates if at >= step), None)
 
     def ask(self, ticket: str) -> None:
         """Note a wish of the user; the next save that is agreed answers it."""
@@ -203,16 +204,17 @@ class Ledger:
 
     def status(self) -> dict[str, Any]:
         """Return what the notebook shall know, as data that JSON can carry."""
-        attempt = self._attempt
-        return {
-            "saving": None if attempt is None else attempt.key[0],
-            "last": self._last,
-            "refused": self._refused,
-            "n_saved": self._n_saved,
-            "n_failed": self._n_failed,
-            "answers": list(self._answers),
-            "rows": [list(row) for row in self._rows],
-        }
+        with self._changed:
+            attempt = self._attempt
+            return {
+                "saving": None if attempt is None else attempt.key[0],
+                "last": self._last,
+                "refused": self._refused,
+                "n_saved": self._n_saved,
+                "n_failed": self._n_failed,
+                "answers": list(self._answers),
+                "rows": [list(row) for row in self._rows],
+            }
 
     def _wait(self, attempt: Attempt, is_over: Callable[[], bool]) -> None:
         limit = self._job.settings.save_deadline_s

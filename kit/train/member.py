@@ -12,12 +12,7 @@ import time
 from contextlib import ExitStack, closing
 from dataclasses import replace
 
-from kit.errors import (
-    DeadlineExceededError,
-    KitError,
-    LinkLost,
-    UnavailableError,
-)
+from kit.errors import DeadlineExceededError, KitError, LinkLost, UnavailableError
 from kit.exchange.connect import Joining, Quarters
 from kit.exchange.endpoint import Endpoint
 from kit.exchange.port import NO_HALT, Stamp
@@ -64,6 +59,7 @@ class Member:
         self.authority = Authority(job, hooks=self.hooks) if leads else None
         self.vault = self.authority.vault if self.authority else None
         self.part: Part | None = None
+        self._last_step = 0
         self._services = services
         self._council: Council | None = None
         self._ended = threading.Event()
@@ -95,7 +91,8 @@ class Member:
     @property
     def step(self) -> int:
         """How many steps are committed."""
-        return self.part.step if self.part else 0
+        part = self.part  # another thread may let go of it
+        return part.step if part else self._last_step
 
     @property
     def is_over(self) -> bool:
@@ -105,6 +102,7 @@ class Member:
     def release(self) -> None:
         """Let go of the buffers; only when the member is over."""
         if self.part is not None:
+            self._last_step = self.part.step
             self.part.saves = None  # the scribe knows the part: a cycle of the buffers
         self.part = self._endpoint = None
         if self.hooks is not None:
@@ -279,7 +277,9 @@ class Member:
     def _fail(self, error: BaseException) -> None:
         if isinstance(error, LinkLost):
             error = leader_lost(self.job, self.step, error)
-        failure = as_failure(error, self.task)
+        # Who leads may know the cause where its own thread has only felt the effect.
+        known = self.authority.error if self.authority else None
+        failure = known or as_failure(error, self.task)
         told = self.error is not None
         self.abort(failure)  # the exchange thread may wait for a neighbour
         if not told and self._council is not None:

@@ -52,26 +52,21 @@ class Stage:
             part.measures = self._place
 
     def prepare(self, epoch: Epoch) -> None:
-        """Check that the epoch can be carried out here, and stand ready for it.
+        """Check that the epoch can be carried out here; raises what speaks against it.
 
-        The parameters are brought into the first of the two regions on all members:
-        asynchronous members have made different numbers of updates.
+        Nothing is changed: if one member cannot, all go on as before.
         """
         job = self._part.job
         topology = job.check_topology(epoch.topology, epoch.synchronous)
         LinkSettings.parse(epoch.link)
         topology.plan(job.layout, job.group, self._part.me)
-        self._close_rounds()
-        stamp, memory = self._part.endpoint.stamp, self._part.memory
-        if stamp.parity:
-            whole, first = Range(0, job.layout.n_bytes), physical(NOW, 0)
-            memory.raw(first, whole)[:] = memory.raw(self._part.now, whole)
-            stamp.parity = 0
 
     def adopt(self, epoch: Epoch) -> None:
         """Begin an agreed epoch: set the links, do the moves, bind the plan."""
         part, job = self._part, self._part.job
         stamp = part.endpoint.stamp
+        self._close_rounds()
+        self._bring_to_first()
         stamp.epoch, stamp.step = epoch.number, epoch.first_step
         part.step = epoch.first_step
         self._set_links(LinkSettings.parse(epoch.link))
@@ -138,6 +133,18 @@ class Stage:
         if self._rounds is not None:
             self._rounds.close()
             self._rounds = None
+
+    def _bring_to_first(self) -> None:
+        """Bring the parameters into the first of the two regions, as all members do.
+
+        Asynchronous members have made different numbers of updates. Some may have begun
+        the epoch before us: they read and write here only after our next post.
+        """
+        stamp, memory = self._part.endpoint.stamp, self._part.memory
+        if stamp.parity:
+            whole, first = Range(0, self._part.job.layout.n_bytes), physical(NOW, 0)
+            memory.raw(first, whole)[:] = memory.raw(self._part.now, whole)
+            stamp.parity = 0
 
     def _set_links(self, settings: LinkSettings) -> None:
         endpoint, shaped = self._part.endpoint, settings.is_shaped

@@ -79,3 +79,46 @@ def test_training_fails_when_a_worker_stays_away_from_a_boundary() -> None:
     assert isinstance(authority.error, DeadlineExceededError)
     with pytest.raises(DeadlineExceededError, match="/job:worker/task:1 did not come"):
         authority.arrive(1, 2, 50, 0.0)
+
+
+def switching_after_a_long_pause() -> tuple[Authority, Clock, float]:
+    """Return a training that is asked to switch when it has stood for too long."""
+    authority, clock = watched()
+    limit_s = authority._job.settings.step_deadline_s
+    authority.command("pause")
+    assert meet(authority, 2, 50) is Verdict.WAIT
+    clock.now = 1.1 * limit_s
+    beat(authority)
+    authority.command("configure", topology="ring")
+    assert authority.arrive(1, 2, 50, 0.0).verdict is Verdict.PREPARE
+    return authority, clock, limit_s
+
+
+def test_training_goes_on_when_it_switches_during_a_long_pause() -> None:
+    authority, clock, limit_s = switching_after_a_long_pause()
+
+    beat(authority)
+    clock.now += 0.9 * limit_s
+    beat(authority)
+    for one in EVERYBODY:
+        authority.prepared(one, 2, None, 0.0)
+    clock.now += 1.1 * limit_s
+    beat(authority)
+
+    assert authority.error is None
+    assert authority.status()["epoch"]["topology"] == "ring"
+
+
+def test_training_fails_when_a_member_is_not_ready_in_time_after_a_pause() -> None:
+    authority, clock, limit_s = switching_after_a_long_pause()
+
+    for one in (0, 1):
+        authority.prepared(one, 2, None, 0.0)
+    for _ in range(2):
+        beat(authority)
+        assert authority.error is None
+        clock.now += 0.9 * limit_s
+    beat(authority)
+
+    assert isinstance(authority.error, DeadlineExceededError)
+    assert "/job:worker/task:1 did not come" in authority.error.message

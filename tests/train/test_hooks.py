@@ -54,12 +54,10 @@ def test_hooks_are_called_in_their_order_around_each_step(
 
 
 def test_switch_of_the_topology_makes_no_new_session(cluster: LocalCluster) -> None:
-    book: list[Event] = []
-    gate, stop = Gate(), StopAtStepHook(last_step=6)
-    run = begin(cluster, Told("a", book), gate, stop, steps=1_000_000)
+    book, gate = list[Event](), Gate()
+    run = begin(cluster, Told("a", book), gate, StopAtStepHook(last_step=6), steps=99)
     run.switch("ring", at=3)
     gate.open()
-
     run.wait(30)
 
     assert how(run) == [("ps", 0), ("ring", 3)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -178,3 +180,39 @@ def test_end_of_a_save_may_be_heard_after_the_begin_of_the_next(book: Book) -> N
     book.save((5, 0))
 
     assert book.told == [("begun", 5), ("begun", 10), ("ended", 5, True)]
+
+
+class Looked(deque[Any]):
+    """Values that note whether another thread could add to them while they are read."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__()
+        self._lock, self.could_grow = ledger._changed, list[bool]()
+
+    def __iter__(self) -> Iterator[Any]:
+        thread = threading.Thread(target=self._try)
+        thread.start()
+        thread.join()
+        return super().__iter__()
+
+    def _try(self) -> None:
+        self.could_grow.append(self._lock.acquire(blocking=False))
+        if self.could_grow[-1]:
+            self._lock.release()
+
+
+def test_nothing_is_added_to_what_the_status_is_made_of(book: Book) -> None:
+    book.ledger._rows = rows = Looked(book.ledger)
+    book.ledger._answers = answers = Looked(book.ledger)
+
+    book.ledger.status()
+
+    assert rows.could_grow == answers.could_grow == [False]
+
+
+def test_nothing_is_added_to_the_fates_while_one_is_looked_for(book: Book) -> None:
+    book.ledger._fates = fates = Looked(book.ledger)
+
+    assert book.ledger.fate(5) is None
+
+    assert fates.could_grow == [False]

@@ -38,6 +38,29 @@ def test_worker_that_gave_up_and_still_answers_is_lost_while_the_steps_go_on() -
     assert "/job:worker/task:2 was stopped" in run.lost["worker:2"]
 
 
+@pytest.mark.slow
+def test_worker_whose_loss_ends_the_training_is_lost() -> None:
+    with quick_cluster(1, 3) as cluster:
+        run = begin(cluster, steps=MANY)
+        soon(lambda: run.step > 20)
+        cluster.servers[-1].trainings.close(LONG_S)
+        with pytest.raises(PeerLost, match="/job:worker/task:2 is gone"):
+            run.wait(LONG_S)
+
+    assert list(run.lost) == ["worker:2"]
+    assert run.step > 20
+
+
+def test_task_that_has_let_go_of_a_training_still_tells_its_last_step() -> None:
+    with quick_cluster(1, 1) as cluster:
+        run = begin(cluster, steps=7).wait(LONG_S)
+        for server in cluster.servers:
+            server.trainings.close(LONG_S)
+        steps = [one.trainings.find(run.job.run).step for one in cluster.servers]
+
+    assert steps == [7, 7]
+
+
 def member(state: str, error: str = "") -> Watched:
     return Watched(10, state=state, error=ClusterBusy(error) if error else None)
 
