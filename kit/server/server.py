@@ -213,18 +213,21 @@ class Server:
             return
         with self._guard:
             self._links.add(link)
+        if link.role is Role.OBSERVER:
+            self.trainings.link_opened(link)
         name = f"kit-serve-{link.peer.short}"
         threading.Thread(
             target=self._serve, args=(link,), name=name, daemon=True
         ).start()
 
     def _serve(self, link: Link) -> None:
+        was_used, limit = True, self.settings.call_deadline_s
         try:
-            serve(link, self._handlers, self.settings.call_deadline_s, self._unexpected)
+            was_used = serve(link, self._handlers, limit, self._unexpected) > 0
         finally:
             with self._guard:
                 self._links.discard(link)
-            self.trainings.link_closed(link)
+            self.trainings.link_closed(link, was_used)
 
     def _unexpected(self, op: str, error: BaseException) -> None:
         _log.error("%s: %r failed", self.task, op, exc_info=error)

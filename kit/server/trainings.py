@@ -16,9 +16,11 @@ from kit.errors import (
     AbortedError,
     ClusterBusy,
     DeadlineExceededError,
+    FailedPreconditionError,
     InvalidArgumentError,
     KitError,
 )
+from kit.server.arrivals import Arrivals, announce
 from kit.server.directory import Directory
 from kit.task import Task
 from kit.train.authority import Authority
@@ -33,6 +35,8 @@ from kit.wire.stream import Stream
 
 _SPINS = 100
 _LOOK_S = 0.02
+# Those who watch a training learn of its end a tenth of a second late, if all is well.
+_WATCHED_S = 1.0
 
 
 class Trainings:
@@ -43,12 +47,16 @@ class Trainings:
         self._me, self._directory = me, directory
         self._member: Member | None = None
         self._refusal: tuple[KitError, set[int]] | None = None
-        self._arrived: dict[tuple[str, Task], Link] = {}
+        self._arrivals = Arrivals()
+        self._watchers: set[Link] = set()
+        self._to_come: set[Task] = set()  # who will watch, and does not yet
+        self._is_closed = False
         self._changed = threading.Condition()
 
     def begin(self, job: Job, work: Work | None) -> Member:
         """Start this task's part in a training, in threads of its own.
 
+        Waits a moment for those who still watch the last one, which is let go of then.
         Raises `ClusterBusy` while another one runs here.
         """
         if self._me not in job.tasks:
@@ -59,6 +67,7 @@ class Trainings:
                 f"{self._me} computes in run {job.run}, but was given no step function."
             )
         with self._changed:
+            self._see_watchers_off()
             self.check_free()
             last = self._member
             try:
@@ -67,13 +76,32 @@ class Trainings:
                 self._refusal = error, set()
                 raise
             self._refusal = None
-        if last is not None:
-            last.release()
-        member.start()
+            self._to_come.clear()
+            if last is not None:
+                last.release()
+            member.start()  # here: who closes this finds it started, or not at all
         return member
+
+    def _see_watchers_off(self) -> None:
+        """Wait until nobody looks at the last training any more, but not for long."""
+        last = self._member
+        if last is not None and last.is_over:
+            run, is_done = last.job.run, last.state == "done"
+
+            def are_gone() -> bool:
+                if is_done and self._to_come:
+                    return False  # it was over before they had dialled
+                return all(link.run_id.hex() != run for link in self._watchers)
+
+            self._changed.wait_for(are_gone, _WATCHED_S)
 
     def check_free(self) -> None:
         """Raise `ClusterBusy` while a training runs here."""
+        if self._is_closed:
+            raise FailedPreconditionError(
+                f"the server of {self._me} was stopped; make another one.",
+                task=str(self._me),
+            )
         last = self._member
         if last is not None and not last.is_over:
             raise ClusterBusy(
@@ -102,7 +130,11 @@ class Trainings:
         member = self._member
         if member is None or member.authority is None:
             return None
-        return member.authority.join(number, terms)
+        run = member.authority.join(number, terms)
+        if run is not None:
+            with self._changed:
+                self._to_come.add(member.job.tasks[number])
+        return run
 
     def find(self, run: str) -> Member:
         """Return the member of a run; `InvalidArgumentError` if it is not here."""
@@ -129,7 +161,9 @@ class Trainings:
         found: dict[int, Stream] = {}
         try:
             for peer, task in enumerate(job.tasks[:me]):
-                found[peer] = self._dial(task, Role.DATA, job.run, deadline).stream
+                link = self._dial(task, Role.DATA, job.run, deadline)
+                found[peer] = link.stream
+                announce(link, job.settings.connect_deadline_s)
             for peer, task in enumerate(job.tasks[me + 1 :], me + 1):
                 found[peer] = self._await(job.run, task, deadline).stream
         except BaseException:
@@ -146,31 +180,26 @@ class Trainings:
         )
 
     def _await(self, run: str, task: Task, deadline: float) -> Link:
-        with self._changed:
-            while (run, task) not in self._arrived:
-                self.find(run).check()
-                if time.monotonic() > deadline:
-                    raise DeadlineExceededError(
-                        f"{task} did not open its data link to {self._me}; it has not "
-                        f"begun this training. Look at its log.",
-                        task=str(task),
-                    )
-                self._changed.wait(0.2)
-            return self._arrived.pop((run, task))
+        while (link := self._arrivals.maybe_take(run, task)) is None:
+            self.find(run).check()
+            if time.monotonic() > deadline:
+                raise DeadlineExceededError(
+                    f"{task} did not open its data link to {self._me}; it has not "
+                    f"begun this training. Look at its log.",
+                    task=str(task),
+                )
+        return link
 
     def take_data_link(self, link: Link) -> None:
         """Keep a data link until its training asks for it."""
         with self._changed:
-            member = self._member
-            current = member.job.run if member and not member.is_over else None
-            if member and member.is_over and member.job.run == link.run_id.hex():
+            member, run = self._member, link.run_id.hex()
+            if member and member.is_over and member.job.run == run:
                 link.close()  # it failed here while the other side was still dialling
                 return
-            for key in list(self._arrived):
-                if key[0] not in (current, link.run_id.hex()):
-                    self._arrived.pop(key).close()  # of a training that never began
-            self._arrived[link.run_id.hex(), link.peer] = link
-            self._changed.notify_all()
+            current = [member.job.run] if member and not member.is_over else []
+            self._arrivals.keep_only([run, *current])
+            self._arrivals.put(link)
 
     def council(self, job: Job, me: int, authority: Authority | None) -> Council:
         """Return the way to the coordinator."""
@@ -207,10 +236,27 @@ class Trainings:
         """Whether this task takes, or took, part in a run."""
         return self._member is not None and self._member.job.run == run
 
-    def link_closed(self, link: Link) -> None:
-        """Take the end of a control link: for the coordinator, news of a member."""
+    def link_opened(self, link: Link) -> None:
+        """Take the begin of an observer's link: it may be there to watch a training."""
+        with self._changed:
+            self._watchers.add(link)
+            member = self._member
+            if member is not None and member.job.run == link.run_id.hex():
+                self._to_come.discard(link.peer)
+
+    def link_closed(self, link: Link, was_used: bool) -> None:
+        """Take the end of a link: of a member, it is news for the coordinator.
+
+        Not that of a link that was never used: whoever dialled it may have given it up
+        before it had heard that it was let in, and have another one.
+        """
+        with self._changed:
+            self._watchers.discard(link)
+            self._changed.notify_all()
         member = self._member
         if member is None or member.authority is None or member.is_over:
+            return
+        if not was_used or link.role is not Role.CONTROL:
             return
         if link.run_id.hex() == member.job.run and link.peer in member.job.tasks:
             number = member.job.tasks.index(link.peer)
@@ -218,15 +264,16 @@ class Trainings:
             member.authority.gone(number, reason)
 
     def close(self, deadline_s: float) -> None:
-        """End a training under way and let go of everything."""
-        member = self._member
+        """End a training under way and let go of everything; none begins any more."""
+        with self._changed:
+            self._is_closed = True
+            member = self._member
+            if member is not None and member.state == "done":
+                self._see_watchers_off()
         if member is not None:
             if not member.is_over:
                 text = f"{self._me} was stopped while a training was under way."
                 member.abort(ClusterBusy(text, task=str(self._me)))
             if member.join(deadline_s):
                 member.release()
-        with self._changed:
-            for link in self._arrived.values():
-                link.close()
-            self._arrived.clear()
+        self._arrivals.close()

@@ -11,14 +11,13 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTime
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import Any
 
 import numpy as np
 
 from kit.errors import (
     DeadlineExceededError,
-    FailedPreconditionError,
     KitError,
     PeerLost,
     UnavailableError,
@@ -29,8 +28,10 @@ from kit.membership import Epoch
 from kit.task import Task
 from kit.trace import EpochRow, Trace
 from kit.train.job import Job
+from kit.train.newest import Newest
 from kit.train.snapshot import LOGS
 from kit.train.watching import Watched, gone
+from kit.train.wishes import Wishes
 from kit.wire.rpc import Caller
 
 Dial = Callable[[Task, str], Caller]
@@ -55,9 +56,10 @@ class Observer:
         self._guard = threading.Lock()
         self._pause = threading.Event()  # never set: a wait on it is a sleep
         self._give_up = float("inf")  # when those that still say nothing are left
-        self._commands: Caller | None = None
+        self._links = ExitStack()  # to the members; closed when all has been learned
+        self._wishes = Wishes(job, dial, self.finished.done)
+        self._newest = Newest(job, dial, self._watched, self._trusted)
         self._left = len(job.tasks)
-        self._flat: bytearray | None = None
         for member, task in enumerate(job.tasks):
             name = f"kit-watch-{task.short}"
             threading.Thread(
@@ -70,28 +72,8 @@ class Observer:
         return self._watched[self._job.coordinator]
 
     def command(self, what: str, **values: Any) -> None:
-        """Send a wish to the coordinator.
-
-        Raises `FailedPreconditionError` when the training is over, and what the
-        coordinator answers.
-        """
-        if self.finished.done():
-            raise FailedPreconditionError(
-                "the training is over; start another one with kit.train()."
-            )
-        values = {"run": self._job.run, "what": what, "values": values}
-        with self._guard:
-            if self._commands is None:
-                task = self._job.tasks[self._job.coordinator]
-                self._commands = self._dial(task, "")
-            caller = self._commands
-        limit = self._job.settings.call_deadline_s
-        try:
-            self.leader.leads, _ = caller.call("run.command", limit, values)
-        except (UnavailableError, DeadlineExceededError):
-            with self._guard:
-                self._commands = None
-            raise
+        """Send a wish to the coordinator; raises as `Wishes.send` does."""
+        self.leader.leads = self._wishes.send(what, values)
 
     def wait(self, timeout: float | None) -> None:
         """Block until the training is over; see `Run.wait`."""
@@ -176,50 +158,57 @@ class Observer:
 
     def lost(self) -> dict[int, str]:
         """Return the members that are gone, and what was said of them."""
-        return gone(self._watched, self.leads().get("lost", {}))
+        told = self.leads().get("lost", {})
+        return gone(self._watched, told, is_done=self._is_done())
 
     def parameters(self) -> bytearray:
         """Return the flat parameters of the last committed step."""
-        if self._flat is not None:
-            return self._flat
-        return self._newest(self._trusted)
-
-    def _newest(self, worker: int) -> bytearray:
-        """Return a worker's parameters, or what the servers have where they lead."""
-        flat, job = self._fetch(worker), self._job
-        if self._is_asynchronous():  # a worker has only what it pulled last
-            for server, shard in zip(job.ps, job.group.shards, strict=True):
-                if self._watched[server].state == "lost":
-                    continue  # what the worker pulled is the newest that is left
-                held = self._fetch(server)
-                for part in shard:
-                    flat[part.lo : part.hi] = held[part.lo : part.hi]
-        return flat
-
-    def _is_asynchronous(self) -> bool:
-        epoch = self.epoch()
-        return epoch.is_asynchronous if epoch else not self._job.synchronous
-
-    def _fetch(self, member: int) -> bytearray:
-        limit = self._job.settings.step_deadline_s
-        with closing(self._dial(self._job.tasks[member], "")) as caller:
-            return caller.call("run.params", limit, {"run": self._job.run})[1]
+        return self._newest.fetch()
 
     # -- one thread for each member ---------------------------------------------
 
     def _watch(self, member: int) -> None:
-        watched, task = self._watched[member], self._job.tasks[member]
+        watched = self._watched[member]
         try:
             try:
-                with closing(self._dial(task, "")) as caller:
-                    self._follow(caller, watched)
+                self._follow(self._open(member), watched)
+                says_so_itself = bool(watched.epochs)  # once it has begun
             except KitError as error:
-                watched.lose(self._lost(task, watched.step, error))
-            # Once it has begun a member that fails says so itself.
-            if watched.error and (watched.state == "lost" or not watched.epochs):
+                self._note(member, error)
+                says_so_itself = False
+            if watched.error and not says_so_itself:
                 self._tell(member, watched.error)
         finally:
             self._end_of_one()
+
+    def _open(self, member: int) -> Caller:
+        # The run's name tells the task for whom to keep what it knows.
+        caller = self._reach(member, self._job.run, self._has_failed)
+        with self._guard:
+            self._links.callback(caller.close)
+        return caller
+
+    def _reach(self, member: int, run: str, is_useless: Callable[[], bool]) -> Caller:
+        """Dial again while nobody answers, for as long as a dead one may be silent.
+
+        The task may only be busy. When it `is_useless` one attempt is enough.
+        """
+        limit, pause_s = self._job.settings.dead_after_s, _FIRST_POLL_S
+        give_up = time.monotonic() + limit
+        while True:
+            is_last = is_useless()
+            try:
+                return self._dial(self._job.tasks[member], run)
+            except (UnavailableError, DeadlineExceededError):
+                if is_last or time.monotonic() > min(give_up, self._give_up):
+                    raise
+            self._pause.wait(pause_s)
+            pause_s = min(1.5 * pause_s, _POLL_S)
+
+    def _has_failed(self) -> bool:
+        """Whether somebody has failed or is gone without whom it cannot go on."""
+        bad = [n for n, one in enumerate(self._watched) if one.error is not None]
+        return bool(bad) and not self._job.can_spare(bad)
 
     def _follow(self, caller: Caller, watched: Watched) -> None:
         limit, pause_s = self._job.settings.dead_after_s, _FIRST_POLL_S
@@ -235,23 +224,35 @@ class Observer:
                 # Longer each time: nobody waits half as long again as a training took.
                 pause_s = min(1.5 * pause_s, _POLL_S)
 
-    def _lost(self, task: Task, step: int, error: KitError) -> PeerLost:
-        text = f"{task} is gone (step {step}): {error.message}"
-        return PeerLost(text, task=str(task), step=step)
+    def _note(self, member: int, error: KitError) -> None:
+        """Note why nothing more is learned of a member."""
+        watched, task = self._watched[member], self._job.tasks[member]
+        if isinstance(error, UnavailableError | DeadlineExceededError):
+            text = f"{task} is gone (step {watched.step}): {error.message}"
+            watched.lose(PeerLost(text, task=str(task), step=watched.step))
+        else:  # it is there, so this is its own error
+            text = f"{task} cannot tell how it is doing: {error.message}"
+            watched.fail(type(error)(text, task=str(task), step=watched.step))
 
     def _tell(self, member: int, error: KitError) -> None:
         """Let the coordinator know of a member that failed or cannot be reached."""
-        if member == self._job.coordinator:
+        if self._leader_is_lost() or self._is_done():
             return
         lost = member if self._watched[member].state == "lost" else None
         values = {"run": self._job.run, "member": member, "lost": lost}
         values["error"] = to_plain(error)
         try:
-            leader = self._job.tasks[self._job.coordinator]
-            with closing(self._dial(leader, "")) as caller:
+            way = self._reach(self._job.coordinator, "", self._leader_is_lost)
+            with closing(way) as caller:
                 caller.call("run.fail", self._job.settings.connect_deadline_s, values)
         except KitError:
             return  # the coordinator is gone too: its own watcher says so
+
+    def _leader_is_lost(self) -> bool:
+        return self.leader.state == "lost"
+
+    def _is_done(self) -> bool:
+        return self._watched[self._trusted].state == "done"
 
     def _end_of_one(self) -> None:
         with self._guard:
@@ -260,14 +261,14 @@ class Observer:
                 self._give_up = min(self._give_up, time.monotonic() + _LAST_WORDS_S)
             if self._left:
                 return
-        error = self._verdict()
-        self._keep_parameters()
-        if self._commands is not None:
-            self._commands.close()
+        with self._links:  # a task keeps what it knows while these are open
+            error = self._verdict()
+            self._newest.keep()
         if error is None:
             self.finished.set_result(None)
         else:
             self.finished.set_exception(error)
+        self._wishes.close()
 
     def _verdict(self) -> KitError | None:
         """Return how it ended: by the trusted member, else the lost, else anybody."""
@@ -279,16 +280,3 @@ class Observer:
             key=lambda one: (one is not trusted, one.state != "lost"),
         )
         return by_state[0].error if by_state else PeerLost("the training was lost.")
-
-    def _rank(self, worker: int) -> tuple[int, bool]:
-        # A killed task may have left one worker a step ahead of another.
-        return -self._watched[worker].step, worker != self._trusted
-
-    def _keep_parameters(self) -> None:
-        workers = [w for w in self._job.workers if self._watched[w].state != "lost"]
-        for worker in sorted(workers, key=self._rank):
-            try:
-                self._flat = self._newest(worker)
-            except KitError:
-                continue
-            return

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from kit.errors import InvalidArgumentError, KitError
+from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
 from kit.train.job import Job
 from kit.train.observer import Observer
 from kit.wire.shaping import LinkSettings
@@ -116,7 +116,8 @@ class Steered:
     def stop(self) -> None:
         """End the training between two steps; its parameters stay. Returns at once."""
         if not self._observer.finished.done():
-            self._observer.command("stop")
+            with suppress(FailedPreconditionError):  # it has ended meanwhile
+                self._observer.command("stop")
 
     def look(self) -> None:
         """Ask the coordinator at once how things stand; else that is done regularly."""

@@ -80,6 +80,10 @@ class Watched:
         """Note that the member cannot be reached any more."""
         self.state, self.error = "lost", error
 
+    def fail(self, error: KitError) -> None:
+        """Note that the member answers, but not how it is doing."""
+        self.state, self.error = "failed", error
+
     def column(self, number: int) -> Rows:
         """Return transfers (0), spans (1), steps (2) or measures (3)."""
         return self.since(number, 0)[0][-self.limit :]
@@ -92,14 +96,17 @@ class Watched:
         return np.concatenate(news), pieces[-1][0] if pieces else cursor
 
 
-def gone(members: Sequence[Watched], told: Mapping[str, str]) -> dict[int, str]:
+def gone(
+    members: Sequence[Watched], told: Mapping[str, str], *, is_done: bool = False
+) -> dict[int, str]:
     """Return who is gone, and why: nobody here reaches it, or so it is told.
 
     `told` is by the number of a member what the coordinator says of those that it goes
-    on without. Such a member may still be there and say itself why it gave up.
+    on without. Such a member may still be there and say itself why it gave up. When the
+    training `is_done` all others took part until its end, and may have left since.
     """
     return {
         number: one.error.message if one.error else told.get(str(number), "lost")
         for number, one in enumerate(members)
-        if one.state == "lost" or str(number) in told
+        if str(number) in told or (one.state == "lost" and not is_done)
     }

@@ -30,11 +30,15 @@ _IDLE_S = 3600.0  # an idle link is kept; the peer's end is noticed at once anyw
 
 
 class Caller:
-    """The asking end of a link. Threads take turns."""
+    """The asking end of a link. Threads take turns.
+
+    `is_closed`: nothing can be asked any more, by whatever it ended.
+    """
 
     def __init__(self, link: Link) -> None:
         """Take the link over."""
         self.link = link
+        self.is_closed = False
         self._turn = threading.Lock()
 
     def call(
@@ -60,7 +64,7 @@ class Caller:
             except InvalidArgumentError:
                 raise  # nothing was asked, or the link has ended by itself
             except BaseException:
-                self.link.close()
+                self.close()
                 raise
         if "error" in reply and reply.get("failed"):
             raise from_plain(reply["error"])
@@ -68,6 +72,7 @@ class Caller:
 
     def close(self) -> None:
         """Close the link."""
+        self.is_closed = True  # first: an interrupt may come while it is being closed
         self.link.close()
 
 
@@ -76,12 +81,13 @@ def serve(
     handlers: Mapping[str, Handler],
     deadline_s: float,
     unexpected: Callable[[str, BaseException], None] = lambda op, error: None,
-) -> None:
+) -> int:
     """Answer questions until the other side closes the link, which is closed then.
 
-    An exception of a handler is the answer; `unexpected` is told of those that are not
-    errors of this package.
+    Returns how many were asked. An exception of a handler is the answer; `unexpected`
+    is told of those that are not errors of this package.
     """
+    n_asked = 0
     with link:
         while True:
             try:
@@ -89,12 +95,13 @@ def serve(
             except DeadlineExceededError:
                 continue
             except KitError:
-                return
+                return n_asked
+            n_asked += 1
             reply, body = _answer(handlers, question, blob, unexpected)
             try:
                 link.send_message(reply, body, deadline_s=deadline_s)
             except (LinkLost, DeadlineExceededError):
-                return
+                return n_asked
 
 
 def _answer(

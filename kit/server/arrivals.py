@@ -1,0 +1,83 @@
+"""Data links that other tasks have opened, until the training they are for takes them.
+
+The accepting side sends the last message of a handshake, so a link may stand here that
+the other side gave up in the same moment and has dialled again. Only a link that is
+kept there carries a first word, a ping: it is what tells them apart.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection
+from typing import Final
+
+from kit.errors import DeadlineExceededError, KitError
+from kit.task import Task
+from kit.wire.frame import Kind
+from kit.wire.link import Link
+
+# A link that says nothing now may be the wrong one of two: look at the other soon.
+_WORD_S: Final = 0.2
+
+
+def announce(link: Link, deadline_s: float) -> None:
+    """Say the first word on a data link that was dialled here, and is kept."""
+    link.send(kind=Kind.PING, deadline_s=deadline_s)
+
+
+class Arrivals:
+    """The links that have come, by run and task. It owns them until they are taken."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._links: dict[tuple[str, Task], list[Link]] = {}
+        self._changed = threading.Condition()
+        self._is_closed = False
+
+    def put(self, link: Link) -> None:
+        """Keep a link, or close it when nobody can ask for it any more."""
+        with self._changed:
+            if self._is_closed:
+                link.close()
+                return
+            key = link.run_id.hex(), link.peer
+            self._links.setdefault(key, []).append(link)
+            self._changed.notify_all()
+
+    def maybe_take(self, run: str, task: Task) -> Link | None:
+        """Return the link of a task on which it has said its word; wait a moment."""
+        link = self._next(run, task)
+        if link is None:
+            return None
+        try:
+            link.recv(deadline_s=_WORD_S)
+        except DeadlineExceededError:
+            self.put(link)  # behind the others
+            return None
+        except KitError:  # given up
+            link.close()
+            return None
+        return link
+
+    def keep_only(self, runs: Collection[str]) -> None:
+        """Close the links of all other runs: trainings that never began here."""
+        with self._changed:
+            for key in [key for key in self._links if key[0] not in runs]:
+                self._drop(key)
+
+    def close(self) -> None:
+        """Close all links, and those that come from now on."""
+        with self._changed:
+            self._is_closed = True
+            for key in list(self._links):
+                self._drop(key)
+
+    def _next(self, run: str, task: Task) -> Link | None:
+        key = run, task
+        with self._changed:
+            self._changed.wait_for(lambda: self._links.get(key), _WORD_S)
+            return self._links[key].pop(0) if self._links.get(key) else None
+
+    def _drop(self, key: tuple[str, Task]) -> None:
+        for link in self._links.pop(key):
+            link.close()

@@ -1,0 +1,119 @@
+"""A link that its dialler gave up, when the other end had it already, harms nobody."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import kit
+from kit.errors import DeadlineExceededError
+from kit.server.directory import Directory
+from kit.task import Task
+from kit.testing.cluster import LocalCluster
+from kit.wire.introduction import Role
+from kit.wire.link import Link
+from tests.train.toy import (
+    BATCH,
+    DATA,
+    fit,
+    initial,
+    quick_cluster,
+    replayed,
+    same_bits,
+)
+
+DIALLER = Task("worker", 1)
+
+
+@pytest.fixture
+def ring() -> Iterator[LocalCluster]:
+    with quick_cluster(0, 2) as found:
+        yield found
+
+
+def give_up_the_first(
+    monkeypatch: pytest.MonkeyPatch, role: Role, until: threading.Event
+) -> list[Link]:
+    """Let worker:1 not hear of the first link that it is given, and dial again.
+
+    It does so when the other end has seen what `until` says.
+    """
+    plain: Callable[..., Link] = Directory.dial
+    given_up: list[Link] = []
+
+    def dial(self: Directory, task: Task, me: Task, *rest: Any, **more: Any) -> Link:
+        link = plain(self, task, me, *rest, **more)
+        if (me, rest[0]) != (DIALLER, role) or given_up:
+            return link
+        given_up.append(link)
+        link.close()
+        assert until.wait(10)
+        raise DeadlineExceededError("it did not answer in time.")
+
+    monkeypatch.setattr(Directory, "dial", dial)
+    return given_up
+
+
+def train(cluster: LocalCluster) -> kit.Run:
+    given: dict[str, Any] = {"steps": 6, "batch": BATCH, "topology": "ring"}
+    return kit.train(fit, initial(), DATA, cluster=cluster, **given)
+
+
+def assert_trained(run: kit.Run) -> None:
+    assert run.wait(10).lost == {}
+    assert same_bits(run.params, replayed(6, 2, kit.GradientDescent()))
+
+
+def test_control_link_that_was_given_up_is_no_lost_member(
+    ring: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended, leader = threading.Event(), ring.servers[0].trainings
+    plain: Callable[..., None] = leader.link_closed
+
+    def link_closed(link: Link, *more: Any) -> None:
+        plain(link, *more)
+        if (link.peer, link.role) == (DIALLER, Role.CONTROL):
+            ended.set()
+
+    monkeypatch.setattr(leader, "link_closed", link_closed)
+    given_up = give_up_the_first(monkeypatch, Role.CONTROL, ended)
+
+    run = train(ring)
+
+    assert_trained(run)
+    assert len(given_up) == 1
+
+
+@pytest.mark.parametrize("comes", ["first", "last"])
+def test_data_link_that_was_given_up_is_not_used_and_closed(
+    ring: LocalCluster, monkeypatch: pytest.MonkeyPatch, comes: str
+) -> None:
+    here, both = threading.Event(), threading.Event()
+    leader, arrived = ring.servers[0].trainings, list[Link]()
+    take, streams = leader.take_data_link, leader.streams
+
+    def take_data_link(link: Link) -> None:
+        arrived.append(link)
+        if comes == "first" or len(arrived) == 2:
+            for one in reversed(arrived) if comes == "last" else [link]:
+                take(one)
+        here.set()
+        if len(arrived) == 2:
+            both.set()
+
+    def wait_for_both(*given: Any) -> Any:
+        assert comes == "first" or both.wait(10)
+        return streams(*given)
+
+    monkeypatch.setattr(leader, "take_data_link", take_data_link)
+    monkeypatch.setattr(leader, "streams", wait_for_both)
+    give_up_the_first(monkeypatch, Role.DATA, here)
+
+    run = train(ring)
+
+    assert_trained(run)
+    ring.servers[0].stop()
+    assert [link.fileno() for link in arrived] == [-1, -1]

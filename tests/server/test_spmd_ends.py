@@ -1,0 +1,147 @@
+"""Whoever looks a moment late at a training's end still learns all of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kit
+from kit.server import trainings
+from kit.server.spmd import Rendezvous
+from kit.train.member import Member
+from kit.train.observer import Observer
+from kit.wire.credentials import Credentials
+from tests.server.spmd_stage import Stage, program, stage
+from tests.train.toy import Params, fit, replayed, same_bits
+
+LATE_S = 0.3
+FINAL = replayed(6, 2, kit.GradientDescent())
+
+
+@pytest.fixture(scope="module")
+def credentials() -> Credentials:
+    return Credentials.new()
+
+
+def ask_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let worker:1 ask the others only a while after its own part is over."""
+    follow: Callable[..., None] = Observer._follow
+    pause = threading.Event()
+
+    def follow_late(self: Observer, caller: Any, watched: Any) -> None:
+        own = self._watched[self._trusted]
+        if self._trusted != self._job.coordinator and watched is not own:
+            give_up = time.monotonic() + 10
+            while not own.is_over and time.monotonic() < give_up:
+                pause.wait(0.005)
+            pause.wait(LATE_S)
+        follow(self, caller, watched)
+
+    monkeypatch.setattr(Observer, "_follow", follow_late)
+
+
+def come_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let worker:1 begin to look a while after its own part is over."""
+    wait: Callable[..., None] = Rendezvous._wait_until_begun
+    pause = threading.Event()
+
+    def wait_long(self: Rendezvous, member: Member) -> None:
+        wait(self, member)
+        if self.me.index == 1:
+            member.join(10)
+            pause.wait(LATE_S)
+
+    monkeypatch.setattr(Rendezvous, "_wait_until_begun", wait_long)
+
+
+Late = Callable[[pytest.MonkeyPatch], None]
+
+
+def both(play: Stage, perform: Callable[[kit.Server], Any]) -> list[Any]:
+    """Return what the programs of both workers return."""
+    play.server("ps", 0)
+    servers = [play.server("worker", index) for index in (0, 1)]
+    outcomes = [play.play(server, perform) for server in servers]
+    return [outcome.result(30) for outcome in outcomes]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("late", [ask_late, come_late])
+def test_worker_that_looks_late_learns_the_end_though_the_next_training_begins(
+    tmp_path: Path,
+    credentials: Credentials,
+    monkeypatch: pytest.MonkeyPatch,
+    late: Late,
+) -> None:
+    late(monkeypatch)
+
+    def twice(server: kit.Server) -> list[kit.Run]:
+        return [program()(server), program()(server)]
+
+    with stage(tmp_path, credentials, 1) as play:
+        runs = [run for pair in both(play, twice) for run in pair]
+
+    for run in runs:
+        assert (run.state, run.lost, len(run.metrics)) == ("done", {}, 6)
+        assert all(entry.agrees for entry in run.traffic)
+        assert same_bits(run.params, FINAL)
+
+
+@pytest.mark.slow
+def test_worker_that_looks_late_learns_the_end_though_the_leader_leaves(
+    tmp_path: Path, credentials: Credentials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask_late(monkeypatch)
+
+    def leave(server: kit.Server) -> kit.Run:
+        with server:
+            run: kit.Run = program()(server)
+            return run
+
+    with stage(tmp_path, credentials, 1) as play:
+        for run in both(play, leave):
+            assert (run.state, run.lost, len(run.metrics)) == ("done", {}, 6)
+            assert all(entry.agrees for entry in run.traffic)
+
+
+@pytest.mark.slow
+def test_worker_that_looks_late_has_the_servers_parameters_all_the_same(
+    tmp_path: Path, credentials: Credentials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask_late(monkeypatch)
+    pause = threading.Event()
+
+    def leader_is_slower(params: Params, batch: Any) -> Any:
+        if threading.current_thread().name == "kit-run-worker:0":
+            pause.wait(0.05)  # so the last update is one that worker:1 never pulls
+        return fit(params, batch)
+
+    def twice(server: kit.Server) -> kit.Run:
+        run: kit.Run = program(step=leader_is_slower, sync=False)(server)
+        program(steps=1)(server)
+        return run
+
+    with stage(tmp_path, credentials, 1) as play:
+        leader, late = both(play, twice)
+
+    assert same_bits(leader.params, late.params)
+
+
+def test_server_that_nobody_looks_at_waits_for_nobody(
+    tmp_path: Path, credentials: Credentials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trainings, "_WATCHED_S", 60.0)
+
+    def twice(server: kit.Server) -> list[kit.Run]:
+        return [program()(server), program()(server)]
+
+    begun = time.monotonic()
+    with stage(tmp_path, credentials, 1) as play:
+        both(play, twice)
+
+    assert time.monotonic() - begun < 20
