@@ -29,7 +29,7 @@ class Engineer(Protocol):
         """Send SIGINT to the tasks."""
 
     def reason_of_loss(self, task: Task) -> str:
-        """Return why a task is gone; empty while it lives."""
+        """Return why a task is gone or away; empty while it can be used."""
 
 
 class CellRun:

@@ -22,6 +22,7 @@ from kit.errors import (
 )
 from kit.server.arrivals import Arrivals, announce
 from kit.server.directory import Directory
+from kit.server.watchers import Watchers
 from kit.task import Task
 from kit.train.authority import Authority
 from kit.train.council import Council, LocalCouncil, RemoteCouncil
@@ -48,8 +49,7 @@ class Trainings:
         self._member: Member | None = None
         self._refusal: tuple[KitError, set[int]] | None = None
         self._arrivals = Arrivals()
-        self._watchers: set[Link] = set()
-        self._to_come: set[Task] = set()  # who will watch, and does not yet
+        self._watchers = Watchers()
         self._is_closed = False
         self._changed = threading.Condition()
 
@@ -57,7 +57,8 @@ class Trainings:
         """Start this task's part in a training, in threads of its own.
 
         Waits a moment for those who still watch the last one, which is let go of then.
-        Raises `ClusterBusy` while another one runs here.
+        Raises `ClusterBusy` while another one runs here, `FailedPreconditionError`
+        once this is closed.
         """
         if self._me not in job.tasks:
             raise InvalidArgumentError(f"{self._me} is no member of run {job.run}.")
@@ -66,8 +67,8 @@ class Trainings:
             raise InvalidArgumentError(
                 f"{self._me} computes in run {job.run}, but was given no step function."
             )
+        self._see_watchers_off()
         with self._changed:
-            self._see_watchers_off()
             self.check_free()
             last = self._member
             try:
@@ -76,7 +77,6 @@ class Trainings:
                 self._refusal = error, set()
                 raise
             self._refusal = None
-            self._to_come.clear()
             if last is not None:
                 last.release()
             member.start()  # here: who closes this finds it started, or not at all
@@ -86,17 +86,11 @@ class Trainings:
         """Wait until nobody looks at the last training any more, but not for long."""
         last = self._member
         if last is not None and last.is_over:
-            run, is_done = last.job.run, last.state == "done"
-
-            def are_gone() -> bool:
-                if is_done and self._to_come:
-                    return False  # it was over before they had dialled
-                return all(link.run_id.hex() != run for link in self._watchers)
-
-            self._changed.wait_for(are_gone, _WATCHED_S)
+            is_done = last.state == "done"
+            self._watchers.see_off(last.job.run, _WATCHED_S, is_done=is_done)
 
     def check_free(self) -> None:
-        """Raise `ClusterBusy` while a training runs here."""
+        """Raise `ClusterBusy` while a training runs here; see `begin`."""
         if self._is_closed:
             raise FailedPreconditionError(
                 f"the server of {self._me} was stopped; make another one.",
@@ -132,8 +126,7 @@ class Trainings:
             return None
         run = member.authority.join(number, terms)
         if run is not None:
-            with self._changed:
-                self._to_come.add(member.job.tasks[number])
+            self._watchers.expect(run, member.job.tasks[number])
         return run
 
     def find(self, run: str) -> Member:
@@ -238,11 +231,7 @@ class Trainings:
 
     def link_opened(self, link: Link) -> None:
         """Take the begin of an observer's link: it may be there to watch a training."""
-        with self._changed:
-            self._watchers.add(link)
-            member = self._member
-            if member is not None and member.job.run == link.run_id.hex():
-                self._to_come.discard(link.peer)
+        self._watchers.opened(link)
 
     def link_closed(self, link: Link, was_used: bool) -> None:
         """Take the end of a link: of a member, it is news for the coordinator.
@@ -250,9 +239,7 @@ class Trainings:
         Not that of a link that was never used: whoever dialled it may have given it up
         before it had heard that it was let in, and have another one.
         """
-        with self._changed:
-            self._watchers.discard(link)
-            self._changed.notify_all()
+        self._watchers.closed(link)
         member = self._member
         if member is None or member.authority is None or member.is_over:
             return
@@ -268,8 +255,8 @@ class Trainings:
         with self._changed:
             self._is_closed = True
             member = self._member
-            if member is not None and member.state == "done":
-                self._see_watchers_off()
+        if member is not None and member.state == "done":
+            self._see_watchers_off()
         if member is not None:
             if not member.is_over:
                 text = f"{self._me} was stopped while a training was under way."

@@ -68,6 +68,7 @@ class AsyncServer:
         waiting = [endpoint.ports[worker] for worker in part.job.workers]
         issued, leaving = min(part.job.steps, step + len(waiting)), False
         while waiting:
+            endpoint.check()
             port = endpoint.any_of(waiting)
             waiting.remove(port)
             if endpoint.receive(port, 0).halt != NO_HALT:
@@ -120,6 +121,7 @@ class AsyncWorker:
         )
         goes_on = step + self._rank < part.job.steps
         while goes_on and not self._is_wanted(step):
+            endpoint.check()
             step, goes_on = self._update(step)
         endpoint.stamp.halt = 0
         for server in part.job.ps:

@@ -242,7 +242,9 @@ class Observer:
         values = {"run": self._job.run, "member": member, "lost": lost}
         values["error"] = to_plain(error)
         try:
-            way = self._reach(self._job.coordinator, "", self._leader_is_lost)
+            # Once: it may be ending by itself, and knows then.
+            leader = self.leader
+            way = self._reach(self._job.coordinator, "", lambda: leader.is_over)
             with closing(way) as caller:
                 caller.call("run.fail", self._job.settings.connect_deadline_s, values)
         except KitError:

@@ -71,6 +71,7 @@ class QuorumServer:
         quorum = Quorum(workers, job.quorum, step, job.steps)
         self._begin(step)
         while not quorum.is_over:
+            part.endpoint.check()
             worker, is_lost = self._next(quorum)
             if is_lost:
                 self._lose(quorum, worker)

@@ -37,6 +37,7 @@ class QuorumWorker:
         self._part.endpoint.expect({ps: (one, one) for ps, one in scripts.items()}, 0)
         goes_on = step < job.steps
         while goes_on:
+            self._part.endpoint.check()
             step, goes_on = self._step(step)
 
     def close(self) -> None:

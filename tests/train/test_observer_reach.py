@@ -92,6 +92,26 @@ def test_task_that_never_answers_is_lost_when_a_dead_one_would_be(
         assert_over_everywhere(cluster, run)
 
 
+def test_coordinator_that_has_failed_is_dialled_once_at_most(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_gone = threading.Event()
+    refused = refuse(cluster, monkeypatch, lambda task, _: is_gone.is_set())
+
+    def stumble(params: Params, batch: Any) -> Any:
+        raise ValueError("no such model")
+
+    run = begin(cluster, stumble)
+    with pytest.raises(StepFailed):
+        run.wait(10)
+    watching = run._observer
+    watching._give_up = time.monotonic() + 60.0  # as before the end was seen
+    is_gone.set()
+    watching._tell(1, PeerLost("the way to worker:1 is cut."))
+
+    assert refused == [LEADER]
+
+
 @pytest.mark.slow
 def test_coordinator_that_is_busy_hears_of_a_lost_task_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
