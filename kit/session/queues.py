@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
@@ -40,7 +41,8 @@ class FifoQueue:
         self.name, self.capacity = name, capacity
         self.dtypes, self.shapes = tuple(dtypes), shapes
         self._elements: deque[Element] = deque()
-        self._takers: deque[object] = deque()  # who waits to take some, in order
+        # Who waits to take some, who to put some in or to close it; each in order.
+        self._takers, self._putters = deque[object](), deque[object]()
         self._is_closed = False
         self._cancels = False
         self._changed = threading.Condition()
@@ -58,12 +60,13 @@ class FifoQueue:
     def enqueue(self, call: Waits, elements: Sequence[Element]) -> None:
         """Put elements in, one after the other; waits while the queue is full.
 
-        Raises `CancelledError` when the queue is closed, `InvalidArgumentError` for
-        another shape than the queue's.
+        Who waits first puts in first. Raises `CancelledError` when the queue is closed,
+        `InvalidArgumentError` for another shape than the queue's.
         """
         for element in elements:
             self._check_shape(element)
-        with self._changed:
+        with self._changed, self._turn(self._putters) as me:
+            self._await_turn(call, me)
             if self._is_closed:
                 raise CancelledError(f"the queue {self.name!r} is closed.")
             for element in elements:
@@ -84,9 +87,8 @@ class FifoQueue:
             raise InvalidArgumentError(
                 f"{n} elements of the queue {self.name!r} were asked for."
             )
-        me, found = object(), list[Element]()
-        with self._changed:
-            self._takers.append(me)
+        found = list[Element]()
+        with self._changed, self._turn(self._takers) as me:
             try:
                 while len(found) < n and self._await_some(call, me, n, len(found)):
                     self._move(found, n)
@@ -100,9 +102,6 @@ class FifoQueue:
             except BaseException:
                 self._elements.extendleft(reversed(found))
                 raise
-            finally:
-                self._takers.remove(me)
-                self._changed.notify_all()
         return found
 
     def _await_some(self, call: Waits, me: object, n: int, n_taken: int) -> bool:
@@ -119,18 +118,40 @@ class FifoQueue:
             found.append(self._elements.popleft())
         self._changed.notify_all()
 
-    def end(self, *, cancel_pending: bool) -> None:
+    def end(self, call: Waits, *, cancel_pending: bool) -> None:
         """Take nothing in any more; what is there can still be taken.
 
-        Those who wait for room go on waiting, unless `cancel_pending`. Raises
+        Waits for those who wait for room, or ends them, if `cancel_pending`. Raises
         `CancelledError` the second time.
         """
         with self._changed:
+            if not cancel_pending:
+                with self._turn(self._putters) as me:
+                    self._await_turn(call, me)
             if self._is_closed and (self._cancels or not cancel_pending):
                 raise CancelledError(f"the queue {self.name!r} is already closed.")
             self._is_closed = True
             self._cancels = cancel_pending
             self._changed.notify_all()
+
+    @contextmanager
+    def _turn(self, waiting: deque[object]) -> Iterator[object]:
+        """Stand in a line for a block, at its end."""
+        me = object()
+        waiting.append(me)
+        try:
+            yield me
+        finally:
+            waiting.remove(me)
+            self._changed.notify_all()
+
+    def _await_turn(self, call: Waits, me: object) -> None:
+        """Wait until all who came before have put in theirs, or need not any more."""
+        call.wait(
+            lambda: self._putters[0] is me or self._cancels,
+            self._changed,
+            f"the end of others that put elements into {self.name!r}",
+        )
 
     def check(
         self, capacity: int, dtypes: Sequence[DType], shapes: Sequence[Shape] | None

@@ -51,7 +51,7 @@ def queue(capacity: int, *held: int) -> Iterator[FifoQueue]:
         yield made
     finally:
         if not made.is_closed:
-            made.end(cancel_pending=True)
+            made.end(Step(), cancel_pending=True)
         until(lambda: threading.active_count() <= before)
 
 
@@ -106,7 +106,7 @@ def test_closed_queue_that_cannot_serve_keeps_what_was_there() -> None:
     with queue(-1, 1, 2) as q:
         many = in_thread(lambda: q.dequeue(Step(), 3))
         until(lambda: q.size == 0)
-        q.end(cancel_pending=False)
+        q.end(Step(), cancel_pending=False)
 
         error = failure(many)
 
@@ -119,7 +119,7 @@ def test_at_most_takes_what_a_closed_queue_had_been_given() -> None:
     with queue(-1, 1, 2) as q:
         many = in_thread(lambda: numbers(q.dequeue(Step(), 3, at_most=True)))
         until(lambda: q.size == 0)
-        q.end(cancel_pending=False)
+        q.end(Step(), cancel_pending=False)
 
         assert many.result(10) == [1, 2]
         with pytest.raises(OutOfRangeError):
@@ -145,7 +145,53 @@ def test_nothing_is_lost_or_taken_twice_by_many() -> None:
 def test_who_waits_for_room_is_let_go_by_a_close_that_cancels() -> None:
     with queue(1, 1) as q:
         more = in_thread(lambda: q.enqueue(Step(), elements(2)))
-        q.end(cancel_pending=True)
+        q.end(Step(), cancel_pending=True)
 
         assert isinstance(failure(more), CancelledError)
         assert q.size == 1
+
+
+@pytest.mark.parametrize("at_most", [False, True])
+def test_close_waits_for_those_who_wait_for_room(at_most: bool) -> None:
+    with queue(2, 1, 2) as q:
+        more = in_thread(lambda: q.enqueue(Step(), elements(3, 4)))
+        until(lambda: len(q._putters) == 1)
+        closing = in_thread(lambda: q.end(Step(), cancel_pending=False))
+        until(lambda: len(q._putters) == 2)
+        late = in_thread(lambda: q.enqueue(Step(), elements(5)))
+        until(lambda: len(q._putters) == 3)
+        assert not q.is_closed
+
+        assert numbers(q.dequeue(Step(), 4, at_most=at_most)) == [1, 2, 3, 4]
+
+        more.result(10)
+        closing.result(10)
+        assert q.is_closed
+        assert isinstance(failure(late), CancelledError)
+
+
+def test_who_waits_to_close_is_overtaken_by_a_close_that_cancels() -> None:
+    with queue(1, 1) as q:
+        more = in_thread(lambda: q.enqueue(Step(), elements(2)))
+        until(lambda: len(q._putters) == 1)
+        closing = in_thread(lambda: q.end(Step(), cancel_pending=False))
+        until(lambda: len(q._putters) == 2)
+
+        q.end(Step(), cancel_pending=True)
+
+        assert isinstance(failure(more), CancelledError)
+        assert "already closed" in str(failure(closing))
+
+
+def test_who_gives_up_putting_in_lets_the_next_one() -> None:
+    with queue(1, 1) as q:
+        step = Step()
+        first = in_thread(lambda: q.enqueue(step, elements(2)))
+        until(lambda: len(q._putters) == 1)
+        second = in_thread(lambda: q.enqueue(Step(), elements(3)))
+        until(lambda: len(q._putters) == 2)
+        step.is_over = True
+
+        assert isinstance(failure(first), DeadlineExceededError)
+        assert numbers(q.dequeue(Step(), 2)) == [1, 3]
+        second.result(10)

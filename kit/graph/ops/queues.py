@@ -132,8 +132,8 @@ def _is_closed(_: Any, queue: Any) -> Any:
     return np.asarray(queue.is_closed)
 
 
-def _close(_: Any, queue: Any, *, cancel_pending: bool) -> tuple[()]:
-    queue.end(cancel_pending=cancel_pending)
+def _close(call: Any, queue: Any, *, cancel_pending: bool) -> tuple[()]:
+    queue.end(call, cancel_pending=cancel_pending)
     return ()
 
 

@@ -168,6 +168,47 @@ def too_late(tf: Any) -> Any:
         return session.run(queue.enqueue(2), options=options)
 
 
+def more_than_fit(tf: Any) -> Any:
+    """Take more at once than the queue can hold."""
+    queue = tf.FIFOQueue(2, tf.int32, shapes=[()])
+    put = queue.enqueue_many([[1, 2, 3, 4, 5]])
+    taken = queue.dequeue_many(5)
+    with tf.Session() as session:
+        thread = threading.Thread(target=ran, args=(session, put))
+        thread.start()
+        found = ran(session, taken)
+        thread.join(10.0)
+    return found
+
+
+def closed_while_putting(take: str) -> Callable[[Any], Any]:
+    """Return a case that closes a queue that somebody waits to put into."""
+
+    def case(tf: Any) -> Any:
+        queue = tf.FIFOQueue(2, tf.int32, shapes=[()])
+        put = queue.enqueue_many([[1, 2, 3, 4]])
+        taken, close = getattr(queue, take)(4), queue.close()
+        size, is_closed = queue.size(), queue.is_closed()
+        found: list[Any] = []
+        with tf.Session() as session:
+            threads = [
+                threading.Thread(target=lambda: found.append(ran(session, put))),
+                threading.Thread(target=lambda: found.append(ran(session, close))),
+            ]
+            threads[0].start()
+            while session.run(size) < 2:
+                pass
+            threads[1].start()
+            threads[1].join(0.3)  # it waits by then
+            waited = [thread.is_alive() for thread in threads]
+            values = ran(session, taken)
+            for thread in threads:
+                thread.join(10.0)
+            return [waited, values, found, ran(session, is_closed)]
+
+    return case
+
+
 def made(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return a case that tells what kind of thing came out, if anything did."""
     return lambda tf: type(make(tf)).__name__
@@ -226,5 +267,10 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "a_take_waits_for_a_put": waiting,
     "a_put_waits_for_room": full,
     "a_put_that_waits_too_long": too_late,
+    "more_than_fit_at_once": more_than_fit,
+    "closed_while_many_are_put_and_taken": closed_while_putting("dequeue_many"),
+    "closed_while_many_are_put_and_the_rest_taken": closed_while_putting(
+        "dequeue_up_to"
+    ),
     **{f"made_of_{name}": made(make) for name, make in MADE.items()},
 }
