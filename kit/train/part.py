@@ -118,6 +118,15 @@ class Part:
         """The physical region of the parameters of the last committed step."""
         return self.endpoint.stamp.where(NOW)
 
+    @property
+    def moment(self) -> tuple[int, int, int]:
+        """What changes before the parameters do: step, epoch, and where they are.
+
+        A switch moves them within the memory, without a step.
+        """
+        stamp = self.endpoint.stamp
+        return self.step, stamp.epoch, stamp.parity
+
     def parameters(self) -> bytes:
         """Return the flat parameters of the last committed step."""
         whole = Range(0, self.job.layout.n_bytes)

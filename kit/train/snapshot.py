@@ -80,10 +80,10 @@ def parameters(
         )
     give_up = clock() + _TRY_FOR_S
     while clock() < give_up:
-        step = part.step
+        before = part.moment
         flat = part.parameters()
-        if part.step == step:
-            return step, flat
+        if part.moment == before:
+            return before[0], flat
     raise DeadlineExceededError(
         f"{member.task} makes steps faster than its parameters can be copied; pause "
         f"the run first: run.pause()."
