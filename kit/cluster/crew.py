@@ -32,7 +32,7 @@ from kit.wire.credentials import Credentials
 
 _REFRESH_S = 5.0
 _GRACE_S = 2.0
-_LAST_WORD_S = 0.9
+_LAST_WORD_S = 0.9  # less than calls and cells wait for the news of a loss
 
 
 class PortTaken(StartFailed):

@@ -51,7 +51,7 @@ class Trainings:
         self._arrivals = Arrivals()
         self._watchers = Watchers()
         self._is_closed = False
-        self._changed = threading.Condition()
+        self._guard = threading.RLock()  # what is made under it may ask back
 
     def begin(self, job: Job, work: Work | None) -> Member:
         """Start this task's part in a training, in threads of its own.
@@ -68,7 +68,7 @@ class Trainings:
                 f"{self._me} computes in run {job.run}, but was given no step function."
             )
         self._see_watchers_off()
-        with self._changed:
+        with self._guard:
             self.check_free()
             last = self._member
             try:
@@ -185,7 +185,7 @@ class Trainings:
 
     def take_data_link(self, link: Link) -> None:
         """Keep a data link until its training asks for it."""
-        with self._changed:
+        with self._guard:
             member, run = self._member, link.run_id.hex()
             if member and member.is_over and member.job.run == run:
                 link.close()  # it failed here while the other side was still dialling
@@ -252,7 +252,7 @@ class Trainings:
 
     def close(self, deadline_s: float) -> None:
         """End a training under way and let go of everything; none begins any more."""
-        with self._changed:
+        with self._guard:
             self._is_closed = True
             member = self._member
         if member is not None and member.state == "done":

@@ -236,7 +236,7 @@ class Observer:
 
     def _tell(self, member: int, error: KitError) -> None:
         """Let the coordinator know of a member that failed or cannot be reached."""
-        if self._leader_is_lost() or self._is_done():
+        if self.leader.state == "lost" or self._is_done():
             return
         lost = member if self._watched[member].state == "lost" else None
         values = {"run": self._job.run, "member": member, "lost": lost}
@@ -249,9 +249,6 @@ class Observer:
                 caller.call("run.fail", self._job.settings.connect_deadline_s, values)
         except KitError:
             return  # the coordinator is gone too: its own watcher says so
-
-    def _leader_is_lost(self) -> bool:
-        return self.leader.state == "lost"
 
     def _is_done(self) -> bool:
         return self._watched[self._trusted].state == "done"

@@ -32,7 +32,7 @@ _IDLE_S = 3600.0  # an idle link is kept; the peer's end is noticed at once anyw
 class Caller:
     """The asking end of a link. Threads take turns.
 
-    `is_closed`: nothing can be asked any more, by whatever it ended.
+    `is_closed`: it was closed on this side, so nothing can be asked any more.
     """
 
     def __init__(self, link: Link) -> None:

@@ -20,7 +20,17 @@ from kit.session.members import Members
 from kit.session.message import begin_lending
 from kit.session.session import Session
 from kit.testing.cluster import LocalCluster, local_cluster
-from tests.session.scene import PS, W0, at, failure, in_thread, never, value, variable
+from tests.session.scene import (
+    PS,
+    W0,
+    at,
+    failure,
+    in_thread,
+    never,
+    until,
+    value,
+    variable,
+)
 
 
 class Gate:
@@ -157,8 +167,7 @@ def test_closing_while_the_session_is_being_made_leaves_none(
     run = in_thread(lambda: session.run(one))
     assert gate.reached.wait(10)
     closing = in_thread(session.close)
-    while not session._connection._is_closed:  # type: ignore[attr-defined]
-        threading.Event().wait(0.001)
+    until(lambda: bool(session._connection._is_closed))  # type: ignore[attr-defined]
     gate.open()
 
     closing.result(10)

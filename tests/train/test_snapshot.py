@@ -26,10 +26,7 @@ class Busy:
     endpoint: Any = field(default_factory=lambda: SimpleNamespace(stamp=Stamp()))
     n_copies: int = 0
 
-    @property
-    def moment(self) -> tuple[int, int, int]:
-        found: tuple[int, int, int] = Part.moment.fget(self)  # type: ignore[attr-defined]
-        return found
+    moment = Part.moment
 
     def parameters(self) -> bytes:
         self.n_copies += 1
