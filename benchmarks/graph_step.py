@@ -24,8 +24,8 @@ from kit.graph.ops.nn_softmax import sparse_softmax_cross_entropy
 from kit.graph.ops.source import placeholder
 from kit.graph.variable import Variable
 from kit.task import Task
-from kit.train.graph_loss import work_of
-from kit.train.graph_step import GraphStep
+from kit.training.graph_loss import work_of
+from kit.training.graph_step import GraphStep
 
 Step = Callable[..., Any]
 _STEPS = {"small": 200, "large": 8}

@@ -1,9 +1,9 @@
 """One task of the scaling benchmark: `python -m benchmarks.scaling_rank`.
 
 Arguments: rank, number of ranks, number of parameter servers. The task goes through the
-very steps of a training (`kit.train.stage`): it reads its rows, calls a step function
-whose gradient is ready, checks and copies it, exchanges, updates, commits. Only who
-decides about epochs is missing: the conductor says when steps are done.
+very steps of a training (`kit.training.stage`): it reads its rows, calls a step
+function whose gradient is ready, checks and copies it, exchanges, updates, commits.
+Only who decides about epochs is missing: the conductor says when steps are done.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from kit.settings import Settings
 from kit.task import Task
 from kit.testing.history import History
 from kit.traffic import Kind, Meter
-from kit.train.job import Job, Work
-from kit.train.optimizers import GradientDescent
-from kit.train.part import Part
-from kit.train.stage import Stage
+from kit.training.job import Job, Work
+from kit.training.optimizers import GradientDescent
+from kit.training.part import Part
+from kit.training.stage import Stage
 
 # The mean of all gradients is 1 and the parameters begin at 1, so after s steps all of
 # them are 1 - s * RATE, which float32 holds exactly for many thousands of steps.

@@ -18,8 +18,8 @@ from benchmarks.problem import load
 from kit.exchange.layout import specs_of
 from kit.settings import Settings
 from kit.task import Task
-from kit.train.job import Job
-from kit.train.optimizers import GradientDescent
+from kit.training.job import Job
+from kit.training.optimizers import GradientDescent
 from kit.wire.credentials import Credentials
 
 N_WORKERS = 2

@@ -62,7 +62,7 @@ class KitTask:
 
         The step function hands its gradients over, or it `writes` them in place.
         """
-        from kit.train.job import Job, Work
+        from kit.training.job import Job, Work
 
         agreed = Job.from_plain(job)
         self._member = None
@@ -106,7 +106,7 @@ class KitTask:
 
     def look(self) -> dict[str, Any]:
         """Read the news of the training, as who watches it does, and the memory."""
-        from kit.train.snapshot import poll
+        from kit.training.snapshot import poll
 
         member = self._member
         if member is None:

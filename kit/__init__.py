@@ -53,17 +53,17 @@ from kit.settings import settings as settings
 from kit.spec import ClusterSpec as ClusterSpec
 from kit.task import Task as Task
 from kit.trace import Trace as Trace
-from kit.train.checkpoints import Checkpoints as Checkpoints
-from kit.train.evolve import evolve as evolve
-from kit.train.graph_values import load_variables as load_variables
-from kit.train.launch import train as train
-from kit.train.optimizers import Adagrad as Adagrad
-from kit.train.optimizers import Adam as Adam
-from kit.train.optimizers import GradientDescent as GradientDescent
-from kit.train.optimizers import Momentum as Momentum
-from kit.train.optimizers import RMSProp as RMSProp
-from kit.train.reading import load_checkpoint as load_checkpoint
-from kit.train.run import Run as Run
+from kit.training.checkpoints import Checkpoints as Checkpoints
+from kit.training.evolve import evolve as evolve
+from kit.training.graph_values import load_variables as load_variables
+from kit.training.launch import train as train
+from kit.training.optimizers import Adagrad as Adagrad
+from kit.training.optimizers import Adam as Adam
+from kit.training.optimizers import GradientDescent as GradientDescent
+from kit.training.optimizers import Momentum as Momentum
+from kit.training.optimizers import RMSProp as RMSProp
+from kit.training.reading import load_checkpoint as load_checkpoint
+from kit.training.run import Run as Run
 
 if TYPE_CHECKING:
     from kit.cluster import Cluster as Cluster

@@ -1,6 +1,6 @@
 """Which configuration holds for which steps, and how all members agree on the next.
 
-Pure: no clock, no lock, no link; `kit.train.meeting` gives it those. An epoch is a
+Pure: no clock, no lock, no link; `kit.training.authority` gives it those. An epoch is a
 numbered, immutable configuration. Whatever changes a running training (another
 topology, another link speed, a pause, the start itself) is agreed at a boundary between
 two steps:

@@ -11,9 +11,9 @@ import pytest
 from kit import native
 from kit.exchange import hops
 from kit.native import library
-from kit.train import many
+from kit.training import many
 
-PARTS = [("kit.exchange._hops", hops._FORM), ("kit.train._many", many._FORM)]
+PARTS = [("kit.exchange._hops", hops._FORM), ("kit.training._many", many._FORM)]
 
 
 @pytest.mark.parametrize(("module", "form"), PARTS)
@@ -39,4 +39,4 @@ def test_a_file_that_is_no_library_is_not_used(
 
 
 def test_what_was_never_built_is_not_used() -> None:
-    assert library("kit.train._never_built", 1) is None
+    assert library("kit.training._never_built", 1) is None

@@ -17,7 +17,7 @@ from typing import Any
 from kit.errors import InvalidArgumentError
 from kit.trace import Trace
 from kit.trace_file import write_atomically
-from kit.train.run import Run
+from kit.training.run import Run
 from widgets import front_end, page, snapshot
 from widgets.pulse import Beat, Pulse, pulse_of
 from widgets.still import beat_of

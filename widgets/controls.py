@@ -17,7 +17,7 @@ import ipywidgets as ipw
 
 from kit.errors import KitError
 from kit.exchange.topology import names as all_topologies
-from kit.train.run import Run
+from kit.training.run import Run
 from kit.wire.shaping import LinkSettings
 from widgets.moment import Moment
 

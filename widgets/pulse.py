@@ -24,8 +24,8 @@ import numpy as np
 from kit.errors import KitError
 from kit.exchange.topology import by_name
 from kit.trace import Trace
-from kit.train.observer import Cursors
-from kit.train.run import Run
+from kit.training.observer import Cursors
+from kit.training.run import Run
 from widgets.history import History
 from widgets.moment import LATE_NS, WINDOW_NS, Link, Moment, capacity, mean_rates
 from widgets.moment import numbers as numbers_of

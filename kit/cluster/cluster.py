@@ -35,9 +35,9 @@ from kit.settings import Settings
 from kit.settings import current as current_settings
 from kit.spec import ClusterSpec
 from kit.task import Task
-from kit.train.job import Job, Work
-from kit.train.launch import set_current
-from kit.train.run import Run
+from kit.training.job import Job, Work
+from kit.training.launch import set_current
+from kit.training.run import Run
 from kit.wire.shaping import LinkSettings
 
 

@@ -24,7 +24,7 @@ from kit.cluster.selection import Selector, select
 from kit.cluster.waiting import Plan, follow, follow_async
 from kit.errors import ClusterBusy
 from kit.task import Task
-from kit.train.run import Run
+from kit.training.run import Run
 
 # Why a task that is not lost cannot be reached, by its state.
 _AWAY = {

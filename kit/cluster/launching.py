@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from kit.server import engine
 from kit.task import Task
-from kit.train.job import Job, Work
-from kit.train.run import Run
+from kit.training.job import Job, Work
+from kit.training.run import Run
 from kit.wire.introduction import Role
 from kit.wire.rpc import Caller
 

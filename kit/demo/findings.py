@@ -14,8 +14,8 @@ from kit.demo.phases import Training
 from kit.exchange.memory import Array
 from kit.exchange.topology import by_name, per_member
 from kit.trace import EpochRow
-from kit.train.records import Record
-from kit.train.run import Run
+from kit.training.records import Record
+from kit.training.run import Run
 
 Row = dict[str, Any]
 

@@ -14,10 +14,10 @@ from tqdm import tqdm
 from kit.cluster import Cluster
 from kit.demo.digits import DigitsMlp
 from kit.demo.text import TextModel
-from kit.train.elementwise import Optimizer
-from kit.train.launch import train
-from kit.train.optimizers import Adagrad, Adam
-from kit.train.run import Run
+from kit.training.elementwise import Optimizer
+from kit.training.launch import train
+from kit.training.optimizers import Adagrad, Adam
+from kit.training.run import Run
 
 Accuracy = Callable[[Any], float] | None
 

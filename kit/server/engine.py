@@ -10,7 +10,7 @@ from typing import Any
 from kit.errors import FailedPreconditionError
 from kit.server.server import Server
 from kit.settings import Settings
-from kit.train.job import Job, Work
+from kit.training.job import Job, Work
 from kit.wire.credentials import Credentials
 
 _server: Server | None = None

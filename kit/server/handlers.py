@@ -14,10 +14,10 @@ from typing import Any
 
 from kit.errors import FailedPreconditionError, from_plain, to_plain
 from kit.server.trainings import Trainings
-from kit.train.authority import Answer as Verdict
-from kit.train.authority import Authority
-from kit.train.job import Job
-from kit.train.snapshot import parameters, poll
+from kit.training.authority import Answer as Verdict
+from kit.training.authority import Authority
+from kit.training.job import Job
+from kit.training.snapshot import parameters, poll
 from kit.wire.rpc import Answer, Handler
 
 _MOST_PATIENCE_S = 5.0

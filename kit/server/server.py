@@ -25,8 +25,8 @@ from kit.session import targets
 from kit.settings import Settings, current
 from kit.spec import ClusterSpec
 from kit.task import Task
-from kit.train.job import Job, Work
-from kit.train.run import Run
+from kit.training.job import Job, Work
+from kit.training.run import Run
 from kit.wire.acceptor import Acceptor
 from kit.wire.address import Address, TcpAddress, parse_address
 from kit.wire.credentials import Credentials

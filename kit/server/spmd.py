@@ -29,10 +29,10 @@ from kit.errors import (
 from kit.server.directory import Directory
 from kit.server.trainings import Trainings
 from kit.task import Task
-from kit.train.job import Job, Work
-from kit.train.member import Member
-from kit.train.run import Run
-from kit.train.terms import terms_of
+from kit.training.job import Job, Work
+from kit.training.member import Member
+from kit.training.run import Run
+from kit.training.terms import terms_of
 from kit.wire.introduction import Role
 from kit.wire.rpc import Caller
 

@@ -24,10 +24,10 @@ from kit.server.arrivals import Arrivals, announce
 from kit.server.directory import Directory
 from kit.server.watchers import Watchers
 from kit.task import Task
-from kit.train.authority import Authority
-from kit.train.council import Council, LocalCouncil, RemoteCouncil
-from kit.train.job import Job, Work
-from kit.train.member import Member
+from kit.training.authority import Authority
+from kit.training.council import Council, LocalCouncil, RemoteCouncil
+from kit.training.job import Job, Work
+from kit.training.member import Member
 from kit.wire.frame import cluster_number
 from kit.wire.introduction import Role
 from kit.wire.link import Link

@@ -14,8 +14,8 @@ from kit.server.server import Server
 from kit.server.target import ClusterTarget
 from kit.settings import Settings, current
 from kit.task import Task
-from kit.train.job import Job, Work
-from kit.train.run import Run
+from kit.training.job import Job, Work
+from kit.training.run import Run
 from kit.wire.credentials import Credentials
 from kit.wire.introduction import Role
 from kit.wire.rpc import Caller

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kit.server.server import Server
-from kit.train.job import Job
+from kit.training.job import Job
 from kit.wire.frame import Buffer
 from kit.wire.kernel_count import KernelCount, kernel_count
 from kit.wire.stream import Stream

@@ -24,7 +24,7 @@ from tests.cluster.test_training_on_engines import (
     replayed,
     step,
 )
-from tests.train.graph_models import Model
+from tests.training.graph_models import Model
 
 pytestmark = [pytest.mark.slow, pytest.mark.engines, pytest.mark.timeout(120)]
 

@@ -24,8 +24,8 @@ from kit.exchange.program import Program
 from kit.exchange.topology import by_name
 from kit.testing.group import LocalMember, local_group, run_together
 from kit.traffic import Kind, Meter, Phase
-from kit.train.optimizers import GradientDescent, Momentum
-from kit.train.update import MeanUpdate
+from kit.training.optimizers import GradientDescent, Momentum
+from kit.training.update import MeanUpdate
 
 has_loop = pytest.mark.skipif(loop() is None, reason="the compiled loop was not built")
 SPECS = [Spec("w", (90, 7), "float32"), Spec("b", (90,), "float64")]

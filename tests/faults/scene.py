@@ -13,9 +13,9 @@ from kit.settings import Value, settings
 from kit.task import Task
 from kit.testing import history
 from kit.testing.processes import ProcessCluster
-from kit.train.launch import train
-from kit.train.optimizers import Momentum
-from kit.train.run import Run
+from kit.training.launch import train
+from kit.training.optimizers import Momentum
+from kit.training.run import Run
 from tests.faults import model
 
 PROMISE_S = 5.0

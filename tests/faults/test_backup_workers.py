@@ -17,7 +17,7 @@ from kit.testing import history
 from kit.testing.processes import ProcessCluster, process_cluster
 from kit.testing.task_process import until
 from tests.faults import model, scene
-from tests.train.backups import ranks, total
+from tests.training.backups import ranks, total
 
 N, R, AT, LONG = 3, 2, 20, 1_000_000
 SILENCE_S = 4.0

@@ -17,10 +17,10 @@ import json, os, signal, sys, threading
 from kit.settings import settings
 from kit.testing.cluster import local_cluster
 from kit.testing.task_process import until
-from kit.train.observer import Observer
+from kit.training.observer import Observer
 from tests.faults import model
-from kit.train.launch import train
-from kit.train.optimizers import Momentum
+from kit.training.launch import train
+from kit.training.optimizers import Momentum
 
 def is_waiting():
     frame = sys._current_frames()[threading.main_thread().ident]

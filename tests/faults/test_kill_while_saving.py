@@ -15,8 +15,8 @@ from kit.task import Task
 from kit.testing.crash import POINTS
 from kit.testing.processes import ProcessCluster
 from kit.testing.task_process import until
-from kit.train.launch import train
-from kit.train.run import Run
+from kit.training.launch import train
+from kit.training.run import Run
 from tests.faults import model, scene
 
 EVERY, AT, STEPS = 5, 10, 15

@@ -14,7 +14,7 @@ from kit.testing.processes import ProcessCluster, process_cluster
 from kit.testing.task_process import until
 from tests.faults import model
 from tests.faults.test_backup_workers import BACKUP, LONG, N, R, endless, replayed
-from tests.train.backups import ranks
+from tests.training.backups import ranks
 
 pytestmark = [
     pytest.mark.slow,

@@ -19,8 +19,8 @@ from kit.testing.cluster import local_cluster
 from kit.testing.processes import ProcessCluster
 from kit.testing.task_process import until
 from kit.trace import Trace
-from kit.train.launch import train
-from kit.train.optimizers import Momentum
+from kit.training.launch import train
+from kit.training.optimizers import Momentum
 from tests.faults import model, scene
 
 pytestmark = pytest.mark.slow

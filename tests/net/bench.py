@@ -17,8 +17,8 @@ from kit.server.directory import Directory
 from kit.settings import Settings
 from kit.task import Task
 from kit.testing.netlab import ADDRESS, Wire
-from kit.train.job import Job, Work
-from kit.train.run import Run
+from kit.training.job import Job, Work
+from kit.training.run import Run
 from kit.wire.credentials import Credentials
 from kit.wire.introduction import Role
 from kit.wire.rpc import Caller

@@ -17,7 +17,7 @@ import kit
 from kit.errors import KitError, to_plain
 from kit.settings import Settings
 from kit.testing.counted import count_data_links
-from kit.train.job import Job, Work
+from kit.training.job import Job, Work
 from kit.wire.credentials import Credentials
 from tests.net.models import MODELS
 

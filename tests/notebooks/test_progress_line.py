@@ -17,8 +17,8 @@ IN_KIT_TRAIN = (
     """
 import kit
 from kit.hooks import LoggingTensorHook
-from tests.train.hook_scene import begin
-from tests.train.toy import quick_cluster
+from tests.training.hook_scene import begin
+from tests.training.toy import quick_cluster
 
 held = quick_cluster()
 cluster = held.__enter__()

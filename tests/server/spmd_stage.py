@@ -12,7 +12,7 @@ import kit
 from kit.errors import KitError
 from kit.wire.credentials import Credentials
 from tests.server.ports import spec_of
-from tests.train.toy import BATCH, DATA, fit, initial
+from tests.training.toy import BATCH, DATA, fit, initial
 
 Program = Callable[[kit.Server], Any]
 

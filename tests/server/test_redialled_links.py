@@ -15,7 +15,7 @@ from kit.task import Task
 from kit.testing.cluster import LocalCluster
 from kit.wire.introduction import Role
 from kit.wire.link import Link
-from tests.train.toy import (
+from tests.training.toy import (
     BATCH,
     DATA,
     fit,

@@ -15,7 +15,7 @@ import kit
 from kit.wire.credentials import Credentials
 from tests.server.ports import spec_of
 from tests.server.spmd_stage import program, stage
-from tests.train.toy import BATCH, DATA, Params, fit, initial, replayed, same_bits
+from tests.training.toy import BATCH, DATA, Params, fit, initial, replayed, same_bits
 
 SGD = kit.GradientDescent()
 
@@ -99,7 +99,7 @@ def test_single_worker_trains_alone(tmp_path: Path, credentials: Credentials) ->
 PROGRAM = """
 import sys
 import kit
-from tests.train.toy import DATA, fit, initial
+from tests.training.toy import DATA, fit, initial
 
 spec = {"ps": sys.argv[1].split(","), "worker": sys.argv[2].split(",")}
 server = kit.Server(spec, sys.argv[3], int(sys.argv[4]))

@@ -13,11 +13,11 @@ import pytest
 import kit
 from kit.server import trainings
 from kit.server.spmd import Rendezvous
-from kit.train.member import Member
-from kit.train.observer import Observer
+from kit.training.member import Member
+from kit.training.observer import Observer
 from kit.wire.credentials import Credentials
 from tests.server.spmd_stage import Stage, program, stage
-from tests.train.toy import Params, fit, replayed, same_bits
+from tests.training.toy import Params, fit, replayed, same_bits
 
 LATE_S = 0.3
 FINAL = replayed(6, 2, kit.GradientDescent())

@@ -21,7 +21,7 @@ from kit.errors import (
 )
 from kit.wire.credentials import Credentials
 from tests.server.spmd_stage import error_of, program, stage
-from tests.train.toy import BATCH, DATA, Params, fit, initial, replayed, same_bits
+from tests.training.toy import BATCH, DATA, Params, fit, initial, replayed, same_bits
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from kit.errors import FailedPreconditionError, MemberMismatch
 from kit.hooks import LoggingTensorHook, StopAtStepHook
 from kit.wire.credentials import Credentials
 from tests.server.spmd_stage import Stage, error_of, program, stage
-from tests.train.toy import replayed, same_bits
+from tests.training.toy import replayed, same_bits
 
 SGD = kit.GradientDescent()
 

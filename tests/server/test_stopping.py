@@ -12,11 +12,11 @@ from kit.errors import ClusterBusy, FailedPreconditionError
 from kit.server.directory import Directory
 from kit.task import Task
 from kit.testing.cluster import LocalCluster, local_cluster
-from kit.train.job import Job, Work
-from kit.train.member import Member
+from kit.training.job import Job, Work
+from kit.training.member import Member
 from kit.wire.introduction import Role
 from kit.wire.link import Link
-from tests.train.toy import BATCH, DATA, fit, initial, quick_cluster
+from tests.training.toy import BATCH, DATA, fit, initial, quick_cluster
 
 SOON_S = 10.0
 

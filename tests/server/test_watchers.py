@@ -18,7 +18,7 @@ from kit.task import Task
 from kit.testing.cluster import local_cluster
 from kit.wire.link import Link
 from tests.session.scene import in_thread
-from tests.train.toy import BATCH, DATA, fit, initial
+from tests.training.toy import BATCH, DATA, fit, initial
 
 RUN, OTHER_RUN = "ab" * 16, "cd" * 16
 LATE = Task("worker", 1)

@@ -16,8 +16,8 @@ from kit import tf1 as tf
 from kit.traffic import Kind
 from tests.tf1.replicas import Replica, all_train, replicas
 from tests.tf1.servers import cluster
-from tests.train.backups import Late, Marked, ranks
-from tests.train.toy import Array, Params, quick_cluster
+from tests.training.backups import Late, Marked, ranks
+from tests.training.toy import Array, Params, quick_cluster
 
 pytestmark = pytest.mark.slow
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import kit
 from kit.testing.cluster import LocalCluster
-from tests.train.paced import LONG_S, Held
-from tests.train.toy import BATCH, DATA, initial, quick_cluster
+from tests.training.paced import LONG_S, Held
+from tests.training.toy import BATCH, DATA, initial, quick_cluster
 from widgets.pulse import Beat, Pulse, pulse_of
 
 MANY = 1_000_000

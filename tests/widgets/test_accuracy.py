@@ -13,10 +13,10 @@ import pytest
 from kit.log import rows
 from kit.trace import Trace
 from kit.traffic import MEASURE
-from tests.train.paced import LONG_S, begin
-from tests.train.test_measures import telling
-from tests.train.toy import X, quick_cluster
-from tests.train.toy import rows as examples_of
+from tests.training.paced import LONG_S, begin
+from tests.training.test_measures import telling
+from tests.training.toy import X, quick_cluster
+from tests.training.toy import rows as examples_of
 from widgets import charts, sentences
 from widgets.history import History
 from widgets.moment import Moment

@@ -15,8 +15,8 @@ import pytest
 
 import kit
 from kit.trace import Trace
-from tests.train.paced import LONG_S, begin, soon
-from tests.train.toy import quick_cluster
+from tests.training.paced import LONG_S, begin, soon
+from tests.training.toy import quick_cluster
 from tests.widgets.live import is_quiet, standing_training
 from widgets import board as board_file
 from widgets import front_end

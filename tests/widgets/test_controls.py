@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import kit
-from tests.train.paced import Held, soon, standing
+from tests.training.paced import Held, soon, standing
 from tests.widgets.live import Watcher, standing_training, watched
 from widgets import sentences
 from widgets.moment import Moment

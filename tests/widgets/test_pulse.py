@@ -11,8 +11,8 @@ import pytest
 import kit
 from kit.errors import InvalidArgumentError
 from kit.trace import Trace
-from tests.train.paced import LONG_S, Held, begin
-from tests.train.toy import quick_cluster
+from tests.training.paced import LONG_S, Held, begin
+from tests.training.toy import quick_cluster
 from tests.widgets.live import Watcher, is_quiet, standing_training, watched
 from widgets import sentences
 from widgets.board import TrafficBoard

@@ -1,6 +1,6 @@
 """The five optimizers, with the original's names, defaults and slots.
 
-What they compute is `kit.train.optimizers`; here is what it is called in a graph.
+What they compute is `kit.training.optimizers`; here is what it is called in a graph.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from kit.tf1.control import group
 from kit.tf1.convert import convert_to_tensor
 from kit.tf1.train.optimizer import Optimizer
 from kit.tf1.variables import Variable
-from kit.train import optimizers as rules
-from kit.train.elementwise import Rule
-from kit.train.minimizer import settings_of, title_of
+from kit.training import optimizers as rules
+from kit.training.elementwise import Rule
+from kit.training.minimizer import settings_of, title_of
 
 
 class RuleOptimizer(Optimizer):

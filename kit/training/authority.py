@@ -1,0 +1,296 @@
+"""The coordinator's side of a training: the agreement with a lock, and who is alive.
+
+Members come to it, never the other way round: they arrive at boundaries, report that
+they are ready, and send a heartbeat, whose answer tells them of a failure. So nobody
+has to be reached in order to be stopped.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kit.errors import FailedPreconditionError, InternalError, KitError
+from kit.membership import Agreement, Epoch, Verdict
+from kit.training import complaints
+from kit.training.job import Job
+from kit.training.latecomers import Latecomers
+from kit.training.ledger import Ledger
+from kit.training.standing import halting
+from kit.training.terms import difference, terms_of
+from kit.training.vault import vault_of
+
+if TYPE_CHECKING:
+    from kit.training.hooked import Hooked
+
+
+class Answer(NamedTuple):
+    """What a member is told: what to do, the epoch proposed, why not, at which step."""
+
+    verdict: Verdict
+    epoch: Epoch | None
+    reason: str
+    step: int
+
+
+class Authority:
+    """Owns the epochs of one training. Every method may be called from any thread."""
+
+    def __init__(
+        self,
+        job: Job,
+        clock: Callable[[], float] = time.monotonic,
+        hooks: Hooked | None = None,
+    ) -> None:
+        """Begin with epoch 0, before any member has come."""
+        self._job, self._clock, self._hooks = job, clock, hooks
+        self._may_stop = hooks is not None and hooks.may_stop
+        self._changed = threading.Condition()
+        saves = job.checkpoints is not None
+        members = range(len(job.tasks))
+        self._agreement = Agreement(members, job.start, job.steps, saves=saves)
+        # None without checkpoints. It raises what kit.train shall raise at once.
+        self.vault = vault_of(job, self._saving, self._saved)
+        if self.vault is not None and self.vault.resumed is not None:
+            self._agreement.saves.ended(self.vault.step, good=True)
+        # Who has not been heard of yet may still be starting: others wait for its
+        # links.
+        self._heard: dict[int, float] = {}
+        self._told: set[int] = set()
+        # What was said of those that are lost: spared, or the end of the training.
+        self._losses: dict[int, str] = {}
+        self._left: set[int] = set()
+        self._latecomers = Latecomers()
+        self._watched = clock()
+
+    def arrive(self, member: int, number: int, step: int, patience_s: float) -> Answer:
+        """Take a member to its boundary; WAIT after `patience_s`: ask again."""
+        with self._changed:
+            if member in self._agreement.lost:
+                raise complaints.left_behind(self._job, member)
+            self._heard.setdefault(member, self._clock())
+            self._agreement.arrive(member, number, step)
+            if member in self._job.workers:  # an idle server waits as long as it takes
+                self._latecomers.begin(number, self._clock())
+            self._changed.notify_all()
+            verdict = self._until(patience_s, lambda: self._agreement.verdict(number))
+            meeting = self._agreement.rounds[number]
+            return Answer(verdict, meeting.proposal, "", meeting.step)
+
+    def prepared(
+        self, member: int, number: int, refusal: str | None, patience_s: float
+    ) -> Answer:
+        """Note that a member is ready; WAIT after `patience_s`: ask again."""
+        with self._changed:
+            self._agreement.prepared(member, number, refusal)
+            self._changed.notify_all()
+            verdict = self._until(patience_s, lambda: self._agreement.outcome(number))
+            meeting = self._agreement.rounds[number]
+            return Answer(verdict, meeting.proposal, meeting.reason, meeting.step)
+
+    def _until(self, patience_s: float, ask: Callable[[], Verdict]) -> Verdict:
+        end = self._clock() + patience_s
+        while (verdict := ask()) is Verdict.WAIT:
+            rest = end - self._clock()
+            if rest <= 0:
+                break
+            self._changed.wait(rest)
+        return verdict
+
+    def wants_halt(self, step: int) -> bool:
+        """Whether all members must meet after `step`; cheap, asked before each step."""
+        vault = self.vault
+        with self._changed:
+            synchronous = self._agreement.epoch.synchronous
+            if vault is not None and vault.ledger.is_due(step + 1, synchronous):
+                self._agreement.saves.wish()
+            # Asynchronous members would never get to a step.
+            always = self._may_stop and synchronous
+            return self._agreement.wants_halt(step) or always
+
+    def _saving(self, step: int) -> None:
+        with self._changed:
+            self._agreement.saves.begun(step)
+
+    def _saved(self, step: int, good: bool) -> None:
+        with self._changed:
+            self._agreement.saves.ended(step, good=good)
+            self._changed.notify_all()
+
+    def beat(self, member: int) -> KitError | None:
+        """Note that a member lives; returns what its training failed with."""
+        if member in self._agreement.lost:
+            return complaints.left_behind(self._job, member)
+        self._heard[member] = self._clock()
+        return self._agreement.error
+
+    @property
+    def lost(self) -> frozenset[int]:
+        """The workers that the training goes on without."""
+        return self._agreement.lost
+
+    def join(self, member: int, terms: Mapping[str, str]) -> str | None:
+        """Take in a member that came by itself; returns the run that it shall join.
+
+        None when there is nothing to join for it: this training is over, or the member
+        is in it already and asks for the next one. Raises what the training failed
+        with, once to each member, and `MemberMismatch`, with which it fails for all,
+        when `terms` are not those of the coordinator's job.
+        """
+        with self._changed:
+            if member in self._told:
+                return None
+            self._told.add(member)
+            if self._agreement.error is not None:
+                raise self._agreement.error
+            if self._agreement.is_finished:
+                return None
+            found = difference(terms_of(self._job), terms)
+            if found:
+                error = complaints.mismatch(self._job, member, found)
+                self._agreement.fail(error)
+                self._changed.notify_all()
+                raise error
+            return self._job.run
+
+    @property
+    def ledger(self) -> Ledger:
+        """The book of checkpoints; `FailedPreconditionError` if there are none."""
+        if self.vault is None:
+            raise FailedPreconditionError(
+                "this training has no folder for checkpoints; begin it with "
+                "kit.train(..., checkpoint=folder), or take run.params."
+            )
+        return self.vault.ledger
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the end was agreed."""
+        return self._agreement.is_finished
+
+    @property
+    def error(self) -> KitError | None:
+        """What the training failed with."""
+        return self._agreement.error
+
+    def leave(self, member: int) -> None:
+        """Note that a member has ended in good order."""
+        with self._changed:
+            self._left.add(member)
+            self._changed.notify_all()
+
+    def see_off(self, timeout_s: float) -> bool:
+        """Wait until all members have left; whether they have.
+
+        Who leads stays until the others have heard that the training is over.
+        """
+        agreed = self._agreement
+
+        def have_left() -> bool:
+            return self._left >= agreed.members - agreed.lost
+
+        with self._changed:
+            return self._changed.wait_for(have_left, timeout_s)
+
+    def fail(
+        self, error: KitError, *, by: int | None = None, lost: int | None = None
+    ) -> None:
+        """End the training for all members; the first error counts.
+
+        It goes on when the error says no more than that the member `lost` is gone, and
+        it can do without that one. What a lost member reports (`by`) is not heard.
+        """
+        with self._changed:
+            agreement = self._agreement
+            # Whose links close when a training is over has not been lost.
+            is_over = agreement.is_finished or agreement.error is not None
+            if lost is not None and not is_over:
+                self._losses.setdefault(lost, error.message)
+            if lost is not None and self._can_spare(lost):
+                agreement.lose(lost)
+                self._heard.pop(lost, None)
+            elif by not in agreement.lost:
+                agreement.fail(error)
+            self._changed.notify_all()
+
+    def _can_spare(self, member: int) -> bool:
+        agreement = self._agreement
+        has_begun = agreement.epoch.number > 0  # before, all take part in agreeing
+        return has_begun and self._job.can_spare(agreement.lost | {member})
+
+    def gone(self, member: int, reason: str) -> None:
+        """Take the end of a member: unless it left in order, do without it or fail."""
+        with self._changed:  # of two that go together only one may be spared
+            if member in self._left:
+                return
+            if self.is_finished:  # nobody need wait for its last word
+                self.leave(member)
+                return
+            goes_on = self._can_spare(member)
+            error = complaints.gone(self._job, member, reason, goes_on=goes_on)
+            self.fail(error, lost=member)
+
+    def watch(self) -> None:
+        """Find members that are silent, and boundaries that not all come to."""
+        now = self._clock()
+        limits = self._job.settings
+        if now - self._watched > limits.suspect_after_s:
+            # We were not awake ourselves: nobody could be heard.
+            self._heard = dict.fromkeys(self._heard, now)
+        self._watched = now
+        for member, heard in list(self._heard.items()):
+            if now - heard > limits.dead_after_s:
+                self.gone(member, f"it has been silent for {now - heard:.1f} s")
+        with self._changed:
+            limit_s = limits.step_deadline_s
+            late = self._latecomers.found(self._agreement, now, limit_s)
+            for number, missing in late.items():
+                self.fail(complaints.late(self._job, missing, number, limit_s))
+
+    def command(self, what: str, **values: Any) -> None:
+        """Note a wish of the user; it is taken up at the next boundary.
+
+        Raises `InvalidArgumentError` for what these members cannot form.
+        """
+        with self._changed:
+            agreement = self._agreement
+            if what == "configure":
+                self._check(**values)
+                agreement.wish(**values)
+            elif what == "pause":
+                agreement.pause(int(values.get("steps", 0)))
+            elif what == "resume":
+                agreement.resume()
+            elif what == "stop":
+                agreement.stop()
+            elif what == "save":
+                self.ledger.ask(str(values["ticket"]))
+                agreement.saves.wish()
+            elif what != "look":
+                raise InternalError(f"{what!r} is no command.")
+            self._changed.notify_all()
+
+    def _check(self, *, at: int = 0, **changes: Any) -> None:
+        """Check a configuration as it will be with what else is wished by then."""
+        given = {name: value for name, value in changes.items() if value is not None}
+        then = replace(self._agreement.foreseen(at), **given)
+        self._job.check_topology(then.topology, then.synchronous)
+
+    def status(self) -> dict[str, Any]:
+        """Return what the training is in: epoch, wish, pause, who is lost."""
+        with self._changed:
+            agreement = self._agreement
+            pending = agreement.expected
+            return {
+                "epoch": agreement.epoch.to_plain(),
+                "pending": pending.to_plain() if pending else None,
+                "paused": agreement.is_paused,
+                "halting": halting(agreement),
+                "abandoned": agreement.abandoned,
+                "lost": {str(one): text for one, text in self._losses.items()},
+                "saves": self.vault.status() if self.vault else None,
+                "said": self._hooks.said() if self._hooks else [],
+            }

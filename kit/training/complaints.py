@@ -1,0 +1,60 @@
+"""What is wrong with members of a training, as typed errors that name them.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kit.errors import DeadlineExceededError, KitError, MemberMismatch, PeerLost
+from kit.training.job import Job
+
+
+def mismatch(job: Job, member: int, found: str) -> MemberMismatch:
+    """Say that a worker's call differs from that of the first."""
+    name, leader = str(job.tasks[member]), job.tasks[job.coordinator]
+    text = (
+        f"{name} would train something else than {leader}, which leads: {found}. Give "
+        f"kit.train() the same arguments on all workers."
+    )
+    return MemberMismatch(text, task=name)
+
+
+def gone(job: Job, member: int, reason: str, *, goes_on: bool) -> PeerLost:
+    """Say that a member is gone, and what becomes of the training."""
+    name, then = str(job.tasks[member]), "goes on" if goes_on else "cannot go on"
+    text = f"{name} is gone: {reason}. The training {then} without it."
+    return PeerLost(text, task=name)
+
+
+def left_behind(job: Job, member: int) -> PeerLost:
+    """Say that a worker was silent, and that the training can do without it."""
+    name = str(job.tasks[member])
+    text = (
+        f"{name} did not answer for a while, and the training goes on without it: "
+        f"{job.quorum} workers are enough (aggregate)."
+    )
+    return PeerLost(text, task=name)
+
+
+def late(
+    job: Job, missing: Iterable[int], number: int, deadline_s: float
+) -> DeadlineExceededError:
+    """Say that members did not come to a boundary in time."""
+    names = ", ".join(str(job.tasks[member]) for member in sorted(missing))
+    text = (
+        f"{names} did not come to boundary {number} within {deadline_s:g} s. Allow "
+        f"more with settings(step_deadline_s=...)."
+    )
+    return DeadlineExceededError(text, task=names)
+
+
+def leader_lost(job: Job, step: int, error: KitError) -> PeerLost:
+    """Say that the coordinator does not answer; `error` is what was met instead."""
+    name = str(job.tasks[job.coordinator])
+    text = (
+        f"{name} is gone or does not answer, and it leads this training, which ends "
+        f"with it ({error.message})"
+    )
+    return PeerLost(text, task=name, step=step)

@@ -1,0 +1,216 @@
+"""What a training is: the part that all members must agree on, and a worker's own part.
+
+A `Job` is plain data; every member derives the same layout, shards and plans from it. A
+`Work` holds what only a worker needs: the step function and the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from kit.errors import InvalidArgumentError
+from kit.exchange.layout import Layout, Spec, lay_out
+from kit.exchange.placement import place
+from kit.exchange.plan import Group
+from kit.exchange.topology import Topology, by_name
+from kit.membership import Epoch
+from kit.settings import Settings
+from kit.task import Task
+from kit.training import optimizers
+from kit.training.checkpoints import Checkpoints, tensors_of
+from kit.training.elementwise import Optimizer
+from kit.training.graph_step import GraphStep
+from kit.training.hook_list import HookList
+from kit.training.splits import check_seed
+from kit.wire.shaping import LinkSettings
+
+
+@dataclass(frozen=True)
+class Job:
+    """The agreed part of a training. Members are numbered by their place in `tasks`."""
+
+    run: str  # 32 hexadecimal digits
+    tasks: tuple[Task, ...]
+    specs: tuple[Spec, ...]
+    optimizer: Optimizer
+    topology: str
+    steps: int
+    batch: int
+    seed: int = 0
+    synchronous: bool = True
+    aggregate: int = 0  # how many gradients make a step; 0: all workers'
+    link: str = ""
+    placement: str = "round_robin"
+    checkpoints: Checkpoints | None = None
+    restore: str = ""  # of the checkpoints: the newest "", "step-400", "afresh"
+    settings: Settings = field(default_factory=Settings)
+
+    def __post_init__(self) -> None:
+        """Check everything that can be known to be wrong before a task is asked."""
+        if self.steps < 0:
+            raise InvalidArgumentError(f"steps is {self.steps}; give 0 or more.")
+        if not self.workers:
+            raise InvalidArgumentError(
+                f"nobody would compute: there is no worker among "
+                f"{', '.join(task.short for task in self.tasks) or 'no tasks'}."
+            )
+        if self.batch < len(self.workers):
+            raise InvalidArgumentError(
+                f"a batch of {self.batch} cannot be split over {len(self.workers)} "
+                f"workers; give a batch of at least {len(self.workers)}."
+            )
+        check_seed(self.seed)
+        self._check_aggregate()
+        LinkSettings.parse(self.link)
+        self.check_topology(self.topology, self.synchronous)
+        _ = self.group
+        if self.checkpoints is not None:
+            tensors_of(self.specs, self.slots)
+
+    def check_topology(self, name: str, synchronous: bool = True) -> Topology:
+        """Return a topology that these members can form, or say why they cannot."""
+        topology = by_name(name)
+        if topology.needs_ps and not self.ps:
+            raise InvalidArgumentError(
+                f"topology {name!r} needs a parameter server and there is none; start "
+                f"the cluster with ps=1, or use topology='ring'."
+            )
+        if not synchronous and name != "ps":
+            raise InvalidArgumentError(
+                f"asynchronous training meets at parameter servers, not on {name!r}; "
+                f"use topology='ps', or sync=True (run.synchronous = True)."
+            )
+        if not synchronous and self.aggregate:
+            raise InvalidArgumentError(
+                f"aggregate={self.aggregate} says for how many gradients a synchronous "
+                f"step waits; such a training cannot become asynchronous."
+            )
+        if self.has_backups and name != "ps":
+            raise InvalidArgumentError(
+                f"topology {name!r} needs the gradient of every worker in every step, "
+                f"and this training takes the first {self.quorum} of "
+                f"{len(self.workers)} (aggregate={self.aggregate}); only the servers "
+                f"of topology='ps' can leave some out."
+            )
+        return topology
+
+    def _check_aggregate(self) -> None:
+        if not 0 <= self.aggregate <= len(self.workers):
+            raise InvalidArgumentError(
+                f"aggregate is {self.aggregate}, but {len(self.workers)} workers send "
+                f"a gradient each; give a number from 1 to {len(self.workers)}."
+            )
+        if self.aggregate and not self.synchronous:
+            raise InvalidArgumentError(
+                f"aggregate={self.aggregate} says for how many gradients a synchronous "
+                f"step waits; with sync=False each is applied alone. Leave one out."
+            )
+
+    @property
+    def quorum(self) -> int:
+        """How many gradients make a step."""
+        return self.aggregate or len(self.workers)
+
+    @property
+    def has_backups(self) -> bool:
+        """Whether there are more workers than a step waits for."""
+        return self.quorum < len(self.workers)
+
+    def can_spare(self, lost: Collection[int]) -> bool:
+        """Whether the training can go on without some members.
+
+        They are workers, the coordinator is not among them, and enough are left.
+        """
+        left = [worker for worker in self.workers if worker not in lost]
+        return (
+            self.has_backups
+            and len(left) >= self.quorum
+            and len(left) + len(lost) == len(self.workers)
+            and self.coordinator in left
+        )
+
+    @cached_property
+    def workers(self) -> tuple[int, ...]:
+        """Member numbers of the tasks that compute."""
+        return tuple(n for n, task in enumerate(self.tasks) if task.job != "ps")
+
+    @cached_property
+    def ps(self) -> tuple[int, ...]:
+        """Member numbers of the parameter servers."""
+        return tuple(n for n, task in enumerate(self.tasks) if task.job == "ps")
+
+    @property
+    def coordinator(self) -> int:
+        """The member that owns the step loop and the epochs: the first worker."""
+        return self.workers[0]
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """The names of the optimizer's slots."""
+        return tuple(slot.name for slot in self.optimizer.slots)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Where each parameter lies."""
+        return lay_out(self.specs, len(self.workers), self.settings.bucket_bytes)
+
+    @cached_property
+    def group(self) -> Group:
+        """Who takes part, and what each parameter server holds."""
+        shards = place(self.layout, len(self.ps), self.placement)
+        return Group(self.ps, self.workers, shards)
+
+    @property
+    def start(self) -> Epoch:
+        """Epoch 0: what shall hold from the first step on."""
+        return Epoch(0, self.topology, self.synchronous, self.link)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the job as data that JSON can carry."""
+        return {
+            "run": self.run,
+            "tasks": [str(task) for task in self.tasks],
+            "specs": [[spec.name, list(spec.shape), spec.dtype] for spec in self.specs],
+            "optimizer": optimizers.to_plain(self.optimizer),
+            "topology": self.topology,
+            "steps": self.steps,
+            "batch": self.batch,
+            "seed": self.seed,
+            "synchronous": self.synchronous,
+            "aggregate": self.aggregate,
+            "link": self.link,
+            "placement": self.placement,
+            "checkpoints": self.checkpoints.to_plain() if self.checkpoints else None,
+            "restore": self.restore,
+            "settings": self.settings.as_plain(),
+        }
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> Job:
+        """Rebuild a job from `to_plain`; every field is checked again."""
+        values = dict(plain)
+        values["tasks"] = tuple(Task.parse(task) for task in plain["tasks"])
+        values["specs"] = tuple(
+            Spec(name, tuple(shape), dtype) for name, shape, dtype in plain["specs"]
+        )
+        values["optimizer"] = optimizers.from_plain(plain["optimizer"])
+        values["checkpoints"] = Checkpoints.from_plain(plain["checkpoints"])
+        values["settings"] = Settings.from_plain(plain["settings"])
+        return cls(**values)
+
+
+@dataclass
+class Work:
+    """A worker's own part. `params` are the initial values, given to the coordinator.
+
+    The coordinator's values are broadcast; what the other workers were given only has
+    to be of the same names, shapes and dtypes. `hooks` are the coordinator's too.
+    """
+
+    step: Callable[..., Any] | GraphStep
+    data: Any
+    params: dict[str, Any] | None = None
+    hooks: HookList = field(default_factory=lambda: HookList(()))

@@ -1,0 +1,298 @@
+"""One member of a training: its thread, its links, its account.
+
+The thread goes from boundary to boundary: it arrives, prepares what was agreed, then
+does step after step until a halt. A second, small thread gives signs of life and brings
+the news when the training has failed elsewhere; it ends every wait of the first.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import ExitStack, closing
+from dataclasses import replace
+
+from kit.errors import DeadlineExceededError, KitError, LinkLost, UnavailableError
+from kit.exchange.connect import Joining, Quarters
+from kit.exchange.endpoint import Endpoint
+from kit.exchange.port import NO_HALT, Stamp
+from kit.membership import Epoch, Verdict
+from kit.testing.history import History
+from kit.trace import EpochRow
+from kit.traffic import Meter
+from kit.training.authority import Answer, Authority
+from kit.training.complaints import leader_lost
+from kit.training.council import Council
+from kit.training.failing import as_failure, forget_frames
+from kit.training.hooked import Hooked
+from kit.training.job import Job, Work
+from kit.training.part import Part
+from kit.training.scribe import Scribe
+from kit.training.services import Services
+from kit.training.stage import Stage
+from kit.wire.arena import Arena
+from kit.wire.stream import Stream
+
+_JOIN_S = 5.0
+_LOOK_S = 0.2
+
+
+class Member:
+    """A task's part in one training, from `start` until `state` is done or failed."""
+
+    def __init__(
+        self, job: Job, me: int, work: Work | None, services: Services
+    ) -> None:
+        """Prepare member number `me`; a worker needs `work`."""
+        self.job, self.me = job, me
+        self.work = work and replace(work)  # its initial values are let go of
+        self.task = job.tasks[me]
+        self.state = "starting"
+        self.error: KitError | None = None
+        self.epochs: list[EpochRow] = []
+        limits = job.settings
+        self.meter = Meter(me, limit=limits.trace_rows, trace=limits.trace)
+        leads = me == job.coordinator
+        # Whatever is wrong with hooks or checkpoints is raised here, to the caller.
+        has_hooks = leads and work is not None and len(work.hooks) > 0
+        self.hooks = Hooked(job, work.hooks) if work and has_hooks else None
+        self.authority = Authority(job, hooks=self.hooks) if leads else None
+        self.vault = self.authority.vault if self.authority else None
+        self.part: Part | None = None
+        self._last_step = 0
+        self._services = services
+        self._council: Council | None = None
+        self._ended = threading.Event()
+        self._thread = threading.Thread(
+            target=self._run, name=f"kit-run-{self.task.short}", daemon=True
+        )
+        self._endpoint: Endpoint | None = None
+        self._arenas: list[Arena] = []
+        self._streams: list[Stream] = []
+
+    def start(self) -> None:
+        """Start the thread and return."""
+        self._thread.start()
+
+    def abort(self, error: KitError) -> None:
+        """End this member's part, wherever it stands; from any thread."""
+        self.error = self.error or error
+        if self._endpoint is not None:
+            self._endpoint.abort(self.error)
+        if self.part is None:  # it waits for its neighbours' arenas
+            for stream in self._streams:
+                stream.shutdown()
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait until the thread has ended; whether it has."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    @property
+    def step(self) -> int:
+        """How many steps are committed."""
+        part = self.part  # another thread may let go of it
+        return part.step if part else self._last_step
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the training has ended here, well or not."""
+        return self.state in ("done", "failed")
+
+    def release(self) -> None:
+        """Let go of the buffers; only when the member is over."""
+        if self.part is not None:
+            self._last_step = self.part.step
+            self.part.saves = None  # the scribe knows the part: a cycle of the buffers
+        self.part = self._endpoint = None
+        if self.hooks is not None:
+            self.hooks.leave()
+        self._streams.clear()
+        for arena in self._arenas:
+            arena.close()
+        self._arenas.clear()
+        forget_frames(self.error)
+        if self.authority is not None:
+            forget_frames(self.authority.error)
+
+    def _run(self) -> None:
+        state = "failed"
+        with ExitStack() as stack:
+            if self.vault is not None:
+                stack.callback(self.vault.close)
+            try:
+                self._train(self._open(stack))
+                self._leave()
+                state = "done"
+            except BaseException as error:
+                self._fail(error)
+            finally:
+                self._ended.set()
+        self.state = state
+
+    def _open(self, stack: ExitStack) -> Part:
+        job = self.job
+        self._council = council = self._services.council(job, self.me, self.authority)
+        stack.callback(council.close)
+        quarters = Quarters(f"kit-{self.task.short}", job.layout, len(job.tasks))
+        self._arenas.append(quarters.arena)
+        self._endpoint = endpoint = Endpoint(
+            [str(task) for task in job.tasks],
+            self.me,
+            Stamp(),
+            deadline_s=job.settings.step_deadline_s,
+            spins=self._services.spins(job),
+            native=job.settings.native,
+            asleep=quarters.control.asleep,
+        )
+        stack.callback(endpoint.close)
+        heart = threading.Thread(
+            target=self._beat, name=f"kit-heart-{self.task.short}", daemon=True
+        )
+        heart.start()
+        stack.callback(heart.join, _JOIN_S)
+        stack.callback(self._ended.set)
+        joining = Joining(
+            endpoint, quarters, self._services.cluster_number, job.settings.checksum
+        )
+        deadline = time.monotonic() + job.settings.start_deadline_s
+        streams = self._services.streams(job, self.me)
+        self._streams = list(streams.values())
+        for stream in self._streams:
+            stack.callback(stream.close)
+        self._arenas += joining.join(streams, deadline)
+        self.check()
+        history = History(job.settings.history, self.task)
+        stack.callback(history.close)
+        self.part = part = Part(
+            job,
+            self.me,
+            self.work,
+            self.meter,
+            self.authority,
+            endpoint,
+            quarters.memory,
+            history,
+        )
+        self._prepare_saves(part, council, stack)
+        if self.hooks is not None and self.authority is not None:
+            part.hooks = self.hooks
+            self.hooks.enter(part, self.authority)
+        part.reach("run.connected", 0)
+        self.state = "running"
+        return part
+
+    def _prepare_saves(self, part: Part, council: Council, stack: ExitStack) -> None:
+        if self.job.checkpoints is None:
+            return
+        part.saves = scribe = Scribe(part, council, self.vault)
+        stack.callback(scribe.close)
+        if self.vault is not None:
+            part.step, part.restored = self.vault.step, self.vault.values
+            self.vault.values = None
+
+    def _train(self, part: Part) -> None:
+        with closing(Stage(part)) as stage:
+            try:
+                self._meet_and_work(part, stage)
+            except BaseException as error:
+                self._fail(error)  # first: closing waits for the exchange thread
+                raise
+
+    def _meet_and_work(self, part: Part, stage: Stage) -> None:
+        number = 0
+        while True:
+            answer = self._ask_until(number, part.step)
+            if answer.verdict is Verdict.FINISH:
+                if self.hooks is not None:
+                    self.hooks.end()
+                return
+            number += 1
+            if answer.verdict is Verdict.PREPARE and answer.epoch is not None:
+                self._change(part, stage, number - 1, answer.epoch)
+                if self.hooks is not None and self.epochs:
+                    self.hooks.created(part.step)
+                continue  # no step yet: the training may be paused
+            if answer.verdict is Verdict.SAVE and part.saves is not None:
+                part.saves.save((answer.step, number), answer.step)
+                continue
+            part.endpoint.stamp.halt = NO_HALT
+            stage.run(answer.step)
+
+    def _leave(self) -> None:
+        self._talk().leave()
+        # The others ask who leads for the verdict: it stays until they have heard it.
+        give_up = time.monotonic() + self.job.settings.stop_deadline_s
+        while self.authority is not None and self.error is None:
+            if self.authority.see_off(_LOOK_S) or time.monotonic() > give_up:
+                return
+
+    def _change(self, part: Part, stage: Stage, number: int, epoch: Epoch) -> None:
+        refusal: str | None = None
+        try:
+            stage.prepare(epoch)
+        except Exception as error:
+            refusal = f"{self.task.short}: {error}"
+        part.reach("epoch.prepared", epoch.first_step)
+        answer = self._talk().prepared(number, refusal)
+        while answer.verdict is Verdict.WAIT:
+            self.check()
+            answer = self._talk().prepared(number, refusal)
+        if answer.verdict is Verdict.COMMIT:
+            stage.adopt(epoch)
+            row = EpochRow(
+                epoch.number,
+                epoch.how,
+                epoch.first_step,
+                part.endpoint.clock(),
+                epoch.link,
+            )
+            self.epochs.append(row)
+            part.reach("epoch.committed", epoch.first_step)
+
+    def _ask_until(self, number: int, step: int) -> Answer:
+        while True:
+            self.check()
+            answer = self._talk().arrive(number, step)
+            if answer.verdict is not Verdict.WAIT:
+                return answer
+
+    def _beat(self) -> None:
+        while not self._ended.wait(self.job.settings.heartbeat_s):
+            lost_leader = False
+            try:
+                error, lost = self._talk().beat()
+                if self._endpoint is not None:
+                    self._endpoint.lose(lost)
+            except (UnavailableError, DeadlineExceededError) as lost:
+                lost_leader, error = True, leader_lost(self.job, self.step, lost)
+            except KitError as other:
+                error = other
+            if error is not None:
+                self.abort(error)
+                if lost_leader:
+                    self._talk().close()  # ends a question that waits for its answer
+                return
+
+    def _fail(self, error: BaseException) -> None:
+        if isinstance(error, LinkLost):
+            error = leader_lost(self.job, self.step, error)
+        # Who leads may know the cause where its own thread has only felt the effect.
+        known = self.authority.error if self.authority else None
+        failure = known or as_failure(error, self.task)
+        told = self.error is not None
+        self.abort(failure)  # the exchange thread may wait for a neighbour
+        if not told and self._council is not None:
+            try:
+                self._council.fail(failure)
+            except KitError:
+                return  # the coordinator is gone: everybody notices that alone
+
+    def check(self) -> None:
+        """Raise what the training failed with, if it has."""
+        if self.error is not None:
+            raise self.error
+
+    def _talk(self) -> Council:
+        assert self._council is not None
+        return self._council

@@ -1,0 +1,68 @@
+"""Trainings that stand until they are let go, for the tests of wishes in mid-run."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import kit
+from kit.testing.cluster import LocalCluster
+from tests.training.toy import BATCH, DATA, Params, fit, initial
+
+LONG_S = 60.0
+
+
+class Held:
+    """A step that waits until it is let go, and keeps the parameters it was given."""
+
+    def __init__(self, function: Any = fit) -> None:
+        self.go, self.reached = threading.Event(), threading.Event()
+        self._function = function
+        self.seen: list[tuple[int, bytes]] = []  # in the order of the calls
+
+    def __call__(self, params: Params, batch: Any) -> Any:
+        self.reached.set()
+        assert self.go.wait(30)
+        bits = b"".join(value.tobytes() for value in params.values())
+        self.seen.append((threading.get_ident(), bits))
+        return self._function(params, batch)
+
+
+def begin(cluster: LocalCluster, step: Any = fit, **changes: Any) -> kit.Run:
+    """Begin a training of thirty steps, changed as is asked for."""
+    given: dict[str, Any] = {"steps": 30, "batch": BATCH, "cluster": cluster} | changes
+    return kit.train(step, initial(), DATA, **given)
+
+
+def always_one(params: Params, batch: Any) -> Any:
+    """Return gradients that are one everywhere."""
+    return 0.0, {name: np.ones_like(value) for name, value in params.items()}
+
+
+def how(run: kit.Run) -> list[tuple[str, int]]:
+    """Return the topology of each epoch and its first step."""
+    return [(row.topology, row.first_step) for row in run.trace.epochs]
+
+
+def standing(run: kit.Run, after: int = -1) -> int:
+    """Return the step before which a paused training stands, later than another."""
+    pause, seen, same = threading.Event(), -1, 0
+    for _ in range(400):
+        pause.wait(0.05)
+        same = same + 1 if run.step == seen and seen > after else 0
+        seen = run.step
+        if same == 6:
+            break
+    return seen
+
+
+def soon(is_so: Callable[[], bool]) -> None:
+    """Wait until something is so; members tell their news one after the other."""
+    give_up = time.monotonic() + LONG_S
+    while not is_so():
+        assert time.monotonic() < give_up
+        time.sleep(0.01)

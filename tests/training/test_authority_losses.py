@@ -1,0 +1,151 @@
+"""What the coordinator makes of members that are gone: spared, lost or simply done."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import kit
+from kit.errors import PeerLost, StepFailed
+from kit.exchange.layout import Spec
+from kit.membership import Verdict
+from kit.task import Task
+from kit.training.authority import Authority
+from kit.training.job import Job
+
+TASKS = (Task("ps", 0), *(Task("worker", number) for number in range(3)))
+EVERYBODY = range(len(TASKS))
+FIRST, SECOND, THIRD = 1, 2, 3  # the workers, as members
+
+
+def running(aggregate: int = 0, steps: int = 100) -> Authority:
+    """Return the authority of a training whose members have begun it."""
+    specs = (Spec("w", (3,), "float32"),)
+    job = Job(
+        "ab" * 16,
+        TASKS,
+        specs,
+        kit.GradientDescent(0.1),
+        "ps",
+        steps=steps,
+        batch=9,
+        aggregate=aggregate,
+    )
+    authority = Authority(job, lambda: 0.0)
+    assert meet(authority, 0, 0) is Verdict.PREPARE
+    for one in EVERYBODY:
+        authority.prepared(one, 0, None, 0.0)
+    return authority
+
+
+def finished() -> Authority:
+    """Return the authority of a training whose end was agreed."""
+    authority = running(steps=5)
+    assert meet(authority, 1, 5) is Verdict.FINISH
+    return authority
+
+
+def meet(authority: Authority, number: int, step: int) -> Verdict:
+    answers = [authority.arrive(one, number, step, 0.0) for one in EVERYBODY]
+    return answers[-1].verdict
+
+
+def meanwhile(authority: Authority, act: Callable[[], None] = lambda: None) -> bool:
+    """Let another thread act if the lock lets it; whether it did."""
+    found = []
+
+    def run() -> None:
+        found.append(authority._changed.acquire(blocking=False))
+        if found[0]:
+            act()
+            authority._changed.release()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def test_member_whose_loss_ends_the_training_is_named_as_lost() -> None:
+    authority = running()
+
+    authority.gone(THIRD, "its links closed")
+
+    assert isinstance(authority.error, PeerLost)
+    assert authority.status()["lost"] == {str(THIRD): authority.error.message}
+
+
+def test_both_are_named_when_one_was_spared_and_one_could_not_be() -> None:
+    authority = running(aggregate=2)
+
+    authority.gone(THIRD, "its links closed")
+    authority.gone(SECOND, "it was silent")
+
+    assert list(authority.status()["lost"]) == [str(THIRD), str(SECOND)]
+    assert "it was silent. The training cannot go on" in str(authority.error)
+
+
+@pytest.mark.parametrize("aggregate", [0, 2])
+def test_who_ends_after_a_failure_is_not_lost(aggregate: int) -> None:
+    authority = running(aggregate)
+    authority.fail(StepFailed("a mistake of mine"), by=THIRD)
+
+    authority.gone(THIRD, "its links closed")
+    authority.gone(SECOND, "its links closed")
+
+    assert authority.status()["lost"] == {}
+    assert isinstance(authority.error, StepFailed)
+
+
+def test_two_that_go_together_are_not_both_said_to_be_spared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    authority = running(aggregate=2)
+    can_spare, overtaken = authority._can_spare, list[bool]()
+
+    def asked(member: int) -> bool:
+        goes_on = can_spare(member)
+        if not overtaken:
+            overtaken.append(False)
+            overtaken[0] = meanwhile(authority, lambda: authority.gone(SECOND, "too"))
+        return goes_on
+
+    monkeypatch.setattr(authority, "_can_spare", asked)
+    authority.gone(THIRD, "its links closed")
+    if not overtaken[0]:
+        authority.gone(SECOND, "too")
+
+    assert isinstance(authority.error, PeerLost)
+    assert "cannot go on without it" in authority.error.message
+
+
+def test_nobody_waits_for_the_last_word_of_who_is_gone_after_the_end() -> None:
+    authority = finished()
+    for one in (0, FIRST, THIRD):
+        authority.leave(one)
+    assert not authority.see_off(0.0)
+
+    authority.gone(SECOND, "its links closed")
+
+    assert authority.see_off(0.0)
+    assert authority.error is None
+    assert authority.status()["lost"] == {}
+
+
+def test_status_is_of_one_moment() -> None:
+    authority = running()
+    overtaken = []
+
+    class Losses(dict[int, str]):
+        def items(self) -> Any:
+            overtaken.append(meanwhile(authority))
+            return super().items()
+
+    authority._losses = Losses()
+    authority.status()
+
+    assert overtaken == [False]
+    assert meanwhile(authority)

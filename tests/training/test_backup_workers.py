@@ -1,0 +1,294 @@
+"""`kit.train(aggregate=R)`: each step is made of the first R gradients that come."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import kit
+from kit.errors import InvalidArgumentError, StepFailed
+from kit.testing.cluster import LocalCluster
+from kit.traffic import Kind
+from tests.training.backups import Late, Marked, ranks, replayed
+from tests.training.test_training_bits import settled, wait_for_step
+from tests.training.toy import BATCH, DATA, fit, initial, quick_cluster, same_bits
+from tests.training.toy import replayed as all_replayed
+
+pytestmark = pytest.mark.slow
+
+STEPS = 8
+SIZE = sum(value.nbytes for value in initial().values())
+
+
+def begin(cluster: LocalCluster, aggregate: int | None, **changes: Any) -> kit.Run:
+    given: dict[str, Any] = {
+        "steps": STEPS,
+        "batch": BATCH,
+        "optimizer": kit.Adam(0.02),
+        "cluster": cluster,
+    } | changes
+    return kit.train(fit, initial(), DATA, aggregate=aggregate, **given)
+
+
+def forced(
+    cluster: LocalCluster,
+    aggregate: int,
+    late: Mapping[int, Collection[int]],
+    **changes: Any,
+) -> kit.Run:
+    """Begin a training in which these workers are late in these steps."""
+    step = Late(late)
+    given: dict[str, Any] = {
+        "steps": STEPS,
+        "batch": BATCH,
+        "optimizer": kit.Adam(0.02),
+        "cluster": cluster,
+    } | changes
+    run = kit.train(step, initial(), Marked(), aggregate=aggregate, **given)
+    step.watch(cluster.servers[0].trainings, run)
+    return run
+
+
+def await_steps(run: kit.Run) -> None:
+    """Wait until a training has begun its steps."""
+    pause = threading.Event()
+    while run.step == 0 and not run.done:
+        pause.wait(0.01)
+
+
+def by_kind(run: kit.Run, kind: Kind) -> int:
+    totals = run.trace.totals
+    return int(totals["bytes"][totals["kind"] == kind].sum())
+
+
+@pytest.mark.parametrize("n_ps", [1, 2, 3])
+def test_each_step_is_made_of_those_that_came_first(n_ps: int) -> None:
+    late = {step: {step % 3} for step in range(STEPS)}  # also the coordinator
+
+    with quick_cluster(n_ps, 3) as cluster:
+        run = forced(cluster, 2, late).wait(20)
+
+    assert run.step == STEPS
+    assert ranks(run) == [
+        [rank for rank in range(3) if rank not in late[step]] for step in range(STEPS)
+    ]
+    assert [record["dropped"] for record in run.metrics] == [1] * STEPS
+    assert same_bits(run.params, replayed(ranks(run), 3, kit.Adam(0.02)))
+
+
+def test_late_worker_skips_to_the_newest_parameters_and_its_split_with_it() -> None:
+    late = {step: {0, 2} if step < 5 else {1, 2} for step in range(STEPS)}
+
+    with quick_cluster(1, 3) as cluster:
+        run = forced(cluster, 1, late).wait(20)
+
+    assert ranks(run) == [[1]] * 5 + [[0]] * 3
+    assert same_bits(run.params, replayed(ranks(run), 3, kit.Adam(0.02)))
+    rows = run.trace.steps
+    for worker in run.job.workers:
+        own = rows[rows["task"] == worker]
+        took = np.diff(own["step"])
+        assert (took >= 1).all()
+        # Dropped: staleness says how many steps were done meanwhile.
+        assert (
+            own["staleness"][:-1] == np.where(own["examples"] > 0, 0, 1)[:-1] * [*took]
+        ).all()
+
+
+def test_late_steps_are_not_computed_again() -> None:
+    computed: list[tuple[int, int]] = []
+    guard = threading.Lock()
+
+    class Counting(Late):
+        def __call__(self, params: Any, batch: Any) -> Any:
+            with guard:
+                computed.append((int(batch[0][0]), int(batch[0][1])))
+            return super().__call__(params, batch)
+
+    step = Counting({number: {2} for number in range(STEPS)})
+    with quick_cluster(1, 3) as cluster:
+        run = kit.train(
+            step,
+            initial(),
+            Marked(),
+            aggregate=2,
+            steps=STEPS,
+            batch=BATCH,
+            cluster=cluster,
+        )
+        step.watch(cluster.servers[0].trainings, run)
+        run.wait(20)
+
+    assert len(computed) == len(set(computed))
+    assert {step for worker, step in computed if worker == 0} == set(range(STEPS))
+
+
+@pytest.mark.parametrize("n_ps", [1, 2, 3])
+@pytest.mark.parametrize(("n", "aggregate"), [(2, 1), (3, 1), (3, 2), (5, 3), (4, 4)])
+def test_free_arrivals_have_the_bits_of_their_replay_and_the_bytes_of_the_formula(
+    n_ps: int, n: int, aggregate: int
+) -> None:
+    with quick_cluster(n_ps, n) as cluster:
+        run = begin(cluster, aggregate, steps=25).wait(20)
+
+    made_of, metrics = ranks(run), run.metrics
+    dropped = sum(record["dropped"] for record in metrics)
+    assert [record["step"] for record in metrics] == list(range(25))
+    assert {len(one) for one in made_of} == {aggregate}
+    assert same_bits(run.params, replayed(made_of, n, kit.Adam(0.02)))
+    assert by_kind(run, Kind.PUSH) == 25 * aggregate * SIZE
+    assert by_kind(run, Kind.LATE) == dropped * SIZE
+    assert by_kind(run, Kind.PULL) == (25 * aggregate + dropped) * SIZE
+    assert all(entry.agrees for entry in run.traffic)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_any_order_of_arrivals_has_the_bits_of_its_replay(data: st.DataObject) -> None:
+    n = data.draw(st.integers(2, 4))
+    aggregate = data.draw(st.integers(1, n - 1))
+    late = {
+        step: data.draw(
+            st.sets(st.integers(0, n - 1), min_size=n - aggregate).filter(
+                lambda found: len(found) == n - aggregate
+            )
+        )
+        for step in range(STEPS)
+    }
+    optimizer = data.draw(st.sampled_from([kit.Momentum(0.05), kit.Adagrad(0.2)]))
+
+    with quick_cluster(data.draw(st.integers(1, 3)), n) as cluster:
+        run = forced(cluster, aggregate, late, optimizer=optimizer).wait(20)
+
+    made_of = [[r for r in range(n) if r not in late[s]] for s in range(STEPS)]
+    assert ranks(run) == made_of
+    assert same_bits(run.params, replayed(made_of, n, optimizer))
+
+
+@pytest.mark.parametrize("aggregate", [None, 3])
+def test_all_of_all_is_the_training_of_before(aggregate: int | None) -> None:
+    with quick_cluster(2, 3) as cluster:
+        run = begin(cluster, aggregate).wait(20)
+
+    assert same_bits(run.params, all_replayed(STEPS, 3, kit.Adam(0.02)))
+    assert by_kind(run, Kind.LATE) == 0
+    everybody = ("worker:0", "worker:1", "worker:2")
+    assert {record["contributors"] for record in run.metrics} == {everybody}
+
+
+def test_mean_of_equal_gradients_is_that_gradient_whoever_sent_them() -> None:
+    def ones(params: Any, batch: Any) -> Any:
+        return 1.0, {name: np.ones_like(value) for name, value in params.items()}
+
+    with quick_cluster(1, 3) as cluster:  # ten examples: 4, 3 and 3
+        run = kit.train(
+            ones,
+            initial(),
+            DATA,
+            optimizer=kit.GradientDescent(0.5),
+            steps=20,
+            batch=BATCH,
+            aggregate=2,
+            cluster=cluster,
+        ).wait(20)
+
+    for name, value in run.params.items():
+        np.testing.assert_allclose(value, initial()[name] - 10, rtol=1e-5)
+
+
+def test_pause_advance_and_resume_lose_no_step() -> None:
+    late = {step: {2} for step in range(1000)}
+    with quick_cluster(2, 3) as cluster:
+        run = forced(cluster, 2, late, steps=1000)
+        await_steps(run)
+        run.pause()
+        paused_at = settled(run)
+        assert run.state == "paused"
+        run.advance(3)
+        wait_for_step(run, paused_at + 3)
+        before = replayed([[0, 1]] * run.step, 3, kit.Adam(0.02))
+        assert same_bits(run.params, before)
+        run.link = "1gbit"
+        run.advance(2)
+        wait_for_step(run, paused_at + 5)
+        run.stop()
+        run.wait(20)
+
+    assert run.step == paused_at + 5
+    assert same_bits(run.params, replayed(ranks(run), 3, kit.Adam(0.02)))
+    assert [epoch.link for epoch in run.trace.epochs] == ["", "1gbit"]
+    assert all(entry.agrees for entry in run.traffic)
+
+
+@pytest.mark.parametrize("insecure", [False, True])
+def test_frames_carry_what_arenas_do(insecure: bool) -> None:
+    late = {step: {step % 3} for step in range(STEPS)}
+
+    with quick_cluster(2, 3, transport="tcp", insecure=insecure) as cluster:
+        run = forced(cluster, 2, late).wait(20)
+
+    assert [len(one) for one in ranks(run)] == [2] * STEPS
+    assert same_bits(run.params, replayed(ranks(run), 3, kit.Adam(0.02)))
+    assert all(entry.agrees for entry in run.traffic)
+
+
+def test_mistake_in_a_backup_worker_ends_the_training_as_any_other() -> None:
+    class Stumbling(Late):
+        def __call__(self, params: Any, batch: Any) -> Any:
+            found = super().__call__(params, batch)
+            return found if batch[0][0] < 2 else 1 // 0
+
+    step = Stumbling({number: {2} for number in range(100_000)})
+    with quick_cluster(1, 3) as cluster:
+        run = kit.train(
+            step,
+            initial(),
+            Marked(),
+            aggregate=2,
+            steps=100_000,
+            batch=BATCH,
+            cluster=cluster,
+        )
+        step.watch(cluster.servers[0].trainings, run)
+        with pytest.raises(StepFailed, match=r"worker/task:2.*ZeroDivisionError"):
+            run.wait(20)
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "changes", "words"),
+    [
+        (0, {}, "aggregate is 0; give"),
+        (-1, {}, "aggregate is -1; give"),
+        (3, {}, "aggregate is 3, but 2 workers send"),
+        (1.5, {}, "aggregate is 1.5; give a whole number"),
+        (1, {"sync": False}, "each is applied alone"),
+        (2, {"sync": False}, "each is applied alone"),
+        (1, {"topology": "ring"}, "'ring' needs the gradient of every worker"),
+        (1, {"topology": "mesh"}, "'mesh' needs the gradient of every worker"),
+    ],
+)
+def test_what_cannot_be_is_refused_at_once(
+    cluster: LocalCluster, aggregate: Any, changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=words):
+        begin(cluster, aggregate, **changes)
+
+
+def test_other_topology_is_refused_at_the_wish() -> None:
+    with quick_cluster(1, 3) as cluster:
+        run = forced(cluster, 2, {step: {2} for step in range(10_000)}, steps=10_000)
+        await_steps(run)
+        with pytest.raises(InvalidArgumentError, match="only the servers of topology"):
+            run.topology = "ring"
+        with pytest.raises(InvalidArgumentError, match="first 2 of 3"):
+            run.switch("mesh", at=5)
+        run.stop()
+        run.wait(20)
+
+    assert {record["topology"] for record in run.metrics} == {"ps"}

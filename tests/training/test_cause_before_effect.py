@@ -1,0 +1,45 @@
+"""The error that a training is known to have failed with is the one that is shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kit
+from kit.errors import PeerLost, StepFailed
+from kit.exchange import endpoint
+from kit.exchange.endpoint import Endpoint
+from kit.exchange.port import Port
+from kit.testing.cluster import local_cluster
+from tests.training.backups import Marked
+from tests.training.toy import BATCH, Params, fit, initial
+
+
+def test_closed_link_does_not_hide_the_error_of_the_step_that_closed_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    met, gone = [], Endpoint._gone
+
+    def noted(self: Endpoint, port: Port) -> PeerLost:
+        met.append(self.names[self.me])
+        return gone(self, port)
+
+    def stumble(params: Params, batch: Any) -> Any:
+        (worker, step), *examples = batch
+        if (worker, step) == (1, 3):
+            raise ZeroDivisionError("a mistake of mine")
+        return fit(params, examples)
+
+    # No sign of life comes before the closed link is noticed.
+    monkeypatch.setattr(endpoint, "_GRACE_S", 0.0)
+    monkeypatch.setattr(Endpoint, "_gone", noted)
+    chosen = kit.settings(heartbeat_s=20, suspect_after_s=30, dead_after_s=40)
+    with chosen as settings, local_cluster(0, 2, settings=settings) as cluster:
+        given: dict[str, Any] = {"steps": 9, "batch": BATCH, "topology": "ring"}
+        run = kit.train(stumble, initial(), Marked(), cluster=cluster, **given)
+        with pytest.raises(StepFailed, match="a mistake of mine") as caught:
+            run.wait(10)
+
+    assert met == ["/job:worker/task:0"]
+    assert "in stumble" in str(caught.value.remote_traceback)

@@ -1,0 +1,238 @@
+"""What goes wrong while a training is saved costs that checkpoint, and nothing else."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kit
+from kit.checkpoint import write_shard
+from kit.errors import CheckpointFailed, FailedPreconditionError
+from kit.testing.cluster import LocalCluster
+from kit.testing.task_process import until
+from kit.training import scribe
+from kit.training.claim import Claim
+from tests.training.saved import MANY, MOMENTUM, Patient, is_saved, names, train
+from tests.training.toy import quick_cluster, replayed, same_bits
+
+Write = Callable[[Path, Any], Any]
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> dict[str, Write]:
+    """Give a table of writers by task, in the place of the one that writes shards."""
+    table: dict[str, Write] = {}
+
+    def write(path: Path, pieces: Any) -> Any:
+        return table.get(path.stem, write_shard)(path, pieces)
+
+    monkeypatch.setattr(scribe, "write_shard", write)
+    return table
+
+
+def full(path: Path, pieces: Any) -> Any:
+    path.write_bytes(b"half of it")
+    raise CheckpointFailed(f"{path} could not be written: No space left on device.")
+
+
+def lost(path: Path, pieces: Any) -> Any:
+    entry = write_shard(path, pieces)
+    path.unlink()  # as if it had been written on another host
+    return entry
+
+
+def broken(path: Path, pieces: Any) -> Any:
+    raise MemoryError
+
+
+@pytest.mark.parametrize(
+    ("writer", "said"),
+    [
+        (full, "worker/task:1: .*No space left"),
+        (broken, "worker/task:1: MemoryError"),
+        (lost, "worker/task:1 wrote .*worker/task:0 does not see it.*tasks share"),
+    ],
+)
+@pytest.mark.parametrize("topology", ["ring", "mesh"])
+def test_a_save_that_fails_leaves_the_training_and_the_last_one_as_they_are(
+    tmp_path: Path,
+    disk: dict[str, Write],
+    caplog: pytest.LogCaptureFixture,
+    writer: Write,
+    said: str,
+    topology: str,
+) -> None:
+    with quick_cluster(0, 2) as cluster, caplog.at_level(logging.CRITICAL):
+        train(cluster, tmp_path, 2, topology=topology).wait(10)
+        disk["worker-1"] = writer
+
+        run = train(cluster, tmp_path, 6, topology=topology).wait(10)
+
+    assert run.checkpoints.n_failed == 1
+    assert re.search(said, run.checkpoints.refused)
+    assert "step 6 was not saved" in repr(run)
+    (row,) = run.trace.saves
+    assert (row.step, row.error) == (6, run.checkpoints.refused)
+    assert run.trace.bounds()[0] < row.begin <= row.end
+    assert names(tmp_path) == ["step-2"]
+    assert same_bits(run.params, replayed(6, 2, MOMENTUM))
+
+
+def test_a_failed_save_is_told_to_the_one_who_asked_and_the_next_may_succeed(
+    cluster: LocalCluster, tmp_path: Path, disk: dict[str, Write]
+) -> None:
+    disk["ps-0"] = full
+    run = train(cluster, tmp_path, MANY)
+    run.pause()
+
+    with pytest.raises(CheckpointFailed, match=r"was not saved: /job:ps/task:0.*space"):
+        run.save().wait(10)
+    assert run.checkpoints.refused
+    disk.clear()
+    saved = run.save().wait(10)
+
+    assert names(tmp_path) == [Path(saved.path).name]
+    assert run.checkpoints.refused == ""
+    assert [bool(row.error) for row in run.trace.saves] == [True, False]
+    run.stop()
+    run.wait(10)
+
+
+def test_steps_go_on_while_a_checkpoint_is_written_and_no_other_one_begins(
+    cluster: LocalCluster, tmp_path: Path, disk: dict[str, Write]
+) -> None:
+    may_write, active = threading.Event(), []
+
+    def slow(path: Path, pieces: Any) -> Any:
+        active.append(path)
+        assert may_write.wait(10)
+        return write_shard(path, pieces)
+
+    disk["ps-0"] = slow
+    run = train(cluster, tmp_path, MANY, every=3)
+    until(lambda: run.step > 30 and bool(active), 10)
+
+    assert len(active) == 1
+    run.look()
+    assert (run.checkpoints.saving, run.checkpoints.n_saved) == (3, 0)
+    assert "step 3 was still being written" in run.checkpoints.refused
+    may_write.set()
+    run.stop()
+    run.wait(10)
+    assert (tmp_path / "step-3").is_dir()
+    assert kit.load_checkpoint(tmp_path).step == run.step
+
+
+@pytest.mark.slow
+def test_a_writer_that_hangs_is_given_up_and_named(
+    tmp_path: Path, disk: dict[str, Write]
+) -> None:
+    may_write = threading.Event()
+
+    def hang(path: Path, pieces: Any) -> Any:
+        assert may_write.wait(10)
+        raise CheckpointFailed("too late")
+
+    disk["ps-0"] = hang
+    with quick_cluster(save_deadline_s=0.05) as cluster:
+        run = train(cluster, tmp_path, 4)
+        until(lambda: run.done, 10)
+        assert "ps/task:0 did not write within 0.05 s" in run.checkpoints.refused
+        assert run.state == "done"
+        may_write.set()
+
+
+def test_failed_step_ends_the_training_but_not_the_save_before_it(
+    cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scribe, "_LAST_WORDS_S", 30.0)
+    step = Patient(cluster, 2, set())
+    number = iter(range(1000))
+
+    def stumble(params: Any, batch: Any) -> Any:
+        if next(number) >= 8:
+            raise ValueError("no")
+        return step(params, batch)
+
+    run = train(cluster, tmp_path, MANY, every=3, step=stumble)
+    with pytest.raises(kit.errors.StepFailed):
+        run.wait(10)
+
+    assert names(tmp_path) == ["step-3"]
+
+
+def test_drafts_of_the_dead_are_removed_by_the_next_training(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    (tmp_path / "step-9.tmp-0badcafe").mkdir()
+    (tmp_path / "step-9.tmp-0badcafe" / "worker-0.safetensors").write_bytes(b"half")
+
+    train(cluster, tmp_path, 1).wait(10)
+
+    assert names(tmp_path) == ["step-1"]
+
+
+def test_a_claim_tells_what_the_one_before_had_reached(tmp_path: Path) -> None:
+    first = Claim(tmp_path, "ab" * 16, "/job:worker/task:0")
+    first.reached(41)
+    first.close()
+
+    second = Claim(tmp_path, "cd" * 16, "/job:worker/task:0")
+
+    assert (first.left_at, second.left_at) == (0, 41)
+    second.close()
+    second.close()
+
+
+def test_folder_is_free_although_a_fork_still_has_it_open(tmp_path: Path) -> None:
+    first = Claim(tmp_path, "ab" * 16, "/job:worker/task:0")
+    inherited = os.dup(first._file)  # one lock, as after a fork
+    try:
+        with pytest.raises(FailedPreconditionError, match="another training"):
+            Claim(tmp_path, "cd" * 16, "/job:worker/task:0")
+
+        first.close()
+
+        Claim(tmp_path, "cd" * 16, "/job:worker/task:0").close()
+    finally:
+        os.close(inherited)
+
+
+@pytest.mark.slow
+def test_asynchronous_training_is_saved_after_every_so_many_updates(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    adam = kit.Adam(0.001)
+    run = train(cluster, tmp_path, MANY, every=5, sync=False, optimizer=adam)
+    until(lambda: n_saved(run) >= 3, 20)
+    run.stop()
+    run.wait(10)
+
+    found = [int(name.removeprefix("step-")) for name in names(tmp_path)]
+
+    assert found == sorted(set(found), key=found.index)
+    assert max(found) == run.step
+
+
+def n_saved(run: kit.Run) -> int:
+    run.look()
+    return run.checkpoints.n_saved
+
+
+def test_training_is_saved_by_the_clock(cluster: LocalCluster, tmp_path: Path) -> None:
+    often = kit.Checkpoints(str(tmp_path), every_s=0.001)
+
+    run = train(cluster, tmp_path, MANY, checkpoint=often)
+    until(lambda: is_saved(cluster, 1), 10)
+    run.stop()
+    run.wait(10)
+
+    assert run.checkpoints.n_saved >= 2
+    assert kit.load_checkpoint(tmp_path).step == run.step

@@ -1,0 +1,223 @@
+"""Checkpoints that cannot be: what is refused at once, and what is passed over."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit.errors import (
+    CheckpointFailed,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+)
+from kit.testing.cluster import LocalCluster
+from tests.training.saved import MANY, MOMENTUM, names, train
+from tests.training.toy import (
+    BATCH,
+    DATA,
+    fit,
+    initial,
+    quick_cluster,
+    replayed,
+    same_bits,
+)
+
+
+def damage(folder: Path) -> None:
+    """Change one bit in the last byte of a checkpoint's shard."""
+    (shard,) = folder.glob("*.safetensors")
+    data = bytearray(shard.read_bytes())
+    data[-1] ^= 1
+    shard.write_bytes(data)
+
+
+def test_damaged_newest_is_passed_over_with_a_warning(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    train(cluster, tmp_path, 3).wait(10)
+    train(cluster, tmp_path, 5).wait(10)
+    damage(tmp_path / "step-5")
+
+    with pytest.warns(UserWarning, match=r"step 3.*step-5 is damaged.*passed over"):
+        run = train(cluster, tmp_path, 7)
+    run.wait(10)
+
+    assert run.resumed_from is not None
+    assert (run.resumed_from.step, run.resumed_from.lost_steps) == (3, 2)
+    assert "passed over" in repr(run)
+    assert same_bits(run.params, replayed(7, 2, MOMENTUM))
+
+
+def test_training_never_begins_at_step_0_when_all_are_damaged(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    train(cluster, tmp_path, 3).wait(10)
+    damage(tmp_path / "step-3")
+
+    with pytest.raises(CheckpointFailed, match="all 1 checkpoints"):
+        train(cluster, tmp_path, 5)
+
+    assert names(tmp_path) == ["step-3"]
+
+
+def test_checkpoint_of_another_model_names_what_differs(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    given: dict[str, Any] = {"batch": BATCH, "cluster": cluster, "steps": 1}
+    given["checkpoint"] = tmp_path
+    kit.train(fit, initial(), DATA, **given).wait(10)
+    other = initial() | {"w": np.zeros(4, np.float32), "extra": np.zeros(2)}
+    other.pop("scale")
+
+    with pytest.raises(InvalidArgumentError, match="another model") as caught:
+        kit.train(fit, other, DATA, **given)
+
+    for found in ("'w' is float32[3] there and float32[4] here", "'extra'", "'scale'"):
+        assert found in caught.value.message
+
+
+def test_checkpoint_of_another_optimizer_names_its_slots(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    train(cluster, tmp_path, 1).wait(10)
+
+    with pytest.raises(InvalidArgumentError, match=r"'w/m' .* is not in the checkp"):
+        train(cluster, tmp_path, 2, optimizer=kit.Adam())
+
+
+def test_slot_with_the_name_of_a_parameter_is_refused(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    params = {"w": np.zeros(2, np.float32), "w/momentum": np.zeros(2, np.float32)}
+
+    with pytest.raises(InvalidArgumentError, match="rename the parameter"):
+        kit.train(
+            fit, params, DATA, batch=BATCH, cluster=cluster, checkpoint=tmp_path,
+            optimizer=MOMENTUM,
+        )  # fmt: skip
+
+
+def test_beginning_afresh_needs_a_folder_without_checkpoints(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    train(cluster, tmp_path, 2, restore=False).wait(10)
+
+    with pytest.raises(FailedPreconditionError, match="steps, the last one 2"):
+        train(cluster, tmp_path, 4, restore=False)
+
+    assert names(tmp_path) == ["step-2"]
+
+
+@pytest.mark.slow
+def test_going_back_gives_up_what_came_after(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    for steps in (2, 4, 6):
+        train(cluster, tmp_path, steps).wait(10)
+
+    run = train(cluster, tmp_path, 5, restore="step-2")
+    run.wait(10)
+
+    assert run.resumed_from is not None
+    assert (run.resumed_from.step, run.resumed_from.lost_steps) == (2, 0)
+    assert names(tmp_path) == ["step-2", "step-5"]
+    assert same_bits(run.params, replayed(5, 2, MOMENTUM))
+
+
+@pytest.mark.slow
+def test_later_checkpoints_stay_if_going_back_saves_nothing(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    for steps in (2, 4):
+        train(cluster, tmp_path, steps).wait(10)
+
+    train(cluster, tmp_path, 2, restore=2).wait(10)
+
+    assert names(tmp_path) == ["step-2", "step-4"]
+
+
+def test_checkpoint_that_is_not_there_is_refused_with_those_that_are(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    train(cluster, tmp_path, 2).wait(10)
+
+    with pytest.raises(NotFoundError, match=r"step 7; it has 2\."):
+        train(cluster, tmp_path, 8, restore="step-7")
+    with pytest.raises(NotFoundError):
+        kit.load_checkpoint(tmp_path / "step-7")
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"checkpoint": 7}, "give the name of a folder"),
+        ({"checkpoint": None, "restore": "step-4"}, "there is no folder"),
+        ({"restore": "newest"}, "such as 'step-400'"),
+    ],
+)
+def test_arguments_that_mean_nothing_are_refused(
+    cluster: LocalCluster, tmp_path: Path, changes: dict[str, Any], expected: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=expected):
+        train(cluster, tmp_path, 1, **changes)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"every_steps": -1}, "every_steps is -1"),
+        ({"every_steps": 1.5}, "every_steps is 1.5"),
+        ({"every_s": float("nan")}, "every_s is nan"),
+        ({"keep": 1}, "at least 2"),
+    ],
+)
+def test_intervals_that_mean_nothing_are_refused(
+    given: dict[str, Any], expected: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=expected):
+        kit.Checkpoints("folder", **given)
+
+
+def test_file_in_the_place_of_the_folder_is_refused_at_once(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("mine")
+
+    with pytest.raises(FailedPreconditionError, match="cannot be used"):
+        train(cluster, tmp_path / "file", 1)
+
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_folder_of_a_running_training_is_refused_and_named(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    run = train(cluster, tmp_path, MANY)
+    owner = re.escape(f"run {run.job.run[:8]} of /job:worker/task:0")
+
+    with quick_cluster(0, 1) as other:
+        with pytest.raises(FailedPreconditionError, match=owner):
+            train(other, tmp_path, 5, topology="ring")
+        run.stop()
+        run.wait(10)
+        second = train(other, tmp_path, run.step + 3, topology="ring").wait(10)
+
+    assert second.step == run.step + 3
+
+
+def test_refused_training_leaves_the_cluster_free(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(FailedPreconditionError):
+        train(cluster, tmp_path / "file", 1)
+
+    run = train(cluster, tmp_path / "folder", 2).wait(10)
+
+    assert run.step == 2

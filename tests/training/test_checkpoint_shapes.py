@@ -1,0 +1,191 @@
+"""A checkpoint of any number of tasks, on any topology, is good for any other."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kit
+from kit.checkpoint import Folder, Manifest, graph_hash, write_shard
+from kit.exchange.layout import Range, Spec, lay_out
+from kit.exchange.memory import Memory, physical
+from kit.exchange.placement import place
+from kit.exchange.plan import NOW, SLOT, Group, Owned
+from kit.exchange.topology import by_name
+from kit.training.checkpoints import tensors_of
+from kit.training.own_state import OwnState, empty_pieces, fill, ranges_of, writers_of
+from tests.training.toy import (
+    BATCH,
+    DATA,
+    Params,
+    fit,
+    initial,
+    quick_cluster,
+    replayed,
+    same_bits,
+)
+
+SLOTS = ("first", "second")
+REGIONS = (physical(NOW, 0), SLOT, SLOT + 1)
+
+
+class Shape(NamedTuple):
+    """How many tasks there are, and how they meet."""
+
+    ps: int
+    workers: int
+    topology: str
+
+
+@st.composite
+def shapes(draw: st.DrawFn, workers: int = 0) -> Shape:
+    topology = draw(st.sampled_from(["ps", "ring", "mesh", "ring-whole"]))
+    n_ps = draw(st.integers(1 if topology == "ps" else 0, 2))
+    return Shape(n_ps, workers or draw(st.integers(1, 4)), topology)
+
+
+SPECS = st.lists(
+    st.tuples(
+        st.lists(st.integers(0, 7), max_size=2).map(tuple),
+        st.sampled_from(["float32", "float64"]),
+    ),
+    min_size=1,
+    max_size=4,
+).map(lambda rows: tuple(Spec(f"p{n}", *row) for n, row in enumerate(rows)))
+
+
+def random_bits(specs: tuple[Spec, ...], seed: int) -> dict[str, Any]:
+    """Return values for all parameters and slots: any bits, NaN among them."""
+    dice = np.random.default_rng(seed)
+    return {
+        name: np.frombuffer(
+            dice.bytes(int(np.prod(shape)) * np.dtype(dtype).itemsize), dtype
+        ).reshape(shape)
+        for name, (shape, dtype) in tensors_of(specs, SLOTS).items()
+    }
+
+
+def owners_of(shape: Shape, memory: Memory) -> tuple[Owned, ...]:
+    numbers = tuple(range(shape.ps + shape.workers))
+    shards = place(memory.layout, shape.ps)
+    group = Group(numbers[: shape.ps], numbers[shape.ps :], shards)
+    return by_name(shape.topology).owners(memory.layout, group)
+
+
+def save(
+    folder: Folder, shape: Shape, specs: tuple[Spec, ...], values: dict[str, Any]
+) -> None:
+    """Save as the members of a shape do, each of which has what it owns and no more."""
+    truth = Memory(lay_out(specs, shape.workers, 64))
+    fill(truth, REGIONS[0], SLOTS, values)
+    owners = owners_of(shape, truth)
+    draft, shards = folder.draft(7), []
+    writers = writers_of(owners, shape.ps)
+    for member in writers:
+        memory = Memory(truth.layout)
+        own = ranges_of(owners, member)
+        for region in REGIONS:
+            memory.raw(region, Range(0, memory.layout.n_bytes))[:] = (
+                b"\xaa" * memory.layout.n_bytes
+            )
+            for part in own:
+                memory.raw(region, part)[:] = truth.raw(region, part)
+        state = OwnState(memory.layout, own, SLOTS)
+        state.copy(memory, REGIONS[0])
+        first = empty_pieces(memory.layout, SLOTS) if member == writers[0] else ()
+        shards.append(
+            write_shard(draft / f"{member}.safetensors", state.pieces + first)
+        )
+    names = graph_hash(tensors_of(specs, SLOTS))
+    folder.commit(draft, Manifest(7, 1, names, tuple(shards), {}))
+
+
+def bits(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: (one.shape, one.dtype, one.tobytes()) for name, one in values.items()}
+
+
+@pytest.mark.slow
+@given(SPECS, shapes(), shapes(), st.integers(0, 2**32 - 1))
+def test_any_shape_restores_what_any_other_has_saved_bit_for_bit(
+    specs: tuple[Spec, ...], before: Shape, after: Shape, seed: int
+) -> None:
+    values = random_bits(specs, seed)
+    with tempfile.TemporaryDirectory() as path:
+        save(Folder(Path(path)), before, specs, values)
+
+        _, loaded = Folder(Path(path)).load_newest()
+
+    assert bits(loaded) == bits(values)
+    memory = Memory(lay_out(specs, after.workers, 48))
+    fill(memory, REGIONS[0], SLOTS, loaded)
+    for region, slot in zip(REGIONS, ("", *SLOTS), strict=True):
+        for name, found in memory.leaves(region).items():
+            want = values[f"{name}/{slot}" if slot else name]
+            assert found.tobytes() == want.tobytes()
+
+
+def train(folder: str, shape: Shape, steps: int, step: Any = fit, **given: Any) -> Any:
+    with quick_cluster(shape.ps, shape.workers) as cluster:
+        return kit.train(
+            step,
+            initial(),
+            DATA,
+            topology=shape.topology,
+            steps=steps,
+            batch=BATCH,
+            cluster=cluster,
+            checkpoint=kit.Checkpoints(folder),
+            **given,
+        ).wait(60)
+
+
+def still(params: Params, batch: Any) -> Any:
+    """A step that changes nothing: Adagrad adds the square of no gradient."""
+    return 0.0, {name: np.zeros_like(value) for name, value in params.items()}
+
+
+@pytest.mark.slow
+@settings(max_examples=5)
+@given(shapes(), shapes())
+def test_training_of_any_shape_takes_up_what_any_other_has_left(
+    before: Shape, after: Shape
+) -> None:
+    adagrad = kit.Adagrad(0.1)
+    with tempfile.TemporaryDirectory() as folder:
+        train(folder, before, 3, optimizer=adagrad)
+        train(folder, after, 4, step=still, optimizer=adagrad)
+
+        was, now = (kit.load_checkpoint(f"{folder}/step-{n}") for n in (3, 4))
+
+        assert bits(dict(was)) == bits(dict(now))
+        assert {k: bits(v) for k, v in was.slots.items()} == {
+            k: bits(v) for k, v in now.slots.items()
+        }
+        assert any(
+            value.any() for slot in now.slots.values() for value in slot.values()
+        )
+
+
+@pytest.mark.slow
+@settings(max_examples=5)
+@given(st.data(), st.integers(1, 3), st.sampled_from(["momentum", "adam"]))
+def test_training_that_was_interrupted_equals_one_that_was_not(
+    data: st.DataObject, workers: int, optimizer: str
+) -> None:
+    rule = {"momentum": kit.Momentum(0.01), "adam": kit.Adam(0.01)}[optimizer]
+    before, after = (data.draw(shapes(workers)) for _ in range(2))
+    stop = data.draw(st.integers(0, 6))
+    with tempfile.TemporaryDirectory() as folder:
+        train(folder, before, stop, optimizer=rule)
+
+        run = train(folder, after, 8, optimizer=rule)
+
+    assert run.resumed_from is not None
+    assert (run.resumed_from.step, run.resumed_from.lost_steps) == (stop, 0)
+    assert same_bits(run.params, replayed(8, workers, rule))

@@ -1,0 +1,278 @@
+"""A training that is saved: what goes on from a checkpoint is what would have been."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit.errors import FailedPreconditionError
+from kit.testing.cluster import LocalCluster
+from kit.testing.history import check, read
+from tests.training.saved import MANY, MOMENTUM, Patient, names, train
+from tests.training.toy import (
+    BATCH,
+    DATA,
+    fit,
+    initial,
+    quick_cluster,
+    replayed,
+    same_bits,
+)
+
+
+@pytest.mark.parametrize(("before", "after"), [("ps", "ring"), ("mesh", "ps")])
+def test_a_training_that_goes_on_equals_one_that_never_stopped(
+    cluster: LocalCluster, tmp_path: Path, before: str, after: str
+) -> None:
+    train(cluster, tmp_path, 5, topology=before).wait(10)
+
+    run = train(cluster, tmp_path, 12, topology=after).wait(10)
+
+    assert run.resumed_from is not None
+    assert (run.resumed_from.step, run.step) == (5, 12)
+    assert same_bits(run.params, replayed(12, 2, MOMENTUM))
+
+
+def test_bytes_of_a_restored_training_are_those_of_the_formulas(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    train(cluster, tmp_path, 2).wait(10)
+
+    run = train(cluster, tmp_path, 4, topology="ring").wait(10)
+
+    ((epoch, measured, formula),) = run.moved_once
+    assert (epoch, measured) == (1, formula)
+    assert measured > 0
+    assert all(entry.agrees for entry in run.traffic)
+
+
+def test_steps_that_are_done_are_not_done_again(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    train(cluster, tmp_path, 4).wait(10)
+
+    run = train(cluster, tmp_path, 4).wait(10)
+
+    assert (run.step, run.metrics) == (4, [])
+    assert same_bits(run.params, replayed(4, 2, MOMENTUM))
+    assert names(tmp_path) == ["step-4"]
+
+
+@pytest.mark.slow
+def test_a_checkpoint_is_written_after_every_so_many_steps(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    step = Patient(cluster, 2, {3, 6})
+
+    train(cluster, tmp_path, 9, every=3, step=step).wait(10)
+
+    assert names(tmp_path) == ["step-3", "step-6", "step-9"]
+    for number in (3, 6, 9):
+        found = kit.load_checkpoint(tmp_path / f"step-{number}")
+        assert same_bits(dict(found), sorted_as(found, replayed(number, 2, MOMENTUM)))
+
+
+def sorted_as(wanted: Any, values: dict[str, Any]) -> dict[str, Any]:
+    return {name: values[name] for name in wanted}
+
+
+def test_only_the_newest_checkpoints_are_kept(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    step = Patient(cluster, 2, set(range(1, 6)))
+    kept = kit.Checkpoints(str(tmp_path), every_steps=1, keep=2)
+
+    train(cluster, tmp_path, 6, step=step, checkpoint=kept).wait(10)
+
+    assert names(tmp_path) == ["step-5", "step-6"]
+
+
+def test_save_on_wish_is_the_state_between_two_steps(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    run = train(cluster, tmp_path, MANY, optimizer=kit.GradientDescent())
+    run.advance(7)
+
+    saved = run.save().wait(10)
+    run.stop()
+    run.wait(10)
+
+    values = kit.load_checkpoint(saved.path)
+    assert values.step == saved.step
+    assert saved.n_bytes > 0
+    expected = replayed(saved.step, 2, kit.GradientDescent())
+    assert same_bits(dict(values), sorted_as(values, expected))
+
+
+def test_a_paused_training_is_saved_without_a_step(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    run = train(cluster, tmp_path, MANY)
+    run.pause()
+    first = run.save().wait(10)
+
+    second = asyncio.run(awaited(run.save()))
+
+    assert first.step == second.step == run.step
+    assert (first.path, second.path) != ("", "")
+    run.stop()
+    run.wait(10)
+    assert run.step == first.step
+
+
+async def awaited(saving: Any) -> Any:
+    return await saving
+
+
+def test_a_stopped_training_is_saved_where_it_stopped(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    run = train(cluster, tmp_path, MANY)
+    run.stop()
+    run.wait(10)
+
+    found = kit.load_checkpoint(tmp_path)
+
+    assert found.step == run.step
+    assert same_bits(dict(found), sorted_as(found, run.params))
+
+
+def test_a_wish_without_a_folder_is_refused(cluster: LocalCluster) -> None:
+    run = kit.train(fit, initial(), DATA, steps=MANY, batch=BATCH, cluster=cluster)
+
+    with pytest.raises(FailedPreconditionError, match="checkpoint=folder"):
+        run.save()
+
+    run.stop()
+    run.wait(10)
+
+
+def test_a_checkpoint_of_no_step_holds_the_initial_values(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    train(cluster, tmp_path, 0).wait(10)
+
+    found = kit.load_checkpoint(tmp_path)
+
+    assert found.step == 0
+    assert same_bits(dict(found), sorted_as(found, initial()))
+    assert set(found.slots) == {"momentum"}
+    assert not any(value.any() for value in found.slots["momentum"].values())
+
+
+def test_loaded_values_may_begin_another_training(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    train(cluster, tmp_path, 3).wait(10)
+    values = kit.load_checkpoint(tmp_path)
+
+    run = kit.train(fit, values, DATA, steps=0, batch=BATCH, cluster=cluster).wait(10)
+
+    assert same_bits(run.params, dict(values))
+
+
+@pytest.mark.slow
+def test_mini_batches_of_an_iterable_go_on_where_they_stopped(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    def batches() -> Iterator[tuple[Any, ...]]:
+        dice = np.random.default_rng(3)
+        for _ in range(20):
+            rows = dice.integers(0, 60, BATCH)
+            yield DATA[0][rows], DATA[1][rows]
+
+    def begin(steps: int, folder: Path) -> kit.Run:
+        chosen = kit.Checkpoints(str(folder))
+        return kit.train(
+            fit, initial(), batches, steps=steps, cluster=cluster, checkpoint=chosen
+        ).wait(10)
+
+    begin(5, tmp_path / "twice")
+    resumed = begin(11, tmp_path / "twice")
+
+    assert resumed.resumed_from is not None
+    assert same_bits(resumed.params, begin(11, tmp_path / "once").params)
+
+
+@pytest.mark.slow
+def test_one_asynchronous_worker_goes_on_as_if_it_had_never_stopped(
+    tmp_path: Path,
+) -> None:
+    with quick_cluster(2, 1) as cluster:
+        train(cluster, tmp_path / "twice", 4, sync=False).wait(10)
+        resumed = train(cluster, tmp_path / "twice", 9, sync=False).wait(10)
+        whole = train(cluster, tmp_path / "once", 9, sync=False).wait(10)
+
+    assert resumed.resumed_from is not None
+    assert same_bits(resumed.params, whole.params)
+
+
+@pytest.mark.slow
+def test_asynchronous_checkpoint_is_the_same_moment_on_all_servers(
+    tmp_path: Path,
+) -> None:
+    """Every update adds one to every value, so one that is half in would be seen."""
+
+    def count(params: dict[str, Any], batch: Any) -> Any:
+        return 0.0, {name: np.full_like(value, -1) for name, value in params.items()}
+
+    start = {"a": np.zeros(5, np.float32), "b": np.zeros((2, 3), np.float64)}
+    with quick_cluster(2, 3) as cluster:
+        run = kit.train(
+            count,
+            start,
+            DATA,
+            optimizer=kit.GradientDescent(1.0),
+            steps=MANY,
+            batch=BATCH,
+            sync=False,
+            cluster=cluster,
+            checkpoint=tmp_path,
+        )
+        saved = [run.save().wait(10) for _ in range(3)]
+        run.stop()
+        run.wait(10)
+
+    for one in saved:
+        for value in kit.load_checkpoint(one.path).values():
+            assert (value == one.step).all()
+
+
+def test_history_of_a_resumed_training_begins_at_its_checkpoint(tmp_path: Path) -> None:
+    with quick_cluster(history=str(tmp_path / "first")) as cluster:
+        train(cluster, tmp_path / "saved", 3).wait(10)
+    with quick_cluster(history=str(tmp_path / "second")) as cluster:
+        train(cluster, tmp_path / "saved", 6, topology="ring").wait(10)
+
+    events = read(tmp_path / "second")
+
+    assert check(events) == []
+    steps = [one["step"] for one in events if one["event"] == "step"]
+    assert min(steps) == 3
+
+
+def test_memory_of_a_saved_training_is_free_when_the_next_one_begins(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    train(cluster, tmp_path / "first", 3).wait(20)
+    members = [server.trainings._member for server in cluster.servers]
+    parts = [weakref.ref(member.part) for member in members if member is not None]
+    assert len(parts) == len(cluster.servers)
+    assert all(part() is not None for part in parts)
+
+    gc.disable()  # a cycle would keep the buffers until the next collection
+    try:
+        train(cluster, tmp_path / "second", 3).wait(20)
+        left = [part() for part in parts]
+    finally:
+        gc.enable()
+
+    assert left == [None] * len(parts)

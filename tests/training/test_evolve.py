@@ -1,0 +1,237 @@
+"""`kit.evolve` on clusters: a serial program has its result, and it learns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit.errors import InvalidArgumentError, NotFinite, StepFailed
+from kit.testing.cluster import LocalCluster
+from tests.training.toy import (
+    BATCH,
+    DATA,
+    Params,
+    X,
+    Y,
+    fit,
+    initial,
+    quick_cluster,
+    rows,
+    same_bits,
+)
+
+pytestmark = pytest.mark.slow
+
+SIGMA, RATE, STEPS, SIZE, SEED = 0.1, 0.02, 6, 10, 4
+
+
+def loss(params: Params, batch: Any) -> float:
+    return float(fit(params, batch)[0])
+
+
+def begin(cluster: LocalCluster, **changes: Any) -> kit.Run:
+    given: dict[str, Any] = {
+        "population": SIZE,
+        "sigma": SIGMA,
+        "optimizer": kit.GradientDescent(RATE),
+        "steps": STEPS,
+        "batch": BATCH,
+        "seed": SEED,
+        "cluster": cluster,
+    } | changes
+    return kit.evolve(loss, initial(), DATA, **given)
+
+
+def drawn(params: Params, step: int, pair: int) -> Params:
+    """Draw a pair's noise again, from the stream that is promised."""
+    bits = np.random.Philox(
+        key=np.array([SEED, step], np.uint64),
+        counter=np.array([0, 0, 1, pair], np.uint64),
+    )
+    draw = np.random.Generator(bits)
+    return {n: draw.standard_normal(v.shape, v.dtype) for n, v in params.items()}
+
+
+def serial(steps: int = STEPS) -> tuple[Params, list[float]]:
+    """Return the parameters and mean losses of one process that does it all."""
+    params = {n: np.asarray(v, np.float64) for n, v in initial().items()}
+    means: list[float] = []
+    for step in range(steps):
+        part = rows(step, BATCH, SEED)
+        batch = (X[part].astype(np.float64), Y[part].astype(np.float64))
+        total = {name: np.zeros_like(value) for name, value in params.items()}
+        seen = []
+        for pair in range(SIZE // 2):
+            noise = drawn(initial(), step, pair)
+            one, other = (
+                fit({n: v + sign * SIGMA * noise[n] for n, v in params.items()}, batch)
+                for sign in (1, -1)
+            )
+            seen += [one[0], other[0]]
+            for name, value in noise.items():
+                total[name] = total[name] + (one[0] - other[0]) * value
+        means.append(float(np.mean(seen)))
+        rate = RATE / (SIZE * SIGMA)
+        params = {n: np.asarray(v - rate * total[n]) for n, v in params.items()}
+    return params, means
+
+
+@pytest.mark.parametrize("n_workers", [1, 2, 3, 5])
+def test_any_number_of_workers_has_the_result_of_one_process(n_workers: int) -> None:
+    with quick_cluster(1, n_workers) as cluster:
+        run = begin(cluster).wait(20)
+
+    wanted, means = serial()
+    for name, value in run.params.items():
+        np.testing.assert_allclose(value, wanted[name], rtol=1e-4, atol=1e-6)
+    metrics = run.metrics
+    np.testing.assert_allclose([r["loss"] for r in metrics], means, rtol=1e-4)
+    assert {record["examples"] for record in metrics} == {SIZE}
+
+
+@pytest.mark.parametrize("topology", ["ps", "ring", "ring-whole"])
+def test_topologies_give_the_same_bits_and_move_what_a_gradient_does(
+    topology: str,
+) -> None:
+    with quick_cluster(1, 3) as cluster:
+        plain = begin(cluster, topology="mesh").wait(20).params
+        run = begin(cluster, topology=topology).wait(20)
+
+    assert same_bits(run.params, plain)
+    assert all(entry.agrees for entry in run.traffic)
+    assert sum(entry.sent for entry in run.traffic) > 0
+
+
+def test_networks_all_move_together_to_where_the_loss_is_small() -> None:
+    goal = np.array([1.0, -2.0, 0.5])
+
+    with quick_cluster(1, 2) as cluster:
+        run = kit.evolve(
+            lambda params: float(((params["p"] - goal) ** 2).sum()),
+            {"p": np.zeros(3)},
+            sigma=0.05,
+            optimizer=kit.Adam(0.1),
+            steps=150,
+            cluster=cluster,
+        ).wait(30)
+
+    assert run.metrics[0]["loss"] > 5
+    assert run.loss < 0.05
+    np.testing.assert_allclose(run.params["p"], goal, atol=0.1)
+
+
+def jumps(params: Params, batch: Any) -> float:
+    """Return the share of wrong answers of a network of steps: it has no gradient."""
+    x, y = batch
+    inner = np.sign(x @ params["w1"] + params["b1"])
+    return float((np.sign(inner @ params["w2"]) != y).mean())
+
+
+def test_loss_that_only_jumps_is_learned() -> None:
+    dice = np.random.default_rng(1)
+    x = dice.choice([-1.0, 1.0], (64, 2))
+    y = x[:, 0] * x[:, 1]  # no single step can tell
+    start = {
+        "w1": dice.normal(size=(2, 32)),
+        "b1": dice.normal(size=32),
+        "w2": 0.1 * dice.normal(size=32),
+    }
+
+    with quick_cluster(1, 2) as cluster:
+        run = kit.evolve(
+            jumps,
+            start,
+            (x, y),
+            population=40,
+            sigma=0.5,
+            optimizer=kit.Adam(0.1),
+            steps=100,
+            batch=64,
+            cluster=cluster,
+        ).wait(30)
+
+    assert jumps(start, (x, y)) > 0.2
+    assert jumps(run.params, (x, y)) == 0
+
+
+def test_seed_decides_the_noise() -> None:
+    with quick_cluster(1, 2) as cluster:
+        one, same, other = (
+            begin(cluster, seed=seed).wait(20).params for seed in (1, 1, 2)
+        )
+
+    assert same_bits(one, same)
+    assert not same_bits(one, other)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"population": 9}, "population is 9; give an even number"),
+        ({"population": 0}, "at least 2"),
+        ({"population": 2}, "1 mirrored pairs, too few for 2 workers"),
+        ({"population": 2.5}, "population is 2.5; give a whole number"),
+        ({"sigma": 0.0}, "sigma is 0.0"),
+        ({"sigma": float("nan")}, "sigma is nan"),
+        ({"sigma": "0.1"}, "sigma is '0.1'"),
+        ({"batch": "64"}, "batch is '64'"),
+        ({"seed": -1}, "the seed is -1"),
+        ({"topology": "star"}, "no topology is called 'star'"),
+    ],
+)
+def test_argument_that_cannot_be_is_refused_at_once(
+    cluster: LocalCluster, changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=words):
+        begin(cluster, **changes)
+
+
+def test_what_is_no_function_is_refused(cluster: LocalCluster) -> None:
+    with pytest.raises(InvalidArgumentError, match="loss is float"):
+        kit.evolve(0.5, initial(), DATA, cluster=cluster)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("bad", "kind", "words"),
+    [
+        (lambda params: float("nan"), NotFinite, "the loss of a network is nan"),
+        (lambda params: "much", StepFailed, "loss() returned 'much'"),
+        (lambda params: 1 // 0, StepFailed, "ZeroDivisionError"),
+        (lambda params, batch: 0.0, StepFailed, "missing 1 required"),
+    ],
+)
+def test_network_that_cannot_be_judged_ends_the_training_and_names_the_worker(
+    cluster: LocalCluster, bad: Any, kind: type[Exception], words: str
+) -> None:
+    run = kit.evolve(bad, initial(), cluster=cluster)
+
+    with pytest.raises(kind) as caught:
+        run.wait(20)
+
+    assert words in str(caught.value)
+    assert "/job:worker/task:" in str(caught.value)
+    assert same_bits(run.params, initial())
+
+
+def play(params: Params) -> float:
+    """Return how far a ball of this kick lands from the hole; of the tests' engines."""
+    flight = 2 * params["kick"][0] * params["kick"][1]
+    return abs(float(flight) - 10.0)
+
+
+@pytest.mark.engines
+@pytest.mark.timeout(120)
+def test_engines_evolve_as_a_cluster_in_one_process_does() -> None:
+    given: dict[str, Any] = {"population": 10, "steps": 80, "optimizer": kit.Adam(0.1)}
+    start = {"kick": np.array([1.0, 1.0])}
+    with quick_cluster(1, 2) as cluster:
+        here = kit.evolve(play, start, cluster=cluster, **given).wait(20)
+
+    with kit.Cluster(ps=1, worker=2) as engines:
+        run = kit.evolve(play, start, cluster=engines, **given).wait(30)
+
+    assert same_bits(run.params, here.params)
+    assert play(run.params) < 1 < play(start)

@@ -1,0 +1,215 @@
+"""Optimizers in a graph: the names, places and settings of what they make; misuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit.errors import InvalidArgumentError
+from kit.graph.graph import Graph
+from kit.graph.ops.source import constant, placeholder
+from kit.graph.variable import Variable, initialize_all
+from kit.session.session import Session
+from kit.training.elementwise import Rule
+from kit.training.minimizer import Minimizer
+from tests.training import toy
+from tests.training.graph_scene import RULES, START, Scene
+
+
+@pytest.mark.parametrize(
+    ("rule", "names"),
+    [
+        (RULES["descent"], []),
+        (RULES["momentum"], ["v/Momentum"]),
+        (RULES["adagrad"], ["v/Adagrad"]),
+        (RULES["rmsprop"], ["v/RMSProp", "v/RMSProp_1"]),
+        (RULES["centered"], ["v/RMSProp", "v/RMSProp_1", "v/RMSProp_2"]),
+        (RULES["adam"], ["beta1_power", "beta2_power", "v/Adam", "v/Adam_1"]),
+    ],
+)
+def test_slots_are_named_after_variable_and_optimizer(
+    rule: Rule, names: list[str]
+) -> None:
+    scene = Scene(rule, START)
+
+    found = scene.minimizer.variables(scene.graph)
+
+    assert [one.op.name for one in found] == names
+    assert not any(one.trainable for one in found)
+
+
+def test_equal_optimizers_keep_slots_of_their_own() -> None:
+    with Graph().as_default():
+        variable, one, other = Variable([1.0], name="v"), kit.Adam(), kit.Adam()
+        for rule in (one, other, one):
+            rule.apply_gradients([([1.0], variable)])
+
+        found = [rule.slot(variable, "m") for rule in (one, other)]
+
+        assert [slot.op.name for slot in found if slot is not None] == [
+            "v/Adam",
+            "v/Adam_2",
+        ]
+        assert one.slot(variable, "momentum") is None
+
+
+def test_updates_and_slots_are_placed_with_their_variable() -> None:
+    graph, rule = Graph(), kit.Adam()
+    with graph.as_default():
+        with graph.device("/job:ps/task:1"):
+            late = Variable([1.0], name="z")
+        with graph.device("/job:ps/task:0"):
+            early = Variable([1.0], name="a")
+        with graph.device("/job:worker/task:0"):
+            rule.apply_gradients([([1.0], late), ([1.0], early)])
+
+    where = {op.name: op.device for op in graph.ops}
+    assert where["z/Adam"] == where["z/Adam_1"] == "/job:ps/task:1"
+    assert where["a/Adam"] == where["beta2_power"] == "/job:ps/task:0"
+    assert where["Adam/update_z/ApplyAdam"] == "/job:ps/task:1"
+    assert where["Adam/update_a/ApplyAdam"] == "/job:ps/task:0"
+
+
+def test_learning_rate_may_be_a_tensor() -> None:
+    with Graph().as_default(), Session() as session:
+        rate, variable = placeholder("float32", ()), Variable([10.0], name="v")
+        rule = kit.GradientDescent(rate)
+        train = rule.apply_gradients([([1.0], variable)])
+        session.run(initialize_all())
+
+        seen = []
+        for value in (1.0, 0.5, 0.25):
+            session.run(train, {rate: value})
+            seen.append(float(session.run(variable)[0]))
+
+    assert seen == [9.0, 8.5, 8.25]
+
+
+def test_rate_that_is_not_finite_is_refused_when_it_is_used() -> None:
+    with Graph().as_default(), Session() as session:
+        rate, variable = placeholder("float32", ()), Variable([10.0], name="v")
+        train = kit.Adam(rate).apply_gradients([([1.0], variable)])
+        session.run(initialize_all())
+
+        with pytest.raises(InvalidArgumentError, match="learning_rate is nan"):
+            session.run(train, {rate: np.nan})
+        assert session.run(variable).tolist() == [10.0]
+
+
+def test_exchange_refuses_a_setting_that_is_a_tensor() -> None:
+    with Graph().as_default():
+        rule = kit.Adam(constant(0.1))
+
+        with pytest.raises(InvalidArgumentError, match="learning_rate is <tensor"):
+            kit.train(
+                toy.fit, toy.initial(), toy.DATA, optimizer=rule, cluster=Nobody()
+            )
+
+
+class Nobody:
+    """A cluster that must not be asked."""
+
+    tasks: list[kit.Task] = []  # noqa: RUF012  # nobody changes it
+
+    def launch(self, job: Any, work: Any) -> Any:
+        raise AssertionError("the training was begun")
+
+
+def test_global_step_counts_after_the_updates() -> None:
+    graph = Graph()
+    with graph.as_default(), Session() as session:
+        step = Variable(np.int64(0), trainable=False, name="global_step")
+        variable = Variable([1.0], name="v")
+        train = kit.GradientDescent(0.5).apply_gradients([([1.0], variable)], step)
+        session.run(initialize_all())
+
+        fetched = [session.run([train, variable, step])[0] for _ in range(3)]
+
+        assert fetched == [None, None, None]
+        assert (session.run(variable), session.run(step)) == (-0.5, 3)
+    before = {op.name for op in train.control_inputs}
+    assert {one.name for one in graph.op("GradientDescent/update").control_inputs} == {
+        "GradientDescent/update_v/ApplyGradientDescent"
+    }
+    assert before == {"GradientDescent/update"}
+
+
+def pairs_of(make: Callable[[Any], Any]) -> Any:
+    variable = Variable([1.0, 2.0], name="v")
+    return kit.GradientDescent().apply_gradients(make(variable))
+
+
+@pytest.mark.parametrize(
+    ("misuse", "error", "words"),
+    [
+        (lambda v: [], ValueError, "no variables"),
+        (lambda v: [(None, v)], ValueError, "'v:0'"),
+        (lambda v: [(object(), v)], TypeError, "no gradient of"),
+        (lambda v: [("word", v)], TypeError, "string"),
+        (lambda v: [(constant([1, 2]), v)], TypeError, "int32"),
+        (lambda v: [([1.0, 2.0, 3.0], v)], ValueError, "3"),
+        (lambda v: [([1.0], constant([1.0]))], NotImplementedError, "variable"),
+    ],
+)
+def test_misuse_of_apply_gradients_is_refused(
+    misuse: Callable[[Any], Any], error: type[Exception], words: str
+) -> None:
+    with Graph().as_default(), pytest.raises(error, match=words):
+        pairs_of(misuse)
+
+
+def test_loss_of_integers_is_refused() -> None:
+    with Graph().as_default():
+        Variable([1.0], name="v")
+
+        with pytest.raises(ValueError, match="int32"):
+            kit.GradientDescent().minimize(constant(3))
+
+
+def test_loss_without_variables_is_refused() -> None:
+    with Graph().as_default():
+        Variable([1.0], trainable=False)
+
+        with pytest.raises(ValueError, match="no variables"):
+            kit.GradientDescent().minimize(constant(3.0))
+
+
+def test_loss_that_depends_on_no_variable_is_refused() -> None:
+    with Graph().as_default():
+        Variable([1.0], name="v")
+
+        with pytest.raises(ValueError, match="'v:0'"):
+            kit.GradientDescent().minimize(constant(3.0))
+
+
+def test_minimize_touches_only_its_variables() -> None:
+    with Graph().as_default(), Session() as session:
+        one, other = Variable(2.0, name="one"), Variable(3.0, name="other")
+        train = kit.GradientDescent(1.0).minimize(one * other, variables=[other])
+        session.run(initialize_all())
+
+        session.run(train)
+
+        assert session.run([one, other]) == [2.0, 1.0]
+
+
+def test_slots_can_be_of_a_class_and_title_of_the_callers() -> None:
+    class Own(Variable):
+        pass
+
+    def make(value: Any, name: str) -> Own:
+        return Own(value, trainable=False, name=name)
+
+    with Graph().as_default():
+        variable = Variable([1.0], name="v")
+        minimizer = Minimizer(kit.Momentum(0.1), "Mine", make)
+        train = minimizer.apply([([1.0], variable)])
+
+        slot = minimizer.slot(variable, "momentum")
+
+    assert isinstance(slot, Own)
+    assert (slot.op.name, train.name) == ("v/Mine", "Mine")

@@ -1,0 +1,175 @@
+"""`kit.train` with a loss that is a tensor: the workers compute it from the graph."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import kit
+from kit.graph.graph import Graph
+from kit.graph.ops.source import placeholder
+from kit.graph.variable import Variable, initialize_all
+from kit.session.session import Session
+from kit.testing.cluster import LocalCluster
+from kit.training.elementwise import Rule
+from tests.training.graph_models import (
+    BATCH,
+    RATE,
+    START,
+    STEPS,
+    Model,
+    N,
+    Params,
+    X,
+    Y,
+    rows,
+    train,
+    trained,
+)
+from tests.training.hook_scene import Gate
+from tests.training.paced import how
+from tests.training.toy import quick_cluster, same_bits
+
+
+@pytest.fixture
+def model() -> Model:
+    return Model()
+
+
+@pytest.mark.parametrize("topology", ["ps", "ring", "mesh"])
+def test_graph_trains_to_the_result_of_one_process(
+    cluster: LocalCluster, model: Model, topology: str
+) -> None:
+    run = train(cluster, model, topology=topology)
+
+    assert same_bits(run.params, trained())
+    assert not same_bits(run.params, START)
+
+
+def test_one_asynchronous_worker_trains_to_the_result_of_one_process(
+    model: Model,
+) -> None:
+    with quick_cluster(1, 1) as cluster:
+        run = train(cluster, model, sync=False)
+
+    assert same_bits(run.params, trained())
+
+
+@pytest.mark.slow
+def test_two_asynchronous_workers_make_the_updates_and_learn(
+    cluster: LocalCluster, model: Model
+) -> None:
+    run = train(
+        cluster, model, sync=False, steps=200, optimizer=kit.GradientDescent(0.03)
+    )
+
+    def loss(params: Params) -> float:
+        error = X @ params["layer/w"] + params["b"] - Y
+        return float((error**2).sum(axis=1).mean())
+
+    ones = np.hstack([X, np.ones((N, 1))])
+    fitted, *_ = np.linalg.lstsq(ones, Y)
+    best = loss({"layer/w": fitted[:3], "b": fitted[3]})
+    assert run.step == 200
+    assert loss(run.params) - best < 0.5 * (loss(START) - best)
+
+
+@pytest.mark.slow
+def test_gradients_in_several_buckets_give_the_same_bits(model: Model) -> None:
+    with quick_cluster(1, 2, bucket_bytes=16) as cluster:
+        run = train(cluster, model)
+
+    assert len(run.job.layout.buckets) > 1
+    assert same_bits(run.params, trained())
+
+
+@pytest.mark.slow
+def test_switching_while_a_graph_trains_changes_no_bit(
+    cluster: LocalCluster, model: Model
+) -> None:
+    gate = Gate()
+    run = kit.train(
+        model.loss,
+        model.data,
+        optimizer=kit.GradientDescent(RATE),
+        topology="ps",
+        steps=STEPS,
+        batch=BATCH,
+        cluster=cluster,
+        hooks=[gate],
+    )
+    run.switch("ring", at=2)
+    gate.open()
+
+    assert same_bits(run.wait(20).params, trained())
+    assert how(run) == [("ps", 0), ("ring", 2)]
+
+
+def test_places_in_the_graph_do_not_matter(cluster: LocalCluster) -> None:
+    placed = Model()
+    for op in placed.graph.ops:
+        op.device = "/job:moon/task:7"
+
+    assert same_bits(train(cluster, placed).params, trained())
+
+
+@pytest.mark.slow
+def test_gpu_that_is_not_there_is_named(cluster: LocalCluster, model: Model) -> None:
+    model.loss.op.device = "/job:worker/device:GPU:5"
+
+    with pytest.raises(kit.errors.PlacementError, match=r"'Mean'.*GPU:5"):
+        train(cluster, model)
+
+
+@pytest.mark.slow
+def test_second_training_of_a_loss_adds_nothing_to_the_graph(
+    cluster: LocalCluster, model: Model
+) -> None:
+    train(cluster, model, steps=1)
+    version = model.graph.version
+    model.graph.finalize()
+
+    run = train(cluster, model)
+
+    assert model.graph.version == version
+    assert same_bits(run.params, trained())
+
+
+@pytest.mark.slow
+def test_rows_that_were_gathered_are_trained(cluster: LocalCluster) -> None:
+    start = np.arange(8, dtype=np.float64).reshape(4, 2)
+    with Graph().as_default():
+        words = placeholder("int64", (None,))
+        table = Variable(start, name="table")
+        loss = np.take(table, words, axis=0).sum(axis=1).mean()
+
+        run = kit.train(
+            loss,
+            {words: np.array([0, 2, 2, 2])},
+            optimizer=kit.GradientDescent(1.0),
+            steps=1,
+            batch=4,
+            cluster=cluster,
+        ).wait(20)
+
+    drop = np.array([[0.25], [0], [0.75], [0]])
+    assert same_bits(run.params, {"table": start - drop})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "rule", [kit.Adam(0.02), kit.Adagrad(0.2)], ids=["adam", "adagrad"]
+)
+def test_training_and_minimize_take_the_same_steps(rule: Rule, model: Model) -> None:
+    with quick_cluster(0, 1) as cluster:
+        run = train(cluster, model, optimizer=rule, topology="ring", steps=10)
+
+    with model.graph.as_default(), Session() as session:
+        op = rule.minimize(model.loss)
+        session.run(initialize_all())
+        for step in range(10):
+            session.run(op, {model.x: X[rows(step)], model.y: Y[rows(step)]})
+        found = session.run({"layer/w": model.w, "b": model.b})
+
+    for name, value in run.params.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-12)

@@ -1,0 +1,143 @@
+"""The agreed part of a training: checked when it is made, equal wherever it arrives."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import kit
+from kit.errors import InvalidArgumentError
+from kit.exchange.layout import Spec
+from kit.exchange.topology import names
+from kit.task import Task
+from kit.training.job import Job
+from kit.training.terms import difference, terms_of
+from tests.exchange.models import models
+
+PS, WORKERS = Task("ps", 0), (Task("worker", 0), Task("worker", 1))
+
+
+def made(**changes: Any) -> Job:
+    given_values: dict[str, Any] = {
+        "run": "ab" * 16,
+        "tasks": (PS, *WORKERS),
+        "specs": (Spec("w", (3, 2), "float32"), Spec("b", (), "float64")),
+        "optimizer": kit.Adam(0.5),
+        "topology": "ps",
+        "steps": 10,
+        "batch": 8,
+    }
+    return Job(**given_values | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"steps": -1}, "steps is -1"),
+        ({"tasks": (PS,)}, "no worker among ps:0"),
+        ({"tasks": ()}, "no tasks"),
+        ({"batch": 1}, "batch of at least 2"),
+        ({"seed": -1}, "seed"),
+        ({"link": "quick"}, "'quick'"),
+        ({"topology": "star"}, "'star'"),
+        ({"placement": "anywhere"}, "'anywhere'"),
+        ({"tasks": WORKERS}, "needs a parameter server"),
+        ({"synchronous": False, "topology": "ring"}, "sync=True"),
+    ],
+)
+def test_job_that_cannot_be_carried_out_is_not_made(
+    changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=words):
+        made(**changes)
+
+
+@given(
+    models(),
+    st.sampled_from(names()),
+    st.integers(0, 2**63),
+    st.integers(2, 10**6),
+    st.sampled_from([kit.GradientDescent(0.1), kit.Momentum(0.5), kit.RMSProp()]),
+    st.sampled_from(["", "1gbit", "100mbit,5ms"]),
+)
+def test_job_survives_json(
+    specs: list[Spec],
+    topology: str,
+    seed: int,
+    batch: int,
+    optimizer: Any,
+    link: str,
+) -> None:
+    job = made(
+        specs=tuple(specs),
+        topology=topology,
+        seed=seed,
+        batch=batch,
+        optimizer=optimizer,
+        link=link,
+        settings=kit.Settings(bucket_bytes=1000),
+    )
+
+    again = Job.from_plain(json.loads(json.dumps(job.to_plain())))
+
+    assert again == job
+    assert again.layout == job.layout
+    assert again.group == job.group
+
+
+def test_first_worker_leads_wherever_it_stands_in_the_list() -> None:
+    assert made().coordinator == 1
+    assert made(tasks=(*WORKERS, PS)).coordinator == 0
+    assert made(tasks=(PS, Task("chief", 0), *WORKERS)).workers == (1, 2, 3)
+
+
+def test_every_byte_is_held_by_exactly_one_server() -> None:
+    specs = tuple(Spec(f"p{n}", (n, 7), "float32") for n in range(9))
+    servers = tuple(Task("ps", n) for n in range(3))
+
+    job = made(tasks=(*servers, *WORKERS), specs=specs, placement="greedy")
+
+    held = [part for shard in job.group.shards for part in shard]
+    assert sum(part.size for part in held) == job.layout.payload_bytes
+    assert len(job.group.shards) == 3
+
+
+def test_terms_leave_out_what_may_differ() -> None:
+    job = made()
+    other = replace(job, run="cd" * 16, settings=kit.Settings(trace=False))
+
+    assert difference(terms_of(job), terms_of(other)) == ""
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"steps": 11}, "steps is 11 instead of 10"),
+        (
+            {"specs": (Spec("b", (), "float64"), Spec("w", (3, 2), "float32"))},
+            "order of parameters is b, w instead of w, b",
+        ),
+        (
+            {"specs": (Spec("w", (3, 2), "float64"), Spec("b", (), "float64"))},
+            "parameter 'w' is float64[3, 2] instead of float32[3, 2]",
+        ),
+        ({"specs": (Spec("w", (3, 2), "float32"),)}, "parameter 'b' is missing"),
+        ({"settings": kit.Settings(bucket_bytes=9)}, "bucket_bytes is 9 instead of 0"),
+    ],
+)
+def test_difference_names_what_differs(changes: dict[str, Any], words: str) -> None:
+    assert words in difference(terms_of(made()), terms_of(made(**changes)))
+
+
+def test_long_list_of_differences_is_cut() -> None:
+    specs = tuple(Spec(f"p{n}", (n,), "float32") for n in range(50))
+
+    text = difference(terms_of(made()), terms_of(made(specs=specs)))
+
+    assert text.endswith("and 49 more")
+    assert len(text) < 600

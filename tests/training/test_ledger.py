@@ -1,0 +1,218 @@
+"""The coordinator's book of checkpoints, where its members are not equally fast."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit.checkpoint import Folder, Piece, write_shard
+from kit.exchange.layout import Spec
+from kit.task import Task
+from kit.training.attempt import Key
+from kit.training.job import Job
+from kit.training.ledger import Ledger
+
+WRITERS = (0, 1)
+BUSY = "it was still writing the checkpoint before."
+
+
+class Clock:
+    """A clock that is only turned by being read: nothing is waited for in vain."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        self.now += 1.0
+        return self.now
+
+
+class Book:
+    """A ledger of two workers, and what it told of the begin and end of saves."""
+
+    def __init__(self, folder: Path) -> None:
+        job = Job(
+            run="ab" * 16,
+            tasks=(Task("worker", 0), Task("worker", 1)),
+            specs=(Spec("w", (4,), "float32"),),
+            optimizer=kit.GradientDescent(),
+            topology="ring",
+            steps=100,
+            batch=2,
+            checkpoints=kit.Checkpoints(str(folder), every_steps=5),
+        )
+        self.told: list[Any] = []
+        self.before_end: Callable[[], object] = lambda: None
+        self.folder = Folder(folder)
+        self.folder.prepare()
+        self.ledger = Ledger(
+            job,
+            self.folder,
+            lambda step: self.told.append(("begun", step)),
+            self._ended,
+            Clock(),
+        )
+
+    def _ended(self, step: int, good: bool) -> None:
+        self.before_end()
+        self.told.append(("ended", step, good))
+
+    def begin(self, key: Key) -> bool:
+        return self.ledger.begin(key, 1, True, WRITERS)
+
+    def write(self, member: int, key: Key) -> None:
+        place = self.ledger.where(key)
+        assert place.state == "write"
+        part = np.full(2, float(key[0]), np.float32)
+        piece = Piece("w", "float32", (4,), 2 * member, part)
+        entry = write_shard(Path(place.path) / f"worker-{member}.safetensors", [piece])
+        self.ledger.wrote(member, key, entry.to_plain(), "")
+
+    def save(self, key: Key) -> None:
+        assert self.begin(key)
+        self.ledger.open(key)
+        for member in WRITERS:
+            self.write(member, key)
+        self.ledger.conclude(key, lambda: False)
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Book:
+    return Book(tmp_path)
+
+
+def test_shards_of_all_writers_become_one_checkpoint(book: Book) -> None:
+    book.save((5, 0))
+
+    found, values = book.folder.load_newest()
+    assert found.manifest.step == 5
+    assert values["w"].tolist() == [5.0] * 4
+    assert book.told == [("begun", 5), ("ended", 5, True)]
+    assert book.ledger.fate(5) is True
+
+
+def test_member_that_cannot_may_say_so_before_the_save_is_begun(book: Book) -> None:
+    """A parameter server is done with a step before the coordinator is."""
+    book.ledger.wrote(1, (5, 0), None, BUSY)
+
+    book.begin((5, 0))
+    book.ledger.open((5, 0))
+    book.ledger.conclude((5, 0), lambda: False)
+
+    refused = book.ledger.status()["refused"]
+    assert refused == f"step 5 was not saved: /job:worker/task:1: {BUSY}"
+    assert book.told == [("begun", 5), ("ended", 5, False)]
+    assert book.ledger.fate(5) is False
+
+
+def test_what_is_wrong_before_the_draft_is_there_is_not_forgotten(book: Book) -> None:
+    book.begin((5, 0))
+    book.ledger.wrote(1, (5, 0), None, BUSY)
+
+    book.ledger.open((5, 0))
+
+    assert book.ledger.where((5, 0)).state == "drop"
+    book.ledger.conclude((5, 0), lambda: False)
+    assert BUSY in book.ledger.status()["refused"]
+    assert list(book.folder.path.glob("step-*")) == []
+
+
+def test_early_word_of_one_save_does_not_end_another(book: Book) -> None:
+    book.ledger.wrote(1, (10, 0), None, BUSY)
+
+    book.save((5, 0))
+
+    assert book.ledger.fate(5) is True
+    book.begin((10, 0))
+    book.ledger.conclude((10, 0), lambda: False)
+    assert book.ledger.fate(10) is False
+
+
+def test_late_word_of_a_save_that_is_over_is_not_heard(book: Book) -> None:
+    book.save((5, 0))
+
+    book.ledger.wrote(1, (5, 0), None, BUSY)
+    book.save((10, 0))
+
+    assert book.ledger.status()["n_failed"] == 0
+    assert book.ledger.fate(10) is True
+
+
+def test_fate_of_a_step_is_that_of_the_next_save(book: Book) -> None:
+    assert book.ledger.fate(3) is None
+    book.save((5, 0))
+
+    assert [book.ledger.fate(step) for step in (3, 5, 6)] == [True, True, None]
+
+
+def test_each_attempt_is_a_row_with_its_time_and_its_reason(book: Book) -> None:
+    book.save((5, 0))
+    book.begin((10, 0))
+    assert not book.begin((15, 0))
+    book.ledger.wrote(0, (10, 0), None, "no room")
+    book.ledger.conclude((10, 0), lambda: False)
+
+    rows = book.ledger.status()["rows"]
+
+    assert [(row[0], row[3]) for row in rows] == [
+        (5, ""),
+        (
+            15,
+            "step 15 was not saved: step 10 was still being written; save less often, "
+            "or to a faster disk.",
+        ),
+        (10, "step 10 was not saved: /job:worker/task:0: no room"),
+    ]
+    assert all(row[1] <= row[2] for row in rows)
+    assert rows[0][2] <= rows[2][1] <= rows[1][2]
+
+
+def test_end_of_a_save_may_be_heard_after_the_begin_of_the_next(book: Book) -> None:
+    book.before_end = lambda: book.begin((10, 0))
+
+    book.save((5, 0))
+
+    assert book.told == [("begun", 5), ("begun", 10), ("ended", 5, True)]
+
+
+class Looked(deque[Any]):
+    """Values that note whether another thread could add to them while they are read."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__()
+        self._lock, self.could_grow = ledger._changed, list[bool]()
+
+    def __iter__(self) -> Iterator[Any]:
+        thread = threading.Thread(target=self._try)
+        thread.start()
+        thread.join()
+        return super().__iter__()
+
+    def _try(self) -> None:
+        self.could_grow.append(self._lock.acquire(blocking=False))
+        if self.could_grow[-1]:
+            self._lock.release()
+
+
+def test_nothing_is_added_to_what_the_status_is_made_of(book: Book) -> None:
+    book.ledger._rows = rows = Looked(book.ledger)
+    book.ledger._answers = answers = Looked(book.ledger)
+
+    book.ledger.status()
+
+    assert rows.could_grow == answers.could_grow == [False]
+
+
+def test_nothing_is_added_to_the_fates_while_one_is_looked_for(book: Book) -> None:
+    book.ledger._fates = fates = Looked(book.ledger)
+
+    assert book.ledger.fate(5) is None
+
+    assert fates.could_grow == [False]

@@ -1,0 +1,163 @@
+"""What a step function tells beside its loss, from the step to the saved trace."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit.errors import StepFailed
+from kit.trace import Trace
+from kit.training.measures import named
+from tests.training.paced import begin
+from tests.training.toy import (
+    BATCH,
+    Params,
+    X,
+    fit,
+    initial,
+    quick_cluster,
+    replayed,
+    rows,
+    same_bits,
+)
+
+STEPS = 8
+
+
+def share(examples: Any) -> float:
+    """Return a number that depends on which examples it is of."""
+    return float((examples[:, 0] > 0).mean())
+
+
+def telling(params: Params, batch: Any) -> Any:
+    return (*fit(params, batch), {"accuracy": share(batch[0]), "n": len(batch[0])})
+
+
+def one_by_one(params: Params, batch: Any) -> Any:
+    loss, gradients = fit(params, batch)
+    yield from gradients.items()
+    return loss, {"accuracy": share(batch[0])}
+
+
+def in_place(params: Params, batch: Any, grads: Any) -> Any:
+    loss, gradients = fit(params, batch)
+    for name, value in gradients.items():
+        grads[name][...] = value
+    return loss, None, {"accuracy": share(batch[0])}
+
+
+@pytest.mark.parametrize("step", [telling, one_by_one, in_place])
+def test_a_measure_is_the_mean_over_the_whole_mini_batch(step: Any) -> None:
+    with quick_cluster(1, 3) as cluster:  # ten examples: 4, 3 and 3
+        run = begin(cluster, step, steps=STEPS).wait(30)
+
+    steps, values = run.trace.measured("accuracy")
+    assert steps.tolist() == list(range(STEPS))
+    assert values == pytest.approx([share(X[rows(s)]) for s in range(STEPS)])
+    assert same_bits(run.params, replayed(STEPS, 3, kit.GradientDescent()))
+
+
+def test_measures_move_no_byte_between_the_tasks() -> None:
+    with quick_cluster(1, 2) as cluster:
+        silent = begin(cluster, steps=STEPS).wait(30)
+        told = begin(cluster, telling, steps=STEPS).wait(30)
+
+    assert np.array_equal(told.trace.totals, silent.trace.totals)
+    assert len(silent.trace.measures) == 0
+    assert len(told.trace.measures) == 2 * 2 * STEPS
+
+
+def test_who_tells_nothing_keeps_no_log() -> None:
+    with quick_cluster(1, 2) as cluster:
+        begin(cluster, steps=2).wait(30)
+        meters = [
+            member.meter
+            for server in cluster.servers
+            if (member := server.trainings._member) is not None
+        ]
+
+    assert len(meters) == 3
+    assert [meter.measures for meter in meters] == [None] * 3
+
+
+def test_each_asynchronous_update_tells_its_own() -> None:
+    with quick_cluster(1, 2) as cluster:
+        run = begin(cluster, telling, steps=20, sync=False).wait(30)
+
+    steps, values = run.trace.measured("n")
+    assert steps.tolist() == list(range(20))
+    assert values.tolist() == [BATCH / 2] * 20
+
+
+def test_measures_are_columns_of_the_frame() -> None:
+    pytest.importorskip("pandas")
+    with quick_cluster(1, 2) as cluster:
+        run = begin(cluster, telling, steps=STEPS).wait(30)
+
+    frame = run.frame()
+    assert frame["accuracy"].tolist() == pytest.approx(
+        [share(X[rows(s)]) for s in range(STEPS)]
+    )
+    assert set(frame["n"]) == {BATCH / 2}
+    assert "loss" in frame
+
+
+def test_a_saved_trace_keeps_them_and_one_of_before_has_none(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    with quick_cluster(1, 2) as cluster:
+        run = begin(cluster, telling, steps=STEPS).wait(30)
+    run.trace.save(path)
+
+    assert np.array_equal(Trace.load(path).measures, run.trace.measures)
+    document = json.loads(path.read_text())
+    del document["psring"]["measures"]
+    path.write_text(json.dumps(document))
+    assert len(Trace.load(path).measures) == 0
+    assert np.array_equal(Trace.load(path).spans, run.trace.spans)
+
+
+def test_a_nan_is_kept_as_it_is(tmp_path: Path) -> None:
+    def unsure(params: Params, batch: Any) -> Any:
+        return (*fit(params, batch), {"accuracy": float("nan")})
+
+    with quick_cluster(1, 1) as cluster:
+        run = begin(cluster, unsure, steps=2).wait(30)
+    run.trace.save(tmp_path / "run.json")
+
+    _, values = Trace.load(tmp_path / "run.json").measured("accuracy")
+    assert np.isnan(values).tolist() == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([0.5], r"gave \[0.5\] beside loss and gradients; give a dict"),
+        ({f"m{i}": 1.0 for i in range(17)}, "17 of them"),
+        ({"": 1.0}, "called ''"),
+        ({"a" * 33: 1.0}, "1 to 32"),
+        ({3: 1.0}, "called 3"),
+        ({"accuracy": "good"}, "gave 'good' as 'accuracy'"),
+        ({"accuracy": np.ones(2)}, "the mean over this worker's examples"),
+    ],
+)
+def test_what_is_no_measure_is_named(given: Any, said: str) -> None:
+    with pytest.raises(StepFailed, match=f"worker:1, step 7: .*{said}"):
+        named("worker:1", 7, given)
+
+
+def test_a_bad_measure_stops_the_training_and_changes_nothing() -> None:
+    def bad(params: Params, batch: Any) -> Any:
+        return (*fit(params, batch), {"accuracy": None})
+
+    with quick_cluster(1, 2) as cluster:
+        run = begin(cluster, bad)
+        with pytest.raises(StepFailed, match="None as 'accuracy'"):
+            run.wait(30)
+
+    assert run.step == 0
+    assert same_bits(run.params, initial())

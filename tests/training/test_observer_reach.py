@@ -1,0 +1,190 @@
+"""Whom an observer cannot reach at once, whom not at all, and who answers nonsense."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import kit
+from kit.errors import PeerLost, StepFailed, UnavailableError, UnknownError
+from kit.task import Task
+from kit.testing.cluster import LocalCluster
+from kit.training import observer
+from kit.wire.rpc import Answer, Caller
+from tests.training.toy import BATCH, DATA, Params, fit, initial, quick_cluster
+
+LEADER, OTHER = Task("worker", 0), Task("worker", 1)
+MANY = 1_000_000
+
+
+def refuse(
+    cluster: LocalCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    is_busy: Callable[[Task, str], bool],
+) -> list[Task]:
+    """Let tasks send away whoever wants to look at them, while they are busy."""
+    plain, refused = cluster.dial, list[Task]()
+
+    def dial(task: Task, run: str) -> Caller:
+        if is_busy(task, run):
+            refused.append(task)
+            raise UnavailableError("it has as many new connections as it takes.")
+        return plain(task, run)
+
+    monkeypatch.setattr(cluster, "dial", dial)
+    return refused
+
+
+def once(*tasks: Task) -> Callable[[Task, str], bool]:
+    left = list(tasks)
+
+    def is_busy(task: Task, _: str) -> bool:
+        if task in left:
+            left.remove(task)
+            return True
+        return False
+
+    return is_busy
+
+
+def begin(cluster: LocalCluster, step: Any = fit, steps: int = 6) -> kit.Run:
+    given: dict[str, Any] = {"steps": steps, "batch": BATCH, "cluster": cluster}
+    return kit.train(step, initial(), DATA, **given)
+
+
+def assert_over_everywhere(cluster: LocalCluster, run: kit.Run) -> None:
+    for server in cluster.servers:
+        assert server.trainings.find(run.job.run).join(10)
+
+
+@pytest.mark.parametrize("busy", [LEADER, OTHER])
+def test_task_that_is_busy_at_first_is_dialled_again(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, busy: Task
+) -> None:
+    refused = refuse(cluster, monkeypatch, once(busy, busy))
+
+    run = begin(cluster).wait(10)
+
+    assert refused == [busy, busy]
+    assert run.lost == {}
+    assert all(entry.agrees for entry in run.traffic)
+
+
+@pytest.mark.slow
+def test_task_that_never_answers_is_lost_when_a_dead_one_would_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with quick_cluster(suspect_after_s=1.0, dead_after_s=1.0) as cluster:
+        refuse(cluster, monkeypatch, lambda task, _: task == OTHER)
+        begun = time.monotonic()
+        run = begin(cluster, steps=MANY)
+
+        with pytest.raises(PeerLost, match="as many new connections") as caught:
+            run.wait(10)
+
+        assert 1.0 <= time.monotonic() - begun < 5.0
+        assert caught.value.task == str(OTHER)
+        assert list(run.lost) == ["worker:1"]
+        assert_over_everywhere(cluster, run)
+
+
+def test_coordinator_that_has_failed_is_dialled_once_at_most(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_gone = threading.Event()
+    refused = refuse(cluster, monkeypatch, lambda task, _: is_gone.is_set())
+
+    def stumble(params: Params, batch: Any) -> Any:
+        raise ValueError("no such model")
+
+    run = begin(cluster, stumble)
+    with pytest.raises(StepFailed):
+        run.wait(10)
+    watching = run._observer
+    watching._give_up = time.monotonic() + 60.0  # as before the end was seen
+    is_gone.set()
+    watching._tell(1, PeerLost("the way to worker:1 is cut."))
+
+    assert refused == [LEADER]
+
+
+@pytest.mark.slow
+def test_coordinator_that_is_busy_hears_of_a_lost_task_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    is_first = once(LEADER)
+
+    def is_busy(task: Task, run: str) -> bool:
+        return task == OTHER or (not run and is_first(task, run))
+
+    with quick_cluster(suspect_after_s=0.5, dead_after_s=0.5) as cluster:
+        refused = refuse(cluster, monkeypatch, is_busy)
+        run = begin(cluster, steps=MANY)
+
+        with pytest.raises(PeerLost):
+            run.wait(10)
+
+        assert LEADER in refused
+        assert_over_everywhere(cluster, run)
+
+
+def test_task_that_never_answers_is_not_dialled_long_after_the_end(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observer, "_LAST_WORDS_S", 0.1)
+    refused = refuse(cluster, monkeypatch, lambda task, _: task == OTHER)
+    begun = time.monotonic()
+
+    run = begin(cluster).wait(10)
+
+    assert time.monotonic() - begun < 5.0
+    assert len(refused) > 1
+    assert run.lost == {}  # it took part until the end
+
+
+def test_task_that_never_answers_delays_no_failure(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observer, "_LAST_WORDS_S", 60.0)
+    seen = threading.Event()
+
+    def is_busy(task: Task, _: str) -> bool:
+        if task == OTHER:
+            seen.set()
+        return task == OTHER
+
+    def stumble(params: Params, batch: Any) -> Any:
+        assert seen.wait(10)
+        raise ValueError("no")
+
+    refuse(cluster, monkeypatch, is_busy)
+    begun = time.monotonic()
+
+    with pytest.raises(StepFailed, match="ValueError: no"):
+        begin(cluster, stumble).wait(20)
+
+    assert time.monotonic() - begun < 5.0
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_error_that_a_living_task_answers_is_its_own_and_ends_the_training(
+    cluster: LocalCluster, number: int
+) -> None:
+    def confused(_: dict[str, Any], __: bytearray) -> Answer:
+        raise ZeroDivisionError("a bug")
+
+    server = cluster.servers[number]
+    server._handlers = {**server._handlers, "run.poll": confused}
+    run = begin(cluster, steps=MANY)
+
+    with pytest.raises(UnknownError, match="ZeroDivisionError: a bug") as caught:
+        run.wait(10)
+
+    assert f"{server.task} cannot tell how it is doing" in caught.value.message
+    assert caught.value.task == str(server.task)
+    assert run.lost == {}
+    assert_over_everywhere(cluster, run)

@@ -1,0 +1,288 @@
+"""The update rules against formulas written out here, their settings and names."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from kit.errors import InvalidArgumentError
+from kit.training import elementwise
+from kit.training.optimizers import (
+    Adagrad,
+    Adam,
+    GradientDescent,
+    Momentum,
+    Optimizer,
+    RMSProp,
+    by_name,
+    from_plain,
+    to_plain,
+)
+from kit.training.update import MeanUpdate
+
+Array = npt.NDArray[Any]
+DTYPES = [np.float32, np.float64]
+
+
+def new_slots(optimizer: Optimizer, like: Array) -> list[Array]:
+    return [np.full(like.shape, s.initial, like.dtype) for s in optimizer.slots]
+
+
+def trained(optimizer: Optimizer, start: Array, gradients: Sequence[Array]) -> Array:
+    value, slots = start.copy(), new_slots(optimizer, start)
+    for step, gradient in enumerate(gradients):
+        optimizer.apply(value, gradient, slots, value, step)
+    return value
+
+
+def problem(dtype: Any, n: int = 1000, steps: int = 12) -> tuple[Array, list[Array]]:
+    rng = np.random.default_rng(7)
+    start = rng.uniform(-0.02, 0.02, n).astype(dtype)
+    return start, [rng.normal(0, 0.01, n).astype(dtype) for _ in range(steps)]
+
+
+# The oracles: one generator per rule, fed with gradients, in the dtype of `v`. They are
+# written as the formulas stand in the papers and allocate as they please.
+
+
+def plain_descent(v: Array, f: Any, gs: Sequence[Array]) -> Iterator[Array]:
+    for g in gs:
+        v = v - f(0.02) * g
+        yield v
+
+
+def plain_momentum(v: Array, f: Any, gs: Sequence[Array]) -> Iterator[Array]:
+    a = np.zeros_like(v)
+    for g in gs:
+        a = f(0.9) * a + g
+        v = v - f(0.02) * a
+        yield v
+
+
+def plain_nesterov(v: Array, f: Any, gs: Sequence[Array]) -> Iterator[Array]:
+    a = np.zeros_like(v)
+    for g in gs:
+        a = f(0.9) * a + g
+        v = v - (f(0.02) * g + f(0.02) * f(0.9) * a)
+        yield v
+
+
+def plain_adagrad(v: Array, f: Any, gs: Sequence[Array]) -> Iterator[Array]:
+    a = np.full_like(v, 0.1)
+    for g in gs:
+        a = a + g**2
+        v = v - f(0.02) * g / np.sqrt(a)
+        yield v
+
+
+def plain_rmsprop(v: Array, f: Any, gs: Sequence[Array]) -> Iterator[Array]:
+    ms, mom = np.ones_like(v), np.zeros_like(v)
+    for g in gs:
+        ms = ms + (g**2 - ms) * (f(1) - f(0.9))
+        mom = f(0.5) * mom + f(0.02) * g / np.sqrt(ms + f(1e-10))
+        v = v - mom
+        yield v
+
+
+def plain_centered(v: Array, f: Any, gs: Sequence[Array]) -> Iterator[Array]:
+    ms, mg, mom = np.ones_like(v), np.zeros_like(v), np.zeros_like(v)
+    for g in gs:
+        ms = ms + (g**2 - ms) * (f(1) - f(0.9))
+        mg = mg + (g - mg) * (f(1) - f(0.9))
+        mom = f(0.5) * mom + f(0.02) * g / np.sqrt(ms - mg**2 + f(1e-10))
+        v = v - mom
+        yield v
+
+
+def plain_adam(v: Array, f: Any, gs: Sequence[Array]) -> Iterator[Array]:
+    m, s = np.zeros_like(v), np.zeros_like(v)
+    power1, power2 = f(0.9), f(0.999)
+    for g in gs:
+        alpha = f(0.02) * np.sqrt(f(1) - power2) / (f(1) - power1)
+        m = m + (g - m) * (f(1) - f(0.9))
+        s = s + (g**2 - s) * (f(1) - f(0.999))
+        v = v - alpha * m / (np.sqrt(s) + f(1e-8))
+        power1, power2 = power1 * f(0.9), power2 * f(0.999)
+        yield v
+
+
+ORACLES: list[tuple[Optimizer, Callable[..., Iterator[Array]]]] = [
+    (GradientDescent(0.02), plain_descent),
+    (Momentum(0.02), plain_momentum),
+    (Momentum(0.02, use_nesterov=True), plain_nesterov),
+    (Adagrad(0.02), plain_adagrad),
+    (RMSProp(0.02, momentum=0.5), plain_rmsprop),
+    (RMSProp(0.02, momentum=0.5, centered=True), plain_centered),
+    (Adam(0.02), plain_adam),
+]
+
+
+@pytest.mark.parametrize(("dtype", "limit"), [(np.float32, 3e-8), (np.float64, 1e-16)])
+@pytest.mark.parametrize(("optimizer", "oracle"), ORACLES)
+def test_every_step_follows_the_formula(
+    optimizer: Optimizer,
+    oracle: Callable[..., Iterator[Array]],
+    dtype: Any,
+    limit: float,
+) -> None:
+    start, gradients = problem(dtype)
+    value, slots = start.copy(), new_slots(optimizer, start)
+
+    for step, wanted in enumerate(oracle(start, dtype, gradients)):
+        optimizer.apply(value, gradients[step], slots, value, step)
+
+        assert wanted.dtype == value.dtype == dtype
+        np.testing.assert_allclose(value, wanted, rtol=0, atol=limit)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("optimizer", [optimizer for optimizer, _ in ORACLES])
+def test_an_update_may_overwrite_its_gradient(
+    optimizer: Optimizer, dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(elementwise, "PIECE", 300)  # the last one is not full
+    start, gradients = problem(dtype)
+    want = trained(optimizer, start, gradients)
+
+    value, slots = start, new_slots(optimizer, start)
+    for step, gradient in enumerate(gradients):
+        optimizer.apply(value, gradient, slots, gradient, step)
+        value = gradient
+
+    assert value.tobytes() == want.tobytes()
+
+
+class Hasty(GradientDescent):
+    """Writes before it has read everything, as a rule of the user's own may."""
+
+    def _update(self, v: Any, g: Any, slots: Any, out: Any, *_: Any) -> None:
+        out[...] = v
+        out -= g
+
+
+@pytest.mark.parametrize("optimizer", [optimizer for optimizer, _ in ORACLES])
+def test_these_rules_say_that_they_spend_their_gradient(optimizer: Optimizer) -> None:
+    assert MeanUpdate(optimizer, 2).spends
+
+
+def test_a_derived_rule_does_not_say_so_by_inheritance() -> None:
+    assert not MeanUpdate(Hasty(0.5), 2).spends
+
+
+def test_adagrad_gives_the_numbers_worked_out_by_hand() -> None:
+    value = trained(Adagrad(0.5, 0.25), np.array([1.0]), [np.array([1.2])])
+
+    assert value[0] == pytest.approx(1 - 0.5 * 1.2 / 1.3, abs=1e-15)
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
+def test_adam_moves_by_the_learning_rate_at_first_whatever_the_gradient(
+    size: float,
+) -> None:
+    value = trained(Adam(0.01), np.zeros(2), [np.array([size, -size])])
+
+    np.testing.assert_allclose(value, [-0.01, 0.01], rtol=1e-3)
+
+
+def test_plain_momentum_of_zero_is_gradient_descent() -> None:
+    start, gradients = problem(np.float64)
+
+    a = trained(Momentum(0.1, momentum=0.0), start, gradients)
+    b = trained(GradientDescent(0.1), start, gradients)
+
+    np.testing.assert_array_equal(a, b)
+
+
+def test_centered_rmsprop_stays_finite_when_the_variance_rounds_below_zero() -> None:
+    # Large, then constant: both means come down and get stuck a few roundings too high.
+    gradients = [np.full(50, 9, np.float32)] * 20
+    gradients += [np.linspace(0.1, 5, 50, dtype=np.float32)] * 300
+    optimizer = RMSProp(1e-6, centered=True)
+
+    with np.errstate(invalid="raise"):
+        value = trained(optimizer, np.zeros(50, np.float32), gradients)
+
+    assert np.isfinite(value).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("step", [0, 1, 1022, 1023, 1024, 5000, 30_000])
+def test_adam_rate_is_that_of_powers_multiplied_up_step_by_step(
+    dtype: Any, step: int
+) -> None:
+    first, second = dtype(0.9), dtype(0.999)
+    for _ in range(step):
+        first, second = first * dtype(0.9), second * dtype(0.999)
+
+    rate = Adam().rate_at(np.dtype(dtype), step)
+
+    assert rate == dtype(0.001) * np.sqrt(1 - second) / (1 - first)
+    assert rate.dtype == dtype
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_adam_rate_of_a_far_step_is_the_learning_rate_at_once(dtype: Any) -> None:
+    assert Adam().rate_at(np.dtype(dtype), 10**12) == dtype(0.001)
+
+
+@pytest.mark.parametrize(
+    ("make", "part"),
+    [
+        (lambda: GradientDescent(float("nan")), "learning_rate is nan"),
+        (lambda: GradientDescent(float("inf")), "learning_rate is inf"),
+        (lambda: GradientDescent("0.1"), "learning_rate is '0.1'"),  # type: ignore[arg-type]  # wrong on purpose
+        (lambda: GradientDescent(True), "learning_rate is True"),
+        (lambda: Momentum(0.1, use_nesterov=1), "use_nesterov is 1"),  # type: ignore[arg-type]  # wrong on purpose
+        (lambda: RMSProp(decay=1.5), "decay is 1.5; give a number at least 0"),
+        (lambda: RMSProp(epsilon=-1e-9), "epsilon is -1e-09"),
+        (lambda: Adam(beta1=1.0), "beta1 is 1.0; give .* below 1"),
+        (lambda: Adam(beta2=-0.1), "beta2 is -0.1"),
+        (lambda: by_name("adagrads"), "did you mean 'adagrad'"),
+        (lambda: by_name("zzz"), "there are gradient_descent, momentum, adagrad"),
+        (lambda: by_name("adam", lr=1.0), "learning_rate, beta1, beta2, epsilon"),
+        (lambda: by_name("momentum"), "settings are learning_rate, momentum"),
+        (lambda: from_plain({"learning_rate": 1.0}), "no optimizer is called ''"),
+        (lambda: from_plain({"name": ["adam"]}), "no optimizer is called"),
+    ],
+)
+def test_bad_setting_is_refused_with_its_value(
+    make: Callable[[], object], part: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=part):
+        make()
+
+
+@pytest.mark.parametrize("value", [0.0, -0.1])
+def test_adagrad_refuses_a_start_that_is_not_above_zero(value: float) -> None:
+    with pytest.raises(ValueError, match="above 0"):
+        Adagrad(0.1, initial_accumulator_value=value)
+
+
+@pytest.mark.parametrize("optimizer", [optimizer for optimizer, _ in ORACLES])
+def test_optimizer_survives_json(optimizer: Optimizer) -> None:
+    assert from_plain(json.loads(json.dumps(to_plain(optimizer)))) == optimizer
+
+
+def test_optimizer_with_numpy_numbers_survives_json() -> None:
+    optimizer = Adam(np.float64(0.1), beta1=np.float32(0.5))  # type: ignore[arg-type]  # numpy's own numbers
+
+    assert from_plain(json.loads(json.dumps(to_plain(optimizer)))) == optimizer
+
+
+def test_optimizer_of_the_users_own_has_no_plain_form() -> None:
+    class Mine(GradientDescent):
+        pass
+
+    with pytest.raises(InvalidArgumentError, match="no plain form"):
+        to_plain(Mine())
+
+
+def test_settings_cannot_be_changed_under_a_running_training() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Adam().beta1 = 0.5  # type: ignore[misc]  # wrong on purpose

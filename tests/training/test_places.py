@@ -1,0 +1,93 @@
+"""The arrays that a step writes its gradients to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kit.errors import GradientMismatch
+from kit.exchange.layout import Spec, lay_out
+from kit.exchange.memory import Memory
+from kit.training.places import Marks, Places, takes_places
+
+SPECS = [Spec("w", (2, 3), "float32"), Spec("b", (3,), "float64")]
+
+
+def memory() -> Memory:
+    return Memory(lay_out(SPECS, n_workers=2))
+
+
+def test_only_a_parameter_called_grads_asks_for_places() -> None:
+    class Step:
+        def __call__(self, params: Any, batch: Any, *, grads: Any) -> float:
+            return 0.0
+
+    def rest(params: Any, batch: Any, **grads: Any) -> float:
+        return 0.0
+
+    assert takes_places(Step())
+    assert not takes_places(rest)
+    assert not takes_places(max)
+
+
+def test_assignment_copies_into_the_place() -> None:
+    regions = memory()
+    places = Places(regions.gradients())
+
+    places["w"] = np.arange(6, dtype=np.float32).reshape(2, 3)
+    places["b"] += 2.0
+    places.update(b=np.array([1.0, 2.0, 3.0]))
+
+    assert regions.gradients()["w"].tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert regions.gradients()["b"].tolist() == [1, 2, 3]
+
+
+def test_assignment_of_another_shape_or_dtype_names_the_gradient() -> None:
+    places = Places(memory().gradients())
+
+    with pytest.raises(GradientMismatch, match=r"the gradient of 'w'.*\[3, 2\]"):
+        places["w"] = np.zeros((3, 2), np.float32)
+    with pytest.raises(GradientMismatch, match="float64"):
+        places["w"] = np.zeros((2, 3))
+
+
+def test_place_cannot_be_taken_away() -> None:
+    places = Places(memory().gradients())
+
+    with pytest.raises(TypeError, match="write into them"):
+        del places["w"]
+    with pytest.raises(TypeError, match="write into them"):
+        places.pop("w")
+    with pytest.raises(TypeError, match="write into them"):
+        places.clear()
+    with pytest.raises(TypeError, match="write into them"):
+        places.setdefault("v", np.zeros(3, np.float32))
+    assert list(places) == ["w", "b"]
+
+
+def test_union_with_gradients_copies_them_in() -> None:
+    regions = memory()
+    places = Places(regions.gradients())
+    same = places
+
+    places |= {"b": np.array([1.0, 2.0, 3.0])}
+
+    assert places is same
+    assert regions.gradients()["b"].tolist() == [1, 2, 3]
+
+
+def test_mark_is_on_until_the_first_value_is_written() -> None:
+    regions = memory()
+    marks, places = Marks(regions), regions.gradients()
+
+    marks.set()
+    before = [marks.is_on(name) for name in places]
+    places["w"][...] = np.nan  # a user's own NaN is no mark
+    places["b"] += 1.0  # what is added to a mark was not written
+    after = [marks.is_on(name) for name in places]
+
+    assert before == [True, True]
+    assert after == [False, True]
+    assert all(np.isnan(place.flat[0]) for place in places.values())

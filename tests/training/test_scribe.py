@@ -1,0 +1,167 @@
+"""A member's writer of checkpoints, before a desk that a test leads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit.exchange.connect import Quarters
+from kit.exchange.endpoint import Endpoint
+from kit.exchange.layout import Range, Spec
+from kit.exchange.memory import physical
+from kit.exchange.plan import NOW, Owned
+from kit.exchange.port import Stamp
+from kit.task import Task
+from kit.testing.history import History
+from kit.testing.task_process import until
+from kit.traffic import Meter
+from kit.training import scribe
+from kit.training.attempt import Key, Place
+from kit.training.job import Job
+from kit.training.part import Part
+
+ME, FILE = 1, "worker-1.safetensors"
+
+
+class SlowDesk:
+    """The way to a coordinator that answers when the test says so."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.may_answer = threading.Event()
+        self.drops: set[Key] = set()
+        self.asked: list[Key] = []
+        self.handed_in: list[tuple[Key, bool, str]] = []
+
+    def where(self, key: Key) -> Place:
+        self.asked.append(key)
+        assert self.may_answer.wait(30)
+        return Place("drop") if key in self.drops else Place("write", str(self._folder))
+
+    def wrote(self, key: Key, entry: Any, wrong: str) -> None:
+        self.handed_in.append((key, entry is not None, wrong))
+
+
+class AnswerWhileWaiting(threading.Event):
+    """An event: as soon as somebody waits for it, the desk answers."""
+
+    def __init__(self, desk: SlowDesk) -> None:
+        super().__init__()
+        self.set()
+        self._desk = desk
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if timeout:
+            self._desk.may_answer.set()
+        return super().wait(timeout)
+
+
+class Scene:
+    """A worker that owns all parameters, and is not the coordinator."""
+
+    def __init__(self, folder: Path) -> None:
+        job = Job(
+            run="ab" * 16,
+            tasks=(Task("worker", 0), Task("worker", 1)),
+            specs=(Spec("w", (4,), "float32"),),
+            optimizer=kit.GradientDescent(),
+            topology="ring",
+            steps=100,
+            batch=2,
+            checkpoints=kit.Checkpoints(str(folder), every_steps=3),
+        )
+        self._quarters = Quarters("kit-test", job.layout, 2)
+        self._memory = self._quarters.memory
+        self._endpoint = Endpoint(["0", "1"], ME, Stamp(), deadline_s=30)
+        history = History("", job.tasks[ME])
+        self.desk = SlowDesk(folder)
+        parts = (Meter(ME), None, self._endpoint, self._memory, history)
+        self.scribe = scribe.Scribe(Part(job, ME, None, *parts), self.desk, None)
+        self.scribe._is_idle = AnswerWhileWaiting(self.desk)
+        self.scribe.adopt([Owned(Range(0, job.layout.n_bytes), (ME,))], 0, True)
+
+    def after(self, step: int) -> None:
+        """Let so many steps be done: every parameter is then their number."""
+        (leaf,) = self._memory.layout.leaves
+        self._memory.leaf(physical(NOW, 0), leaf)[...] = step
+
+    def close(self) -> None:
+        self.desk.may_answer.set()
+        self.scribe.close()
+        self._endpoint.close()
+        self._quarters.arena.close()
+        vars(self).clear()  # what looks into the memory keeps it open
+
+
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    monkeypatch.setattr(scribe, "_DROP_S", 30.0)  # the machine may be busy
+    found = Scene(tmp_path)
+    yield found
+    found.close()
+
+
+def saved(folder: Path) -> list[float]:
+    found: list[float] = np.frombuffer(
+        (folder / FILE).read_bytes()[-16:], "<f4"
+    ).tolist()
+    return found
+
+
+def test_member_whose_copy_was_refused_takes_part_in_the_agreed_save_that_follows(
+    scene: Scene, tmp_path: Path
+) -> None:
+    scene.desk.drops.add((3, 0))
+    scene.after(3)
+    scene.scribe.committed(3)  # refused, but nobody was told yet
+    scene.after(4)
+
+    scene.scribe.save((4, 2), 4)
+
+    until(lambda: bool(scene.desk.handed_in), 30)
+    assert scene.desk.asked == [(3, 0), (4, 2)]
+    assert scene.desk.handed_in == [((4, 2), True, "")]
+    assert saved(tmp_path) == [4.0] * 4
+
+
+def test_save_that_all_know_of_waits_for_no_writer(scene: Scene) -> None:
+    scene.scribe.committed(3)
+
+    scene.scribe.committed(6)
+
+    scene.desk.may_answer.set()
+    until(lambda: len(scene.desk.handed_in) == 2, 30)
+    (first, second) = scene.desk.handed_in
+    assert first == ((3, 0), True, "")
+    assert second == ((6, 0), False, "it was still writing the checkpoint before.")
+
+
+def test_what_is_written_is_the_state_of_the_copy(scene: Scene, tmp_path: Path) -> None:
+    scene.after(3)
+    scene.scribe.committed(3)
+    scene.after(5)  # steps go on before anything is on disk
+    scene.desk.may_answer.set()
+
+    until(lambda: bool(scene.desk.handed_in), 30)
+
+    assert saved(tmp_path) == [3.0] * 4
+
+
+def test_member_that_went_past_the_step_says_so_and_writes_nothing(
+    scene: Scene, tmp_path: Path
+) -> None:
+    scene.desk.may_answer.set()
+
+    scene.scribe.committed(4)
+
+    until(lambda: bool(scene.desk.handed_in), 30)
+    assert scene.desk.handed_in == [
+        ((3, 0), False, "it went past step 3 without a copy.")
+    ]
+    assert not (tmp_path / FILE).exists()

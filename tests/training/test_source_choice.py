@@ -1,0 +1,89 @@
+"""Which source the data of a training get."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from kit.errors import InvalidArgumentError
+from kit.training.blocks import BlockSource
+from kit.training.sources import ArraySource, IterableSource, Source, make_source
+
+Array = npt.NDArray[Any]
+
+
+def pairs() -> Iterator[tuple[Array, Array]]:
+    for k in range(3):
+        yield np.full(4, k), np.ones((4, 2))
+
+
+class Own:
+    """A source of the user's."""
+
+    def batch(self, step: int) -> tuple[Array, ...]:
+        return (np.ones(step),)
+
+    def examples(self, step: int) -> int:
+        return step
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (np.ones(8), ArraySource),
+        ((np.ones((8, 2)), np.ones(8)), ArraySource),
+        ([np.ones((8, 2)), np.ones(8)], ArraySource),
+        (da.ones(8, chunks=2), BlockSource),
+        ((da.ones((8, 3), chunks=2), da.zeros(8, chunks=2)), BlockSource),
+        (lambda: pairs(), IterableSource),
+        (pairs(), IterableSource),
+        (list(pairs()), IterableSource),
+        (Own(), Own),
+    ],
+)
+def test_source_fits_the_type_of_the_data(data: object, kind: type) -> None:
+    source = make_source(data, batch=4, seed=0, worker=1, n_workers=2)
+
+    assert type(source) is kind
+    assert isinstance(source, Source)
+    assert len(source.batch(2)[0]) == source.examples(2) == 2
+
+
+@pytest.mark.parametrize("data", ["x.csv", 3, {"x": np.ones(3)}, None, b"x"])
+def test_what_is_no_data_is_refused_by_its_type(data: object) -> None:
+    with pytest.raises(InvalidArgumentError, match=type(data).__name__):
+        make_source(data, 2, 0, 0, 1)
+
+
+def test_other_collections_of_dask_are_not_gathered_behind_the_users_back() -> None:
+    class Frame:
+        shape = (8, 2)
+
+        def __dask_graph__(self) -> None:
+            return None
+
+        def __array__(self) -> Array:
+            raise AssertionError("gathered")
+
+    with pytest.raises(InvalidArgumentError, match="to_dask_array"):
+        make_source((Frame(), Frame()), 2, 0, 0, 1)
+
+
+@pytest.mark.slow
+def test_arrays_in_memory_never_load_dask() -> None:
+    program = (
+        "import sys, numpy as np; from kit.training.sources import make_source;"
+        "make_source((np.ones(4), np.ones(4)), 2, 0, 0, 1).batch(0);"
+        "sys.exit('dask' in sys.modules)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], timeout=60, check=False)
+
+    assert done.returncode == 0

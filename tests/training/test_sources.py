@@ -1,0 +1,223 @@
+"""Every example of a mini-batch is read by exactly one worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit.errors import InvalidArgumentError, OutOfRangeError
+from kit.training.sources import ArraySource, IterableSource
+from kit.training.splits import shuffled
+
+Array = npt.NDArray[Any]
+
+
+def joined(sources: list[Any], step: int) -> list[Any]:
+    """The first array of the step, over all workers in their order."""
+    return [row for source in sources for row in source.batch(step)[0].tolist()]
+
+
+def over_arrays(n: int, batch: int, n_workers: int, seed: int = 5) -> list[ArraySource]:
+    x = np.arange(n)
+    return [ArraySource(x, batch, seed, w, n_workers) for w in range(n_workers)]
+
+
+@given(
+    n=st.integers(1, 60), step=st.integers(0, 40), seed=st.integers(0, 9), d=st.data()
+)
+def test_mini_batch_is_the_same_whatever_the_number_of_workers(
+    n: int, step: int, seed: int, d: st.DataObject
+) -> None:
+    batch = d.draw(st.integers(1, n))
+    n_workers = d.draw(st.integers(1, batch))
+
+    many = joined(list(over_arrays(n, batch, n_workers, seed)), step)
+    one = joined(list(over_arrays(n, batch, 1, seed)), step)
+
+    assert many == one
+    assert len(set(many)) == batch
+
+
+def test_pass_visits_no_example_twice_and_drops_the_tail() -> None:
+    (source,) = over_arrays(n=23, batch=5, n_workers=1)
+
+    passes = [
+        [row for step in range(4) for row in source.batch(4 * p + step)[0].tolist()]
+        for p in range(3)
+    ]
+
+    assert [len(set(rows)) for rows in passes] == [20, 20, 20]
+    assert passes[0] != passes[1] != passes[2]
+
+
+def test_rows_of_all_arrays_belong_together() -> None:
+    x = np.arange(40).reshape(20, 2)
+    source = ArraySource((x, x[:, 0] * 10, np.arange(20.0)), 6, 0, 1, 2)
+
+    rows, tens, index = source.batch(7)
+
+    assert rows.shape == (3, 2) == (source.examples(7), 2)
+    assert (rows[:, 0] * 10).tolist() == tens.tolist() == (index * 20).tolist()
+
+
+def test_step_can_be_read_at_any_time() -> None:
+    steps = [7, 0, 3, 3, 21, 1]
+    one, other = over_arrays(20, 4, 2)[0], over_arrays(20, 4, 2)[0]
+
+    wild = {step: one.batch(step)[0].tolist() for step in steps}
+    tidy = {step: other.batch(step)[0].tolist() for step in sorted(steps)}
+
+    assert wild == tidy
+
+
+def test_without_shuffling_the_rows_come_in_their_order() -> None:
+    source = ArraySource(np.arange(10), 4, 0, 1, 2, shuffle=False)
+
+    assert [source.batch(k)[0].tolist() for k in range(3)] == [[2, 3], [6, 7], [2, 3]]
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_writing_into_a_batch_spares_the_data(shuffle: bool) -> None:
+    x = np.arange(10)
+    source = ArraySource(x, 4, 0, 0, 1, shuffle=shuffle)
+
+    source.batch(0)[0][:] = -1
+
+    assert x.tolist() == list(range(10))
+
+
+def test_order_is_made_once_per_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    def counted(n: int, seed: int, pass_index: int) -> Array:
+        made.append(pass_index)
+        return shuffled(n, seed, pass_index)
+
+    sources = import_module("kit.training.sources")  # `kit.train` is the function
+    monkeypatch.setattr(sources, "shuffled", counted)
+    (source,) = over_arrays(n=20, batch=5, n_workers=1)
+    for step in range(12):
+        source.batch(step)
+
+    assert made == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("make", "part"),
+    [
+        (lambda: ArraySource((np.ones((3, 2)), np.ones(4)), 2, 0, 0, 1), r"\(3, 2\)"),
+        (lambda: ArraySource((np.ones(3), np.float64(1)), 2, 0, 0, 1), r"\(\)"),
+        (lambda: ArraySource((), 2, 0, 0, 1), "at least one array"),
+        (lambda: ArraySource(np.ones(3), 4, 0, 0, 1), "4 is larger than all 3"),
+        (lambda: ArraySource(np.ones(9), 2, 0, 0, 3), "mini-batch of 2 .* 3 workers"),
+        (lambda: ArraySource(np.ones(9), 2, -1, 0, 1), "seed is -1"),
+        (lambda: ArraySource(np.ones(9), 2, 0, 0, 1).batch(-1), "step is -1"),
+        (lambda: ArraySource(np.ones(9), 2, 0, 0, 1).examples(-1), "step is -1"),
+    ],
+)
+def test_arrays_that_cannot_be_split_are_refused(
+    make: Callable[[], object], part: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=part):
+        make()
+
+
+def pairs(count: int, rows: int = 5) -> Iterator[tuple[Array, Array]]:
+    for k in range(count):
+        x = np.arange(rows) + 100 * k
+        yield x, x * 2.0
+
+
+def test_workers_share_out_what_an_iterable_yields() -> None:
+    sources = [IterableSource(lambda: pairs(3), w, 2) for w in range(2)]
+
+    assert joined(sources, 0) == [0, 1, 2, 3, 4]
+    assert joined(sources, 2) == [200, 201, 202, 203, 204]
+    assert [source.examples(2) for source in sources] == [3, 2]
+    assert sources[1].batch(2)[1].tolist() == [406.0, 408.0]
+
+
+@pytest.mark.parametrize("data", [list(pairs(3)), lambda: pairs(3)])
+def test_iterable_starts_anew_when_it_is_exhausted(data: Any) -> None:
+    source = IterableSource(data, 0, 1)
+
+    firsts = [int(source.batch(step)[0][0]) for step in range(8)]
+
+    assert firsts == [0, 100, 200, 0, 100, 200, 0, 100]
+
+
+def test_current_step_may_be_read_again_and_an_earlier_one_not() -> None:
+    source = IterableSource(pairs(5), 0, 1)
+
+    assert source.batch(3)[0][0] == 300
+    assert source.batch(3)[0][0] == 300
+    with pytest.raises(InvalidArgumentError, match="step 2 was asked for after step 3"):
+        source.batch(2)
+
+
+def test_iterator_that_ends_names_the_step_and_keeps_its_last_one() -> None:
+    source = IterableSource(pairs(3), 0, 1)
+
+    for _ in range(2):
+        with pytest.raises(OutOfRangeError, match=r"ended after 3 .* step 3") as caught:
+            source.batch(6)
+        assert caught.value.step == 3
+    assert source.batch(2)[0][0] == 200
+
+
+@pytest.mark.parametrize("data", [[], lambda: iter(())])
+def test_empty_iterable_is_out_of_range_at_once(data: Any) -> None:
+    with pytest.raises(OutOfRangeError, match="step 0: the iterable is empty"):
+        IterableSource(data, 0, 1).batch(0)
+
+
+def test_error_of_the_iterable_itself_comes_through() -> None:
+    def broken() -> Iterator[Array]:
+        yield np.ones(2)
+        raise OSError("disk on fire")
+
+    source = IterableSource(broken, 0, 1)
+    source.batch(0)
+
+    with pytest.raises(OSError, match="disk on fire"):
+        source.batch(1)
+
+
+@pytest.mark.parametrize(
+    ("item", "part"),
+    [
+        ((np.ones(3), np.ones(4)), r"\(3,\), \(4,\)"),
+        (3.0, r"shapes \[\(\)\]"),
+        (np.ones(1), "mini-batch of 1 .* 2 workers"),
+    ],
+)
+def test_mini_batch_that_cannot_be_split_is_refused(item: object, part: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=part):
+        IterableSource([item], 0, 2).batch(0)
+
+
+def test_only_the_workers_own_rows_are_converted() -> None:
+    converted: list[int] = []
+
+    class Elsewhere:
+        def __init__(self, rows: Array) -> None:
+            self.rows, self.shape = rows, rows.shape
+
+        def __getitem__(self, rows: slice) -> Elsewhere:
+            return Elsewhere(self.rows[rows])
+
+        def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+            converted.append(len(self.rows))
+            return self.rows
+
+    source = IterableSource([Elsewhere(np.arange(10))], 1, 2)
+
+    assert source.batch(0)[0].tolist() == [5, 6, 7, 8, 9]
+    assert converted == [5]

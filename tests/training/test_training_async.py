@@ -1,0 +1,161 @@
+"""Asynchronous training: each worker at its own pace, every update counted once."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit.traffic import Kind
+from tests.training.toy import BATCH, DATA, X, fit, initial, quick_cluster
+
+STEPS = 60
+SIZE = sum(value.nbytes for value in initial().values())
+
+
+def by_kind(run: kit.Run, kind: Kind) -> int:
+    totals = run.trace.totals
+    return int(totals["bytes"][totals["kind"] == kind].sum())
+
+
+@pytest.mark.parametrize("n_ps", [1, 2])
+def test_exactly_the_wanted_updates_are_made_and_moved(n_ps: int) -> None:
+    with quick_cluster(n_ps, 3) as cluster:
+        run = kit.train(
+            fit,
+            initial(),
+            DATA,
+            sync=False,
+            steps=STEPS,
+            batch=BATCH,
+            cluster=cluster,
+        ).wait(20)
+
+    steps = run.trace.steps
+    updates = steps[steps["examples"] > 0]
+    assert run.step == STEPS
+    assert sorted(updates["step"]) == list(range(STEPS))
+    assert by_kind(run, Kind.PUSH) == by_kind(run, Kind.PULL) == STEPS * SIZE
+
+
+@pytest.mark.slow
+def test_staleness_is_what_others_did_in_between_and_the_loss_falls() -> None:
+    with quick_cluster(1, 3) as cluster:
+        run = kit.train(
+            fit,
+            initial(),
+            DATA,
+            optimizer=kit.GradientDescent(0.02),
+            sync=False,
+            steps=300,
+            batch=BATCH,
+            cluster=cluster,
+        ).wait(20)
+
+    staleness = np.array([record["staleness"] for record in run.metrics])
+    losses = [record["loss"] for record in run.metrics]
+    assert staleness.min() >= 0
+    assert staleness.max() > 0
+    assert np.mean(losses[-30:]) < 0.1 * np.mean(losses[:10])
+
+
+@pytest.mark.slow
+def test_slow_worker_delays_no_other() -> None:
+    slow = threading.Event()  # never set: a wait on it is a slow computation
+    # Each worker has rows of its own of the one mini-batch that there is.
+    mark = X[-1, 0]
+
+    def step(params: Any, batch: Any) -> Any:
+        if mark in batch[0][:, 0]:
+            slow.wait(0.3)
+        return fit(params, batch)
+
+    with quick_cluster(1, 3) as cluster:
+        run = kit.train(
+            step,
+            initial(),
+            [DATA],
+            optimizer=kit.GradientDescent(1e-4),
+            sync=False,
+            steps=200,
+            cluster=cluster,
+        ).wait(20)
+
+    steps = run.trace.steps
+    done = [int((steps["task"] == worker).sum()) for worker in run.job.workers]
+    assert sum(done) == 200
+    assert done[2] < 0.1 * min(done[:2])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_ps", [1, 2])
+def test_pause_and_resume_lose_no_update(n_ps: int) -> None:
+    with quick_cluster(n_ps, 3) as cluster:
+        run = kit.train(
+            fit,
+            initial(),
+            DATA,
+            optimizer=kit.Adagrad(0.1),
+            sync=False,
+            steps=2000,
+            batch=BATCH,
+            cluster=cluster,
+        )
+        for _ in range(3):
+            run.pause()
+            run.advance(50)
+            run.resume()
+        run.wait(30)
+
+    steps = run.trace.steps
+    updates = steps[steps["examples"] > 0]
+    assert run.step == 2000
+    assert sorted(updates["step"]) == list(range(2000))
+    assert by_kind(run, Kind.PUSH) == 2000 * SIZE
+
+
+def test_generator_steps_train_asynchronously_too() -> None:
+    def one_by_one(params: Any, batch: Any) -> Any:
+        loss, gradients = fit(params, batch)
+        yield from gradients.items()
+        return loss
+
+    with quick_cluster(1, 2) as cluster:
+        run = kit.train(
+            one_by_one,
+            initial(),
+            DATA,
+            sync=False,
+            steps=20,
+            batch=BATCH,
+            cluster=cluster,
+        ).wait(20)
+
+    assert run.step == 20
+    assert all(np.isfinite(value).all() for value in run.params.values())
+
+
+@pytest.mark.parametrize("n_ps", [1, 2])
+def test_the_parameters_hold_every_workers_updates(n_ps: int) -> None:
+    def always_one(params: Any, batch: Any) -> Any:
+        return 0.0, {name: np.ones_like(value) for name, value in params.items()}
+
+    rate = 2.0**-10  # exact, so the order of the updates does not matter
+    with quick_cluster(n_ps, 3) as cluster:
+        run = kit.train(
+            always_one,
+            initial(),
+            DATA,
+            optimizer=kit.GradientDescent(rate),
+            sync=False,
+            steps=64,
+            batch=BATCH,
+            cluster=cluster,
+        ).wait(30)
+
+    for name, value in run.params.items():
+        moved = np.float64(initial()[name]) - np.float64(value)
+        np.testing.assert_allclose(moved, 64 * rate, rtol=1e-5)

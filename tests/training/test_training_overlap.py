@@ -1,0 +1,108 @@
+"""A step that yields its gradients: the same bits, and the exchange beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit.traffic import Kind, Phase
+from tests.training.toy import (
+    BATCH,
+    DATA,
+    Params,
+    fit,
+    initial,
+    quick_cluster,
+    replayed,
+    same_bits,
+)
+
+pytestmark = pytest.mark.slow
+
+RING = dict.fromkeys(["ring", "ring-whole", "mesh"], Kind.REDUCE)
+FIRST = {"ps": Kind.PUSH, **RING}
+
+
+def one_by_one(params: Params, batch: Any) -> Generator[Any, None, float]:
+    loss, gradients = fit(params, batch)
+    yield from reversed(gradients.items())
+    return float(loss)
+
+
+def in_another_order(params: Params, batch: Any) -> Generator[Any, None, float]:
+    loss, gradients = fit(params, batch)
+    yield from gradients.items()
+    return float(loss)
+
+
+@pytest.mark.parametrize("step", [one_by_one, in_another_order])
+@pytest.mark.parametrize("topology", sorted(FIRST))
+@pytest.mark.parametrize("bucket_bytes", [0, 8])
+def test_yielded_gradients_give_the_same_bits(
+    step: Any, topology: str, bucket_bytes: int
+) -> None:
+    optimizer = kit.Momentum(0.05)
+    with quick_cluster(2, 3, bucket_bytes=bucket_bytes) as cluster:
+        run = kit.train(
+            step,
+            initial(),
+            DATA,
+            optimizer=optimizer,
+            topology=topology,
+            steps=5,
+            batch=BATCH,
+            cluster=cluster,
+        ).wait(10)
+
+    assert same_bits(run.params, replayed(5, 3, optimizer, bucket=bucket_bytes))
+    assert np.isfinite([record["loss"] for record in run.metrics]).all()
+
+
+@pytest.mark.parametrize("topology", sorted(FIRST))
+def test_first_bucket_travels_while_the_rest_computes(topology: str) -> None:
+    def slow(params: Params, batch: Any) -> Generator[Any, None, float]:
+        yield "last", np.ones(64, np.float32)
+        total = 0.0
+        for _ in range(40):  # some milliseconds, in which the interpreter is let go
+            total += float(np.sort(np.arange(40_000.0)[::-1]).sum())
+        yield "first", np.ones(64, np.float32)
+        return total
+
+    params = {name: np.zeros(64, np.float32) for name in ("first", "last")}
+    with quick_cluster(1, 2, bucket_bytes=256) as cluster:
+        run = kit.train(
+            slow,
+            params,
+            DATA,
+            topology=topology,
+            steps=4,
+            batch=BATCH,
+            cluster=cluster,
+        ).wait(20)
+
+    trace = run.trace
+    sent = trace.transfers[trace.transfers["kind"] == FIRST[topology]]
+    computing = trace.spans[trace.spans["phase"] == Phase.COMPUTE]
+    early = [
+        sent[sent["step"] == step]["start"].min()
+        < computing[computing["step"] == step]["end"].min()
+        for step in range(4)
+    ]
+    assert sum(early) >= 2  # a busy machine may let the other thread wait for once
+
+
+def test_step_may_yield_in_some_steps_only() -> None:
+    def mixed(params: Params, batch: Any) -> Any:
+        early = float(params["scale"]) == 1.0
+        return one_by_one(params, batch) if early else fit(params, batch)
+
+    with quick_cluster() as cluster:
+        run = kit.train(
+            mixed, initial(), DATA, steps=4, batch=BATCH, cluster=cluster
+        ).wait(10)
+
+    assert same_bits(run.params, replayed(4, 2, kit.GradientDescent()))

@@ -1,0 +1,230 @@
+"""A step that takes `grads` writes its gradients where the neighbours read them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit.errors import GradientMismatch, KitError, NotFinite, StepFailed
+from tests.training.toy import (
+    BATCH,
+    DATA,
+    Params,
+    fit,
+    initial,
+    quick_cluster,
+    replayed,
+    same_bits,
+)
+
+pytestmark = pytest.mark.slow
+
+TOPOLOGIES = ["ps", "ring", "ring-whole", "mesh"]
+OPTIMIZERS = [kit.GradientDescent(0.1), kit.Adam(0.02)]
+
+
+def writing(params: Params, batch: Any, grads: Params) -> float:
+    loss, gradients = fit(params, batch)
+    for name, gradient in gradients.items():
+        grads[name][...] = gradient
+    return loss
+
+
+def one_by_one(
+    params: Params, batch: Any, *, grads: Params
+) -> Generator[str, None, float]:
+    loss, gradients = fit(params, batch)
+    for name in reversed(gradients):
+        np.copyto(grads[name], gradients[name])
+        yield name
+    return loss
+
+
+def train(step: Any, n_ps: int = 0, **changes: Any) -> kit.Run:
+    bucket = changes.pop("bucket_bytes", 0)
+    given: dict[str, Any] = {"steps": 5, "batch": BATCH, "topology": "ring"} | changes
+    with quick_cluster(n_ps, 3, bucket_bytes=bucket) as cluster:
+        return kit.train(step, initial(), DATA, cluster=cluster, **given).wait(20)
+
+
+@pytest.mark.parametrize("step", [writing, one_by_one])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(
+    ("n_ps", "topology"), [(2, "ps"), (0, "ring"), (0, "ring-whole"), (0, "mesh")]
+)
+def test_written_gradients_give_the_bits_of_the_replay(
+    step: Any, optimizer: Any, n_ps: int, topology: str
+) -> None:
+    run = train(step, n_ps, optimizer=optimizer, topology=topology, bucket_bytes=8)
+
+    assert same_bits(run.params, replayed(5, 3, optimizer, bucket=8))
+
+
+def test_asynchronous_training_takes_written_gradients_too() -> None:
+    run = train(writing, 1, topology="ps", sync=False, steps=60)
+
+    first, last = run.metrics[0]["loss"], run.metrics[-1]["loss"]
+    assert last < first
+
+
+def failure(step: Any, **changes: Any) -> KitError:
+    with pytest.raises(KitError) as caught:
+        train(step, **changes)
+    return caught.value
+
+
+def test_gradient_that_was_not_written_is_named() -> None:
+    def forgetful(params: Params, batch: Any, grads: Params) -> float:
+        loss, gradients = fit(params, batch)
+        grads["w"][...] = gradients["w"]
+        return loss
+
+    error = failure(forgetful)
+
+    assert isinstance(error, GradientMismatch)
+    assert "did not write grads['b']" in error.message
+
+
+def test_name_that_was_never_yielded_is_named() -> None:
+    def silent(
+        params: Params, batch: Any, grads: Params
+    ) -> Generator[str, None, float]:
+        loss = writing(params, batch, grads)
+        yield "w"
+        return loss
+
+    error = failure(silent)
+
+    assert isinstance(error, GradientMismatch)
+    assert "'scale'" in error.message
+
+
+def test_nan_in_a_written_gradient_is_refused_and_changes_nothing() -> None:
+    def broken(params: Params, batch: Any, grads: Params) -> float:
+        loss = writing(params, batch, grads)
+        if not np.array_equal(params["b"], initial()["b"]):  # from the second step on
+            grads["w"][0] = np.nan
+        return loss
+
+    with quick_cluster(0, 3, bucket_bytes=8) as cluster:
+        run = kit.train(
+            broken,
+            initial(),
+            DATA,
+            topology="ring",
+            steps=5,
+            batch=BATCH,
+            cluster=cluster,
+        )
+        with pytest.raises(NotFinite, match="'w' holds 1 NaN"):
+            run.wait(20)
+
+        assert same_bits(run.params, replayed(1, 3, kit.GradientDescent(), bucket=8))
+
+
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_gradients_beside_grads_are_refused(in_parts: bool) -> None:
+    def both(params: Params, batch: Any, grads: Params) -> Any:
+        return fit(params, batch)
+
+    def parts(params: Params, batch: Any, grads: Params) -> Any:
+        loss, gradients = fit(params, batch)
+        yield from gradients.items()
+        return loss
+
+    error = failure(parts if in_parts else both)
+
+    assert isinstance(error, GradientMismatch)
+    assert "return the loss alone" in error.message
+
+
+def test_unknown_name_in_grads_fails_at_the_user_s_line() -> None:
+    def misspelt(params: Params, batch: Any, grads: Params) -> float:
+        grads["v"] = np.zeros(3, np.float32)
+        return 0.0
+
+    error = failure(misspelt)
+
+    assert isinstance(error, StepFailed)
+    assert "'v'" in error.message
+
+
+def test_last_gradient_refused_after_the_first_has_travelled_changes_nothing() -> None:
+    def broken(
+        params: Params, batch: Any, grads: Params
+    ) -> Generator[str, None, float]:
+        loss, gradients = fit(params, batch)
+        for name in reversed(gradients):
+            np.copyto(grads[name], gradients[name])
+            if name == "w" and not np.array_equal(params["b"], initial()["b"]):
+                grads["w"][0] = np.inf
+            yield name
+        return loss
+
+    with quick_cluster(0, 3, bucket_bytes=8) as cluster:
+        run = kit.train(
+            broken,
+            initial(),
+            DATA,
+            topology="mesh",
+            steps=5,
+            batch=BATCH,
+            cluster=cluster,
+        )
+        with pytest.raises(NotFinite, match="'w' holds 0 NaN and 1 infinite"):
+            run.wait(20)
+
+        assert same_bits(run.params, replayed(1, 3, kit.GradientDescent(), bucket=8))
+
+
+class Derived(kit.GradientDescent):
+    """A rule of the user's own: nobody knows in which order it reads and writes."""
+
+
+def places_of(**changes: Any) -> list[list[tuple[int, int]]]:
+    """Return of each worker where parameters and gradients lay, step by step."""
+    steps: dict[int, list[tuple[int, int]]] = {}
+
+    def step(params: Params, batch: Any, grads: Params) -> float:
+        places = params["w"].ctypes.data, grads["w"].ctypes.data
+        steps.setdefault(threading.get_ident(), []).append(places)
+        return writing(params, batch, grads)
+
+    run = train(step, 1, **changes)
+    assert run.step == changes.get("steps", 5)
+    return list(steps.values())
+
+
+@pytest.mark.parametrize("rule", [kit.GradientDescent, kit.Adam])
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+def test_next_parameters_lie_where_the_gradients_were(topology: str, rule: Any) -> None:
+    found = places_of(topology=topology, optimizer=rule(0.01))
+
+    assert len(found) == 3
+    for places in found:
+        assert len(places) == 5
+        assert len({one for pair in places for one in pair}) == 2
+        followed = [now for now, _ in places[1:]]
+        assert followed == [gradient for _, gradient in places[:-1]]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"topology": name, "optimizer": Derived(0.01)} for name in TOPOLOGIES),
+        {"topology": "ps", "aggregate": 2, "steps": 40},
+        {"topology": "ps", "sync": False, "steps": 40},
+    ],
+)
+def test_gradients_have_a_region_of_their_own_where_they_must(
+    changes: dict[str, Any],
+) -> None:
+    for places in places_of(**changes):
+        parameters, gradients = map(set, zip(*places, strict=True))
+        assert len(gradients) == 1
+        assert not gradients & parameters

@@ -1,0 +1,213 @@
+"""The handle of a training: what it tells and what it takes, before, during, after."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit.errors import (
+    ClusterBusy,
+    DeadlineExceededError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    StepFailed,
+)
+from kit.testing.cluster import LocalCluster
+from tests.training.toy import BATCH, DATA, Params, fit, initial, replayed, same_bits
+
+MANY = 1_000_000
+SGD = kit.GradientDescent()
+
+
+class Gate:
+    """A step that waits at the gate in one of its steps, on all workers."""
+
+    def __init__(self, n_workers: int, at: int) -> None:
+        self._first, self._calls = n_workers * at, 0
+        self.open, self.reached = threading.Event(), threading.Event()
+        self._guard = threading.Lock()
+
+    def __call__(self, params: Params, batch: Any) -> Any:
+        with self._guard:
+            number, self._calls = self._calls, self._calls + 1
+        if number >= self._first:
+            self.reached.set()
+            assert self.open.wait(10)
+        return fit(params, batch)
+
+
+def begin(cluster: LocalCluster, step: Any = fit, **changes: Any) -> kit.Run:
+    given: dict[str, Any] = {"steps": 6, "batch": BATCH, "cluster": cluster} | changes
+    return kit.train(step, initial(), DATA, **given)
+
+
+@contextmanager
+def held(cluster: LocalCluster, at: int, **changes: Any) -> Iterator[kit.Run]:
+    """Give a training that stands in its step `at`, and let it go at the end."""
+    gate = Gate(len(cluster.tasks) - 1, at)
+    run = begin(cluster, gate, **changes)
+    try:
+        assert gate.reached.wait(10)
+        yield run
+    finally:
+        gate.open.set()
+        run.stop()
+        run.wait(10)
+
+
+def test_second_training_is_refused_and_the_first_unharmed(
+    cluster: LocalCluster,
+) -> None:
+    with held(cluster, at=2) as run:
+        with pytest.raises(
+            ClusterBusy, match=rf"/job:worker/task:0 .*{run.job.run[:8]}"
+        ):
+            pytest.fail(str(begin(cluster)))
+        assert run.state == "running"
+        run.pause()
+
+    assert run.error is None
+    assert same_bits(run.params, replayed(run.step, 2, SGD))
+
+
+def test_wish_after_the_end_is_refused(cluster: LocalCluster) -> None:
+    run = begin(cluster).wait(10)
+
+    for wish in (run.pause, run.resume, run.advance):
+        with pytest.raises(FailedPreconditionError, match=r"over.*kit\.train"):
+            wish()
+    with pytest.raises(FailedPreconditionError):
+        run.topology = "ring"
+    run.stop()  # already so
+
+    assert run.topology == "ps"
+
+
+def test_wish_that_cannot_be_is_refused_at_once(cluster: LocalCluster) -> None:
+    with held(cluster, at=1) as run:
+        with pytest.raises(InvalidArgumentError, match="'star'"):
+            run.topology = "star"
+        with pytest.raises(InvalidArgumentError, match="'fast'"):
+            run.link = "fast"
+
+        assert run.switching == ""
+
+
+def test_params_while_running_are_those_of_the_last_step(cluster: LocalCluster) -> None:
+    with held(cluster, at=4) as run:
+        found = run.params
+
+        assert same_bits(found, replayed(4, 2, SGD))
+        assert found["w"].flags.writeable
+
+
+def test_params_handed_out_are_the_callers_own(cluster: LocalCluster) -> None:
+    run = begin(cluster).wait(10)
+
+    run.params["w"][...] = 7
+
+    assert same_bits(run.params, replayed(6, 2, SGD))
+
+
+def test_params_of_no_step_are_the_initial_ones(cluster: LocalCluster) -> None:
+    run = begin(cluster, steps=0).wait(10)
+
+    assert (run.state, run.step) == ("done", 0)
+    assert same_bits(run.params, initial())
+
+
+def test_params_outlive_the_next_training(cluster: LocalCluster) -> None:
+    first = begin(cluster).wait(10)
+
+    begin(cluster, steps=1).wait(10)
+
+    assert same_bits(first.params, replayed(6, 2, SGD))
+
+
+def test_wait_gives_up_after_its_timeout_and_the_training_goes_on(
+    cluster: LocalCluster,
+) -> None:
+    with held(cluster, at=3, steps=MANY) as run:
+        with pytest.raises(DeadlineExceededError, match=rf"of {MANY} after 0.01 s"):
+            run.wait(0.01)
+
+        assert not run.done
+        assert run.state == "running"
+
+    assert run.state == "done"
+
+
+async def awaited(run: kit.Run) -> kit.Run:
+    return await asyncio.wait_for(run, 10)
+
+
+def test_run_can_be_awaited(cluster: LocalCluster) -> None:
+    run = begin(cluster)
+
+    assert asyncio.run(awaited(run)) is run
+    assert run.step == 6
+
+
+def test_awaiting_a_failing_run_raises_its_error(cluster: LocalCluster) -> None:
+    def stumble(params: Params, batch: Any) -> Any:
+        raise ValueError("no")
+
+    run = begin(cluster, stumble)
+
+    with pytest.raises(StepFailed, match="ValueError: no"):
+        asyncio.run(awaited(run))
+
+
+def test_cancelled_await_leaves_the_training_alone(cluster: LocalCluster) -> None:
+    async def impatient(run: kit.Run) -> None:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(run, 0.01)
+
+    with held(cluster, at=1) as run:
+        asyncio.run(impatient(run))
+
+        assert not run.done
+
+
+def test_stop_ends_between_two_steps(cluster: LocalCluster) -> None:
+    with held(cluster, at=5, steps=MANY) as run:
+        run.stop()
+
+    assert 5 <= run.step < MANY
+    assert same_bits(run.params, replayed(run.step, 2, SGD))
+
+
+def test_text_of_a_run_tells_where_it_stands(cluster: LocalCluster) -> None:
+    run = begin(cluster).wait(10)
+
+    text = repr(run)
+
+    assert run.job.run[:8] in text
+    assert "done: step 6 of 6, ps, loss " in text
+    assert float(text.rstrip(">").split("loss ")[1]) == pytest.approx(run.loss, 1e-3)
+
+
+def test_frame_has_one_row_a_step(cluster: LocalCluster) -> None:
+    frame = begin(cluster).wait(10).frame()
+
+    assert frame.index.tolist() == list(range(6))
+    assert frame["examples"].tolist() == [BATCH] * 6
+    assert np.isfinite(frame["loss"]).all()
+
+
+def test_frame_without_a_step_is_empty(cluster: LocalCluster) -> None:
+    assert len(begin(cluster, steps=0).wait(10).frame()) == 0
+
+
+def test_traffic_is_told_only_after_the_end(cluster: LocalCluster) -> None:
+    with held(cluster, at=1) as run, pytest.raises(FailedPreconditionError):
+        pytest.fail(str(run.traffic))
+
+    assert all(entry.agrees for entry in run.traffic)

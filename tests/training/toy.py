@@ -1,0 +1,129 @@
+"""A small model, its data, and its training in one process, for the tests of trainings.
+
+The replay uses nothing of the exchange: the rows of each mini-batch, their split over
+the workers, and the sum in the promised order are done again with plain numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import kit
+from kit.testing.cluster import LocalCluster, local_cluster
+from kit.training.elementwise import Optimizer
+from kit.training.splits import shuffled
+from tests.exchange import replay
+
+Array = npt.NDArray[Any]
+Params = dict[str, Array]
+
+N, BATCH = 60, 10
+DICE = np.random.default_rng(7)
+X = DICE.normal(size=(N, 3)).astype(np.float32)
+Y = (X @ np.array([1, -2, 3]) + 0.5).astype(np.float32)
+DATA = (X, Y)
+
+
+def initial() -> Params:
+    """Return parameters of both dtypes, one without elements, one without axes."""
+    return {
+        "w": np.array([0.1, 0.2, -0.3], np.float32),
+        "none": np.zeros((0, 2), np.float32),
+        "b": np.array([0.25, -0.125], np.float64),
+        "scale": np.array(1.0, np.float64),
+    }
+
+
+def fit(params: Params, batch: Sequence[Array]) -> tuple[float, Params]:
+    """Return the mean squared error of scale * (x @ w) + sum(b), and its gradients."""
+    x, y = batch
+    inner = (x * params["w"]).sum(axis=1)
+    error = params["scale"] * inner + params["b"].sum() - y
+    slope = 2 * error / len(y)
+    return float((error**2).mean()), {
+        "w": (slope[:, None] * params["scale"] * x).sum(axis=0).astype(np.float32),
+        "none": np.zeros((0, 2), np.float32),
+        "b": np.full(2, slope.sum()),
+        "scale": np.array((slope * inner).sum()),
+    }
+
+
+def rows(step: int, batch: int = BATCH, seed: int = 0) -> Array:
+    """Return the examples of a mini-batch, in their order."""
+    pass_index, place = divmod(step, N // batch)
+    return shuffled(N, seed, pass_index)[place * batch : (place + 1) * batch]
+
+
+def gradients(
+    params: Params,
+    step: int,
+    n_workers: int,
+    batch: int = BATCH,
+    function: Callable[..., Any] = fit,
+) -> list[Params]:
+    """Return each worker's gradients, weighted by its number of examples."""
+    found = []
+    for part in np.array_split(rows(step, batch), n_workers):
+        _, own = function(params, (X[part], Y[part]))
+        weight = n_workers * len(part) / batch
+        found.append(
+            {
+                name: value if weight == 1.0 else value * value.dtype.type(weight)
+                for name, value in own.items()
+            }
+        )
+    return found
+
+
+def replayed(
+    steps: int,
+    n_workers: int,
+    optimizer: Optimizer,
+    *,
+    batch: int = BATCH,
+    bucket: int = 0,
+) -> Params:
+    """Return the parameters after `steps` steps, bit for bit."""
+
+    def update(value: Array, mean: Array, state: dict[str, Array], step: int) -> Array:
+        flat = np.ascontiguousarray(value).ravel()
+        slots = [
+            state.setdefault(slot.name, np.full_like(flat, slot.initial))
+            for slot in optimizer.slots
+        ]
+        out = np.empty_like(flat)
+        optimizer.apply(flat, np.ascontiguousarray(mean).ravel(), slots, out, step)
+        return out.reshape(value.shape)
+
+    return replay.train(
+        initial(),
+        steps,
+        lambda params, step: gradients(params, step, n_workers, batch),
+        update,
+        bucket,
+    )
+
+
+def same_bits(one: Params, other: Params) -> bool:
+    """Whether names, shapes, dtypes and every bit are equal."""
+    return list(one) == list(other) and all(
+        (a.shape, a.dtype, a.tobytes()) == (b.shape, b.dtype, b.tobytes())
+        for a, b in zip(one.values(), other.values(), strict=True)
+    )
+
+
+@contextmanager
+def quick_cluster(
+    ps: int = 1, worker: int = 2, **changes: Any
+) -> Iterator[LocalCluster]:
+    """Give a cluster whose members hear of a failure in a twentieth of a second."""
+    with (
+        kit.settings(heartbeat_s=0.05, **changes) as chosen,
+        local_cluster(ps, worker, settings=chosen) as cluster,
+    ):
+        yield cluster
