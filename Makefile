@@ -17,7 +17,7 @@ help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
 	@echo 'ARGS="..." is passed on; PYTHON=... picks the interpreter of a new .venv.'
 
-demo: .venv/ready ## train on a cluster of this machine and write a report
+demo: .venv/ready-demo ## train on a cluster of this machine and write a report
 	@$(PY) -m kit demo $(ARGS)
 
 lab: .venv/ready-lab ## open the notebooks in JupyterLab
@@ -39,16 +39,12 @@ format: .venv/ready-dev ## put imports and layout right
 	$(PY) -m ruff check --fix
 	$(PY) -m ruff format
 
-bench: .venv/ready ## compare with the peers that are installed
+bench: .venv/ready-demo ## compare with the peers that are installed
 	@$(PY) -m benchmarks.run --quick $(ARGS)
 
 clean: ## remove .venv, caches and builds
 	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find kit widgets tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
-
-.venv/ready: $(BUILT_FROM)
-	@.ci/venv
-	@touch $@
 
 .venv/ready-%: $(BUILT_FROM)
 	@.ci/venv $*

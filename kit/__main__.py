@@ -1,4 +1,4 @@
-"""`python -m kit demo`: what the user types in a shell."""
+"""`psring demo`, or `python -m kit demo`: what the user types in a shell."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from kit.demo import check_installed
 from kit.errors import KitError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     options = _parser().parse_args(arguments)
-    from kit.demo.show import Options, show  # the parser answers without loading it
-
     chosen = vars(options)
     chosen.pop("command")
     if chosen["text_steps"] is None:
         chosen["text_steps"] = max(4, chosen["steps"] // 25)
     try:
+        check_installed()
+        from kit.demo.show import Options, show  # the parser answers without loading it
+
         return show(Options(**chosen))
     except KitError as error:
         print(f"\n{type(error).__name__}: {error}", file=sys.stderr)
@@ -30,7 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="kit", description="psring: see it train.")
+    parser = argparse.ArgumentParser(
+        prog="psring", description="Distributed training on this machine."
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     demo = commands.add_parser(
         "demo",

@@ -15,6 +15,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.test_laws import FILES, SHIPPED, within
+
 ROOT = Path(__file__).parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())[
     "project"
@@ -25,6 +27,10 @@ NAMES_IN_CONDA = {
     "dask": "dask-core",  # `dask` there is the bundle with pandas
     "isal": "python-isal",  # `isal` there is the C library
 }
+# What is called otherwise where it is imported.
+MODULES = {"scikit-learn": "sklearn"}
+# Required for its version only: ipyparallel imports it in each engine.
+NOT_IMPORTED_BY_US = {"ipykernel"}
 FOREIGN_FOLDERS = ("/" + "work/", "/" + "root/", "/" + "home/", "/" + "Users/")
 
 
@@ -81,14 +87,16 @@ def test_conda_environment_is_called_python() -> None:
 def test_conda_environment_has_what_the_project_needs_and_the_same_floors() -> None:
     wanted = {
         NAMES_IN_CONDA.get(req.name, req.name): str(req.specifier)
-        for req in requirements("lab")
+        for req in requirements("lab", "demo")
     }
 
     assert wanted.items() <= conda_packages().items()
 
 
 def test_conda_environment_has_nothing_else_and_leaves_the_project_to_pip() -> None:
-    wanted = {NAMES_IN_CONDA.get(req.name, req.name) for req in requirements("lab")}
+    wanted = {
+        NAMES_IN_CONDA.get(req.name, req.name) for req in requirements("lab", "demo")
+    }
 
     assert conda_packages().keys() == wanted | {"python", "pip"}
 
@@ -104,7 +112,7 @@ def test_readme_names_both_ways_to_install() -> None:
     readme = text("README.md")
 
     assert "conda env create -f environment.yml" in readme
-    assert "pip install -e ." in readme
+    assert "pip install -e '.[demo]'" in readme
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
@@ -140,6 +148,33 @@ def test_each_dependency_is_pinned_to_a_version_that_it_allows() -> None:
         pin = pinned[canonicalize_name(req.name)]
         assert re.fullmatch(r"==[\w.]+", pin), req
         assert req.specifier.contains(pin.removeprefix("==")), req
+
+
+def importers(name: str) -> set[str]:
+    """The files of the packages that import a distribution."""
+    module = MODULES.get(name, name)
+    shipped = [file for file in FILES if file.path.startswith(SHIPPED)]
+    return {
+        file.path
+        for file in shipped
+        if any(within(imported, module) for imported in file.imports)
+    }
+
+
+def test_each_required_package_is_imported() -> None:
+    names = {req.name for req in requirements()}
+
+    unused = {name for name in names if not importers(name)}
+
+    assert unused == NOT_IMPORTED_BY_US
+
+
+def test_what_the_demonstration_needs_is_imported_by_it_alone() -> None:
+    for req in requirements("demo"):
+        if req.name not in {one.name for one in requirements()}:
+            files_with_it = importers(req.name)
+            assert files_with_it
+            assert all(name.startswith("kit/demo/") for name in files_with_it), req
 
 
 def test_no_file_names_a_folder_of_somebodys_machine() -> None:

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kit.demo import check_installed
+
 Array = npt.NDArray[Any]
 Batch = tuple[Array, ...]
 
@@ -61,13 +63,22 @@ class DigitsMlp:
         return float((guesses == labels).mean())
 
 
-def digits_mlp(seed: int = 0, hidden: int = 128) -> DigitsMlp:
-    """Load the images and draw the initial parameters."""
+def load_images() -> Batch:
+    """Return the images, float32 (1797, 64) from 0 to 1, and their classes, 0 to 9."""
+    check_installed()
     # Here, because a worker needs the step alone, and this import takes it a second.
     from sklearn.datasets import load_digits
 
     digits = load_digits()
-    images = (digits.data / 16).astype(np.float32)
+    return (digits.data / 16).astype(np.float32), digits.target
+
+
+def digits_mlp(seed: int = 0, hidden: int = 128) -> DigitsMlp:
+    """Load the images and draw the initial parameters.
+
+    Raises `NotFoundError` without scikit-learn, which has the images.
+    """
+    images, labels = load_images()
     held_out = np.arange(len(images)) % 5 == 4
     dice = np.random.default_rng(seed)
     params: dict[str, Array] = {}
@@ -79,8 +90,8 @@ def digits_mlp(seed: int = 0, hidden: int = 128) -> DigitsMlp:
         params[f"b{layer}"] = np.zeros(n_out, np.float32)
     return DigitsMlp(
         params,
-        (images[~held_out], digits.target[~held_out]),
-        (images[held_out], digits.target[held_out]),
+        (images[~held_out], labels[~held_out]),
+        (images[held_out], labels[held_out]),
     )
 
 

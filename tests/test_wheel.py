@@ -1,0 +1,130 @@
+"""A wheel that is installed outside the tree is whole: it imports, trains, and shows.
+
+The environment is new and has nothing but what pip installs with the wheel, at the
+versions of constraints.txt.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.test_repository import ROOT, files
+
+pytestmark = [pytest.mark.slow, pytest.mark.engines, pytest.mark.timeout(400)]
+
+IMPORT = """
+import importlib, sys
+
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+print("cupy" in sys.modules)
+"""
+
+TRAIN = """
+import numpy as np
+import kit
+
+def step(params, batch):
+    (rows,) = batch
+    error = params["w"] - rows.mean(0)
+    return float(error @ error), {"w": 2 * error}
+
+data = np.arange(64, dtype=np.float32).reshape(16, 4)
+with kit.Cluster(ps=1, worker=2):
+    run = kit.train(step, {"w": np.zeros(4, np.float32)}, data, steps=20, batch=8,
+                    topology="ps", optimizer=kit.GradientDescent(0.1))
+    run.switch("ring", at=10)
+    run.wait()
+print(run.step, all(row.agrees for row in run.traffic))
+"""
+
+
+class Installed:
+    """The environment that the wheel was installed in."""
+
+    def __init__(self, folder: Path, wheel: Path) -> None:
+        self._folder, self._wheel = folder, wheel
+        venv.create(folder / "venv", with_pip=True)
+        self.cwd = folder / "elsewhere"
+        self.cwd.mkdir()
+
+    def pip(self, extra: str = "") -> None:
+        wheel = f"{self._wheel}{extra}"
+        options = ("--quiet", "--disable-pip-version-check", "--no-compile")
+        pins = ("--constraint", str(ROOT / "constraints.txt"))
+        self.run("python", "-m", "pip", "install", *options, *pins, wheel)
+
+    def run(self, command: str, *arguments: str) -> str:
+        done = self.attempt(command, *arguments)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout.strip()
+
+    def attempt(
+        self, command: str, *arguments: str
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(self._folder / "venv" / "bin" / command), *arguments],
+            cwd=self.cwd,
+            env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+    """An environment with the wheel of a clean clone, and without any extra."""
+    folder = tmp_path_factory.mktemp("wheel")
+    for path in files():
+        copy = folder / "clone" / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
+    build += ["--wheel-dir", str(folder), str(folder / "clone")]
+    subprocess.run(build, check=True, timeout=300)
+    (wheel,) = folder.glob("psring-*.whl")
+    environment = Installed(folder, wheel)
+    environment.pip()
+    yield environment
+    shutil.rmtree(folder)
+
+
+def test_a_cluster_starts_and_trains_with_what_the_wheel_requires(
+    installed: Installed,
+) -> None:
+    assert installed.run("python", "-c", TRAIN) == "20 True"
+
+
+def test_the_demonstration_says_what_it_needs(installed: Installed) -> None:
+    done = installed.attempt("psring", "demo")
+
+    assert done.returncode == 2
+    assert "pip install 'psring[demo]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_with_the_extra_all_modules_import_and_the_demonstration_runs(
+    installed: Installed,
+) -> None:
+    installed.pip("[demo]")
+
+    assert installed.run("python", "-c", IMPORT, *modules_of_the_tree()) == "False"
+    shown = installed.run("psring", "demo", "--steps", "40", "--text-steps", "4")
+    assert "accuracy" in shown
+    assert (installed.cwd / "build" / "demo").is_dir()
+
+
+def modules_of_the_tree() -> list[str]:
+    paths = [path for top in ("kit", "widgets") for path in (ROOT / top).rglob("*.py")]
+    parts = [path.relative_to(ROOT).with_suffix("").parts for path in paths]
+    return [".".join(one[:-1] if one[-1] == "__init__" else one) for one in parts]
