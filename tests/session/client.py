@@ -16,7 +16,7 @@ from kit.session.session import Session
 from kit.settings import Settings
 from kit.task import Task
 from kit.wire.credentials import Credentials
-from tests.session.scene import PS, never, variable
+from tests.session.scene import PS, variable, waits_for_ever
 
 assert kit.graph.ops  # fills the table
 N_RUNS = 200
@@ -34,7 +34,7 @@ def main(text: str) -> None:
     target = ClusterTarget(lambda: directory, Task("worker", about["worker"]))
     with Graph().as_default(), Session(target) as session:
         more = variable(PS, "count").assign_add(np.float32(1))
-        waits = never(PS)
+        _, waits = waits_for_ever(PS)
         print("ready", flush=True)
         if about["waits"]:
             session.run(waits, deadline_s=60)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from kit.errors import FailedPreconditionError
 from kit.graph.default import default_graph
 from kit.graph.op import Op, Tensor
 from kit.graph.ops.source import constant
@@ -45,6 +46,25 @@ def never(device: str, name: str = "empty") -> Tensor:
         taken: Op = graph.create("QueueDequeueV2", queue.outputs[0], **attrs)
     element: Tensor = taken.outputs[0]
     return element
+
+
+def waits_for_ever(device: str) -> tuple[Variable, Tensor]:
+    """Return `never` of a device, and a variable that is 1 once it is about to wait."""
+    begun = variable(device, "begun")
+    with default_graph().control_dependencies([begun.assign(np.float32(1))]):
+        return begun, never(device)
+
+
+def until_it_waits(session: Session, begun: Variable) -> None:
+    """Wait until a run of another session has set what `waits_for_ever` gave."""
+
+    def is_set() -> bool:
+        try:
+            return bool(session.run(begun) == 1)
+        except FailedPreconditionError:  # nobody has set it yet
+            return False
+
+    until(is_set)
 
 
 def in_thread(call: Callable[[], Any]) -> Future[Any]:

@@ -38,10 +38,11 @@ from tests.session.scene import (
     at,
     failure,
     in_thread,
-    never,
     until,
+    until_it_waits,
     value,
     variable,
+    waits_for_ever,
     works,
 )
 
@@ -113,13 +114,13 @@ def test_a_session_of_a_master_that_was_restarted_is_aborted(
 def test_a_task_killed_in_a_run_is_named_long_before_the_deadline(
     processes: ProcessCluster, victim: Task
 ) -> None:
-    waits = never(PS if victim == PS0 else W1)
+    begun, waits = waits_for_ever(PS if victim == PS0 else W1)
     with at(W1 if victim == PS0 else PS):
         behind = waits + np.int32(1)
     with Session(processes) as session:
         assert works(session, W0, PS, W1)
         run = in_thread(lambda: session.run(behind, deadline_s=FAR_S))
-        time.sleep(0.3)  # it waits, for ever
+        until_it_waits(session, begun)
 
         processes[victim].signal(signal.SIGKILL)
 
@@ -137,10 +138,10 @@ def test_a_task_killed_in_a_run_is_named_long_before_the_deadline(
 
 
 def test_a_target_killed_in_a_run_is_named(processes: ProcessCluster) -> None:
-    waits = never(W0)
+    begun, waits = waits_for_ever(W0)
     with Session(processes) as session:
         run = in_thread(lambda: session.run(waits, deadline_s=FAR_S))
-        time.sleep(0.3)
+        until_it_waits(session, begun)
 
         processes[Task("worker", 0)].signal(signal.SIGKILL)
 
@@ -248,7 +249,8 @@ def test_an_interrupted_client_ends_and_leaves_the_tasks_well(
     one = client(processes, 0, waits=True)
     assert one.stdout is not None
     assert one.stdout.readline() == b"ready\n"
-    time.sleep(1.0)  # its run waits, for ever
+    with Graph().as_default(), Session(processes) as session:
+        until_it_waits(session, variable(PS, "begun"))
 
     one.send_signal(signal.SIGINT)
 
