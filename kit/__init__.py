@@ -13,7 +13,15 @@ is first asked for: a task's process does without ipyparallel.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
+
+# Before anything else: what follows fails elsewhere with a message that helps nobody.
+if sys.platform != "linux":
+    raise ImportError(
+        f"psring runs on Linux, and this is {sys.platform}: open the repository in its "
+        "devcontainer or on Binder, or install psring in WSL2 on Windows."
+    )
 
 from kit import dask_graph as dask_graph  # tensors become collections of dask's
 from kit import errors as errors
