@@ -14,7 +14,6 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("platform", ["darwin", "win32"])
 def test_the_import_elsewhere_names_the_ways_to_linux(platform: str) -> None:
     code = f"import sys; sys.platform = {platform!r}; import kit"
