@@ -25,6 +25,8 @@ from kit.errors import CancelledError, ControllerLost, FailedPreconditionError
 
 _THREAD = "kit-cluster-loop"
 _LOOK_S = 0.05
+_STOP_S = 2.0  # of a start that has not begun a process
+_CLOSE_S = 0.5
 _MOST_STARTS = 3  # while others take the ports that were chosen
 _running: list[Lifecycle] = []
 
@@ -165,24 +167,39 @@ class Lifecycle:
         Calls and restarts under way raise `CancelledError`. Interrupted, the stop goes
         on by itself.
         """
+        starting = self._give_up_start()
+        if starting is not None:
+            with suppress(TimeoutError):
+                starting.exception(self._stop_s)
         work = self._begin_stop()
         if work is not None:
-            work.result()
-            self._close()
+            with suppress(TimeoutError):
+                work.result(self._stop_s)
+        self._end_what_is_left(starting, work)
 
     async def stop_async(self) -> None:
         """Stop as `stop` does, without blocking the running loop."""
-        work = await asyncio.to_thread(self._begin_stop)
+        starting = self._give_up_start()
+        if starting is not None:
+            await starting.over(self._stop_s)
+        work = self._begin_stop()
         if work is not None:
-            await work.awaited()
-            self._close()
+            await work.over(self._stop_s)
+        self._end_what_is_left(starting, work)
+
+    @property
+    def _stop_s(self) -> float:
+        return self._crew.stop_s if self._crew is not None else _STOP_S
+
+    def _give_up_start(self) -> Work[None] | None:
+        """Give up a start under way, which cleans up behind itself; return it."""
+        if self._starting is None or self._starting.done():
+            return None
+        self._starting.give_up()
+        return self._starting
 
     def _begin_stop(self) -> Work[None] | None:
         """Return the stop, at work or done, or None when there is nothing to stop."""
-        if self._starting is not None and not self._starting.done():
-            # A start under way cleans up behind itself when it is given up.
-            self._starting.give_up()
-            self._starting.exception(self._plan.start_deadline_s)
         with self._lock:
             if self._state is State.READY:
                 assert self._loop is not None, "what is ready has a loop"
@@ -191,6 +208,14 @@ class Lifecycle:
                 down = self._take_down(self._crew)
                 self._stopping = self._loop.submit(down, must_finish=True)
             return self._stopping
+
+    def _end_what_is_left(self, *works: Work[None] | None) -> None:
+        """End it all from this thread where the loop has not done it in time."""
+        if any(work is not None and not work.done() for work in works):
+            if self._crew is not None:
+                self._crew.end(0.0)
+            self._forget()
+        self._close()
 
     async def _take_down(self, crew: Crew) -> None:
         try:
@@ -210,7 +235,7 @@ class Lifecycle:
     def _close(self) -> None:
         """End the loop; any other thread waits until its thread has ended."""
         if self._loop is not None:
-            self._loop.close()
+            self._loop.close(_CLOSE_S)
 
     def _at_exit(self) -> None:
         # A fork of this process inherits the hook but not the cluster.

@@ -27,7 +27,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class TaskStatus:
-    """What is known of one task. `reason` says why it is lost.
+    """What is known of one task. `reason` says why it is lost or cannot be restarted.
 
     `phase` says how far its start is, `ready_s` how many seconds the start took.
     """
@@ -46,7 +46,7 @@ class TaskStatus:
 
 
 def one_line(
-    state: str, jobs: Mapping[str, int], threads: int, lost: Sequence[TaskStatus]
+    state: str, jobs: Mapping[str, int], threads: int, lost: Sequence[str]
 ) -> str:
     """Return the cluster in one line.
 
@@ -55,7 +55,7 @@ def one_line(
     """
     counts = " ".join(f"{job}={n}" for job, n in jobs.items())
     plural = "s" if threads != 1 else ""
-    gone = f", lost: {', '.join(s.task.short for s in lost)}" if lost else ""
+    gone = f", lost: {', '.join(lost)}" if lost else ""
     return f"<Cluster {state}: {counts}, {threads} BLAS thread{plural} each{gone}>"
 
 
