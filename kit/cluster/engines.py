@@ -249,9 +249,9 @@ class Engines:
     async def _learn_engines(self) -> None:
         """Ask the hub which engines it has, besides what it tells by itself.
 
-        It tells each registration once, by publish and subscribe. Those between its
-        answer to the client and the subscription, which take effect some milliseconds
-        apart, are lost: with 16 engines in half of all starts.
+        It tells each registration once, by publish and subscribe. Those that come
+        after its answer to the client and before the subscription takes effect, some
+        milliseconds later, are lost: with 16 engines in half of all starts.
         """
         client = self._client
         answer = client._send(client._query_stream, "connection_request")

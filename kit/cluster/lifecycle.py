@@ -16,17 +16,25 @@ from types import TracebackType
 from typing import Self
 
 from kit import machine
-from kit.cluster import memory
+from kit.cluster import memory, report
 from kit.cluster.crew import Crew, PortTaken
 from kit.cluster.loop import LoopThread, Work
 from kit.cluster.plan import Plan
 from kit.cluster.report import State
-from kit.errors import CancelledError, ControllerLost, FailedPreconditionError
+from kit.errors import (
+    CancelledError,
+    ControllerLost,
+    FailedPreconditionError,
+    StartFailed,
+)
 
 _THREAD = "kit-cluster-loop"
 _LOOK_S = 0.05
 _STOP_S = 2.0  # of a start that has not begun a process
 _CLOSE_S = 0.5
+# Memory that a stop gives back first, so that it has some when there is none. It is
+# never touched, so until then it is address space only.
+_RESERVE_BYTES = 8 << 20
 _MOST_STARTS = 3  # while others take the ports that were chosen
 _running: list[Lifecycle] = []
 
@@ -34,6 +42,13 @@ _running: list[Lifecycle] = []
 def running() -> list[Lifecycle]:
     """Return what runs now, in the order of start or of entering a `with` block."""
     return list(_running)
+
+
+def _refused(error: Exception) -> StartFailed:
+    return StartFailed(
+        f"the cluster did not start: the system refused something that it needs "
+        f"({error}). ulimit -a shows the limits on open files, processes and memory."
+    )
 
 
 class Lifecycle:
@@ -48,6 +63,7 @@ class Lifecycle:
         self._stopping: Work[None] | None = None
         self._crew: Crew | None = None
         self._owner = os.getpid()
+        self._reserve = b""
 
     @property
     def plan(self) -> Plan:
@@ -65,6 +81,11 @@ class Lifecycle:
         """The memory of all its processes together; some 20 ms."""
         known = () if self._crew is None else self._crew.processes
         return sum(machine.used_mib(process.pid) or 0.0 for process in known)
+
+    @property
+    def cores_told(self) -> str:
+        """What it means that there are few cores for its tasks; empty with enough."""
+        return report.few_cores(self._plan.jobs, machine.cores())
 
     @property
     def memory_told(self) -> str:
@@ -132,9 +153,13 @@ class Lifecycle:
                     f"this cluster is {self._state} and starts only once; make a new "
                     f"one: Cluster({self._plan.as_arguments})."
                 )
-            self.check_memory()
+            try:
+                self.check_memory()
+                self._loop = LoopThread(_THREAD)
+            except (OSError, RuntimeError) as error:
+                raise _refused(error) from error
             self._state = State.STARTING
-            self._loop = LoopThread(_THREAD)
+            self._reserve = bytes(_RESERVE_BYTES)
             atexit.register(self._at_exit)
             self._starting = self._loop.submit(self._bring_up())
             return self._starting
@@ -150,6 +175,9 @@ class Lifecycle:
         except asyncio.CancelledError:
             self._forget()
             raise CancelledError("the start was given up; nothing is left.") from None
+        except OSError as error:
+            self._forget()
+            raise _refused(error) from error
         except BaseException:
             self._forget()
             raise
@@ -167,6 +195,7 @@ class Lifecycle:
         Calls and restarts under way raise `CancelledError`. Interrupted, the stop goes
         on by itself.
         """
+        self._reserve = b""
         starting = self._give_up_start()
         if starting is not None:
             with suppress(TimeoutError):
@@ -179,6 +208,7 @@ class Lifecycle:
 
     async def stop_async(self) -> None:
         """Stop as `stop` does, without blocking the running loop."""
+        self._reserve = b""
         starting = self._give_up_start()
         if starting is not None:
             await starting.over(self._stop_s)

@@ -100,8 +100,9 @@ class StartMagics(Magics):
     def start(self, cluster: Cluster) -> Plan[None]:
         """Start a cluster and show how far it is; to be followed."""
         left = running.left_told()
-        if left:
-            print(left)
+        for told in (left, cluster.cores_told):
+            if told:
+                print(told)
         live, begin = Live(self._shell), time.monotonic()
         estimate = cluster.memory_told
         for pause_s in (starting := cluster.begin_start()):
