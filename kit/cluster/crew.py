@@ -29,6 +29,7 @@ from kit.cluster.servers import Servers
 from kit.errors import (
     CancelledError,
     ControllerLost,
+    DeadlineExceededError,
     FailedPreconditionError,
     PeerLost,
     StartFailed,
@@ -58,6 +59,7 @@ class Crew:
         self.spec: ClusterSpec | None = None
         self.controller_lost = ""
         self.nursery_lost = ""
+        self.has_ended = False
         self._engine_of: dict[Task, keeper.Process] = {}
         self._loop = asyncio.get_running_loop()
         self._phase = "the processes"
@@ -330,13 +332,27 @@ class Crew:
         await cancel(*self.restarts.values())
 
     def end(self, grace_s: float) -> None:
-        """End all processes and remove the folder; blocks, for any thread."""
+        """End all processes and remove the folder; blocks, for any thread.
+
+        Only what the system itself does not let go of outlives it; `has_ended` tells.
+        """
         for task in self.plan.tasks:
             self.calls.lose(task, self._stopped())
         # What ends from now on ends because we end it.
         self._processes.unwatch()
-        self._keeper.end(grace_s)
+        self.has_ended = self._keeper.end(grace_s)
         remove_folder(self.folder)
+
+    def check_ended(self) -> None:
+        """Raise `DeadlineExceededError` when some process has outlived the end."""
+        if not self.has_ended:
+            pids = ",".join(str(process.pid) for process in sorted(self.processes))
+            raise DeadlineExceededError(
+                f"some processes of the cluster have not ended {self.stop_s:g} s after "
+                f"the stop began, though they were killed: see ps -o pid,stat,wchan "
+                f"-p {pids}. Call stop() again when the system has let "
+                f"go of them."
+            )
 
     def _stopped(self) -> CancelledError:
         return CancelledError(

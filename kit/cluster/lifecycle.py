@@ -192,8 +192,9 @@ class Lifecycle:
     def stop(self) -> None:
         """Stop everything, quietly; blocks until nothing is left. Repeatable.
 
-        Calls and restarts under way raise `CancelledError`. Interrupted, the stop goes
-        on by itself.
+        Takes 10 s at most with the stop deadline of 2 s. Calls and restarts under way
+        raise `CancelledError`. Interrupted, the stop goes on by itself. Raises
+        `DeadlineExceededError` when the system does not let go of a killed process.
         """
         self._reserve = b""
         starting = self._give_up_start()
@@ -202,7 +203,7 @@ class Lifecycle:
                 starting.exception(self._stop_s)
         work = self._begin_stop()
         if work is not None:
-            with suppress(TimeoutError):
+            with suppress(Exception):  # what has not ended then is looked for
                 work.result(self._stop_s)
         self._end_what_is_left(starting, work)
 
@@ -241,11 +242,14 @@ class Lifecycle:
 
     def _end_what_is_left(self, *works: Work[None] | None) -> None:
         """End it all from this thread where the loop has not done it in time."""
-        if any(work is not None and not work.done() for work in works):
-            if self._crew is not None:
-                self._crew.end(0.0)
+        crew = self._crew
+        is_late = any(work is not None and not work.done() for work in works)
+        if crew is not None and (is_late or not crew.has_ended):
+            crew.end(0.0)
             self._forget()
         self._close()
+        if crew is not None:
+            crew.check_ended()
 
     async def _take_down(self, crew: Crew) -> None:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,7 +20,13 @@ from kit.cluster.engines import Engines
 from kit.cluster.keeper import Process
 from kit.cluster.processes import Keeper
 from kit.cluster.servers import Servers
-from kit.errors import CancelledError, FailedPreconditionError, PeerLost, StartFailed
+from kit.errors import (
+    CancelledError,
+    DeadlineExceededError,
+    FailedPreconditionError,
+    PeerLost,
+    StartFailed,
+)
 
 pytestmark = [pytest.mark.engines, pytest.mark.slow]
 
@@ -91,7 +98,7 @@ def test_a_stop_leaves_nothing_when_a_process_was_hit_before(
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-@pytest.mark.parametrize("moment", [(Servers, "stop"), (Keeper, "_wait")])
+@pytest.mark.parametrize("moment", [(Servers, "stop"), (Keeper, "end")])
 def test_a_stop_leaves_nothing_when_a_process_is_hit_meanwhile(
     bootstrap: Bootstrap,
     gone: Callable[[], None],
@@ -242,6 +249,22 @@ def test_a_loop_that_hangs_does_not_hold_up_the_stop(
     is_over.set()
 
 
+def test_a_stop_that_could_not_end_a_process_says_so_until_it_has_ended(
+    bootstrap: Bootstrap, gone: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Cluster(ps=0, worker=1, bootstrap=bootstrap).start()
+    pids = {str(process.pid) for process in cluster.processes}
+    with monkeypatch.context() as fault:
+        fault.setattr(Keeper, "end", lambda *_: False)
+        with pytest.raises(DeadlineExceededError, match="not ended") as caught:
+            cluster.stop()
+
+    cluster.stop()
+
+    assert pids == set(re.findall(r"\d+(?=[,.])", str(caught.value).split("-p ")[1]))
+    gone()
+
+
 # Each fault is one of the notebook's process, so it has one of its own. What it prints
 # before the fault is who belongs to the cluster.
 NOTEBOOK = """
@@ -326,7 +349,7 @@ def test_a_notebook_in_need_leaves_nothing(
         begin = time.monotonic()
         words, complaints = notebook.communicate(timeout=60)
 
-    assert time.monotonic() - begin < 2 * STOP_S  # with the end of the interpreter
+    assert time.monotonic() - begin < 3 * STOP_S  # with the end of the interpreter
     assert complaints == b""
     assert words == (b"stopped True\n" if end else b"")
     assert notebook.returncode == 0
