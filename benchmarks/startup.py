@@ -1,20 +1,25 @@
 """Seconds and memory until a cluster is ready: `kit.Cluster` and plain ipyparallel.
 
     python -m benchmarks.startup [--quick] [--json FILE]
+    python -m benchmarks.startup --starts 30 --engines 16 32 [--beside 2]
 
 Each start is a new process, from the call until the first answer of every engine; the
 import of the library is not counted. Memory is the proportional set size of all
 processes that the start added, so pages that several of them share count once.
+
+`--starts` counts instead how many of so many starts of `kit.Cluster` succeed, beside as
+many endless loops as asked for.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import psutil
@@ -82,6 +87,51 @@ def compare(
     return found
 
 
+@contextmanager
+def beside(n_loops: int) -> Iterator[None]:
+    """Keep so many cores busy meanwhile."""
+    command = [sys.executable, "-I", "-S", "-c", "while True: pass"]
+    loops = [subprocess.Popen(command) for _ in range(n_loops)]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
+def count(n_engines: int, n_starts: int) -> list[float]:
+    """Return the seconds of the starts that succeeded; tells of the others."""
+    seconds = []
+    for _ in range(n_starts):
+        try:
+            seconds.append(_measure_there(SYSTEMS[0], n_engines)["seconds"])
+        except (CrewFailed, subprocess.TimeoutExpired) as error:
+            print(error, file=sys.stderr)
+    return seconds
+
+
+def _count_row(n_engines: int, n_starts: int, seconds: list[float]) -> tuple[str, ...]:
+    worst = max(seconds, default=float("nan"))
+    succeeded = f"{len(seconds)} of {n_starts}"
+    return (str(n_engines), succeeded, f"{median(seconds):.2f}", f"{worst:.2f}")
+
+
+def count_all(options: argparse.Namespace, sizes: list[int]) -> bool:
+    """Count for all sizes and report it; returns whether all starts succeeded."""
+    n_starts, n_loops = options.starts, options.beside
+    with beside(n_loops):
+        found = {n_engines: count(n_engines, n_starts) for n_engines in sizes}
+    table = Table(
+        f"Starts of a cluster that succeed, beside {n_loops} endless loops",
+        ("Seconds from the call to the answer of all engines.",),
+        ("engines", "succeeded", "median s", "worst s"),
+        tuple(_count_row(n, n_starts, seconds) for n, seconds in found.items()),
+    )
+    report(table, {"seconds": found}, options.json)
+    return all(len(seconds) == n_starts for seconds in found.values())
+
+
 def _row(n_engines: int, found: dict[str, list[dict[str, float]]]) -> tuple[str, ...]:
     seconds, mib = (
         [median([one[what] for one in found[system]]) for system in SYSTEMS]
@@ -96,12 +146,16 @@ def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--engines", type=int, nargs="+")
     parser.add_argument("--rounds", type=int)
+    parser.add_argument("--starts", type=int, metavar="N", help="count successes")
+    parser.add_argument("--beside", type=int, default=0, metavar="N", help="loops")
     parser.add_argument("--one", choices=SYSTEMS, help="start one, print its figures")
     options = parser.parse_args()
     sizes = options.engines or ([4] if options.quick else [2, 4, 8])
     if options.one:
         print(json.dumps(measure_here(options.one, sizes[0])))
         return
+    if options.starts:
+        sys.exit(0 if count_all(options, sizes) else 1)
     found = compare(sizes, options.rounds or (1 if options.quick else 5))
     table = Table(
         "Start of a cluster, median seconds and MiB",

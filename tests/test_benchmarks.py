@@ -202,6 +202,15 @@ def test_start_of_both_clusters_is_measured() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.engines
+def test_starts_that_succeed_beside_endless_loops_are_counted() -> None:
+    out = run("startup", "--engines", "2", "--starts", "1", "--beside", "1")
+
+    assert "beside 1 endless loops" in out
+    assert out.splitlines()[-1].split("|")[2].strip() == "1 of 1"
+
+
+@pytest.mark.slow
 def test_a_rank_that_cannot_start_is_named_with_what_it_said() -> None:
     with (
         pytest.raises(CrewFailed, match=r"(?s)lost: a process ended.*No module named"),

@@ -99,15 +99,22 @@ class Cluster(EngineWork):
 
     @property
     def state(self) -> State:
-        """The cluster's state; LOST when its controller or a task is gone."""
-        if self._state is State.READY and self._crew is not None:
-            lost = any(s.state is State.LOST for s in self._crew.status.values())
-            return State.LOST if lost or self._crew.controller_lost else State.READY
-        return self._state
+        """The cluster's state; LOST when a task or what they all need is gone.
+
+        That is ipyparallel's controller, which calls go through, and the fork server,
+        which a restarted task comes from.
+        """
+        return State.LOST if self._lost else self._state
+
+    @property
+    def _lost(self) -> list[str]:
+        if self._state is not State.READY or self._crew is None:
+            return []
+        return self._crew.lost
 
     @property
     def status(self) -> list[TaskStatus]:
-        """State, pid, host and, if lost, the reason, for each task."""
+        """State, pid and host of each task; why it is lost or cannot be restarted."""
         if self._crew is None:
             return [TaskStatus(task) for task in self._plan.tasks]
         return list(self._crew.status.values())
@@ -146,8 +153,7 @@ class Cluster(EngineWork):
         self._plan = replace(self._plan, link=str(LinkSettings.parse(text)))
 
     def __repr__(self) -> str:
-        lost = [s for s in self.status if s.state is State.LOST]
-        return report.one_line(self.state, self._plan.jobs, self.threads, lost)
+        return report.one_line(self.state, self._plan.jobs, self.threads, self._lost)
 
     def _repr_html_(self) -> str:
         statuses = self.status

@@ -9,6 +9,7 @@ Everything here runs in the cluster's loop thread; `Cluster` is what users hold.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -25,13 +26,23 @@ from kit.cluster.processes import Keeper, Processes, why
 from kit.cluster.report import State, TaskStatus
 from kit.cluster.runtime import engine_environment, make_folder, remove_folder
 from kit.cluster.servers import Servers
-from kit.errors import CancelledError, ControllerLost, PeerLost, StartFailed
+from kit.errors import (
+    CancelledError,
+    ControllerLost,
+    DeadlineExceededError,
+    FailedPreconditionError,
+    PeerLost,
+    StartFailed,
+)
 from kit.spec import ClusterSpec
 from kit.task import Task
 from kit.wire.credentials import Credentials
 
 _REFRESH_S = 5.0
+# A stop: what is at work here gives up, the servers stop, the processes get a signal.
+_GIVE_UP_S = 1.0
 _GRACE_S = 2.0
+_LAST_S = 3.5  # the rest of a stop that goes wrong in every part
 _LAST_WORD_S = 0.9  # less than calls and cells wait for the news of a loss
 
 
@@ -47,6 +58,9 @@ class Crew:
         self.status = {task: TaskStatus(task, State.STARTING) for task in plan.tasks}
         self.spec: ClusterSpec | None = None
         self.controller_lost = ""
+        self.nursery_lost = ""
+        self.has_ended = False
+        self._engine_of: dict[Task, keeper.Process] = {}
         self._loop = asyncio.get_running_loop()
         self._phase = "the processes"
         self._began = self._loop.time()
@@ -106,12 +120,19 @@ class Crew:
         engines.ended.add_done_callback(self._set_ended)
         await engines.launch(self._processes.add)
         self._phase = "the engines to be forked"
-        for index, pid in (await engines.pids()).items():
-            self.watch_engine(self.plan.tasks[index], pid)
+        processes = await engines.processes()
+        self._processes.add(*processes.values())
+        for index, process in processes.items():
+            self.watch_engine(self.plan.tasks[index], process)
         self._phase = "the engines to register"
         self._set_phase("registers")
         await engines.connect(self.plan.start_deadline_s)
-        self._watch_controller(engines.controller_pid)
+        for helper, ended in (
+            (engines.controller, self._controller_ended),
+            (engines.nursery, self._nursery_ended),
+        ):
+            assert helper is not None, "it was launched"
+            self._processes.on_end(helper, partial(ended, helper.pid))
         self._phase = "the tasks' servers"
         await self._start_servers()
         self._processes.refresh()
@@ -150,17 +171,15 @@ class Crew:
 
     # -- watch -----------------------------------------------------------------
 
-    def watch_engine(self, task: Task, pid: int) -> None:
+    def watch_engine(self, task: Task, process: keeper.Process) -> None:
         """Take over a new process of a task: its end is the task's loss."""
-        self._set(task, pid=pid)
-        process = self._processes.add(pid)
-        if process is None:
-            self._engine_ended(task, pid)
-        else:
-            self._processes.on_end(process, partial(self._engine_ended, task, pid))
+        self._set(task, pid=process.pid)
+        self._engine_of[task] = process
+        self._processes.add(process)
+        self._processes.on_end(process, partial(self._engine_ended, task, process))
 
-    def forget_engine(self, task: Task) -> None:
-        """Expect the end of a task's process, and fail the calls to it."""
+    def forget_engine(self, task: Task) -> keeper.Process | None:
+        """Return a task's process, whose end is expected; fail the calls to it."""
         self._set(task, state=State.STARTING, pid=None, reason="", ready_s=None)
         self._began = self._loop.time()
         self.calls.lose(
@@ -170,23 +189,24 @@ class Crew:
                 f"cluster.restart({task.short!r}) has returned."
             ),
         )
+        return self._engine_of.pop(task, None)
 
     def set_ready(self, task: Task) -> None:
         """Note that a task can be used."""
         took_s = self._loop.time() - self._began
         self._set(task, state=State.READY, phase="", ready_s=took_s)
 
-    def _engine_ended(self, task: Task, pid: int) -> None:
-        if self.status[task].pid != pid:
+    def _engine_ended(self, task: Task, process: keeper.Process) -> None:
+        if self._engine_of.get(task) != process:
             return  # it was replaced
-        ending = asyncio.create_task(self._find_reason(task, pid))
+        ending = asyncio.create_task(self._find_reason(task, process))
         self._endings.add(ending)  # the loop itself keeps no reference
         ending.add_done_callback(self._endings.discard)
 
-    async def _find_reason(self, task: Task, pid: int) -> None:
+    async def _find_reason(self, task: Task, process: keeper.Process) -> None:
         index = self.plan.tasks.index(task)
         reason = why(await self._exit_status(index))
-        if self.status[task].pid != pid:
+        if self._engine_of.get(task) != process:
             return  # it was replaced meanwhile
         self.set_lost(task, reason)
         log = self.engines.log_tail(index) if self.engines is not None else ""
@@ -206,20 +226,13 @@ class Crew:
     async def _exit_status(self, index: int) -> int | None:
         """Wait for it: the nursery writes it a moment after the end is seen here."""
         for _ in range(50):
-            if self.engines is None:
-                return None
+            if self.engines is None or self.nursery_lost:
+                return None  # nobody will write it
             status = self.engines.report()[1].get(index)
             if status is not None:
                 return status
             await asyncio.sleep(_LAST_WORD_S / 50)
         return None
-
-    def _watch_controller(self, pid: int) -> None:
-        process = keeper.find(pid)
-        if process is None:
-            self._controller_ended(pid)
-        else:
-            self._processes.on_end(process, partial(self._controller_ended, pid))
 
     def _controller_ended(self, pid: int) -> None:
         self.controller_lost = (
@@ -228,6 +241,34 @@ class Crew:
         )
         for task in self.plan.tasks:
             self.calls.lose(task, ControllerLost(self.controller_lost))
+
+    def _nursery_ended(self, pid: int) -> None:
+        self.nursery_lost = (
+            f"the cluster's fork server (pid {pid}) has ended, so a lost task cannot "
+            f"get a new process"
+        )
+        for task, status in self.status.items():
+            if status.state is State.READY:
+                self._set(task, reason=self.nursery_lost)
+
+    @property
+    def lost(self) -> list[str]:
+        """What has ended by itself: tasks, the controller, the fork server."""
+        helpers = {"controller": self.controller_lost, "fork server": self.nursery_lost}
+        lost = [t.short for t, s in self.status.items() if s.state is State.LOST]
+        return lost + [name for name, reason in helpers.items() if reason]
+
+    def check_can_fork(self, task: Task) -> None:
+        """Raise `FailedPreconditionError` where a task cannot get a new process."""
+        reason = self.nursery_lost
+        if not self.folder.is_dir():
+            reason = f"the cluster's folder {self.folder} was removed"
+        if reason:
+            raise FailedPreconditionError(
+                f"{task.short} cannot be restarted: {reason}. The other tasks go on: "
+                f"save what they hold, then call cluster.stop() and start a new one.",
+                task=str(task),
+            )
 
     def _submit(self, task: Task, payload: bytes) -> Future[bytes]:
         if self.engines is None:
@@ -256,28 +297,62 @@ class Crew:
 
     # -- stop ------------------------------------------------------------------
 
+    @property
+    def stop_s(self) -> float:
+        """How long a stop may take; after that, who waits for it calls `end`."""
+        return _GIVE_UP_S + self.plan.stop_deadline_s + _GRACE_S + _LAST_S
+
     async def stop(self, *under_way: asyncio.Future[Any]) -> None:
         """End everything; leaves no process, no file, no socket. Never raises.
 
         What is `under_way` is cancelled first. Calls and restarts raise.
         """
+        try:
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(_GIVE_UP_S + self.plan.stop_deadline_s):
+                    await self._ask_to_stop(*under_way)
+        finally:
+            # Whatever has failed or hung there, this ends the processes.
+            self.end(_GRACE_S)
+            for task in self.plan.tasks:
+                self._set(task, state=State.STOPPED)
+            # Last: it is ipyparallel's and zmq's, and nothing depends on it any more.
+            if self.engines is not None:
+                with contextlib.suppress(Exception):
+                    await self.engines.forget()
+
+    async def _ask_to_stop(self, *under_way: asyncio.Future[Any]) -> None:
         await cancel(*under_way)
         await cancel(*self._endings, *([self._refresher] if self._refresher else []))
         alive = [t for t, s in self.status.items() if s.state is State.READY]
+        for task in self.plan.tasks:
+            self._set(task, state=State.STOPPING)
         if alive and not self.controller_lost:
             await self._servers.stop(alive)
         await cancel(*self.restarts.values())
+
+    def end(self, grace_s: float) -> None:
+        """End all processes and remove the folder; blocks, for any thread.
+
+        Only what the system itself does not let go of outlives it; `has_ended` tells.
+        """
         for task in self.plan.tasks:
-            self._set(task, state=State.STOPPED)
             self.calls.lose(task, self._stopped())
-        self._processes.refresh()
-        if self.engines is not None:
-            self.engines.disconnect()
-        self._processes.end(_GRACE_S)
-        if self.engines is not None:
-            await self.engines.forget()
-        self._keeper.stop()
+        # What ends from now on ends because we end it.
+        self._processes.unwatch()
+        self.has_ended = self._keeper.end(grace_s)
         remove_folder(self.folder)
+
+    def check_ended(self) -> None:
+        """Raise `DeadlineExceededError` when some process has outlived the end."""
+        if not self.has_ended:
+            pids = ",".join(str(process.pid) for process in sorted(self.processes))
+            raise DeadlineExceededError(
+                f"some processes of the cluster have not ended {self.stop_s:g} s after "
+                f"the stop began, though they were killed: see ps -o pid,stat,wchan "
+                f"-p {pids}. Call stop() again when the system has let "
+                f"go of them."
+            )
 
     def _stopped(self) -> CancelledError:
         return CancelledError(

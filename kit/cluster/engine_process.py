@@ -75,12 +75,19 @@ def _reseed() -> None:
         numpy.random.seed()
 
 
-def run(index: int, connection: Path) -> None:
-    """Be engine number `index` of the controller in this file until the end; blocks."""
+def run(index: int, connection: Path, deadline_s: float) -> None:
+    """Be engine number `index` of the controller in this file until the end; blocks.
+
+    It ends when the controller has not answered within the deadline.
+    """
     # Assigned by name, because ipyparallel offers no seam here; an ipyparallel without
     # this name starts its nanny the slow way and works the same.
     engine_app.start_nanny = ForkedNanny().start
     _reseed()
     engine_app.IPEngine.launch_instance(
-        argv=[f"--IPEngine.id={index}", f"--IPEngine.url_file={connection}"]
+        argv=[
+            f"--IPEngine.id={index}",
+            f"--IPEngine.url_file={connection}",
+            f"--IPEngine.timeout={deadline_s}",
+        ]
     )

@@ -29,6 +29,7 @@ from kit.training.run import Run
 # Why a task that is not lost cannot be reached, by its state.
 _AWAY = {
     State.STARTING: "is being restarted",
+    State.STOPPING: "is being stopped with its cluster",
     State.STOPPED: "was stopped with its cluster",
 }
 

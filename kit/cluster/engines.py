@@ -21,11 +21,11 @@ import asyncio
 import contextlib
 import json
 import logging
-import os
 import secrets
 import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +34,18 @@ import zmq
 from ipyparallel.cluster.launcher import LocalEngineLauncher
 from traitlets.config import Config
 
+from kit.cluster import keeper
 from kit.cluster.cell_output import OnMessage
+from kit.cluster.keeper import Process
 from kit.cluster.loop import in_thread
 from kit.cluster.remote import Perform
 from kit.cluster.runtime import log_tail, tail
 from kit.errors import FailedPreconditionError
 
 _POLL_S = 0.01
-_GIVE_UP_S = 10.0
+_ANSWER_S = 2.0  # of the hub, to a client; it may be asked several times
+_ASK_AGAIN_S = 0.2
+_JOIN_S = 0.5
 _BEAT_MS = 200
 _MISSES = 150
 # What an engine would import by itself in its first second, seen by comparing.
@@ -95,8 +99,9 @@ class Engines:
         _require_curve()
         self._folder = folder
         self._names = list(names)
-        self._context = zmq.Context()
         self._client: Any = None
+        self.controller: Process | None = None
+        self.nursery: Process | None = None
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._cluster: Any = ipyparallel.Cluster(
             config=self._config(environment, python, deadline_s),
@@ -148,15 +153,15 @@ class Engines:
     def _orders(self) -> Path:
         return self._folder / "orders"
 
-    async def launch(self, record: Callable[[int], object]) -> None:
-        """Start the controller and the nursery; `record` gets each pid at once."""
+    async def launch(self, record: Callable[[Process], object]) -> None:
+        """Start the controller and the nursery; `record` gets each at once."""
         self._write_key()
         await self._cluster.start_controller()
-        self._follow(self._cluster.controller, "the controller")
-        record(self._cluster.controller.pid)
+        self.controller = self._started(self._cluster.controller, "the controller")
+        record(self.controller)
         await self._cluster.start_engines()
-        self._follow(self._cluster.engine_set, "all engines")
-        record(self._cluster.engine_set.pid)
+        self.nursery = self._started(self._cluster.engine_set, "all engines")
+        record(self.nursery)
 
     def _write_key(self) -> None:
         # In a file of the private folder: arguments and environments are less private.
@@ -164,7 +169,7 @@ class Engines:
         path.touch(mode=0o600)
         path.write_text(f"c.Session.key = {secrets.token_hex(32).encode()!r}\n")
 
-    def _follow(self, launcher: Any, what: str) -> None:
+    def _started(self, launcher: Any, what: str) -> Process:
         def ended(data: dict[str, Any]) -> None:
             if not self.ended.done():
                 text = launcher.get_output()
@@ -174,57 +179,90 @@ class Engines:
                 )
 
         launcher.on_stop(ended)
+        # One without a start time has ended already, and is found nowhere.
+        return keeper.find(launcher.pid) or Process(launcher.pid, 0)
 
     @property
     def controller_pid(self) -> int:
         """The controller's process id."""
         return int(self._cluster.controller.pid)
 
-    def report(self) -> tuple[dict[int, int], dict[int, int]]:
-        """Return what the nursery told: pids and exit statuses by engine number."""
-        pids: dict[int, int] = {}
+    def report(self) -> tuple[dict[int, Process], dict[int, int]]:
+        """Return what is told of the engines: processes and exit statuses by number."""
+        processes: dict[int, Process] = {}
         statuses: dict[int, int] = {}
         with contextlib.suppress(FileNotFoundError):
             for line in self._report.read_text().splitlines():
                 entry = json.loads(line)
                 index = entry["engine"]
                 if "pid" in entry:
-                    pids[index] = entry["pid"]
+                    processes[index] = Process(entry["pid"], entry["started"])
                     statuses.pop(index, None)  # that of an earlier process
                 else:
                     statuses[index] = entry["status"]
-        return pids, statuses
+        return processes, statuses
 
     def fork_again(self, index: int) -> None:
         """Order another process for engine `index`, whose last one is gone."""
         with self._orders.open("a", encoding="utf-8") as file:
             file.write(f"{index}\n")
-        os.kill(self._cluster.engine_set.pid, signal.SIGUSR1)
+        if self.nursery is not None:
+            keeper.send(self.nursery, signal.SIGUSR1)
 
-    async def pids(self) -> dict[int, int]:
-        """Wait until the nursery has forked all engines; return their pids."""
-        while len(pids := self.report()[0]) < len(self._names):
+    async def processes(self) -> dict[int, Process]:
+        """Wait until the nursery has forked all engines; return their processes."""
+        while len(processes := self.report()[0]) < len(self._names):
             await asyncio.sleep(_POLL_S)
-        return pids
+        return processes
 
     async def connect(self, deadline_s: float) -> None:
         """Connect the client and wait until every engine is registered."""
-        path = self._connection("client")
         info = await self._cluster.controller.get_connection_info(deadline_s)
-        self._client = await in_thread(
-            lambda: ipyparallel.Client(
-                info["client"],
-                profile_dir=str(path.parent.parent),
-                ipython_dir=str(self._folder / "ipython"),
-                context=self._context,
-                timeout=min(deadline_s, _GIVE_UP_S),
-            ),
-            name="kit-cluster-connect",
-            undo=lambda client: client.close(linger=0),
-            patience_s=_GIVE_UP_S,
-        )
+        while self._client is None:
+            with contextlib.suppress(TimeoutError):  # a busy hub; ask again
+                self._client = await in_thread(
+                    partial(self._new_client, info["client"]),
+                    name="kit-cluster-connect",
+                    undo=_close,
+                    patience_s=_ANSWER_S,
+                )
         while len(self._client.ids) < len(self._names):
+            await self._learn_engines()
+
+    def _new_client(self, info: Any) -> Any:
+        context = zmq.Context()
+        # Else what was to go to a controller that was killed keeps the context's end
+        # waiting for ever: ipyparallel's loop closes its sockets without asking for 0.
+        context.linger = 0
+        try:
+            return ipyparallel.Client(
+                info,
+                profile_dir=str(self._connection("client").parent.parent),
+                ipython_dir=str(self._folder / "ipython"),
+                context=context,
+                timeout=_ANSWER_S,
+            )
+        except BaseException:
+            context.destroy()
+            raise
+
+    async def _learn_engines(self) -> None:
+        """Ask the hub which engines it has, besides what it tells by itself.
+
+        It tells each registration once, by publish and subscribe. Those that come
+        after its answer to the client and before the subscription takes effect, some
+        milliseconds later, are lost: with 16 engines in half of all starts.
+        """
+        client = self._client
+        answer = client._send(client._query_stream, "connection_request")
+        for _ in range(round(_ASK_AGAIN_S / _POLL_S)):
             await asyncio.sleep(_POLL_S)
+            if len(client.ids) == len(self._names):
+                return
+        if answer.done():
+            # In its own thread, where it learns the others.
+            engines = answer.result()["content"]["engines"]
+            client._io_loop.add_callback(client._update_engines, engines)
 
     def submit(self, index: int, payload: bytes) -> Future[bytes]:
         """Run a packed call (`kit.cluster.remote`) on engine `index`."""
@@ -270,24 +308,28 @@ class Engines:
         """Return the last lines that engine `index` wrote."""
         return log_tail(self._folder, self._names[index], n_lines)
 
-    def disconnect(self) -> None:
-        """Close the client and its sockets, also when it never connected."""
-        if self._client is not None:
-            self._client.close(linger=0)
-            self._client = None
-        self._context.destroy(linger=0)
-
     async def forget(self) -> None:
-        """Let ipyparallel notice that its processes have ended."""
+        """Let ipyparallel notice that its processes have ended, and close the client.
+
+        Raises what ipyparallel and zmq do; nothing of it leaves a process.
+        """
         self.ended.cancel()
-        for launcher in (self._cluster.controller, self._cluster.engine_set):
-            if launcher is not None:
-                with contextlib.suppress(Exception):
-                    await launcher.join(timeout=1.0)
-        # Their callbacks come through the loop; afterwards there is nothing to stop.
-        await asyncio.sleep(0)
-        with contextlib.suppress(Exception):
+        client, self._client = self._client, None
+        try:
+            for launcher in (self._cluster.controller, self._cluster.engine_set):
+                if launcher is not None:
+                    await launcher.join(timeout=_JOIN_S)
+            # Their callbacks come through the loop; then there is nothing to stop.
+            await asyncio.sleep(0)
             await self._cluster.stop_cluster()
+        finally:
+            if client is not None:
+                _close(client)
+
+
+def _close(client: Any) -> None:
+    client.close(linger=0)
+    client._context.destroy()
 
 
 def _require_curve() -> None:

@@ -1,12 +1,14 @@
-"""The process that cleans up when the kernel dies without a clean stop.
+"""The process that ends all others of a cluster: on order, or when the kernel dies.
 
     kernel --(stdin: one JSON line for each change)--> keeper
     keeper watches the kernel by pidfd; kernel gone -> lease -> everything else too
 
+The order is a line too, so a kernel without memory or descriptors can still give it.
 It runs as a script of its own (`python -I -S keeper.py`), so it imports the standard
 library only, starts in some 20 ms and survives whatever happens to the package. It
-never kills by name: a process is a pid together with its start time, and what was not
-recorded (or is no descendant of what was recorded) is not touched. It restarts nothing.
+never kills by name: a process is a pid together with its start time. What goes is what
+was recorded, what was started with the cluster's mark in its environment, wherever its
+parents are by then, and the descendants of these. It restarts nothing.
 """
 
 from __future__ import annotations
@@ -24,9 +26,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+# The variable of the environment that marks a cluster's processes, by its folder.
+MARK = "PSRING_CLUSTER"
 _STATE, _PARENT, _STARTED = 0, 1, 19  # fields of /proc/PID/stat, after the name
 _GRACE_S = 2.0
-_KILL_S = 5.0
+KILL_S = 2.0
+_LOOK_S = 0.01
 
 
 class Process(NamedTuple):
@@ -42,10 +47,13 @@ class Process(NamedTuple):
 
 
 def _stat(pid: int) -> list[str] | None:
-    """Return the fields of /proc/PID/stat after the name, None without a process."""
+    """Return the fields of /proc/PID/stat after the name, None without a process.
+
+    Raises OSError where this cannot be known, for want of a descriptor above all.
+    """
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return None
     # The name may hold spaces and brackets: what counts is the last bracket.
     return text[text.rindex(")") + 2 :].split()
@@ -59,16 +67,30 @@ def find(pid: int) -> Process | None:
     return Process(pid, int(fields[_STARTED]))
 
 
-def descendants(roots: Iterable[Process]) -> set[Process]:
-    """Return the running ones of `roots` and all their running descendants."""
+def _has_mark(pid: int, folder: str) -> bool:
+    try:
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return False
+    return f"{MARK}={folder}".encode() in variables
+
+
+def descendants(roots: Iterable[Process], folder: str = "") -> set[Process]:
+    """Return the running ones of `roots` and all their running descendants.
+
+    With the folder of a cluster, those with its mark are roots too.
+    """
+    marked: list[Process] = []
     parents: dict[int, list[Process]] = {}
     for entry in Path("/proc").iterdir():
         fields = _stat(int(entry.name)) if entry.name.isdigit() else None
         if fields is not None and fields[_STATE] not in "ZX":
             child = Process(int(entry.name), int(fields[_STARTED]))
             parents.setdefault(int(fields[_PARENT]), []).append(child)
+            if folder and child.pid != os.getpid() and _has_mark(child.pid, folder):
+                marked.append(child)
     found: set[Process] = set()
-    waiting = [root for root in roots if root.is_running]
+    waiting = marked + [root for root in roots if root.is_running]
     while waiting:
         process = waiting.pop()
         if process not in found:
@@ -81,10 +103,15 @@ def open_pidfd(process: Process) -> int | None:
     """Return a pidfd of exactly this process, or None when it is gone."""
     try:
         fd = os.pidfd_open(process.pid)
-    except (ProcessLookupError, OSError):
+    except ProcessLookupError:
         return None
-    # Only now is the pid pinned: check that it still means who we mean.
-    if process.is_running:
+    try:
+        # Only now is the pid pinned: check that it still means who we mean.
+        is_same = process.is_running
+    except OSError:
+        os.close(fd)
+        raise
+    if is_same:
         return fd
     os.close(fd)
     return None
@@ -105,37 +132,40 @@ def send(process: Process, number: int) -> bool:
 
 
 def wait_gone(processes: Iterable[Process], timeout_s: float) -> set[Process]:
-    """Wait until they are gone; return those that are not after `timeout_s`."""
-    poller = select.poll()
-    opened = {fd: p for p in processes if (fd := open_pidfd(p)) is not None}
-    for fd in opened:
-        poller.register(fd, select.POLLIN)
+    """Wait until they are gone; return those that are not after `timeout_s`.
+
+    It looks again and again: a pidfd for each would need more descriptors than there
+    may be.
+    """
     deadline = time.monotonic() + timeout_s
-    try:
-        while opened and (left := deadline - time.monotonic()) > 0:
-            for fd, _ in poller.poll(left * 1000):
-                poller.unregister(fd)
-                os.close(fd)
-                del opened[fd]
-        return set(opened.values())
-    finally:
-        for fd in opened:
-            os.close(fd)
+    left = {process for process in processes if process.is_running}
+    while left and time.monotonic() < deadline:
+        time.sleep(_LOOK_S)
+        left = {process for process in left if process.is_running}
+    return left
 
 
-def end(processes: Iterable[Process], grace_s: float = _GRACE_S) -> set[Process]:
+def end(
+    processes: Iterable[Process],
+    grace_s: float = _GRACE_S,
+    *,
+    kill_s: float = KILL_S,
+    folder: str = "",
+) -> set[Process]:
     """Terminate, after `grace_s` kill; return what lives on in spite of it (none).
 
-    Descendants are looked up again after the grace, so a child born meanwhile goes too.
+    All `descendants` go. They are looked up again after the grace, so a child born
+    meanwhile goes too.
     """
-    family = descendants(processes)
+    family = descendants(processes, folder)
     for process in family:
         send(process, signal.SIGTERM)
+        send(process, signal.SIGCONT)  # one that was stopped would never hear of it
     left = wait_gone(family, grace_s)
-    family |= descendants(family)
+    family |= descendants(family, folder)
     for process in family:
         send(process, signal.SIGKILL)
-    return wait_gone(left | family, _KILL_S)
+    return wait_gone(left | family, kill_s)
 
 
 @dataclass
@@ -146,7 +176,8 @@ class Record:
     lease_s: float
     folder: str
     processes: set[Process] = field(default_factory=set)
-    is_stopped: bool = False
+    grace_s: float = _GRACE_S
+    is_over: bool = False
 
     @classmethod
     def from_line(cls, line: str) -> Record:
@@ -156,14 +187,20 @@ class Record:
         return cls(kernel, float(plain["lease_s"]), str(plain["folder"]))
 
     def update(self, line: str) -> None:
-        """Take over a later line: `{"processes": [[pid, started]...]}` or `stop`."""
+        """Take over a later line: `{"processes": [[pid, started]...]}` or `end`.
+
+        `{"end": grace_s}` is the order to end them all.
+        """
         plain = json.loads(line)
         self.processes = {Process(*p) for p in plain.get("processes", self.processes)}
-        self.is_stopped = bool(plain.get("stop", False))
+        self.is_over = "end" in plain
+        self.grace_s = float(plain.get("end", self.grace_s))
 
 
-def watch(record: Record, source: int) -> bool:
-    """Follow the kernel until it stops cleanly (False) or dies (True).
+def watch(record: Record, source: int) -> float:
+    """Follow the kernel until it orders the end or dies.
+
+    Returns after how many seconds the end is due: at once, or after the lease.
 
     The end of stdin alone says nothing: a fork of the kernel may hold it open, and the
     kernel may close it early. Only the pidfd tells that the kernel is dead.
@@ -173,8 +210,8 @@ def watch(record: Record, source: int) -> bool:
     poller.register(source, select.POLLIN)
     if kernel is not None:
         poller.register(kernel, select.POLLIN)
-    while not record.is_stopped:
-        # What was sent before the death is read first: it may be the clean stop.
+    while not record.is_over:
+        # What was sent before the death is read first: it may be the order.
         ready = [fd for fd, _ in poller.poll(None if kernel is not None else 0)]
         if source in ready:
             data = os.read(source, 1 << 16)
@@ -184,22 +221,23 @@ def watch(record: Record, source: int) -> bool:
             if not data:
                 poller.unregister(source)
         elif kernel is None or kernel in ready:
-            return True
-    return False
+            return record.lease_s
+    return 0.0
 
 
-def clean_up(record: Record) -> None:
-    """End all that was recorded and remove the runtime folder."""
-    end(record.processes)
+def clean_up(record: Record, kill_s: float = KILL_S) -> set[Process]:
+    """End all that was recorded, remove the runtime folder; return what lives on."""
+    left = end(record.processes, record.grace_s, kill_s=kill_s, folder=record.folder)
     folder = Path(record.folder)
     with contextlib.suppress(OSError):
         # A last check against a damaged record: only a folder of our making goes.
         if folder.name.startswith("psring-") and folder.stat().st_uid == os.getuid():
             shutil.rmtree(folder, ignore_errors=True)
+    return left
 
 
 def main() -> None:
-    """Read the record from stdin and keep watch."""
+    """Read the record from stdin and keep watch; the status is 0 if all has ended."""
     source = sys.stdin.fileno()
     first = bytearray()
     while not first.endswith(b"\n"):
@@ -210,9 +248,8 @@ def main() -> None:
     record = Record.from_line(first.decode())
     # Ctrl-C in a terminal is meant for the kernel, which then stops us cleanly.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if watch(record, source):
-        time.sleep(record.lease_s)
-        clean_up(record)
+    time.sleep(watch(record, source))
+    sys.exit(1 if clean_up(record) else 0)
 
 
 if __name__ == "__main__":

@@ -69,15 +69,15 @@ class Found:
 
 
 def record(folder: Path, jobs: str, kept_by: int, processes: Iterable[Process]) -> None:
-    """Write what `find` reads, whole or not at all; a folder that is gone is fine."""
-    plain = {
-        "jobs": jobs,
-        "kernel": keeper.find(os.getpid()),
-        "keeper": keeper.find(kept_by),
-        "processes": sorted(processes),
-    }
+    """Write what `find` reads, whole or not at all; what fails is passed over."""
     draft = folder / f"{_FILE}.new"
     with contextlib.suppress(OSError):
+        plain = {
+            "jobs": jobs,
+            "kernel": keeper.find(os.getpid()),
+            "keeper": keeper.find(kept_by),
+            "processes": sorted(processes),
+        }
         draft.write_text(json.dumps(plain), encoding="utf-8")
         draft.replace(folder / _FILE)
 
@@ -120,7 +120,7 @@ def clean(environment: Mapping[str, str] = os.environ) -> list[Found]:
     """
     gone = [one for one in find(environment) if is_left_behind(one)]
     for one in gone:
-        keeper.end(one.processes, _GRACE_S)
+        keeper.end(one.processes, _GRACE_S, folder=str(one.folder))
         if one.keeper is not None:  # last: till here it would have done the rest
             keeper.end([one.keeper], _GRACE_S)
         shutil.rmtree(one.folder, ignore_errors=True)

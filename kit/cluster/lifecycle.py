@@ -16,15 +16,25 @@ from types import TracebackType
 from typing import Self
 
 from kit import machine
-from kit.cluster import memory
+from kit.cluster import memory, report
 from kit.cluster.crew import Crew, PortTaken
 from kit.cluster.loop import LoopThread, Work
 from kit.cluster.plan import Plan
 from kit.cluster.report import State
-from kit.errors import CancelledError, ControllerLost, FailedPreconditionError
+from kit.errors import (
+    CancelledError,
+    ControllerLost,
+    FailedPreconditionError,
+    StartFailed,
+)
 
 _THREAD = "kit-cluster-loop"
 _LOOK_S = 0.05
+_STOP_S = 2.0  # of a start that has not begun a process
+_CLOSE_S = 0.5
+# Memory that a stop gives back first, so that it has some when there is none. It is
+# never touched, so until then it is address space only.
+_RESERVE_BYTES = 8 << 20
 _MOST_STARTS = 3  # while others take the ports that were chosen
 _running: list[Lifecycle] = []
 
@@ -32,6 +42,13 @@ _running: list[Lifecycle] = []
 def running() -> list[Lifecycle]:
     """Return what runs now, in the order of start or of entering a `with` block."""
     return list(_running)
+
+
+def _refused(error: Exception) -> StartFailed:
+    return StartFailed(
+        f"the cluster did not start: the system refused something that it needs "
+        f"({error}). ulimit -a shows the limits on open files, processes and memory."
+    )
 
 
 class Lifecycle:
@@ -46,6 +63,7 @@ class Lifecycle:
         self._stopping: Work[None] | None = None
         self._crew: Crew | None = None
         self._owner = os.getpid()
+        self._reserve = b""
 
     @property
     def plan(self) -> Plan:
@@ -63,6 +81,11 @@ class Lifecycle:
         """The memory of all its processes together; some 20 ms."""
         known = () if self._crew is None else self._crew.processes
         return sum(machine.used_mib(process.pid) or 0.0 for process in known)
+
+    @property
+    def cores_told(self) -> str:
+        """What it means that there are few cores for its tasks; empty with enough."""
+        return report.few_cores(self._plan.jobs, machine.cores())
 
     @property
     def memory_told(self) -> str:
@@ -130,9 +153,13 @@ class Lifecycle:
                     f"this cluster is {self._state} and starts only once; make a new "
                     f"one: Cluster({self._plan.as_arguments})."
                 )
-            self.check_memory()
+            try:
+                self.check_memory()
+                self._loop = LoopThread(_THREAD)
+            except (OSError, RuntimeError) as error:
+                raise _refused(error) from error
             self._state = State.STARTING
-            self._loop = LoopThread(_THREAD)
+            self._reserve = bytes(_RESERVE_BYTES)
             atexit.register(self._at_exit)
             self._starting = self._loop.submit(self._bring_up())
             return self._starting
@@ -148,6 +175,9 @@ class Lifecycle:
         except asyncio.CancelledError:
             self._forget()
             raise CancelledError("the start was given up; nothing is left.") from None
+        except OSError as error:
+            self._forget()
+            raise _refused(error) from error
         except BaseException:
             self._forget()
             raise
@@ -162,27 +192,45 @@ class Lifecycle:
     def stop(self) -> None:
         """Stop everything, quietly; blocks until nothing is left. Repeatable.
 
-        Calls and restarts under way raise `CancelledError`. Interrupted, the stop goes
-        on by itself.
+        Takes 10 s at most with the stop deadline of 2 s. Calls and restarts under way
+        raise `CancelledError`. Interrupted, the stop goes on by itself. Raises
+        `DeadlineExceededError` when the system does not let go of a killed process.
         """
+        self._reserve = b""
+        starting = self._give_up_start()
+        if starting is not None:
+            with suppress(TimeoutError):
+                starting.exception(self._stop_s)
         work = self._begin_stop()
         if work is not None:
-            work.result()
-            self._close()
+            with suppress(Exception):  # what has not ended then is looked for
+                work.result(self._stop_s)
+        self._end_what_is_left(starting, work)
 
     async def stop_async(self) -> None:
         """Stop as `stop` does, without blocking the running loop."""
-        work = await asyncio.to_thread(self._begin_stop)
+        self._reserve = b""
+        starting = self._give_up_start()
+        if starting is not None:
+            await starting.over(self._stop_s)
+        work = self._begin_stop()
         if work is not None:
-            await work.awaited()
-            self._close()
+            await work.over(self._stop_s)
+        self._end_what_is_left(starting, work)
+
+    @property
+    def _stop_s(self) -> float:
+        return self._crew.stop_s if self._crew is not None else _STOP_S
+
+    def _give_up_start(self) -> Work[None] | None:
+        """Give up a start under way, which cleans up behind itself; return it."""
+        if self._starting is None or self._starting.done():
+            return None
+        self._starting.give_up()
+        return self._starting
 
     def _begin_stop(self) -> Work[None] | None:
         """Return the stop, at work or done, or None when there is nothing to stop."""
-        if self._starting is not None and not self._starting.done():
-            # A start under way cleans up behind itself when it is given up.
-            self._starting.give_up()
-            self._starting.exception(self._plan.start_deadline_s)
         with self._lock:
             if self._state is State.READY:
                 assert self._loop is not None, "what is ready has a loop"
@@ -191,6 +239,17 @@ class Lifecycle:
                 down = self._take_down(self._crew)
                 self._stopping = self._loop.submit(down, must_finish=True)
             return self._stopping
+
+    def _end_what_is_left(self, *works: Work[None] | None) -> None:
+        """End it all from this thread where the loop has not done it in time."""
+        crew = self._crew
+        is_late = any(work is not None and not work.done() for work in works)
+        if crew is not None and (is_late or not crew.has_ended):
+            crew.end(0.0)
+            self._forget()
+        self._close()
+        if crew is not None:
+            crew.check_ended()
 
     async def _take_down(self, crew: Crew) -> None:
         try:
@@ -210,7 +269,7 @@ class Lifecycle:
     def _close(self) -> None:
         """End the loop; any other thread waits until its thread has ended."""
         if self._loop is not None:
-            self._loop.close()
+            self._loop.close(_CLOSE_S)
 
     def _at_exit(self) -> None:
         # A fork of this process inherits the hook but not the cluster.

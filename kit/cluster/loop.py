@@ -29,7 +29,11 @@ class LoopThread:
         self._lock = threading.Lock()
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:  # there may be no further thread
+            self._loop.close()
+            raise
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -133,8 +137,16 @@ class Work(Future[T]):
             return super().result(timeout)
         except KeyboardInterrupt:
             self.give_up()
-            self.exception(_CLEAN_UP_S)
+            with contextlib.suppress(TimeoutError):
+                self.exception(_CLEAN_UP_S)
             raise
+
+    async def over(self, timeout_s: float) -> None:
+        """Wait until it is done, whatever it brings, or the time is up."""
+        future = asyncio.wrap_future(self)
+        await asyncio.wait([future], timeout=timeout_s)
+        if future.done():
+            future.exception()  # it is raised where the result is asked for
 
     async def awaited(self) -> T:
         """Await the result; being cancelled gives the work up and waits for that."""
@@ -173,7 +185,7 @@ async def in_thread(
     undo: Callable[[T], object],
     patience_s: float,
 ) -> T:
-    """Run what blocks in a thread of its own; cancelled, it still waits for its end.
+    """Run what blocks in a thread of its own; cancelled, it waits a while for its end.
 
     What was made for nobody, because the waiter was cancelled, is handed to `undo`. Not
     the loop's executor: that one starts a thread when the loop closes, which is
@@ -183,16 +195,25 @@ async def in_thread(
 
     def work() -> None:
         try:
-            future.set_result(make())
+            value = make()
         except BaseException as error:
-            future.set_exception(error)
+            if future.set_running_or_notify_cancel():
+                future.set_exception(error)
+            return
+        if future.set_running_or_notify_cancel():
+            future.set_result(value)
+        else:
+            undo(value)
 
     threading.Thread(target=work, name=name, daemon=True).start()
     waiter = asyncio.wrap_future(future)
     try:
         return await asyncio.shield(waiter)
     except asyncio.CancelledError:
-        await asyncio.wait([waiter], timeout=patience_s)
-        if waiter.done() and waiter.exception() is None:
-            undo(waiter.result())
+        try:
+            await asyncio.wait([waiter], timeout=patience_s)
+        finally:
+            # From here on, the thread itself undoes what it makes.
+            if not future.cancel() and future.exception() is None:
+                undo(future.result())
         raise

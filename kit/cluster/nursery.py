@@ -7,10 +7,11 @@ and four nannies on two cores that was most of the start. Here it happens once, 
 the controller starts, and the forks share the pages. Nothing that a fork would break is
 touched before it: no thread, no event loop, no zmq context, no GPU.
 
-It tells what happens to the engines by JSON lines in a file: `{"engine": 0, "pid": 17}`
-after the fork, `{"engine": 0, "status": -9}` after the end (negative: the signal). It
-takes orders for further engines from another file, a number a line, and looks there at
-SIGUSR1. It lives on without engines, until it is told to end.
+It tells what happens to the engines by JSON lines in a file: after the fork
+`{"engine": 0, "pid": 17, "started": 4711}`, after the end `{"engine": 0, "status": -9}`
+(negative: the signal). It takes orders for further engines from another file, a number
+a line, and looks there at SIGUSR1. It lives on without engines, until it is told to
+end.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ import sys
 import time
 import warnings
 from pathlib import Path
+
+from kit.cluster import keeper
+from kit.cluster.keeper import Process
 
 _SET_CHILD_SUBREAPER = 36  # prctl(2)
 _POLL_S = 0.01
@@ -78,11 +82,15 @@ class Nursery:
         self._report, self._orders = report, orders
         self._n_taken = 0
         self._is_stopping = False
-        self._engines: dict[int, int] = {}
+        self._engines: dict[Process, int] = {}
 
     def tell(self, **line: int) -> None:
         """Append one line; a write this short is not torn."""
-        with self._report.open("a", encoding="utf-8") as file:
+        # The engines are worth more than the news of them: the folder may be gone.
+        with (
+            contextlib.suppress(OSError),
+            self._report.open("a", encoding="utf-8") as file,
+        ):
             file.write(json.dumps(line) + "\n")
 
     def fork(self, index: int) -> bool:
@@ -93,16 +101,17 @@ class Nursery:
             pid = os.fork()
         if pid == 0:
             return True
-        self._engines[pid] = index
-        self.tell(engine=index, pid=pid)
+        # One that has ended already is found nowhere, and gets no signal.
+        process = keeper.find(pid) or Process(pid, 0)
+        self._engines[process] = index
+        self.tell(engine=index, pid=pid, started=process.started)
         return False
 
     def stop(self, number: int, _frame: object) -> None:
         """Pass the signal on to the engines; their end is ours."""
         self._is_stopping = True
-        for pid in self._engines:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
+        for process in list(self._engines):
+            keeper.send(process, number)
         if not self._engines:
             sys.exit(0)
 
@@ -117,7 +126,10 @@ class Nursery:
         return None
 
     def _new_orders(self) -> list[int]:
-        orders = [int(line) for line in self._orders.read_text().split()]
+        try:
+            orders = [int(line) for line in self._orders.read_text().split()]
+        except OSError:  # the folder is gone
+            return []
         new, self._n_taken = orders[self._n_taken :], len(orders)
         return new
 
@@ -125,13 +137,14 @@ class Nursery:
         """Report the engines that have ended; one signal may stand for several."""
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                index = self._engines.pop(ended[0], None)
-                if index is not None:
+                for process in [p for p in self._engines if p.pid == ended[0]]:
                     status = os.waitstatus_to_exitcode(ended[1])
-                    self.tell(engine=index, status=status)
+                    self.tell(engine=self._engines.pop(process), status=status)
 
 
-def _become_engine(name: str, index: int, log: Path, connection: Path) -> None:
+def _become_engine(index: int, arguments: argparse.Namespace) -> None:
+    name = arguments.names.split(",")[index]
+    log = arguments.logs / f"{name.replace(':', '-')}.log"
     os.setsid()  # Ctrl-C in the notebook's terminal is not for the engines
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _NEWS)
@@ -142,7 +155,7 @@ def _become_engine(name: str, index: int, log: Path, connection: Path) -> None:
         Path("/proc/self/comm").write_text(name[:15])  # the name that `top` shows
     from kit.cluster.engine_process import run
 
-    run(index, connection)
+    run(index, arguments.connection, arguments.deadline)
 
 
 def main() -> None:
@@ -158,13 +171,12 @@ def main() -> None:
     signal.signal(signal.SIGTERM, nursery.stop)
     gc.collect()
     gc.freeze()  # else the first collection in each engine would copy all pages
-    names = arguments.names.split(",")
-    index = next((i for i in range(len(names)) if nursery.fork(i)), None)
+    n_engines = len(arguments.names.split(","))
+    index = next((i for i in range(n_engines) if nursery.fork(i)), None)
     if index is None:
         index = nursery.attend()
     if index is not None:
-        log = arguments.logs / f"{names[index].replace(':', '-')}.log"
-        _become_engine(names[index], index, log, arguments.connection)
+        _become_engine(index, arguments)
 
 
 if __name__ == "__main__":

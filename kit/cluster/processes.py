@@ -14,23 +14,32 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from kit.cluster import keeper, left_behind
-from kit.cluster.keeper import Process
+from kit.cluster.keeper import Process, Record
 
-_STOP_S = 5.0
+# How long a keeper may take to answer, and what is left then to those it did not end.
+_MARGIN_S = 0.5
+_LAST_GRACE_S = 0.5
+_LAST_KILL_S = 0.5
+_LOOK_S = 0.01
 
 
 class Keeper:
-    """The kernel's end of the keeper process: tells it the record, ends it.
+    """The kernel's end of the keeper process: tells it the record, orders the end.
 
     The record is in the cluster's folder too, under `jobs`, for other notebooks.
     """
 
     def __init__(self, folder: Path, lease_s: float, jobs: str = "") -> None:
         self._folder, self._jobs = folder, jobs
+        kernel = keeper.find(os.getpid())
+        assert kernel is not None, "we are running"
+        self._record = Record(kernel, lease_s, str(folder))
+        self._unsent = b""
         self._child = subprocess.Popen(
             [sys.executable, "-I", "-S", keeper.__file__],
             stdin=subprocess.PIPE,
@@ -38,14 +47,13 @@ class Keeper:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
             cwd="/",
+            bufsize=0,
         )
-        self._tell(
-            {
-                "kernel": keeper.find(os.getpid()),
-                "lease_s": lease_s,
-                "folder": str(folder),
-            }
-        )
+        assert self._child.stdin is not None, "it was asked for"
+        self._pipe = self._child.stdin
+        # A keeper that does not read (stopped by a signal) must not stop us too.
+        os.set_blocking(self._pipe.fileno(), False)
+        self._tell({"kernel": kernel, "lease_s": lease_s, "folder": str(folder)})
 
     @property
     def pid(self) -> int:
@@ -54,28 +62,49 @@ class Keeper:
 
     def update(self, processes: Iterable[Process]) -> None:
         """Tell the whole record anew."""
-        known = sorted(processes)
+        self._record.processes = set(processes)
+        known = sorted(self._record.processes)
         self._tell({"processes": known})
         left_behind.record(self._folder, self._jobs, self.pid, known)
 
-    def stop(self) -> None:
-        """Let the keeper go, and wait until it has gone."""
-        self._tell({"stop": True})
-        with contextlib.suppress(OSError):
-            if self._child.stdin is not None:
-                self._child.stdin.close()
+    def end(self, grace_s: float) -> bool:
+        """Have everything that was recorded ended, its folder removed, the keeper gone.
+
+        The keeper does it, which has descriptors and memory of its own when this
+        process is out of them; without it, it is done from here. Returns whether all
+        has ended. Blocks for less than `grace_s` and 5 seconds. It uses no thread,
+        because none can be started any more at the interpreter's exit. Repeatable.
+        """
+        self._tell({"end": grace_s})
+        self._child.send_signal(signal.SIGCONT)  # it may have been stopped
+        self._wait(grace_s + keeper.KILL_S + _MARGIN_S)
+        self._child.kill()
+        self._wait(_MARGIN_S)
+        self._pipe.close()
+        if self._child.returncode == 0:
+            return True
+        self._record.grace_s = min(grace_s, _LAST_GRACE_S)
         try:
-            self._child.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            self._child.kill()
-            self._child.wait(_STOP_S)
+            return not keeper.clean_up(self._record, _LAST_KILL_S)
+        except OSError:  # out of descriptors here too
+            return False
+
+    def _wait(self, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        while self._child.poll() is None and time.monotonic() < deadline:
+            self._send()
+            time.sleep(_LOOK_S)
 
     def _tell(self, line: dict[str, object]) -> None:
+        self._unsent += json.dumps(line).encode() + b"\n"
+        self._send()
+
+    def _send(self) -> None:
         # A killed keeper takes the protection with it, but must not disturb anything.
         with contextlib.suppress(OSError, ValueError):
-            if self._child.stdin is not None:
-                self._child.stdin.write(json.dumps(line).encode() + b"\n")
-                self._child.stdin.flush()
+            while self._unsent:
+                n_sent = os.write(self._pipe.fileno(), self._unsent)
+                self._unsent = self._unsent[n_sent:]
 
 
 class Processes:
@@ -92,17 +121,18 @@ class Processes:
         """Every process seen so far that still belonged to us at the last look."""
         return frozenset(self._known)
 
-    def add(self, pid: int) -> Process | None:
-        """Record a process just started; None when it has ended already."""
-        process = keeper.find(pid)
-        if process is not None:
-            self._known.add(process)
+    def add(self, *processes: Process) -> None:
+        """Record processes that were started."""
+        if not self._known.issuperset(processes):
+            self._known.update(processes)
             self._keeper.update(self._known)
-        return process
 
     def refresh(self) -> None:
         """Look for new descendants and forget the dead; some milliseconds."""
-        found = keeper.descendants(self._known)
+        try:
+            found = keeper.descendants(self._known)
+        except OSError:  # out of descriptors; the next look may find some
+            return
         if found != self._known:
             self._known = found
             self._keeper.update(found)
@@ -129,16 +159,6 @@ class Processes:
         """Stop watching: what ends from now on ends because we end it."""
         for fd in list(self._watched):
             self._forget(fd)
-
-    def end(self, grace_s: float) -> set[Process]:
-        """End all of them and their descendants; return what could not be ended.
-
-        Blocks for a little more than `grace_s` at most. It uses no thread, because none
-        can be started any more when this runs at the interpreter's exit.
-        """
-        self.unwatch()
-        self._known = keeper.end(self._known, grace_s)
-        return self._known
 
 
 def why(status: int | None) -> str:

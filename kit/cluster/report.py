@@ -11,7 +11,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from html import escape
 
+from kit.cluster.memory import shrunk
+from kit.cluster.plan import as_arguments
 from kit.task import Task
+
+_TASKS_PER_CORE = 2  # a server and a worker, for example: one waits for the other
 
 
 class State(StrEnum):
@@ -27,7 +31,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class TaskStatus:
-    """What is known of one task. `reason` says why it is lost.
+    """What is known of one task. `reason` says why it is lost or cannot be restarted.
 
     `phase` says how far its start is, `ready_s` how many seconds the start took.
     """
@@ -46,7 +50,7 @@ class TaskStatus:
 
 
 def one_line(
-    state: str, jobs: Mapping[str, int], threads: int, lost: Sequence[TaskStatus]
+    state: str, jobs: Mapping[str, int], threads: int, lost: Sequence[str]
 ) -> str:
     """Return the cluster in one line.
 
@@ -55,8 +59,30 @@ def one_line(
     """
     counts = " ".join(f"{job}={n}" for job, n in jobs.items())
     plural = "s" if threads != 1 else ""
-    gone = f", lost: {', '.join(s.task.short for s in lost)}" if lost else ""
+    gone = f", lost: {', '.join(lost)}" if lost else ""
     return f"<Cluster {state}: {counts}, {threads} BLAS thread{plural} each{gone}>"
+
+
+def few_cores(jobs: Mapping[str, int], cores: int) -> str:
+    """Return what it means that many tasks share each core; nothing up to two.
+
+    >>> few_cores({"ps": 1, "worker": 3}, 2)
+    ''
+    >>> print(few_cores({"ps": 1, "worker": 40}, 2))
+    41 tasks on 2 cores: about 20 take turns on each core, so a step takes about 20
+    times as long as with a core for each task. ps=1, worker=1 would have that.
+    """
+    n_tasks = sum(jobs.values())
+    if n_tasks <= _TASKS_PER_CORE * cores:
+        return ""
+    times, plural = n_tasks // cores, "s" if cores != 1 else ""
+    fitting = shrunk(jobs, cores)
+    advice = f" {as_arguments(fitting)} would have that." if fitting else ""
+    return (
+        f"{n_tasks} tasks on {cores} core{plural}: about {times} take turns on each "
+        f"core, so a step takes about {times}\ntimes as long as with a core for each "
+        f"task.{advice}"
+    )
 
 
 def table(

@@ -28,13 +28,15 @@ async def restart(crew: Crew, task: Task) -> None:
 
     Raises `StartFailed`, with the task's log, when that one does not come up within the
     crew's start deadline; the task is lost then. Raises `ClusterBusy` while another
-    restart of the task is under way.
+    restart of the task is under way, and `FailedPreconditionError`, with nothing
+    changed, when what would fork the new process is gone.
     """
     if task in crew.restarts:
         raise ClusterBusy(
             f"{task.short} is being restarted already; wait until "
             f"cluster.restart({task.short!r}) has returned."
         )
+    crew.check_can_fork(task)
     here = asyncio.current_task()
     assert here is not None, "a coroutine runs in a task"
     crew.restarts[task] = here
@@ -48,18 +50,17 @@ async def _replace(crew: Crew, task: Task) -> None:
     engines, index = crew.engines, crew.plan.tasks.index(task)
     assert engines is not None, "a ready crew has engines"
     limit_s = crew.plan.start_deadline_s
-    old = crew.status[task].pid
-    crew.forget_engine(task)
+    old = crew.forget_engine(task)
     try:
         async with asyncio.timeout(limit_s):
             await _end(old, lambda: index not in engines.registered)
             before = engines.report()[0].get(index)
             engines.fork_again(index)
-            crew.watch_engine(task, await _new_pid(engines, index, before))
+            crew.watch_engine(task, await _new_process(crew, task, before))
             await _registration(crew, task, engines)
             crew.calls.find_again(task)
             await crew.start_server(task)
-    except (TimeoutError, KitError) as error:
+    except (TimeoutError, KitError, OSError) as error:
         log = engines.log_tail(index)
         why = f"not within {limit_s:g} s" if isinstance(error, TimeoutError) else error
         crew.set_lost(task, "was restarted and did not come up")
@@ -68,9 +69,8 @@ async def _replace(crew: Crew, task: Task) -> None:
         ) from error
 
 
-async def _end(pid: int | None, is_forgotten: Callable[[], bool]) -> None:
+async def _end(process: Process | None, is_forgotten: Callable[[], bool]) -> None:
     """End a process and its children, and wait until its controller has noticed."""
-    process = None if pid is None else keeper.find(pid)
     family = keeper.descendants([process]) if process is not None else set()
     try:
         if process is not None:
@@ -92,11 +92,14 @@ async def _end_process(process: Process) -> None:
             await asyncio.sleep(_LOOK_S)
 
 
-async def _new_pid(engines: Engines, index: int, before: int | None) -> int:
-    while (pid := engines.report()[0].get(index)) in (before, None):
+async def _new_process(crew: Crew, task: Task, before: Process | None) -> Process:
+    index = crew.plan.tasks.index(task)
+    assert crew.engines is not None, "a ready crew has engines"
+    while (found := crew.engines.report()[0].get(index)) in (before, None):
+        crew.check_can_fork(task)
         await asyncio.sleep(_LOOK_S)
-    assert pid is not None, "the loop waited for it"
-    return pid
+    assert found is not None, "the loop waited for it"
+    return found
 
 
 async def _registration(crew: Crew, task: Task, engines: Engines) -> None:

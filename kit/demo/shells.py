@@ -154,7 +154,8 @@ class Shells:
             process.kill()
             process.wait(_END_S)
         self._running.clear()
-        self._keeper.stop()
+        self._record()
+        self._keeper.end(grace_s=0.0)
         remove_folder(self._private)
 
     def __enter__(self) -> Shells:

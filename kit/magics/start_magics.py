@@ -10,6 +10,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, cell_magic, magics_class
 
 from kit.cluster.cluster import Cluster
+from kit.cluster.report import State
 from kit.cluster.waiting import Plan, follow, follow_async
 from kit.magics import asked, running
 from kit.magics.asked import Action
@@ -99,8 +100,9 @@ class StartMagics(Magics):
     def start(self, cluster: Cluster) -> Plan[None]:
         """Start a cluster and show how far it is; to be followed."""
         left = running.left_told()
-        if left:
-            print(left)
+        for told in (left, cluster.cores_told):
+            if told:
+                print(told)
         live, begin = Live(self._shell), time.monotonic()
         estimate = cluster.memory_told
         for pause_s in (starting := cluster.begin_start()):
@@ -154,8 +156,10 @@ def _look(cluster: Cluster) -> asked.Running:
 
 
 def _why(is_asked: bool, cluster: Cluster) -> str:
-    lost = [status for status in cluster.status if status.reason]
+    lost = [status for status in cluster.status if status.state is State.LOST]
     what = f"the cluster with {cluster.plan.as_arguments} ends"
     if lost:
         return f"{lost[0].task.short} is lost; {what}"
+    if cluster.state is State.LOST:
+        return f"{cluster!r} cannot go on as it is; {what}"
     return f"As asked, {what}" if is_asked else f"Another one is asked for; {what}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import sys
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import ipyparallel
 import pytest
 
 from kit import machine
@@ -139,6 +141,49 @@ def test_a_cancelled_start_cleans_up(
     asyncio.run(cell())
 
     gone()
+
+
+def test_sixteen_tasks_start_though_the_client_hears_of_most_too_early(
+    gone: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register = ipyparallel.Client._register_engine
+    update = ipyparallel.Client._update_engines
+    unheard: list[Any] = []
+
+    # What the hub publishes before the client's subscription takes effect is lost, and
+    # in its first answer the hub knows no engine yet.
+    def lose_most(client: Any, message: Any) -> None:
+        if len(unheard) < 13:
+            unheard.append(message)
+        else:
+            register(client, message)
+
+    def know_none(client: Any, _: Any) -> None:
+        monkeypatch.setattr(ipyparallel.Client, "_update_engines", update)
+
+    monkeypatch.setattr(ipyparallel.Client, "_register_engine", lose_most)
+    monkeypatch.setattr(ipyparallel.Client, "_update_engines", know_none)
+
+    with Cluster(ps=1, worker=15, start_deadline_s=40) as cluster:
+        assert len(set(cluster.call("all", os.getpid))) == 16
+    assert unheard
+    gone()
+
+
+def test_a_start_without_descriptors_is_refused_in_words(
+    runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def popen(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr("subprocess.Popen", popen)
+    cluster = Cluster(ps=0, worker=1)
+
+    with pytest.raises(StartFailed, match=r"Too many open files.*ulimit"):
+        cluster.start()
+
+    assert cluster.state is State.STOPPED
+    assert list(runtime.iterdir()) == []
 
 
 def test_too_little_memory_starts_nothing(

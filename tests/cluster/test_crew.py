@@ -16,6 +16,7 @@ from kit.cluster.cells import CellRun
 from kit.cluster.crew import Crew
 from kit.cluster.engine_work import CrewEngineer
 from kit.cluster.engines import Engines
+from kit.cluster.keeper import Process
 from kit.cluster.plan import Plan
 from kit.cluster.remote import pack
 from kit.cluster.report import State
@@ -24,7 +25,7 @@ from kit.errors import CancelledError, ClusterBusy, PeerLost
 from kit.task import Task
 
 ONE = Task("worker", 0)
-NOBODY = 2**22 + 1  # above the largest pid there can be
+NOBODY = Process(2**22 + 1, 0)  # above the largest pid there can be
 PLAN = Plan((ONE,), threads=1, python="python", transport="unix", stop_deadline_s=0.01)
 
 pytestmark = pytest.mark.usefixtures("runtime")
@@ -46,7 +47,7 @@ class Silent(Engines):
         finally:
             await self.gate.wait()
 
-    def report(self) -> tuple[dict[int, int], dict[int, int]]:
+    def report(self) -> tuple[dict[int, Process], dict[int, int]]:
         return {}, self.statuses
 
     @property
@@ -59,9 +60,6 @@ class Silent(Engines):
 
     def log_tail(self, index: int, n_lines: int = 12) -> str:
         return ""
-
-    def disconnect(self) -> None:
-        pass
 
     async def forget(self) -> None:
         self.ended.cancel()

@@ -142,33 +142,35 @@ def test_when_the_kernel_dies_all_that_was_recorded_goes(folder: Path) -> None:
         assert bystander.poll() is None
 
 
-def test_a_clean_stop_touches_nothing(folder: Path) -> None:
+def test_on_order_all_that_was_recorded_goes_without_a_lease(folder: Path) -> None:
     with (
-        child() as (_, who),
-        child() as (engine, known),
-        keeping(record_line(folder, who)) as watcher,
+        child() as (kernel, who),
+        child(STUBBORN) as (engine, known),
+        child() as (bystander, _),
+        keeping(record_line(folder, who, lease_s=1e6)) as watcher,
     ):
         tell(watcher, processes=[known])
-        tell(watcher, stop=True)
+        tell(watcher, end=0.01)
 
         assert watcher.wait(10) == 0
-        assert engine.poll() is None
-        assert folder.exists()
+        assert engine.wait(10) == -signal.SIGKILL
+        assert not folder.exists()
+        assert [kernel.poll(), bystander.poll()] == [None, None]
 
 
-@pytest.mark.parametrize(("stop", "is_dead"), [(True, False), (False, True)])
-def test_a_stop_told_just_before_the_kernels_end_counts(
-    folder: Path, stop: bool, is_dead: bool
+@pytest.mark.parametrize(("line", "due_s"), [({"end": 0}, 0.0), ({}, 7.0)])
+def test_an_order_given_just_before_the_kernels_end_counts(
+    folder: Path, line: dict[str, float], due_s: float
 ) -> None:
     with child() as (kernel, who):
         kernel.kill()
         kernel.wait()
     read, write = os.pipe()
-    os.write(write, json.dumps({"stop": stop}).encode() + b"\n")
+    os.write(write, json.dumps(line).encode() + b"\n")
     os.close(write)
 
     try:
-        assert keeper.watch(Record(who, 0.0, str(folder)), read) is is_dead
+        assert keeper.watch(Record(who, 7.0, str(folder)), read) == due_s
     finally:
         os.close(read)
 
@@ -216,18 +218,58 @@ def test_a_record_survives_the_way_through_the_pipe(
     assert record.kernel == Process(pid, started)
     assert record.lease_s == lease_s
     assert record.processes == {Process(pid, started)}
-    assert not record.is_stopped
+    assert not record.is_over
 
 
-def test_a_killed_keeper_disturbs_nobody(folder: Path) -> None:
+def test_a_stopped_process_is_not_waited_for_in_vain() -> None:
+    with child() as (started, process):
+        os.kill(started.pid, signal.SIGSTOP)
+
+        assert keeper.end([process], grace_s=60) == set()
+
+        assert started.wait(5) == -signal.SIGTERM
+
+
+@pytest.mark.parametrize("number", [None, signal.SIGKILL, signal.SIGSTOP])
+def test_the_end_comes_with_the_keeper_and_without_it(
+    folder: Path, number: signal.Signals | None
+) -> None:
     mine = processes.Keeper(folder, lease_s=1.0)
-    os.kill(mine.pid, signal.SIGKILL)
+    if number is not None:
+        os.kill(mine.pid, number)
 
-    for _ in range(3):
-        mine.update([Process(1, 1)])
-    mine.stop()
+    with child() as (engine, known):
+        # More than the pipe holds, so that one that nobody reads fills up.
+        for _ in range(20):
+            mine.update([known, *(Process(2**22 + n, 1) for n in range(500))])
 
-    assert folder.exists()
+        assert mine.end(grace_s=1.0) is True
+        assert mine.end(grace_s=1.0) is True
+
+        assert engine.wait(5) == -signal.SIGTERM
+    assert not folder.exists()
+
+
+def test_a_keeper_that_is_stopped_again_and_again_is_done_without(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = processes.Keeper(folder, lease_s=1.0)
+    monkeypatch.setattr(processes, "_MARGIN_S", 0.1)
+    monkeypatch.setattr(keeper, "KILL_S", 0.0)
+    send_signal = subprocess.Popen.send_signal
+
+    def stop_instead(process: subprocess.Popen[bytes], number: int) -> None:
+        is_wake = number == signal.SIGCONT
+        send_signal(process, signal.SIGSTOP if is_wake else number)
+
+    monkeypatch.setattr(subprocess.Popen, "send_signal", stop_instead)
+    with child() as (engine, known):
+        mine.update([known])
+
+        assert mine.end(grace_s=0.0) is True
+
+        assert engine.wait(5) in (-signal.SIGTERM, -signal.SIGKILL)
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize(

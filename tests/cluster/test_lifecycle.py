@@ -20,7 +20,10 @@ class Crew:
     """Starts at once, and stops when it is let through."""
 
     gate: threading.Event
+    stop_s = 10.0
+    has_ended = True
     controller_lost = ""
+    lost: tuple[str, ...] = ()
 
     def __init__(self, plan: Plan) -> None:
         self.status: dict[Task, TaskStatus] = {}
@@ -31,6 +34,12 @@ class Crew:
     async def stop(self) -> None:
         while not self.gate.is_set():
             await asyncio.sleep(0.001)
+
+    def end(self, grace_s: float) -> None:
+        self.ended_in = threading.current_thread()
+
+    def check_ended(self) -> None:
+        pass
 
 
 @pytest.fixture
@@ -65,6 +74,17 @@ def test_a_stop_whose_waiter_is_interrupted_is_a_stop_all_the_same(
     assert cluster.state is State.STOPPED
     with pytest.raises(FailedPreconditionError, match="no cluster is running"):
         current()
+
+
+def test_who_waits_for_a_stop_that_hangs_carries_it_out(cluster: Cluster) -> None:
+    crew = cluster._crew
+    assert isinstance(crew, Crew)
+    crew.stop_s = 0.01
+
+    cluster.stop()
+
+    assert crew.ended_in is threading.current_thread()
+    assert cluster.state is State.STOPPED
 
 
 def test_a_stop_that_nobody_waits_for_any_more_ends_the_thread_of_the_loop(

@@ -22,7 +22,7 @@ class Cells(HTMLParser):
 
 
 def test_the_line_names_what_is_lost() -> None:
-    line = one_line("lost", {"ps": 1, "worker": 2}, 1, [LOST])
+    line = one_line("lost", {"ps": 1, "worker": 2}, 1, ["worker:1"])
 
     assert line == "<Cluster lost: ps=1 worker=2, 1 BLAS thread each, lost: worker:1>"
 

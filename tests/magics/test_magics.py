@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from kit.cluster import left_behind
+from kit import machine
+from kit.cluster import Cluster, left_behind
 from kit.cluster.keeper import Process
 from kit.cluster.left_behind import Found
+from kit.errors import StartFailed
 from kit.magics import options
 from tests.magics.stage import FakeCluster, FakeRun, without_colours
 
@@ -21,6 +24,29 @@ def said(shell: InteractiveShell, capsys: pytest.CaptureFixture[str], cell: str)
     assert not result.success
     out, err = capsys.readouterr()
     return without_colours(out + err).strip()
+
+
+def test_few_cores_are_told_before_the_start_and_what_that_means(
+    shell: InteractiveShell,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def begin_start(self: Cluster) -> Iterator[float]:
+        yield 0.0
+        raise StartFailed("not in this test.")
+
+    monkeypatch.setattr(machine, "cores", lambda: 2)
+    monkeypatch.setattr(machine, "memory", lambda: machine.Memory(10**6, 10**6))
+    monkeypatch.setattr(Cluster, "begin_start", begin_start)
+
+    few = said(shell, capsys, "%%cluster --worker 40\n1")
+    enough = said(shell, capsys, "%%cluster --ps 1 --worker 3\n1")
+
+    assert few.startswith("41 tasks on 2 cores: about 20 take turns on each core")
+    assert "a step takes about 20 times as long" in " ".join(few.split())
+    assert "ps=1, worker=1 would have that" in few
+    assert "cores" not in enough
+    assert "StartFailed: not in this test." in enough
 
 
 @pytest.mark.parametrize(

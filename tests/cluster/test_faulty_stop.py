@@ -1,0 +1,357 @@
+"""A stop ends everything in time, whatever is broken when it begins or breaks then."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kit.cluster import Bootstrap, Cluster, State, crew, keeper
+from kit.cluster.engines import Engines
+from kit.cluster.keeper import Process
+from kit.cluster.processes import Keeper
+from kit.cluster.servers import Servers
+from kit.errors import (
+    CancelledError,
+    DeadlineExceededError,
+    FailedPreconditionError,
+    PeerLost,
+    StartFailed,
+)
+
+pytestmark = [pytest.mark.engines, pytest.mark.slow]
+
+ROOT = Path(__file__).parents[2]
+STOP_S = 10.0  # what is promised
+VICTIMS = ("controller", "fork server", "keeper", "engine", "nanny")
+
+
+def victim_of(cluster: Cluster, name: str) -> Process:
+    mine = cluster._crew
+    assert mine is not None
+    assert mine.engines is not None
+    engine = mine._engine_of[cluster.tasks[-1]]
+    (nanny,) = keeper.descendants([engine]) - {engine}
+    found = {
+        "controller": mine.engines.controller,
+        "fork server": mine.engines.nursery,
+        "keeper": keeper.find(mine._keeper.pid),
+        "engine": engine,
+        "nanny": nanny,
+    }[name]
+    assert found is not None
+    return found
+
+
+def hit(victim: Process, number: signal.Signals) -> None:
+    """Send the signal and wait until it has taken effect."""
+    assert keeper.send(victim, number)
+    deadline = time.monotonic() + 10
+    while (state := state_of(victim)) not in ("T" if number == signal.SIGSTOP else "Z"):
+        assert time.monotonic() < deadline, f"{victim} is in state {state}"
+        time.sleep(0.001)
+
+
+def state_of(process: Process) -> str:
+    """Return the letter of /proc for it, Z for one that is gone."""
+    fields = keeper._stat(process.pid)
+    is_same = fields is not None and int(fields[keeper._STARTED]) == process.started
+    return fields[keeper._STATE] if fields is not None and is_same else "Z"
+
+
+def stop_in_time(cluster: Cluster) -> None:
+    begin = time.monotonic()
+    cluster.stop()
+    took_s = time.monotonic() - begin
+    cluster.stop()
+
+    assert took_s < STOP_S
+    assert cluster.state is State.STOPPED
+    assert {status.state for status in cluster.status} == {State.STOPPED}
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("name", VICTIMS)
+def test_a_stop_leaves_nothing_when_a_process_was_hit_before(
+    bootstrap: Bootstrap,
+    gone: Callable[[], None],
+    capfd: pytest.CaptureFixture[str],
+    name: str,
+    number: signal.Signals,
+) -> None:
+    cluster = Cluster(ps=0, worker=2, stop_deadline_s=0.5, bootstrap=bootstrap).start()
+
+    hit(victim_of(cluster, name), number)
+    stop_in_time(cluster)
+
+    gone()
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("moment", [(Servers, "stop"), (Keeper, "end")])
+def test_a_stop_leaves_nothing_when_a_process_is_hit_meanwhile(
+    bootstrap: Bootstrap,
+    gone: Callable[[], None],
+    monkeypatch: pytest.MonkeyPatch,
+    moment: tuple[type, str],
+    number: signal.Signals,
+) -> None:
+    real = getattr(*moment)
+    victims: list[Process] = []
+
+    def hit_first(*args: object) -> object:
+        while victims:
+            hit(victims.pop(), number)
+        return real(*args)
+
+    monkeypatch.setattr(*moment, hit_first)
+    monkeypatch.setattr(crew, "_GRACE_S", 0.3)
+    for name in VICTIMS[:4]:
+        cluster = Cluster(
+            ps=0, worker=2, stop_deadline_s=0.5, bootstrap=bootstrap
+        ).start()
+        victims.append(victim_of(cluster, name))
+
+        stop_in_time(cluster)
+
+        assert victims == []
+        gone()
+
+
+def test_without_its_fork_server_a_cluster_works_and_says_what_it_cannot(
+    bootstrap: Bootstrap, gone: Callable[[], None]
+) -> None:
+    with Cluster(ps=0, worker=2, bootstrap=bootstrap) as cluster:
+        before = cluster.call("all", os.getpid)
+        hit(victim_of(cluster, "fork server"), signal.SIGKILL)
+        wait_for(lambda: cluster.state is State.LOST)
+
+        assert "lost: fork server" in repr(cluster)
+        assert "fork server" in str(cluster.status[0])
+        with pytest.raises(FailedPreconditionError, match=r"fork server .*\.stop\(\)"):
+            cluster.restart("worker:1")
+        assert cluster.call("all", os.getpid) == before
+
+        hit(victim_of(cluster, "engine"), signal.SIGKILL)
+        wait_for(lambda: cluster.status[1].state is State.LOST)
+        with pytest.raises(PeerLost):
+            cluster.call("worker:1", os.getpid)
+        with pytest.raises(FailedPreconditionError, match="fork server"):
+            cluster.restart("worker:1")
+    gone()
+
+
+def wait_for(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_a_start_whose_fork_server_is_killed_leaves_no_engine(
+    gone: Callable[[], None],
+    seen: set[Process],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    forked: set[Process] = set()
+
+    async def kill_it(self: Engines) -> dict[int, Process]:
+        while not self.report()[0]:
+            time.sleep(0.001)
+        assert self.nursery is not None
+        hit(self.nursery, signal.SIGKILL)
+        forked.update(self.report()[0].values())
+        return await real(self)
+
+    real = Engines.processes
+    monkeypatch.setattr(Engines, "processes", kill_it)
+
+    with pytest.raises(StartFailed):
+        Cluster(ps=0, worker=8).start()
+
+    assert forked
+    seen |= forked
+    gone()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_start_without_a_controller_can_be_given_up(
+    gone: Callable[[], None],
+    monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals,
+) -> None:
+    is_hit = threading.Event()
+    real = Engines.connect
+
+    async def hit_it(self: Engines, deadline_s: float) -> None:
+        assert self.controller is not None
+        while not self._connection("client").exists():
+            time.sleep(0.001)
+        hit(self.controller, number)
+        is_hit.set()
+        await real(self, deadline_s)
+
+    monkeypatch.setattr(Engines, "connect", hit_it)
+    cluster = Cluster(ps=0, worker=2)
+    failures: list[BaseException] = []
+
+    def start() -> None:
+        try:
+            cluster.start()
+        except (StartFailed, CancelledError) as error:
+            failures.append(error)
+
+    starter = threading.Thread(target=start)
+    starter.start()
+    assert is_hit.wait(60)
+    begin = time.monotonic()
+    cluster.stop()
+
+    assert time.monotonic() - begin < STOP_S
+    starter.join(STOP_S)
+    assert len(failures) == 1
+    assert cluster.state is State.STOPPED
+    gone()
+
+
+def test_a_loop_that_hangs_does_not_hold_up_the_stop(
+    bootstrap: Bootstrap, gone: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crew, "_GRACE_S", 0.0)
+    monkeypatch.setattr(crew, "_LAST_S", 0.0)
+    cluster = Cluster(ps=0, worker=1, stop_deadline_s=0.1, bootstrap=bootstrap).start()
+    is_hanging, is_over = threading.Event(), threading.Event()
+
+    async def hang() -> None:
+        is_hanging.set()
+        is_over.wait(60)
+
+    assert cluster._loop is not None
+    cluster._loop.submit(hang())
+    assert is_hanging.wait(10)
+    begin = time.monotonic()
+    cluster.stop()
+
+    assert time.monotonic() - begin < STOP_S
+    assert not is_over.is_set()
+    assert cluster.state is State.STOPPED
+    gone()
+    is_over.set()
+
+
+def test_a_stop_that_could_not_end_a_process_says_so_until_it_has_ended(
+    bootstrap: Bootstrap, gone: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Cluster(ps=0, worker=1, bootstrap=bootstrap).start()
+    pids = {str(process.pid) for process in cluster.processes}
+    with monkeypatch.context() as fault:
+        fault.setattr(Keeper, "end", lambda *_: False)
+        with pytest.raises(DeadlineExceededError, match="not ended") as caught:
+            cluster.stop()
+
+    cluster.stop()
+
+    assert pids == set(re.findall(r"\d+(?=[,.])", str(caught.value).split("-p ")[1]))
+    gone()
+
+
+# Each fault is one of the notebook's process, so it has one of its own. What it prints
+# before the fault is who belongs to the cluster.
+NOTEBOOK = """
+import json, os, resource, shutil, signal, sys, threading, _posixsubprocess, _thread
+from kit.cluster import Bootstrap, Cluster, State
+
+def boot():
+    def start(config):
+        return {"address": "unix:/x"}
+    return Bootstrap(start, lambda spec: None, lambda: None)
+
+def no_controller():
+    os.kill(cluster.controller_pid, signal.SIGKILL)
+    while cluster.state is not State.LOST:
+        pass
+
+def no_descriptor():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+    try:
+        while True:
+            kept.append(os.dup(0))
+    except OSError:
+        pass
+
+def no_process():
+    def refuse(*_, **__):
+        raise RuntimeError("can't start new thread")
+    threading._start_new_thread = _thread.start_new_thread = refuse
+    os.fork = _posixsubprocess.fork_exec = refuse
+    try:
+        threading.Thread(target=print).start()
+    except RuntimeError:
+        kept.append("refused")
+
+def no_memory():
+    taken = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (taken, taken))
+    size = 1 << 24
+    while size > 64:
+        try:
+            kept.append(bytearray(size))
+        except MemoryError:
+            size //= 2
+
+def no_folder():
+    shutil.rmtree(cluster._crew.folder)
+    kept.append("removed")
+
+kept = []
+cluster = Cluster(ps=0, worker=2, bootstrap=boot()).start()
+print(json.dumps(sorted(cluster.processes)), flush=True)
+globals()[sys.argv[1]]()
+"""
+STOP = """
+cluster.stop()
+cluster.stop()
+is_hit = bool(kept) or sys.argv[1] == "no_controller"
+kept.clear()
+print(cluster.state, is_hit, flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("fault", "end"),
+    [
+        *(("no_descriptor", STOP), ("no_process", STOP)),
+        *(("no_memory", STOP), ("no_folder", STOP)),
+        *(("no_controller", ""), ("no_descriptor", ""), ("no_process", "")),
+    ],
+)
+def test_a_notebook_in_need_leaves_nothing(
+    seen: set[Process], gone: Callable[[], None], fault: str, end: str
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", NOTEBOOK + end, fault],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    ) as notebook:
+        assert notebook.stdout is not None
+        seen |= {Process(*one) for one in json.loads(notebook.stdout.readline())}
+        begin = time.monotonic()
+        words, complaints = notebook.communicate(timeout=60)
+
+    assert time.monotonic() - begin < 3 * STOP_S  # with the end of the interpreter
+    assert complaints == b""
+    assert words == (b"stopped True\n" if end else b"")
+    assert notebook.returncode == 0
+    assert len(seen) >= 7
+    gone()
