@@ -22,8 +22,14 @@ from kit.wire.address import Address, TcpAddress, UnixAddress, check_exposure
 from kit.wire.credentials import Credentials
 from kit.wire.holder import port_holder
 from kit.wire.private import make_private_folder
-from kit.wire.sockets import UNIX, Socket, open_socket, peer_uid, resolve
-from kit.wire.stream import Stream
+from kit.wire.sockets import (
+    UNIX,
+    Socket,
+    SocketStream,
+    open_socket,
+    peer_uid,
+    resolve,
+)
 from kit.wire.tls import TlsContext, make_stream, tls_context
 
 _RESOLVE_S = 5.0
@@ -49,7 +55,7 @@ class Listener:
         """Return the descriptor to poll for POLLIN, -1 once closed."""
         return self._socket.fileno()
 
-    def accept(self) -> Stream | None:
+    def accept(self) -> SocketStream | None:
         """Return the next connection, None when there is none (any more).
 
         Never blocks. Raises `PermissionDeniedError`, with the connection closed, for a
