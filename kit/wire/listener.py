@@ -133,7 +133,7 @@ def _listen_unix(address: UnixAddress, backlog: int) -> Listener:
     # The folder's mode protects the socket, also before its own is set below: changing
     # the umask instead would change it for all threads.
     make_private_folder(Path(address.path).parent)
-    _remove_stale(address)
+    remove_dead(Path(address.path))
     sock = _bound(open_socket(UNIX, 0.0), address, address.path, backlog)
     Path(address.path).chmod(0o600)
     return Listener(sock, address, None, b"")
@@ -167,14 +167,12 @@ def _cannot_listen(address: Address, exc: OSError) -> KitError:
     )
 
 
-def _remove_stale(address: UnixAddress) -> None:
-    """Remove the file of a listener that is dead: nobody answers behind it."""
-    if _file_of(address) is None:
-        return
+def remove_dead(path: Path) -> None:
+    """Remove a socket's file if its listener is dead: nobody answers behind it."""
     with open_socket(UNIX, 0.0) as probe:
         probe.setblocking(False)
-        if probe.connect_ex(address.path) == errno.ECONNREFUSED:
-            Path(address.path).unlink(missing_ok=True)
+        if probe.connect_ex(str(path)) == errno.ECONNREFUSED:
+            path.unlink(missing_ok=True)
 
 
 def _file_of(address: Address) -> tuple[int, int, int] | None:
