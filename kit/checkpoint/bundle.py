@@ -21,13 +21,14 @@ from pathlib import Path
 from typing import Any
 
 from kit.checkpoint.files import FILES, Files, write_file
-from kit.checkpoint.manifest import Manifest, TensorEntry
+from kit.checkpoint.manifest import MOST_BYTES, Manifest, TensorEntry
 from kit.checkpoint.pieces import Array, Piece, dtype_name
 from kit.checkpoint.reading import looks_whole, read_some
 from kit.checkpoint.refusing import refused
 from kit.checkpoint.shards import write_shard
 from kit.checkpoint.slices import Slice, cut_out
 from kit.errors import CheckpointFailed, InvalidArgumentError, NotFoundError
+from kit.regular_file import read_regular
 
 _INDEX = ".index"
 _SLICES = "slices"  # in the manifest: the tensors that are stored in rectangles
@@ -123,7 +124,7 @@ class Bundle:
         """
         self.prefix = prefix
         try:
-            data = _index(prefix).read_bytes()
+            data = read_regular(_index(prefix), MOST_BYTES, CheckpointFailed)
         except FileNotFoundError as exc:
             raise _absent(prefix) from exc
         except OSError as exc:

@@ -20,6 +20,8 @@ from kit.errors import CheckpointFailed, InvalidArgumentError
 
 FORMAT: Final = 1
 NAME: Final = "manifest.json"
+# Some 60,000 pieces. What is read before its digest is known must not fill the memory.
+MOST_BYTES: Final = 1 << 24
 _FILE_NAME = re.compile(r"[^/\x00]+")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -54,7 +56,8 @@ class Manifest:
     def to_bytes(self) -> bytes:
         """Return the text of the file.
 
-        Raises `InvalidArgumentError` for an `extra` that JSON cannot carry.
+        Raises `InvalidArgumentError` for an `extra` that JSON cannot carry, and for
+        more than a manifest may hold.
         """
         plain = {
             "format": self.format,
@@ -66,13 +69,20 @@ class Manifest:
         }
         try:
             text = json.dumps(plain, indent=1, allow_nan=False)
-        except (TypeError, ValueError) as exc:
+        except (TypeError, ValueError, RecursionError) as exc:
             raise InvalidArgumentError(
                 f"what a checkpoint holds besides tensors must be plain data: {exc}."
             ) from exc
         body = text.removesuffix("\n}")
         digest = hashlib.sha256(body.encode()).hexdigest()
-        return f'{body},\n "sha256": "{digest}"\n}}\n'.encode()
+        found = f'{body},\n "sha256": "{digest}"\n}}\n'.encode()
+        if len(found) > MOST_BYTES:
+            raise InvalidArgumentError(
+                f"the manifest of this checkpoint would have {len(found)} bytes, and "
+                f"{MOST_BYTES} is the most. Save fewer or larger tensors, and less "
+                f"plain data beside them."
+            )
+        return found
 
     @classmethod
     def parse(cls, data: bytes) -> Manifest:
