@@ -76,7 +76,7 @@ def check_regular(
     """Raise `error` unless `status` is that of a regular file of `most_bytes`."""
     if not stat.S_ISREG(status.st_mode):
         kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
-        raise error(f"{path} is {kind}, not a regular file. Give the file itself.")
+        raise error(f"{path} is {kind}, which is not read. Give a regular file.")
     if most_bytes is not None and status.st_size > most_bytes:
         raise error(
             f"{path} has {status.st_size} bytes, and what belongs there has "

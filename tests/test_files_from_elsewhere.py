@@ -226,6 +226,63 @@ def test_tensor_that_only_a_manifest_claims_is_not_allocated(tmp_path: Path) -> 
     fails(Case(path, lambda: load(tmp_path), (CheckpointFailed,)))
 
 
+@pytest.mark.parametrize("shape", [[0, 2**70], [0, 2**62, 2**62], [0] * 65, ["0"]])
+def test_shape_that_no_array_has_is_refused(tmp_path: Path, shape: list[int]) -> None:
+    whole = Folder(tmp_path).save(1, {"w": np.empty(0, np.float32)})
+    path = whole / "manifest.json"
+    plain = json.loads(path.read_bytes())
+    del plain["sha256"]
+    plain["shards"][0]["pieces"][0]["shape"] = shape
+    path.write_bytes(signed(plain))
+
+    fails(Case(path, lambda: load(tmp_path), (CheckpointFailed,)))
+
+
+W = {"shape": [8], "dtype": "float32", "parts": ["8 0,4", "8 4,4"]}
+
+
+@pytest.mark.parametrize(
+    "slices",
+    [
+        *(1, {"w": 1}, {"w": {}}, {"w": {**W, "parts": 1}}, {"w": {**W, "parts": []}}),
+        {"w": {**W, "shape": [GIB]}},
+        {"w": {**W, "dtype": "int64"}},
+        {"w": {**W, "parts": ["8 0,4", "8 0,4"]}},
+        {"w": {**W, "parts": ["8 0,4", "8 4,5"]}},
+        {"w": {**W, "parts": ["8 0,4", "8 3,4"]}},
+        {"v": W},
+    ],
+)
+def test_slices_that_are_not_as_an_index_says_are_refused(
+    tmp_path: Path, slices: object
+) -> None:
+    prefix, half = str(tmp_path / "m"), VALUES["w"][:4]
+    write_bundle(prefix, ["w", "w"], ["8 0,4", "8 4,4"], [half, half])
+    path = tmp_path / "m.index"
+    plain = json.loads(path.read_bytes())
+    del plain["sha256"]
+    assert plain["extra"]["slices"] == {"w": W}
+    plain["extra"]["slices"] = slices
+    path.write_bytes(signed(plain))
+
+    fails(Case(path, lambda: Bundle(prefix), (CheckpointFailed,)))
+
+
+def test_whole_of_which_a_part_is_there_is_not_allocated(tmp_path: Path) -> None:
+    prefix, text = str(tmp_path / "m"), f"{GIB} 0,4"
+    write_bundle(prefix, ["w"], [text], [VALUES["w"][:4]])
+    bundle = Bundle(prefix)
+
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidArgumentError, match="does not hold all"):
+            bundle.read(["w"], [""])
+        assert tracemalloc.get_traced_memory()[1] < MOST_BYTES
+    finally:
+        tracemalloc.stop()
+    assert bundle.read(["w"], [text])[0].tolist() == [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize("shape", [(GIB,), (8, 2**61)])
 def test_array_that_only_a_header_claims_is_not_allocated(
     tmp_path: Path, shape: tuple[int, ...]

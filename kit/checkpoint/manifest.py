@@ -22,6 +22,7 @@ FORMAT: Final = 1
 NAME: Final = "manifest.json"
 # Some 60,000 pieces. What is read before its digest is known must not fill the memory.
 MOST_BYTES: Final = 1 << 24
+_MOST_ELEMENTS, _MOST_AXES = 1 << 58, 64
 _FILE_NAME = re.compile(r"[^/\x00]+")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -184,7 +185,10 @@ def _shard(plain: Any) -> ShardEntry:
 
 def _piece(plain: Any) -> PieceEntry:
     shape = tuple(_list(plain, "shape"))
-    if not all(type(size) is int and size >= 0 for size in shape):
+    is_shape = all(type(size) is int and size >= 0 for size in shape)
+    # Also of an empty tensor: numpy has no array of any shape.
+    n_elements = math.prod(max(1, size) for size in shape) if is_shape else 0
+    if not 0 < n_elements <= _MOST_ELEMENTS or len(shape) > _MOST_AXES:
         _refuse(f"{list(shape)} is no shape")
     entry = PieceEntry(
         name=_text(plain, "name"),
