@@ -209,13 +209,15 @@ class Acceptor:
             name="kit-handshake",
             daemon=True,
         )
-        with self._state:
-            self._threads.add(thread)
         try:
-            thread.start()
-        except RuntimeError as exc:  # the system has no more threads for us
+            # Under the lock: `close` waits for all threads, and can for started ones.
             with self._state:
-                self._threads.discard(thread)
+                if self._is_closing:
+                    arrival.stage = Stage.READY
+                    return
+                thread.start()
+                self._threads.add(thread)
+        except RuntimeError as exc:  # the system has no more threads for us
             self._send_away(entrance, arrival, exc)
 
     def _break_off(self, entrance: _Entrance, arrival: Arrival) -> None:
