@@ -112,6 +112,19 @@ def used_mib(pid: int) -> float | None:
         return None
 
 
+def started(pid: int) -> int | None:
+    """Return when a process began, in clock ticks after boot; None if it is gone.
+
+    A pid is used again, a pid with this number is not.
+    """
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+    except OSError:
+        return None
+    # The name may hold spaces and brackets: what counts is the last bracket (proc(5)).
+    return int(text[text.rindex(")") + 2 :].split()[19])
+
+
 def give_back_freed() -> None:
     """Return the freed memory of this process to the system, where its C library can.
 

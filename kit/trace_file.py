@@ -20,6 +20,7 @@ import numpy as np
 
 from kit.errors import DataLossError, InvalidArgumentError, VersionMismatch
 from kit.log import Rows, rows
+from kit.regular_file import open_regular
 from kit.trace import EpochRow, SaveRow, Trace
 from kit.trace_events import events
 from kit.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER
@@ -28,6 +29,7 @@ FORMAT = 1
 _TABLES = {"transfers": TRANSFER, "spans": SPAN, "steps": STEP, "totals": TOTAL}
 _TABLES["measures"] = MEASURE
 _LATER = {"measures"}  # files of the first versions have none
+_MOST_BYTES, _EDGE = 1 << 29, 64
 _BATCH = 200  # events to a line: setting up the encoder costs more than one event
 _BOUNDED = ("transfers", "spans", "steps", "measures")
 
@@ -53,12 +55,13 @@ def save(
 def load(path: str | os.PathLike[str]) -> Trace:
     """Read a trace that `save` wrote: the same names, epochs and columns.
 
-    Raises `InvalidArgumentError` if the file is another program's, `VersionMismatch`
-    if a newer version wrote it, `DataLossError` if it is damaged, and `OSError` as the
-    file system gives it.
+    Raises `InvalidArgumentError` if the file is another program's, not a regular file
+    or larger than 512 MiB (some 800,000 transfers), `VersionMismatch` if a newer
+    version wrote it, `DataLossError` if it is damaged, and `OSError` as the file system
+    gives it.
     """
     try:
-        document = json.loads(Path(path).read_bytes())
+        document = json.loads(_text(path))
     except (ValueError, RecursionError) as exc:
         raise DataLossError(
             f"{path} is not complete JSON ({exc}); save the trace again."
@@ -78,6 +81,19 @@ def load(path: str | os.PathLike[str]) -> Trace:
         return _trace(plain)
     except (KeyError, TypeError, ValueError, OverflowError) as exc:
         raise DataLossError(f"{path} has damaged columns: {exc!r}.") from exc
+
+
+def _text(path: str | os.PathLike[str]) -> bytes:
+    """Return what a file holds, read only if it begins and ends as an object does."""
+    with open_regular(path, InvalidArgumentError, _MOST_BYTES) as file:
+        size = os.fstat(file.fileno()).st_size
+        for place in (0, max(0, size - _EDGE)):
+            file.seek(place)
+            edge = file.read(_EDGE).strip()
+            if not (edge.endswith(b"}") if place else edge.startswith(b"{")):
+                raise ValueError("it is not an object from its begin to its end")
+        file.seek(0)
+        return file.read(size)
 
 
 def write_atomically(path: str | os.PathLike[str], pieces: Iterable[str]) -> None:

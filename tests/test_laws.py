@@ -29,7 +29,7 @@ LAYERS = {
     **dict.fromkeys(["kit.log", "kit.traffic", "kit.trace"], 1),
     **dict.fromkeys(["kit.trace_file", "kit.trace_events", "kit.trace_rows"], 1),
     **dict.fromkeys(["kit.arrays", "kit.checkpoint", "kit.parcel", "kit.wire"], 1),
-    "kit.machine": 1,
+    **dict.fromkeys(["kit.machine", "kit.regular_file"], 1),
     **dict.fromkeys(["kit.cost", "kit.exchange", "kit.membership", "kit.graph"], 2),
     **dict.fromkeys(["kit.nn", "kit.random", "kit.save_turns"], 2),
     **dict.fromkeys(["kit.training", "kit.session", "kit.hooks"], 3),

@@ -21,15 +21,20 @@ from pathlib import Path
 from typing import Any
 
 from kit.checkpoint.files import FILES, Files, write_file
-from kit.checkpoint.manifest import Manifest, TensorEntry
+from kit.checkpoint.manifest import MOST_BYTES, Manifest, TensorEntry
 from kit.checkpoint.pieces import Array, Piece, dtype_name
 from kit.checkpoint.reading import looks_whole, read_some
 from kit.checkpoint.refusing import refused
 from kit.checkpoint.shards import write_shard
 from kit.checkpoint.slices import Slice, cut_out
 from kit.errors import CheckpointFailed, InvalidArgumentError, NotFoundError
+from kit.regular_file import read_regular
 
 _INDEX = ".index"
+_NOT_AS_WRITTEN = (
+    *(AttributeError, KeyError, TypeError, ValueError),
+    InvalidArgumentError,
+)
 _SLICES = "slices"  # in the manifest: the tensors that are stored in rectangles
 
 
@@ -123,16 +128,16 @@ class Bundle:
         """
         self.prefix = prefix
         try:
-            data = _index(prefix).read_bytes()
+            data = read_regular(_index(prefix), MOST_BYTES, CheckpointFailed)
         except FileNotFoundError as exc:
             raise _absent(prefix) from exc
         except OSError as exc:
             raise refused(_index(prefix), exc) from exc
         try:
             self.manifest = Manifest.parse(data)
+            self.slices = _slices(self.manifest)
         except CheckpointFailed as exc:
             raise CheckpointFailed(f"{_index(prefix)}: {exc.message}") from exc
-        self.slices: Mapping[str, Any] = self.manifest.extra.get(_SLICES, {})
 
     def tensors(self) -> dict[str, TensorEntry]:
         """Return shape and dtype of every tensor by name; what was cut is whole."""
@@ -209,6 +214,28 @@ def files_of(prefix: str) -> list[Path]:
     inside = sorted(index.parent.iterdir()) if index.parent.is_dir() else []
     data = [path for path in inside if name.fullmatch(path.name)]
     return [path for path in [index, *data] if path.is_file()]
+
+
+def _slices(manifest: Manifest) -> Mapping[str, Any]:
+    """Return which tensors are stored in rectangles, as the manifest's `extra` says."""
+    slices, stored = manifest.extra.get(_SLICES, {}), manifest.tensors()
+    try:
+        for name, entry in slices.items():
+            shape, dtype, texts = (entry[key] for key in ("shape", "dtype", "parts"))
+            parts = {text: Slice.parse(text) for text in texts}
+            is_right = 0 < len(parts) == len(texts) and all(
+                [*one.whole] == shape
+                and stored[f"{name} {text}"] == TensorEntry(one.sizes, dtype)
+                for text, one in parts.items()
+            )
+            if not is_right:
+                raise ValueError(f"{name!r} has the parts {texts}")
+    except _NOT_AS_WRITTEN as exc:
+        raise CheckpointFailed(
+            f"the manifest is damaged: what it says of slices is not so ({exc!r})."
+        ) from exc
+    found: Mapping[str, Any] = slices
+    return found
 
 
 def _absent(prefix: str) -> NotFoundError | CheckpointFailed:

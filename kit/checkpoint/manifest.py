@@ -20,6 +20,9 @@ from kit.errors import CheckpointFailed, InvalidArgumentError
 
 FORMAT: Final = 1
 NAME: Final = "manifest.json"
+# Some 60,000 pieces. What is read before its digest is known must not fill the memory.
+MOST_BYTES: Final = 1 << 24
+_MOST_ELEMENTS, _MOST_AXES = 1 << 58, 64
 _FILE_NAME = re.compile(r"[^/\x00]+")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -54,7 +57,8 @@ class Manifest:
     def to_bytes(self) -> bytes:
         """Return the text of the file.
 
-        Raises `InvalidArgumentError` for an `extra` that JSON cannot carry.
+        Raises `InvalidArgumentError` for an `extra` that JSON cannot carry, and for
+        more than a manifest may hold.
         """
         plain = {
             "format": self.format,
@@ -66,13 +70,20 @@ class Manifest:
         }
         try:
             text = json.dumps(plain, indent=1, allow_nan=False)
-        except (TypeError, ValueError) as exc:
+        except (TypeError, ValueError, RecursionError) as exc:
             raise InvalidArgumentError(
                 f"what a checkpoint holds besides tensors must be plain data: {exc}."
             ) from exc
         body = text.removesuffix("\n}")
         digest = hashlib.sha256(body.encode()).hexdigest()
-        return f'{body},\n "sha256": "{digest}"\n}}\n'.encode()
+        found = f'{body},\n "sha256": "{digest}"\n}}\n'.encode()
+        if len(found) > MOST_BYTES:
+            raise InvalidArgumentError(
+                f"the manifest of this checkpoint would have {len(found)} bytes, and "
+                f"{MOST_BYTES} is the most. Save fewer or larger tensors, and less "
+                f"plain data beside them."
+            )
+        return found
 
     @classmethod
     def parse(cls, data: bytes) -> Manifest:
@@ -174,7 +185,10 @@ def _shard(plain: Any) -> ShardEntry:
 
 def _piece(plain: Any) -> PieceEntry:
     shape = tuple(_list(plain, "shape"))
-    if not all(type(size) is int and size >= 0 for size in shape):
+    is_shape = all(type(size) is int and size >= 0 for size in shape)
+    # Also of an empty tensor: numpy has no array of any shape.
+    n_elements = math.prod(max(1, size) for size in shape) if is_shape else 0
+    if not 0 < n_elements <= _MOST_ELEMENTS or len(shape) > _MOST_AXES:
         _refuse(f"{list(shape)} is no shape")
     entry = PieceEntry(
         name=_text(plain, "name"),

@@ -15,10 +15,11 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from kit import crc
-from kit.checkpoint.manifest import NAME, Manifest
+from kit.checkpoint.manifest import MOST_BYTES, NAME, Manifest
 from kit.checkpoint.pieces import TEXT, Array, PieceEntry, storage, texts
 from kit.checkpoint.shards import BLOCK_BYTES, ShardEntry
 from kit.errors import CheckpointFailed, NotFoundError
+from kit.regular_file import open_regular, read_regular, stat_regular
 
 
 def read_all(folder: Path, manifest: Manifest) -> dict[str, Array]:
@@ -27,6 +28,7 @@ def read_all(folder: Path, manifest: Manifest) -> dict[str, Array]:
     Costs one reading of the files and the memory of the values. Raises
     `CheckpointFailed` for any damage.
     """
+    looks_whole(folder, manifest)  # nothing is allocated that no file has room for
     found = _empty(manifest, manifest.tensors())
     for shard in manifest.shards:
         _read_shard(folder / shard.file, shard, found)
@@ -48,13 +50,16 @@ def looks_whole(folder: Path, manifest: Manifest) -> None:
     Raises `CheckpointFailed` for a file that is not there or of another size.
     """
     for shard in manifest.shards:
-        path = folder / shard.file
-        try:
-            size = path.stat().st_size
-        except OSError as exc:
-            raise _unreadable(path, exc) from exc
-        if size != shard.size:
-            raise _other_size(path, size, shard)
+        _looks_whole(folder / shard.file, shard)
+
+
+def _looks_whole(path: Path, shard: ShardEntry) -> None:
+    try:
+        size = stat_regular(path, CheckpointFailed).st_size
+    except OSError as exc:
+        raise _unreadable(path, exc) from exc
+    if size != shard.size:
+        raise _other_size(path, size, shard)
 
 
 def read_some(
@@ -66,18 +71,24 @@ def read_some(
     `NotFoundError` for a name that the checkpoint does not hold, `CheckpointFailed` for
     damage of what is read.
     """
-    wanted, known = list(names), manifest.tensors()
+    wanted, known = dict.fromkeys(names), manifest.tensors()
     for name in wanted:
         if name not in known:
             raise NotFoundError(
                 f"the checkpoint does not hold {name!r}; it holds "
                 f"{', '.join(map(repr, sorted(known))) or 'nothing'}."
             )
+    shards = [
+        shard
+        for shard in manifest.shards
+        if any(piece.name in wanted for piece in shard.pieces)
+    ]
+    for shard in shards:
+        _looks_whole(folder / shard.file, shard)
     found = _empty(manifest, wanted)
-    for shard in manifest.shards:
-        if any(piece.name in found for piece in shard.pieces):
-            read = _read_shard if all_bytes else _read_pieces
-            read(folder / shard.file, shard, found)
+    for shard in shards:
+        read = _read_shard if all_bytes else _read_pieces
+        read(folder / shard.file, shard, found)
     return {name: flat.reshape(shape) for name, (flat, shape) in found.items()}
 
 
@@ -88,7 +99,7 @@ def read_manifest(folder: Path) -> Manifest:
     """
     path = folder / NAME
     try:
-        return Manifest.parse(path.read_bytes())
+        return Manifest.parse(read_regular(path, MOST_BYTES, CheckpointFailed))
     except OSError as exc:
         raise _unreadable(path, exc) from exc
     except CheckpointFailed as exc:
@@ -126,11 +137,11 @@ def _in_memory(dtype: str) -> np.dtype[Any]:
 def _read_shard(path: Path, shard: ShardEntry, into: Flat) -> None:
     digest = hashlib.sha256()
     try:
-        with path.open("rb", buffering=0) as file:
+        with open_regular(path, CheckpointFailed) as file:
             size = os.fstat(file.fileno()).st_size
             if size != shard.size:
                 raise _other_size(path, size, shard)
-            _fill(file, memoryview(bytearray(shard.begin)), path, digest)
+            _skip(file, shard.begin, path, digest)
             for piece in shard.pieces:
                 _read_piece(file, piece, path, into, digest)
     except OSError as exc:
@@ -145,7 +156,7 @@ def _read_shard(path: Path, shard: ShardEntry, into: Flat) -> None:
 def _read_pieces(path: Path, shard: ShardEntry, into: Flat) -> None:
     begin = shard.begin
     try:
-        with path.open("rb", buffering=0) as file:
+        with open_regular(path, CheckpointFailed) as file:
             for piece in shard.pieces:
                 if piece.name in into:
                     file.seek(begin)

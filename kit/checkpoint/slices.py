@@ -6,6 +6,7 @@ far it goes, `-` for all: `5 2 0,3:-`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -78,6 +79,8 @@ def cut_out(wanted: Slice, parts: Sequence[tuple[Slice, Array]], dtype: Any) -> 
     >>> cut_out(Slice.parse("4 3,1"), [part], "int64")
     array([4])
     """
+    if math.prod(wanted.sizes) > sum(values.size for _, values in parts):
+        raise _incomplete(wanted)  # and no memory taken for it
     made = np.empty(wanted.sizes, dtype)
     is_there = np.zeros(wanted.sizes, bool)
     for part, values in parts:
@@ -85,10 +88,14 @@ def cut_out(wanted: Slice, parts: Sequence[tuple[Slice, Array]], dtype: Any) -> 
         made[target] = values[source]
         is_there[target] = True
     if not is_there.all():
-        raise InvalidArgumentError(
-            f"the checkpoint does not hold all of the slice {wanted.text!r}."
-        )
+        raise _incomplete(wanted)
     return made
+
+
+def _incomplete(wanted: Slice) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"the checkpoint does not hold all of the slice {wanted.text!r}."
+    )
 
 
 def _common(wanted: Slice, part: Slice) -> tuple[tuple[slice, ...], tuple[slice, ...]]:

@@ -7,12 +7,10 @@ folder beside it, and what memory can do is not sent through the network stack.
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,16 +20,15 @@ from kit.errors import (
     PlacementError,
     UnavailableError,
 )
+from kit.server.shortcut import connect_near
 from kit.settings import Settings
 from kit.task import Task
-from kit.wire.address import Address, TcpAddress, UnixAddress, parse_address
+from kit.wire.address import parse_address
 from kit.wire.credentials import Credentials
 from kit.wire.introduction import Hello, Role
 from kit.wire.link import Link
-from kit.wire.opening import connect
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 0.2
-MAX_BODY = 1 << 30  # parameters travel to an observer in one message
 
 
 @dataclass(frozen=True)
@@ -51,16 +48,14 @@ class Directory:
             known = ", ".join(one.short for one in self.addresses)
             raise PlacementError(f"no task is called {task.short}; there are {known}.")
         run_id = bytes.fromhex(run) if run else bytes(16)
-        return connect(
-            self._best(parse_address(self.addresses[task])),
+        return connect_near(
+            parse_address(self.addresses[task]),
             Hello(role, me, run_id=run_id),
             self.credentials,
+            self.runtime_dir,
+            self.settings,
             deadline_s=deadline_s or self.settings.connect_deadline_s,
             expected=task,
-            insecure=self.settings.insecure,
-            max_body=MAX_BODY,
-            checksum=self.settings.checksum,
-            dead_after_s=self.settings.dead_after_s,
         )
 
     def reach(
@@ -92,35 +87,10 @@ class Directory:
             sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
-    def _best(self, address: Address) -> Address:
-        if isinstance(address, TcpAddress) and self.settings.transport != "tcp":
-            beside = socket_beside(self.runtime_dir, address)
-            if beside is not None and Path(beside.path).exists():
-                return beside
-        return address
-
 
 def _missing(task: Task, error: KitError) -> DeadlineExceededError:
     text = f"{task} did not come up in time: {error.message}"
     return DeadlineExceededError(text, task=str(task))
-
-
-def socket_beside(runtime_dir: Path, address: TcpAddress) -> UnixAddress | None:
-    """Return the unix socket that belongs to a port of the loopback interface."""
-    if not is_loopback(address.host):
-        return None
-    return UnixAddress(str(runtime_dir / f"tcp-{address.port}.sock"))
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine's own loopback interface.
-
-    >>> is_loopback("localhost"), is_loopback("10.0.0.1")
-    (True, False)
-    """
-    with suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost"
 
 
 def default_runtime_dir(settings: Settings) -> Path:

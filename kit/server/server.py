@@ -10,15 +10,16 @@ import logging
 import threading
 from collections.abc import Mapping
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 from kit.cluster_def import ClusterDef, as_text
 from kit.errors import FailedPreconditionError
-from kit.server.directory import MAX_BODY, Directory, default_runtime_dir, socket_beside
+from kit.server.at_exit import close_at_exit, watch_for_sigterm
+from kit.server.directory import Directory, default_runtime_dir
 from kit.server.graphs import Graphs
 from kit.server.handlers import Handlers
 from kit.server.identity import shared_credentials
+from kit.server.shortcut import MAX_BODY, socket_beside, sweep
 from kit.server.spmd import Rendezvous
 from kit.server.trainings import Trainings
 from kit.session import targets
@@ -28,7 +29,7 @@ from kit.task import Task
 from kit.training.job import Job, Work
 from kit.training.run import Run
 from kit.wire.acceptor import Acceptor
-from kit.wire.address import Address, TcpAddress, parse_address
+from kit.wire.address import Address, parse_address
 from kit.wire.credentials import Credentials
 from kit.wire.introduction import Role
 from kit.wire.link import Link
@@ -121,6 +122,7 @@ class Server:
         self._listeners = self._listen(wanted)
         self.address = self._listeners[0].address
         for listener in self._listeners:
+            self._closing.callback(close_at_exit(listener.close))
             self._closing.callback(listener.close)
         targets.enter(self.target, self.graphs.master)
 
@@ -162,6 +164,7 @@ class Server:
 
     def join(self, timeout_s: float | None = None) -> bool:
         """Wait until the server is stopped; whether it was."""
+        watch_for_sigterm()  # the server may have been made in another thread
         return self._stopped.wait(timeout_s)
 
     def stop(self) -> None:
@@ -197,11 +200,11 @@ class Server:
         }
         listeners = [listen(wanted, **known)]  # type: ignore[arg-type]
         real = listeners[0].address
-        if isinstance(real, TcpAddress) and self.settings.transport != "tcp":
-            beside = socket_beside(self._runtime_dir, real)
-            if beside is not None:
-                make_private_folder(Path(beside.path).parent)
-                listeners.append(listen(beside, **known))  # type: ignore[arg-type]
+        beside = socket_beside(self._runtime_dir, real)
+        if beside is not None and self.settings.transport != "tcp":
+            make_private_folder(self._runtime_dir)
+            sweep(self._runtime_dir)
+            listeners.append(listen(beside, **known))  # type: ignore[arg-type]
         return listeners
 
     def _take(self, link: Link) -> None:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from kit.errors import InvalidArgumentError, NotFoundError
 from kit.server.directory import (
-    MAX_BODY,
     Directory,
     default_runtime_dir,
-    socket_beside,
 )
 from kit.server.identity import shared_credentials
+from kit.server.shortcut import connect_near
 from kit.session import targets
 from kit.session.connection import Connection
 from kit.session.late import Carry, LateFeeds
@@ -21,10 +19,9 @@ from kit.session.options import Options
 from kit.session.remote import Remote
 from kit.settings import Settings, current
 from kit.task import Task
-from kit.wire.address import Address, TcpAddress, parse_address
+from kit.wire.address import Address, parse_address
 from kit.wire.introduction import Hello, Role
 from kit.wire.link import Link
-from kit.wire.opening import connect
 
 SCHEME = "psring://"
 CLIENT = Task("client", 0)
@@ -83,25 +80,14 @@ def connect_to(target: str, options: Options) -> Connection:
 
 
 def _dial(address: Address, settings: Settings, deadline_s: float) -> Link:
-    return connect(
-        _best(address, settings),
+    return connect_near(
+        address,
         Hello(Role.SESSION, CLIENT),
         shared_credentials(),
+        default_runtime_dir(settings),
+        settings,
         deadline_s=min(deadline_s, settings.connect_deadline_s),
-        insecure=settings.insecure,
-        max_body=MAX_BODY,
-        checksum=settings.checksum,
-        dead_after_s=settings.dead_after_s,
     )
-
-
-def _best(address: Address, settings: Settings) -> Address:
-    """Return the unix socket beside a port of the loopback interface, if it exists."""
-    if isinstance(address, TcpAddress) and settings.transport != "tcp":
-        beside = socket_beside(default_runtime_dir(settings), address)
-        if beside is not None and Path(beside.path).exists():
-            return beside
-    return address
 
 
 targets.set_remote(connect_to)

@@ -5,18 +5,20 @@ The file appears whole or not at all, and a file that does not fit changes nothi
 
 from __future__ import annotations
 
+import io
 import os
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, BinaryIO
 
 import numpy as np
 
 from kit.errors import DataLossError, InvalidArgumentError, NotFoundError
 from kit.graph.dtypes import STRING, Array, name_of
-from kit.graph.static import agrees, text
+from kit.graph.static import Static, agrees, text
 from kit.graph.variable import Variable
+from kit.regular_file import open_regular
 from kit.session.session import Session
 
 
@@ -60,14 +62,7 @@ def restore_variables(
     `DataLossError` for a damaged file; nothing has changed then.
     """
     chosen = _chosen(session, variables)
-    found = _read(Path(path), [one.op.name for one in chosen])
-    for one in chosen:
-        value, ref = found[one.op.name], one.ref.static
-        if value.dtype != ref.dtype or not agrees(ref.shape, value.shape):
-            raise InvalidArgumentError(
-                f"{path} holds {one.op.name!r} as {value.dtype}{list(value.shape)}, "
-                f"but the variable is {name_of(ref.dtype)}{text(ref.shape)}."
-            )
+    found = _read(Path(path), {one.op.name: one.ref.static for one in chosen})
     while chosen:
         # Some may have one initial value in common, which is fed to set them.
         feeds = {one.initial_value: found[one.op.name] for one in reversed(chosen)}
@@ -96,21 +91,65 @@ def _write(file: IO[bytes], named: dict[str, Array]) -> None:
                 np.lib.format.write_array(entry, np.asarray(value), allow_pickle=False)
 
 
-def _read(path: Path, names: list[str]) -> dict[str, Array]:
+_MOST_AT_ONCE = 1 << 22
+
+
+class _SmallReads(io.RawIOBase):
+    """A file that is read a little at a time: no size that it states is believed."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return self._file.seek(offset, whence)
+
+    def read(self, size: int = -1) -> bytes:
+        if size > _MOST_AT_ONCE:
+            raise ValueError(f"it says that its table has {size} bytes")
+        return self._file.read(_MOST_AT_ONCE if size < 0 else size)
+
+
+def _read(path: Path, wanted: Mapping[str, Static]) -> dict[str, Array]:
     try:
-        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+        with (
+            open_regular(path) as file,
+            zipfile.ZipFile(_SmallReads(file)) as archive,
+        ):
             held = [one.removesuffix(".npy") for one in archive.namelist()]
-            missing = [name for name in names if name not in held]
+            missing = [name for name in wanted if name not in held]
             if missing:
                 raise NotFoundError(
                     f"{path} does not hold {', '.join(map(repr, missing))}; it holds "
                     f"{', '.join(map(repr, held)) or 'nothing'}."
                 )
-            return {name: _array(archive, name) for name in names}
+            for name, static in wanted.items():
+                _check_header(archive, path, name, static)
+            return {name: _array(archive, name) for name in wanted}
     except FileNotFoundError as exc:
         raise NotFoundError(f"there is no file {path}.") from exc
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as exc:
         raise DataLossError(f"{path} cannot be read: {exc}") from exc
+
+
+def _check_header(
+    archive: zipfile.ZipFile, path: Path, name: str, static: Static
+) -> None:
+    """Compare shape and dtype with the variable's, before there is room for them."""
+    with archive.open(f"{name}.npy") as entry:
+        version = np.lib.format.read_magic(entry)
+        if version != (1, 0):  # the others allow headers of up to 4 GiB
+            raise ValueError(f"{name!r} has a header of the version {version}")
+        shape, _, dtype = np.lib.format.read_array_header_1_0(entry)
+    if dtype.hasobject:
+        raise ValueError(f"{name!r} holds a pickle, which may run any code")
+    if dtype != static.dtype or not agrees(static.shape, shape):
+        raise InvalidArgumentError(
+            f"{path} holds {name!r} as {dtype}{list(shape)}, but the variable is "
+            f"{name_of(static.dtype)}{text(static.shape)}."
+        )
 
 
 def _array(archive: zipfile.ZipFile, name: str) -> Array:

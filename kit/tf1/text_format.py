@@ -10,6 +10,7 @@ otherwise, and means the same:
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from kit.tf1.message import Message
@@ -56,38 +57,44 @@ class _Reader:
     """The tokens of a text, one after the other."""
 
     def __init__(self, text: str) -> None:
-        self._tokens: list[tuple[str, str]] = []
-        place = 0
-        while place < len(text):
-            found = _TOKEN.match(text, place)
-            if found is None:
-                raise ValueError(f"{text[place : place + 40]!r} cannot be read.")
-            if found.lastgroup != "blank":
-                self._tokens.append((found.lastgroup or "", found[0]))
-            place = found.end()
-        self._tokens.reverse()
+        # One at a time: a text of nothing but signs would become a list of its size.
+        self._tokens = _tokens(text)
+        self._next = next(self._tokens, None)
 
     @property
     def is_at_end(self) -> bool:
-        return not self._tokens
+        return self._next is None
 
     def is_next(self, kind: str, text: str | None = None) -> bool:
-        return bool(self._tokens) and (
-            self._tokens[-1][0] == kind and text in (None, self._tokens[-1][1])
+        return self._next is not None and (
+            self._next[0] == kind and text in (None, self._next[1])
         )
 
     def take(self, kind: str, text: str | None = None) -> str:
-        if not self.is_next(kind, text):
-            found = self._tokens[-1][1] if self._tokens else "the end"
+        if self._next is None or not self.is_next(kind, text):
+            found = self._next[1] if self._next else "the end"
             raise ValueError(f"there is {found!r} where a {text or kind} should be.")
-        return self._tokens.pop()[1]
+        taken = self._next[1]
+        self._next = next(self._tokens, None)
+        return taken
 
     def skip(self, signs: str) -> bool:
         """Pass over one of some signs if it is next; returns whether it was."""
-        if not self.is_at_end and self._tokens[-1][1] in signs:
-            self._tokens.pop()
+        if self._next is not None and self._next[1] in signs:
+            self._next = next(self._tokens, None)
             return True
         return False
+
+
+def _tokens(text: str) -> Iterator[tuple[str, str]]:
+    place = 0
+    while place < len(text):
+        found = _TOKEN.match(text, place)
+        if found is None:
+            raise ValueError(f"{text[place : place + 40]!r} cannot be read.")
+        if found.lastgroup != "blank":
+            yield found.lastgroup or "", found[0]
+        place = found.end()
 
 
 def _values(reader: _Reader, kind: Any) -> list[Any]:

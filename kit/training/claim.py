@@ -16,11 +16,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from kit.errors import CheckpointFailed, FailedPreconditionError
+from kit.errors import CheckpointFailed, FailedPreconditionError, KitError
+from kit.regular_file import check_regular
 
 NAME: Final = ".owner"
 _SIZE: Final = 4096
 _STEP: Final = 8
+_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Claim:
@@ -34,10 +36,11 @@ class Claim:
         """
         path = folder / NAME
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._file = os.open(path, _FLAGS, 0o600)
         except OSError as error:
             raise _unusable(path, error) from error
         try:
+            check_regular(path, os.fstat(self._file), CheckpointFailed)
             self._lock(folder)
             before = os.pread(self._file, _SIZE, 0)
             self.left_at = int.from_bytes(before[:_STEP], "little")
@@ -50,7 +53,7 @@ class Claim:
         except OSError as error:
             os.close(self._file)
             raise _unusable(path, error) from error
-        except FailedPreconditionError:
+        except KitError:
             os.close(self._file)
             raise
         self._step = memoryview(self._memory)[:_STEP].cast("Q")
@@ -80,7 +83,7 @@ class Claim:
 
     def _owner(self) -> str:
         text = os.pread(self._file, _SIZE, _STEP).rstrip(b"\0")
-        with suppress(ValueError, KeyError, TypeError):
+        with suppress(ValueError, KeyError, TypeError, RecursionError):
             owner = json.loads(text)
             return (
                 f"run {owner['run'][:8]} of {owner['task']} "

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kit.checkpoint import Folder, Found, load, read_manifest
-from kit.errors import NotFoundError
+from kit.errors import CheckpointFailed, NotFoundError
 from kit.exchange.memory import Array
 
 _NAME = re.compile(r"step-\d+(?:\.\d+)?")
@@ -32,7 +32,10 @@ class CheckpointValues(Mapping[str, Array]):
         self.extra: Mapping[str, Any] = manifest.extra
         self.passed_over = found.passed_over
         self.slots: dict[str, dict[str, Array]] = {}
-        for slot in map(str, manifest.extra.get("slots", ())):
+        slots = manifest.extra.get("slots", [])
+        if not isinstance(slots, list):
+            raise CheckpointFailed(f"{found.path} has {slots!r} for a list of slots.")
+        for slot in map(str, slots):
             names = [one for one in values if f"{one}/{slot}" in values]
             self.slots[slot] = {one: values[f"{one}/{slot}"] for one in names}
         taken = {f"{one}/{s}" for s, found in self.slots.items() for one in found}

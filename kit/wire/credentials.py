@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from kit.errors import InvalidArgumentError, NotFoundError
+from kit.regular_file import open_regular
 from kit.wire.private import check_private, make_private_folder
 
 CERTIFICATE_NAME: Final = "psring"
@@ -116,22 +117,21 @@ class Credentials:
         `PermissionDeniedError` when the file is readable for others or not ours.
         """
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            file = open_regular(path)
         except FileNotFoundError as exc:
             raise NotFoundError(
                 f"there are no credentials at {path}; has the cluster stopped?"
             ) from exc
         except OSError as exc:
             raise InvalidArgumentError(
-                f"the credentials at {path} cannot be read: {exc.strerror}. A symbolic "
-                f"link is not followed; name the file itself."
+                f"the credentials at {path} cannot be read: {exc.strerror}."
             ) from exc
-        with os.fdopen(fd, "rb") as file:
-            check_private(path, os.fstat(fd))
+        with file:
+            check_private(path, os.fstat(file.fileno()))
             text = file.read(_MOST_BYTES)
         try:
             plain = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             plain = None
         if not isinstance(plain, dict):
             # No cause is attached: it would show the file's text, which holds secrets.

@@ -22,8 +22,14 @@ from kit.wire.address import Address, TcpAddress, UnixAddress, check_exposure
 from kit.wire.credentials import Credentials
 from kit.wire.holder import port_holder
 from kit.wire.private import make_private_folder
-from kit.wire.sockets import UNIX, Socket, open_socket, peer_uid, resolve
-from kit.wire.stream import Stream
+from kit.wire.sockets import (
+    UNIX,
+    Socket,
+    SocketStream,
+    open_socket,
+    peer_uid,
+    resolve,
+)
 from kit.wire.tls import TlsContext, make_stream, tls_context
 
 _RESOLVE_S = 5.0
@@ -49,7 +55,7 @@ class Listener:
         """Return the descriptor to poll for POLLIN, -1 once closed."""
         return self._socket.fileno()
 
-    def accept(self) -> Stream | None:
+    def accept(self) -> SocketStream | None:
         """Return the next connection, None when there is none (any more).
 
         Never blocks. Raises `PermissionDeniedError`, with the connection closed, for a
@@ -127,7 +133,7 @@ def _listen_unix(address: UnixAddress, backlog: int) -> Listener:
     # The folder's mode protects the socket, also before its own is set below: changing
     # the umask instead would change it for all threads.
     make_private_folder(Path(address.path).parent)
-    _remove_stale(address)
+    remove_dead(Path(address.path))
     sock = _bound(open_socket(UNIX, 0.0), address, address.path, backlog)
     Path(address.path).chmod(0o600)
     return Listener(sock, address, None, b"")
@@ -161,14 +167,12 @@ def _cannot_listen(address: Address, exc: OSError) -> KitError:
     )
 
 
-def _remove_stale(address: UnixAddress) -> None:
-    """Remove the file of a listener that is dead: nobody answers behind it."""
-    if _file_of(address) is None:
-        return
+def remove_dead(path: Path) -> None:
+    """Remove a socket's file if its listener is dead: nobody answers behind it."""
     with open_socket(UNIX, 0.0) as probe:
         probe.setblocking(False)
-        if probe.connect_ex(address.path) == errno.ECONNREFUSED:
-            Path(address.path).unlink(missing_ok=True)
+        if probe.connect_ex(str(path)) == errno.ECONNREFUSED:
+            path.unlink(missing_ok=True)
 
 
 def _file_of(address: Address) -> tuple[int, int, int] | None:

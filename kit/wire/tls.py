@@ -128,7 +128,7 @@ def make_stream(
     peer: str,
     context: TlsContext | None = None,
     pinned_pem: bytes = b"",
-) -> Stream:
+) -> SocketStream:
     """Return the stream over a connected socket, with TLS if a context is given.
 
     Raises `OSError`, with the socket closed, when the connection is gone already.

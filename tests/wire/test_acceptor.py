@@ -25,6 +25,7 @@ from kit.task import Task
 from kit.wire import Acceptor, Credentials, Hello, Link, Role, TcpAddress, connect
 from kit.wire.address import Address, UnixAddress
 from kit.wire.listener import Listener, listen
+from kit.wire.sockets import SocketStream
 
 WORKER, PS = Task("worker", 1), Task("ps", 0)
 HELLO = Hello(Role.CONTROL, WORKER)
@@ -176,7 +177,7 @@ def test_half_a_hello_leaves_nothing_open(plain: Credentials, n_bytes: int) -> N
     with opened(plain) as door:
         door.knock((b"PSRH\1\0\1\0\1\0\0\0" + bytes(200))[:n_bytes]).close()
         until(lambda: door.acceptor.refused == 1)
-        until(lambda: not door.acceptor._under_way)
+        until(lambda: door.acceptor.n_new == 0)
 
 
 def test_a_silent_stranger_delays_nobody(
@@ -197,25 +198,80 @@ def test_a_silent_stranger_is_shown_out_at_the_deadline(
         until(lambda: door.acceptor.refused == 1)
 
 
-def test_more_than_at_most_are_sent_away(plain: Credentials) -> None:
+def test_silent_strangers_take_no_place(plain: Credentials) -> None:
     with opened(plain, at_most=2) as door:
-        silent = [door.knock() for _ in range(2)]
-        until(lambda: len(door.acceptor._under_way) == 2)
+        silent = [door.knock() for _ in range(20)]
+        until(lambda: door.acceptor.n_new == 20)
 
-        with pytest.raises((LinkLost, UnavailableError), match=r"closed|broke"):
-            connect(door.address, HELLO, plain)
+        connect(door.address, HELLO, plain).close()
 
+        assert door.acceptor.refused == 0
         for stranger in silent:
             stranger.close()
-        until(lambda: not door.acceptor._under_way)
+
+
+def test_without_room_the_oldest_silent_one_goes(plain: Credentials) -> None:
+    with opened(plain, room=2) as door:
+        oldest, newer = door.knock(), door.knock()
+        until(lambda: door.acceptor.n_new == 2)
+
         connect(door.address, HELLO, plain).close()
+
+        assert is_ended(oldest)
+        until(lambda: door.acceptor.n_new == 1)
+        newer.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            newer.recv(1)
+        newer.close()
+        oldest.close()
+
+
+def test_who_finds_all_places_taken_waits_for_one(plain: Credentials) -> None:
+    with opened(plain, at_most=2) as door, ThreadPoolExecutor(1) as pool:
+        slow = [door.knock(b"PSRH") for _ in range(2)]
+        until(lambda: door.acceptor.n_new == 2)
+        coming = pool.submit(connect, door.address, HELLO, plain)
+        until(lambda: door.acceptor.n_new == 3)
+
+        slow[0].close()
+
+        coming.result(timeout=5).close()
+        slow[1].close()
+
+
+def test_talkative_crowd_of_another_user_makes_way(
+    plain: Credentials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origins = iter(["user 65534"] * 5)
+    monkeypatch.setattr(SocketStream, "origin", lambda _: next(origins, "user 1000"))
+    with opened(plain, at_most=3, handshake_s=60) as door:
+        strangers = [door.knock(b"PSRH") for _ in range(5)]
+        until(lambda: door.acceptor.n_new == 5)
+
+        connect(door.address, HELLO, plain).close()
+
+        until(lambda: door.acceptor.refused == 1)
+        for one in strangers:
+            one.close()
+
+
+def test_refusals_are_counted_but_not_all_written_down(
+    plain: Credentials, caplog: pytest.LogCaptureFixture
+) -> None:
+    with opened(plain) as door:
+        for _ in range(50):
+            door.knock(b"GET / HTTP/1.1").close()
+        until(lambda: door.acceptor.refused == 50)
+
+    assert [record.levelno for record in caplog.records] == [logging.WARNING] * 11
+    assert caplog.messages[-1] == "ps:0 refused 40 more connections"
 
 
 def test_close_breaks_off_handshakes_and_ends_all_threads(
     credentials: Credentials,
 ) -> None:
     with opened(credentials) as door, door.knock() as silent:
-        until(lambda: bool(door.acceptor._under_way))
+        until(lambda: door.acceptor.n_new == 1)
         door.acceptor.close()
         door.acceptor.close()
 

@@ -20,9 +20,9 @@ from kit.errors import (
     PermissionDeniedError,
     UnavailableError,
 )
-from kit.wire import Credentials, Listener, Stream, dial, listen
+from kit.wire import Credentials, Listener, dial, listen
 from kit.wire.address import Address, TcpAddress, UnixAddress
-from kit.wire.sockets import suit_to_loopback
+from kit.wire.sockets import SocketStream, suit_to_loopback
 
 LOOPBACK = TcpAddress("127.0.0.1", 0)
 needs_root = pytest.mark.skipif(
@@ -50,7 +50,7 @@ def listening(
         listener.close()
 
 
-def accept(listener: Listener) -> Stream:
+def accept(listener: Listener) -> SocketStream:
     deadline = soon()
     while time.monotonic() < deadline:
         stream = listener.accept()
@@ -291,3 +291,20 @@ def test_both_ends_of_a_connection_of_this_machine_are_not_paced() -> None:
     finally:
         for stream in ends:
             stream.close()
+
+
+@pytest.mark.parametrize("kind", ["unix", "127.0.0.1", "::1"])
+def test_user_at_the_other_end_on_this_machine_is_known(
+    unix: UnixAddress, kind: str
+) -> None:
+    address = unix if kind == "unix" else TcpAddress(kind, 0)
+    with listening(address) as listener:
+        dialled = dial(listener.address, soon())
+        accepted = accept(listener)
+
+        assert accepted.origin() == f"user {os.getuid()}"
+
+        dialled.close()
+        if kind != "unix":  # its process has let go of it: it could be anybody's
+            assert accepted.origin() in (f"host {kind}", "a peer that is gone")
+        accepted.close()

@@ -16,12 +16,14 @@ from typing import Any, ClassVar
 
 from kit.checkpoint.files import replace_file
 from kit.errors import NotFoundError
+from kit.regular_file import read_regular
 from kit.tf1 import logging
 from kit.tf1.message import Message
 from kit.tf1.text_format import parsed
 from kit.tf1.train.checkpoint_files import checkpoint_exists
 
 STATE_FILE = "checkpoint"
+_MOST_BYTES = 1 << 22  # some 30,000 checkpoints
 
 
 class CheckpointState(Message):
@@ -127,11 +129,15 @@ def get_checkpoint_state(
 ) -> Any:
     """Return what the file of a folder holds, with whole paths; None without one.
 
-    Raises `ValueError` for a file that names no latest checkpoint.
+    Raises `ValueError` for a file that names no latest checkpoint, and
+    `InvalidArgumentError` for what is not a regular file, or too large.
     """
     path = _state_path(checkpoint_dir, latest_filename)
+    if path.is_dir():
+        return None
     try:
-        state = parsed(CheckpointState, path.read_text("utf-8"))
+        text = read_regular(path, _MOST_BYTES).decode()
+        state = parsed(CheckpointState, text)
     except OSError:
         return None
     except ValueError as exc:

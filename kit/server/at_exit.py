@@ -1,0 +1,68 @@
+"""Close what would outlive the process, also when it is ended by SIGTERM.
+
+Python runs nothing when SIGTERM takes its default action. A library must not take a
+signal away from its user, so a handler is set only where that action would be taken,
+and only from the main thread, the one that may. It closes what is registered here and
+then lets the default action happen: the process ends at once, by that signal, as its
+parent expects. A handler of the user's, set before or after, is his own affair; then,
+and after SIGKILL, what is left is removed by the next start (`shortcut.sweep`).
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+Close = Callable[[], None]
+
+# With the process that opened it: a fork of it has no right to close anything.
+_open: dict[Close, int] = {}
+
+
+def close_at_exit(close: Close) -> Close:
+    """Have `close` called when the process ends; returns what takes that back.
+
+    It may be called in a signal's handler, so it takes no lock, and may come twice.
+    """
+    _open[close] = os.getpid()
+    watch_for_sigterm()
+
+    def forget() -> None:
+        _open.pop(close, None)
+        if not _open:
+            _stop_watching()
+
+    return forget
+
+
+def watch_for_sigterm() -> None:
+    """Set the handler where it is due; no harm if it is set already."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and _open and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _on_sigterm)
+
+
+def _stop_watching() -> None:
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and signal.getsignal(signal.SIGTERM) is _on_sigterm:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _on_sigterm(number: int, _: object) -> None:
+    _close_all()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+def _close_all() -> None:
+    for close, pid in list(_open.items()):
+        if pid == os.getpid():
+            with suppress(OSError):
+                close()
+
+
+atexit.register(_close_all)

@@ -1,0 +1,106 @@
+"""The unix socket beside a port of the loopback interface: named, found, swept.
+
+    tcp-2222.1a2b-3c4d5e.sock       port 2222, of the process 0x1a2b started at 0x3c4d5e
+
+The name tells whose it is, as pid and start time, so what a killed server left behind
+deceives nobody: who dials passes over it, and the next server on this machine removes
+it. There is nothing to lock, and no second file that could be lost.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kit.errors import UnavailableError
+from kit.machine import started
+from kit.settings import Settings
+from kit.wire.address import Address, TcpAddress, UnixAddress, is_local
+from kit.wire.credentials import Credentials
+from kit.wire.introduction import Hello
+from kit.wire.link import Link
+from kit.wire.listener import remove_dead
+from kit.wire.opening import connect
+
+MAX_BODY = 1 << 30  # parameters travel to an observer in one message
+# Earlier versions wrote no process into the name.
+_NAME = re.compile(r"tcp-\d+(?:\.([0-9a-f]+)-([0-9a-f]+))?\.sock", re.ASCII)
+
+
+class _Found(NamedTuple):
+    path: Path
+    has_owner: bool  # the process in its name runs
+
+
+def socket_beside(runtime_dir: Path, address: Address) -> UnixAddress | None:
+    """Return where this process listens beside a port, None off the loopback."""
+    if not isinstance(address, TcpAddress) or not is_local(address):
+        return None
+    owner = f"{os.getpid():x}-{started(os.getpid()) or 0:x}"
+    return UnixAddress(str(runtime_dir / f"tcp-{address.port}.{owner}.sock"))
+
+
+def sweep(runtime_dir: Path) -> None:
+    """Remove the sockets of processes that are gone.
+
+    Only where nobody answers either: a container may share the folder, but not the
+    numbers of its processes.
+    """
+    for one in _sockets(runtime_dir):
+        if not one.has_owner:
+            remove_dead(one.path)
+
+
+def connect_near(
+    address: Address,
+    hello: Hello,
+    credentials: Credentials,
+    runtime_dir: Path,
+    settings: Settings,
+    *,
+    deadline_s: float,
+    **more: Any,
+) -> Link:
+    """Return a link as `connect` does, over the unix socket beside a port if it can.
+
+    When that one does not answer, it is the port itself that decides.
+    """
+    deadline = time.monotonic() + deadline_s
+    rest: dict[str, Any] = {
+        "insecure": settings.insecure,
+        "max_body": MAX_BODY,
+        "checksum": settings.checksum,
+        "dead_after_s": settings.dead_after_s,
+        **more,
+    }
+    for near in _beside(runtime_dir, address, settings):
+        with suppress(UnavailableError):
+            return connect(near, hello, credentials, deadline_s=deadline_s, **rest)
+    left_s = deadline - time.monotonic()
+    return connect(address, hello, credentials, deadline_s=left_s, **rest)
+
+
+def _beside(
+    runtime_dir: Path, address: Address, settings: Settings
+) -> Iterator[UnixAddress]:
+    if not isinstance(address, TcpAddress) or settings.transport == "tcp":
+        return
+    if is_local(address):
+        for one in _sockets(runtime_dir, address.port):
+            if one.has_owner:
+                yield UnixAddress(str(one.path))
+
+
+def _sockets(runtime_dir: Path, port: int | None = None) -> Iterator[_Found]:
+    with suppress(FileNotFoundError, NotADirectoryError):
+        for path in runtime_dir.glob(f"tcp-{'*' if port is None else port}.*sock"):
+            found = _NAME.fullmatch(path.name)
+            if found:
+                pid, start = (int(part or "0", 16) for part in found.groups())
+                has_owner = bool(pid) and started(pid) == start
+                yield _Found(path, has_owner)

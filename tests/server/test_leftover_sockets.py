@@ -1,0 +1,160 @@
+"""What a server that was ended by a signal leaves in the folder of the sockets."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import kit
+from kit.machine import started
+from kit.server import at_exit
+from kit.server.shortcut import socket_beside, sweep
+from kit.task import Task
+from kit.wire.address import TcpAddress
+from kit.wire.credentials import Credentials
+from kit.wire.introduction import Role
+
+CLIENT = Task("client", 0)
+
+SERVER = """
+import signal, sys
+import kit
+if "handles" in sys.argv:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+settings = kit.Settings(runtime_dir=sys.argv[1])
+server = kit.Server({"worker": ["localhost:0"]}, settings=settings)
+print(server.target.rpartition(":")[2], flush=True)
+server.join()
+"""
+
+
+@contextmanager
+def server_process(
+    folder: Path, *more: str
+) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """Start a server in a process of its own; yields the process and the port."""
+    command = [sys.executable, "-c", SERVER, str(folder), *more]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process, int(process.stdout.readline())
+        finally:
+            process.kill()
+
+
+def sockets(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("tcp-*"))
+
+
+@pytest.mark.slow
+def test_server_ended_by_sigterm_removes_its_socket(tmp_path: Path) -> None:
+    with server_process(tmp_path) as (process, _):
+        assert len(sockets(tmp_path)) == 1
+
+        process.terminate()
+
+        assert process.wait(20) == -signal.SIGTERM
+    assert sockets(tmp_path) == []
+
+
+@pytest.mark.slow
+def test_handler_of_the_user_stays_and_its_exit_removes_the_socket(
+    tmp_path: Path,
+) -> None:
+    with server_process(tmp_path, "handles") as (process, _):
+        assert len(sockets(tmp_path)) == 1
+
+        process.terminate()
+
+        assert process.wait(20) == 7
+    assert sockets(tmp_path) == []
+
+
+@pytest.mark.slow
+def test_socket_of_a_killed_server_deceives_nobody_and_is_swept(tmp_path: Path) -> None:
+    with server_process(tmp_path) as (process, port):
+        process.kill()
+        process.wait(20)
+    (left,) = sockets(tmp_path)
+    over_tcp = kit.Settings(runtime_dir=str(tmp_path), transport="tcp")
+    spec, credentials = {"worker": [f"localhost:{port}"]}, Credentials.new()
+
+    with kit.Server(spec, credentials=credentials, settings=over_tcp) as server:
+        assert sockets(tmp_path) == [left]
+        near = over_tcp.replace(transport="auto")
+        server.settings = near  # as another task that may use both sees it
+        with server.directory.dial(server.task, CLIENT, Role.CONTROL) as link:
+            assert link.transport == "tls"
+    with kit.Server(spec, credentials=credentials, settings=near):
+        (own,) = sockets(tmp_path)
+
+    assert own != left
+
+
+def bound(path: Path) -> socket.socket:
+    one = socket.socket(socket.AF_UNIX)
+    one.bind(str(path))
+    return one
+
+
+def test_socket_that_refuses_gives_way_to_the_port(tmp_path: Path) -> None:
+    settings = kit.Settings(runtime_dir=str(tmp_path), transport="tcp")
+    with kit.Server(
+        {"worker": ["localhost:0"]}, credentials=Credentials.new(), settings=settings
+    ) as server:
+        assert isinstance(server.address, TcpAddress)
+        beside = socket_beside(tmp_path, server.address)
+        assert beside is not None
+        server.connect({"worker": [str(server.address)]})
+        bound(Path(beside.path)).close()  # of this very process, and nobody listens
+        server.settings = settings.replace(transport="auto")
+
+        with server.directory.dial(server.task, CLIENT, Role.CONTROL) as link:
+            assert link.transport == "tls"
+
+
+def test_sweep_removes_what_is_dead_and_nothing_else(tmp_path: Path) -> None:
+    mine = f"{os.getpid():x}-{started(os.getpid()):x}"
+    of_a_dead_one = f"{os.getpid():x}-1"  # the pid is in use, by a later process
+    dead = ["tcp-1.sock", f"tcp-2.{of_a_dead_one}.sock"]
+    # In use from a container; not listening yet; of somebody else.
+    alive = ["tcp-3.sock", f"tcp-4.{of_a_dead_one}.sock"]
+    others = [f"tcp-5.{mine}.sock", "worker-0.sock"]
+    held = [bound(tmp_path / name) for name in dead + alive + others]
+    for one in held[2:4]:
+        one.listen()
+
+    sweep(tmp_path)
+
+    assert {path.name for path in tmp_path.iterdir()} == {*alive, *others}
+    for one in held:
+        one.close()
+
+
+def test_sigterm_is_watched_only_where_it_would_end_the_process(tmp_path: Path) -> None:
+    settings = kit.Settings(runtime_dir=str(tmp_path))
+    make = partial(kit.Server, {"worker": ["localhost:0"]}, settings=settings)
+    credentials = Credentials.new()
+
+    def ignored(*_: object) -> None: ...
+
+    with make(credentials=credentials), make(credentials=credentials):
+        assert signal.getsignal(signal.SIGTERM) is at_exit._on_sigterm
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    for before in (signal.SIG_IGN, ignored):
+        signal.signal(signal.SIGTERM, before)
+        try:
+            with make(credentials=credentials):
+                assert signal.getsignal(signal.SIGTERM) is before
+            assert signal.getsignal(signal.SIGTERM) is before
+        finally:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -1,0 +1,312 @@
+"""Whatever somebody puts in a file's place, the reader says so at once.
+
+A FIFO must not be waited for, and nothing may be allocated for what a sparse file or a
+header only claims to hold. That nothing hangs is seen to by the limit of every test.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import tracemalloc
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kit.checkpoint import Folder, Manifest, read_manifest
+from kit.checkpoint.bundle import Bundle, write_bundle
+from kit.errors import (
+    CheckpointFailed,
+    DataLossError,
+    InvalidArgumentError,
+    KitError,
+    PermissionDeniedError,
+)
+from kit.graph.graph import Graph
+from kit.graph.variable import Variable
+from kit.regular_file import read_regular
+from kit.session.saving import restore_variables, save_variables
+from kit.session.session import Session
+from kit.tf1.train.checkpoint_state import get_checkpoint_state, write_state
+from kit.trace import Trace
+from kit.training.claim import Claim
+from kit.wire.credentials import Credentials
+
+MOST_BYTES = 64 << 20
+GIB = 1 << 30
+VALUES = {"w": np.arange(8, dtype=np.float32)}
+
+
+@dataclass
+class Case:
+    """A good file, how it is read, and what its reader raises for anything else."""
+
+    path: Path
+    read: Callable[[], object]
+    errors: tuple[type[KitError], ...]
+
+
+def load(folder: Path) -> Mapping[str, np.ndarray[Any, Any]]:
+    return Folder(folder).load_newest()[1]
+
+
+def manifest(folder: Path) -> Case:
+    whole = Folder(folder).save(1, VALUES)
+    return Case(
+        whole / "manifest.json", lambda: read_manifest(whole), (CheckpointFailed,)
+    )
+
+
+def shard(folder: Path) -> Case:
+    whole = Folder(folder).save(1, VALUES)
+    path = whole / "all.safetensors"
+    return Case(path, lambda: load(folder), (CheckpointFailed,))
+
+
+def index(folder: Path) -> Case:
+    write_bundle(str(folder / "m"), ["w"], [""], [VALUES["w"]])
+    path = folder / "m.index"
+    return Case(path, lambda: Bundle(str(folder / "m")), (CheckpointFailed,))
+
+
+def data(folder: Path) -> Case:
+    write_bundle(str(folder / "m"), ["w"], [""], [VALUES["w"]])
+    path = folder / "m.data-00000-of-00001"
+    read = lambda: Bundle(str(folder / "m")).read(["w"], [""])  # noqa: E731
+    return Case(path, read, (CheckpointFailed,))
+
+
+def state(folder: Path) -> Case:
+    write_state(str(folder), str(folder / "m"), None, None)
+    read = lambda: get_checkpoint_state(str(folder))  # noqa: E731
+    return Case(folder / "checkpoint", read, (InvalidArgumentError,))
+
+
+def mark(folder: Path) -> Case:
+    Claim(folder, "run", "worker:0").close()
+    read = lambda: Claim(folder, "run", "worker:0").close()  # noqa: E731
+    return Case(folder / ".owner", read, (CheckpointFailed,))
+
+
+def trace(folder: Path) -> Case:
+    path = folder / "run.json"
+    Trace(()).save(path)
+    return Case(path, lambda: Trace.load(path), (InvalidArgumentError, DataLossError))
+
+
+def variables(folder: Path) -> Case:
+    with Graph().as_default(), Session() as session:
+        v = Variable(VALUES["w"], name="w")
+        session.run(v.initializer)
+        path = save_variables(session, folder / "v.npz")
+
+    def read() -> None:
+        with Session(graph=v.graph) as session:
+            restore_variables(session, path)
+
+    return Case(path, read, (InvalidArgumentError, DataLossError))
+
+
+def credentials(folder: Path) -> Case:
+    folder.chmod(0o700)
+    path = folder / "key"
+    Credentials.new(certificate=False).save(path)
+    errors = (InvalidArgumentError, PermissionDeniedError)
+    return Case(path, lambda: Credentials.load(path), errors)
+
+
+READERS = [
+    *(manifest, shard, index, data),
+    *(state, mark, trace, variables, credentials),
+]
+
+
+def fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path, 0o600)
+
+
+def link(path: Path) -> None:
+    path.rename(path.with_name("elsewhere"))
+    path.symlink_to(path.with_name("elsewhere"))
+
+
+def link_to_device(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+def sparse(path: Path) -> None:
+    os.truncate(path, 3 * GIB)
+
+
+def nested(path: Path) -> None:
+    path.write_bytes(b'{"psring": ' + b'{"a": ' * 100_000 + b"[" * 100_000)
+
+
+def fails(case: Case) -> KitError:
+    """Return what the reader raises, having taken little memory to find out."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(case.errors) as caught:
+            case.read()
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < MOST_BYTES
+    assert str(case.path.parent) in str(caught.value)
+    return caught.value
+
+
+TEXTS = [manifest, index, trace, credentials]
+CASES = [
+    *((make, spoil) for make in READERS for spoil in (fifo, link, link_to_device)),
+    *((make, sparse) for make in READERS if make is not mark),  # it is cut to size
+    *((make, nested) for make in TEXTS),
+]
+
+
+@pytest.mark.parametrize(
+    ("make", "spoil"), CASES, ids=lambda function: function.__name__
+)
+def test_what_is_not_the_file_is_refused(
+    tmp_path: Path, make: Callable[[Path], Case], spoil: Callable[[Path], None]
+) -> None:
+    case = make(tmp_path)
+    case.read()
+
+    spoil(case.path)
+
+    fails(case)
+
+
+def test_folders_on_the_way_may_be_links(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    whole = Folder(tmp_path / "real").save(1, VALUES)
+    (tmp_path / "real" / "step-2").symlink_to(whole.name)
+
+    assert load(tmp_path / "link")["w"].tolist() == VALUES["w"].tolist()
+
+
+def signed(plain: dict[str, object]) -> bytes:
+    """Return a manifest whose digest is right, whatever it says."""
+    body = json.dumps(plain, indent=1).removesuffix("\n}")
+    digest = hashlib.sha256(body.encode()).hexdigest()
+    return f'{body},\n "sha256": "{digest}"\n}}\n'.encode()
+
+
+def test_manifest_that_nests_deeper_than_python_goes_is_refused() -> None:
+    for depth in (150, 400, 950, 5000):
+        extra = b"[" * depth + b"]" * depth
+        whole = Manifest(1, extra={"a": 0}).to_bytes()
+        deep = whole.replace(b'"a": 0', b'"a": ' + extra)
+
+        with pytest.raises(CheckpointFailed):
+            Manifest.parse(deep)
+
+
+def test_tensor_that_only_a_manifest_claims_is_not_allocated(tmp_path: Path) -> None:
+    whole = Folder(tmp_path).save(1, VALUES)
+    path = whole / "manifest.json"
+    plain = json.loads(path.read_bytes())
+    del plain["sha256"]
+    piece = plain["shards"][0]["pieces"][0]
+    piece |= {"shape": [GIB], "count": GIB, "n_bytes": 4 * GIB}
+    plain["shards"][0]["size"] += 4 * GIB - 32
+    path.write_bytes(signed(plain))
+
+    fails(Case(path, lambda: load(tmp_path), (CheckpointFailed,)))
+
+
+@pytest.mark.parametrize("shape", [[0, 2**70], [0, 2**62, 2**62], [0] * 65, ["0"]])
+def test_shape_that_no_array_has_is_refused(tmp_path: Path, shape: list[int]) -> None:
+    whole = Folder(tmp_path).save(1, {"w": np.empty(0, np.float32)})
+    path = whole / "manifest.json"
+    plain = json.loads(path.read_bytes())
+    del plain["sha256"]
+    plain["shards"][0]["pieces"][0]["shape"] = shape
+    path.write_bytes(signed(plain))
+
+    fails(Case(path, lambda: load(tmp_path), (CheckpointFailed,)))
+
+
+W = {"shape": [8], "dtype": "float32", "parts": ["8 0,4", "8 4,4"]}
+
+
+@pytest.mark.parametrize(
+    "slices",
+    [
+        *(1, {"w": 1}, {"w": {}}, {"w": {**W, "parts": 1}}, {"w": {**W, "parts": []}}),
+        {"w": {**W, "shape": [GIB]}},
+        {"w": {**W, "dtype": "int64"}},
+        {"w": {**W, "parts": ["8 0,4", "8 0,4"]}},
+        {"w": {**W, "parts": ["8 0,4", "8 4,5"]}},
+        {"w": {**W, "parts": ["8 0,4", "8 3,4"]}},
+        {"v": W},
+    ],
+)
+def test_slices_that_are_not_as_an_index_says_are_refused(
+    tmp_path: Path, slices: object
+) -> None:
+    prefix, half = str(tmp_path / "m"), VALUES["w"][:4]
+    write_bundle(prefix, ["w", "w"], ["8 0,4", "8 4,4"], [half, half])
+    path = tmp_path / "m.index"
+    plain = json.loads(path.read_bytes())
+    del plain["sha256"]
+    assert plain["extra"]["slices"] == {"w": W}
+    plain["extra"]["slices"] = slices
+    path.write_bytes(signed(plain))
+
+    fails(Case(path, lambda: Bundle(prefix), (CheckpointFailed,)))
+
+
+def test_whole_of_which_a_part_is_there_is_not_allocated(tmp_path: Path) -> None:
+    prefix, text = str(tmp_path / "m"), f"{GIB} 0,4"
+    write_bundle(prefix, ["w"], [text], [VALUES["w"][:4]])
+    bundle = Bundle(prefix)
+
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidArgumentError, match="does not hold all"):
+            bundle.read(["w"], [""])
+        assert tracemalloc.get_traced_memory()[1] < MOST_BYTES
+    finally:
+        tracemalloc.stop()
+    assert bundle.read(["w"], [text])[0].tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("shape", [(GIB,), (8, 2**61)])
+def test_array_that_only_a_header_claims_is_not_allocated(
+    tmp_path: Path, shape: tuple[int, ...]
+) -> None:
+    case = variables(tmp_path)
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f4", "fortran_order": False, "shape": shape}
+    )
+    with zipfile.ZipFile(case.path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("w.npy", header.getvalue() + bytes(1 << 20))
+
+    fails(case)
+
+
+def test_size_is_looked_at_before_anything_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"12345")
+
+    assert read_regular(path, 5) == b"12345"
+    with pytest.raises(InvalidArgumentError, match=r"5 bytes.* 4 at most"):
+        read_regular(path, 4)
+
+
+def test_device_is_refused_without_being_opened() -> None:
+    with pytest.raises(InvalidArgumentError, match="/dev/zero is a device"):
+        read_regular("/dev/zero", 5)
