@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -91,7 +92,7 @@ class Trace:
         >>> Trace(("/job:ps/task:0", "worker:0")).names
         ('ps:0', 'worker:0')
         """
-        return tuple(Task.parse(name).short for name in self.tasks)
+        return _short(self.tasks)
 
     def number(self, task: str | int) -> int:
         """Return the number of a task that is given by number or by name.
@@ -274,6 +275,11 @@ class Trace:
         from kit.trace_file import load
 
         return load(path)
+
+
+@lru_cache(64)
+def _short(tasks: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(Task.parse(name).short for name in tasks)
 
 
 def _means(table: Rows, name: str) -> tuple[Ints, Floats]:

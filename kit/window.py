@@ -138,7 +138,7 @@ class Thinned(Window):
         super()._append(rows, numbers)
 
     def _chosen(self, rows: Rows, most: int) -> Places:
-        """Keep what is newest, 5/8 of the limit, and of the rest one step in 2, 4, ..."""
+        """Keep the newest, 5/8 of the limit, and of the rest one step in 2, 4, ..."""
         thinning, steps = self._thinning, rows["step"]
         middle = len(steps) - self.limit * 5 // 8 - 1
         newer = int(np.partition(steps, middle)[middle])
