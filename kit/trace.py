@@ -245,7 +245,9 @@ class Trace:
         if not len(table):
             return 0.0
         elapsed = int(table["end"].max()) - int(table["start"].min())
-        return len(np.unique(table["step"])) * 1e9 / elapsed if elapsed > 0 else 0.0
+        # The steps between two kept ones have been done too.
+        n_steps = int(table["step"].max()) - int(table["step"].min()) + 1
+        return n_steps * 1e9 / elapsed if elapsed > 0 else 0.0
 
     def phase_time(self, first: int | None = None, last: int | None = None) -> Ints:
         """Return the nanoseconds each task spent in each phase.

@@ -9,6 +9,7 @@ import gc
 import tracemalloc
 from collections.abc import Iterator
 from threading import Barrier
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -20,10 +21,12 @@ from kit.exchange.layout import Spec
 from kit.log import Rows
 from kit.settings import Settings
 from kit.task import Task
-from kit.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER, Kind
+from kit.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER, Kind, Meter, StepRow
 from kit.training.job import Job
+from kit.training.member import Member
 from kit.training.recorded import Recorded
 from kit.training.run import Run
+from kit.training.snapshot import poll
 from kit.training.watching import Watched
 from kit.window import Window
 
@@ -219,14 +222,23 @@ def test_what_is_thinned_out_is_said_and_totals_stay_exact() -> None:
     assert run.frame()["accuracy"].notna().all()
 
 
-def test_rows_that_a_task_dropped_unread_are_counted() -> None:
+def test_what_a_task_dropped_while_nobody_asked_is_counted() -> None:
+    meter = Meter(1, limit=100)
+    status = SimpleNamespace(authority=None, epochs=[], error=None, is_over=False)
+    member = cast("Member", SimpleNamespace(meter=meter, step=0, **vars(status)))
     recorded, watched = Recorded(1_000), Watched()
-    told = Told(0, 20, 10)
-    recorded.add(watched.take(*told.call("run.poll", 1.0, {})))
-    reply, blob = told.call("run.poll", 1.0, {})
-    reply["cursors"] = [cursor + 7 for cursor in reply["cursors"]]
 
-    recorded.add(watched.take(reply, blob))
+    for n_steps in (50, 330, 20):  # between two looks
+        first = meter.steps.added
+        for row in steps_of(1, np.arange(first, first + n_steps)).tolist():
+            meter.stepped(StepRow(*row))
+            meter.received(0, Kind.REDUCE, 1, row[1], 48, 0, 1)
+        recorded.add(watched.take(*poll(member, watched.cursors)))
 
-    assert recorded.kept.unread == 4 * 7
-    assert recorded.kept.details == 11  # the first one after the gap may lack some
+    kept = recorded.kept
+    assert kept.unread == 2 * (330 - 100)  # steps and transfers
+    assert kept.details == 281  # the first one after the gap may lack some
+    assert watched.n_steps == {1: 400}
+    assert watched.totals["bytes"].tolist() == [400 * 48]
+    assert len(recorded.since().tables[2]) == 170
+    assert "460 rows were dropped before they were read" in str(kept)
