@@ -24,6 +24,7 @@ from kit.log import Rows
 
 Places = npt.NDArray[np.intp]
 Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 _LEAST = 1024  # rows of the first block
 _FAR = np.iinfo(np.int64).max
 
@@ -114,9 +115,9 @@ class Thinning:
     whole: int = 0
     first: int = _FAR
 
-    def keeps(self, steps: Ints) -> npt.NDArray[np.bool_]:
+    def keeps(self, steps: Ints) -> Flags:
         """Return for each step whether it is kept."""
-        chosen = (steps % self.stride == 0) | (steps == self.first)
+        chosen: Flags = (steps % self.stride == 0) | (steps == self.first)
         return chosen | (steps >= self.whole)
 
 

@@ -22,7 +22,7 @@ from typing import Any
 from kit.errors import KitError
 from kit.exchange.topology import by_name
 from kit.trace import Trace
-from kit.training.observer import Cursors
+from kit.training.recorded import Cursors
 from kit.training.run import Run
 from widgets.history import History
 from widgets.moment import LATE_NS, WINDOW_NS, Link, Moment, capacity, mean_rates

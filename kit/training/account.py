@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kit.exchange import moves
-from kit.exchange.topology import by_name, per_member
+from kit.exchange.topology import Traffic, by_name, per_member
 from kit.log import Rows
 from kit.trace import STEP_KINDS, EpochRow, Trace
 from kit.traffic import Kind
@@ -72,9 +72,7 @@ def account(
     return entries
 
 
-def _moved(
-    job: Job, row: EpochRow, times: Mapping[int, int]
-) -> dict[tuple[int, int, int], int]:
+def _moved(job: Job, row: EpochRow, times: Mapping[int, int]) -> Traffic:
     """Return the bytes by formula; each worker sends a gradient so many `times`."""
     formula = by_name(row.topology).traffic(job.layout, job.group)
     return {
@@ -89,7 +87,7 @@ def _entry(
     row: EpochRow,
     steps: int,
     member: int,
-    moved: Mapping[tuple[int, int, int], int],
+    moved: Traffic,
 ) -> Entry:
     sent, received = per_member(moved, member)
     return Entry(

@@ -143,7 +143,7 @@ class Observer:
 
     def epochs(self) -> tuple[EpochRow, ...]:
         """Return the configurations so far."""
-        return tuple(max((one.epochs for one in self._watched), key=len))
+        return max((tuple(one.epochs) for one in self._watched), key=len)
 
     def n_steps(self) -> dict[tuple[int, int], int]:
         """Return by member and epoch how many steps it has done, exact."""

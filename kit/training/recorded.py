@@ -44,8 +44,8 @@ class Recorded:
         """Keep at most `limit` rows of each table."""
         self._thinning = Thinning()
         self._transfers, self._spans = (Window(dtype, limit) for dtype in LOGS[:2])
-        self._tables = (self._transfers, self._spans)
-        self._tables += tuple(Thinned(one, limit, self._thinning) for one in LOGS[2:])
+        thinned = (Thinned(dtype, limit, self._thinning) for dtype in LOGS[2:])
+        self._tables: tuple[Window, ...] = (self._transfers, self._spans, *thinned)
         self._unread = 0
         self._latest = rows(STEP)  # the workers' rows of the newest step
         self._lock = Lock()

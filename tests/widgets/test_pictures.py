@@ -160,7 +160,8 @@ def test_live_figures_take_new_data_and_keep_their_marks(
     after = [[mark.id for mark in plot.figure.renderers] for plot in plots]
     assert before == after
     for name, column in history.loss().items():
-        assert loss._loss.data[name].tolist() == pytest.approx(column, rel=1e-6)
+        drawn = np.asarray(loss._loss.data[name])
+        assert drawn.tolist() == pytest.approx(column, rel=1e-6)
     assert links._lines.data["name"] == list(history.links())
     assert len(timeline._spans.data["task"]) == len(spans["task"])
 
