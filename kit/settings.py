@@ -69,7 +69,9 @@ class Settings:
             after thousands of parameters, where it was built; without it the same is
             done in Python.
         trace: record every transfer and span; totals are counted in any case.
-        trace_rows: how many of the newest rows of each table of a trace are kept.
+        trace_rows: how many rows of each table a trace keeps, and a task while nobody
+            asks for them; of the older steps some, see `Trace.kept`. 200,000 rows of
+            all tables take 40 MB.
         runtime_dir: folder for the sockets; empty for the system's own choice.
         crash: crash points to arm, for tests of faults, see `kit.testing`; empty: none.
         history: folder in which each task writes its history of events; empty: none.

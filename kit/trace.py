@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from kit.log import Rows, rows
 from kit.spread import Bins, spread
 from kit.task import Task
 from kit.trace_rows import EpochRow as EpochRow
+from kit.trace_rows import Kept as Kept
 from kit.trace_rows import SaveRow as SaveRow
 from kit.trace_rows import Switch as Switch
 from kit.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER, Kind, Phase
@@ -51,9 +53,10 @@ class Trace:
     """Columns of everything that was recorded; see `kit.traffic` for their meaning.
 
     `tasks` gives the names; a task's number in the columns is its place in this list.
-    `transfers`, `spans` and `steps` hold the newest rows, `totals` is exact.
-    `saves` are the newest attempts to write a checkpoint, `measures` what the step
-    function gave beside the loss.
+    `totals` is exact; of a long training the older `steps` and `measures` are thinned
+    out and the older `transfers` and `spans` dropped, as `kept` says. `saves` are the
+    newest attempts to write a checkpoint, `measures` what the step function gave beside
+    the loss.
     """
 
     tasks: tuple[str, ...]
@@ -64,18 +67,23 @@ class Trace:
     totals: Rows = field(default_factory=lambda: rows(TOTAL))
     saves: tuple[SaveRow, ...] = ()
     measures: Rows = field(default_factory=lambda: rows(MEASURE))
+    kept: Kept = field(default_factory=Kept)
 
     def __repr__(self) -> str:
         """Return it in one line; the columns themselves are far too long.
 
         >>> Trace(("ps:0", "worker:0"), (EpochRow(1, "ps", 0, 0, ""),))
         <Trace of ps:0, worker:0: up to step 0, ps, 0 bytes>
+        >>> Trace((), kept=Kept(details=7))
+        <Trace of : up to step 0, no epoch, 0 bytes; transfers and spans from step 7 on>
         """
         last = int(self.steps["step"].max()) + 1 if len(self.steps) else 0
         ways = ", ".join(row.topology for row in sorted(self.epochs)) or "no epoch"
         n_bytes = int(self.totals["bytes"].sum())
         whose = ", ".join(self.names)
-        return f"<Trace of {whose}: up to step {last:,}, {ways}, {n_bytes:,} bytes>"
+        lacks = f"; {self.kept}" if str(self.kept) else ""
+        said = f"up to step {last:,}, {ways}, {n_bytes:,} bytes{lacks}"
+        return f"<Trace of {whose}: {said}>"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -84,7 +92,7 @@ class Trace:
         >>> Trace(("/job:ps/task:0", "worker:0")).names
         ('ps:0', 'worker:0')
         """
-        return tuple(Task.parse(name).short for name in self.tasks)
+        return _short(self.tasks)
 
     def number(self, task: str | int) -> int:
         """Return the number of a task that is given by number or by name.
@@ -237,7 +245,9 @@ class Trace:
         if not len(table):
             return 0.0
         elapsed = int(table["end"].max()) - int(table["start"].min())
-        return len(np.unique(table["step"])) * 1e9 / elapsed if elapsed > 0 else 0.0
+        # The steps between two kept ones have been done too.
+        n_steps = int(table["step"].max()) - int(table["step"].min()) + 1
+        return n_steps * 1e9 / elapsed if elapsed > 0 else 0.0
 
     def phase_time(self, first: int | None = None, last: int | None = None) -> Ints:
         """Return the nanoseconds each task spent in each phase.
@@ -269,8 +279,15 @@ class Trace:
         return load(path)
 
 
+@lru_cache(64)
+def _short(tasks: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(Task.parse(name).short for name in tasks)
+
+
 def _means(table: Rows, name: str) -> tuple[Ints, Floats]:
     """Return the steps, and for each the mean of a column over all examples."""
+    # Added up in the order of the tasks, not in that in which their news came.
+    table = table[np.lexsort((table["task"], table["step"]))]
     steps, place = np.unique(table["step"], return_inverse=True)
     weight = table["examples"].astype(np.float64)
     total = np.bincount(place, table[name] * weight, len(steps))

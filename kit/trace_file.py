@@ -21,7 +21,7 @@ import numpy as np
 from kit.errors import DataLossError, InvalidArgumentError, VersionMismatch
 from kit.log import Rows, rows
 from kit.regular_file import open_regular
-from kit.trace import EpochRow, SaveRow, Trace
+from kit.trace import EpochRow, Kept, SaveRow, Trace
 from kit.trace_events import events
 from kit.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER
 
@@ -142,6 +142,7 @@ def _document(trace: Trace, dropped: Mapping[str, int]) -> Iterator[str]:
         "tasks": trace.tasks,
         "epochs": trace.epochs,
         "saves": trace.saves,
+        "kept": trace.kept,
         "dropped": dropped,
     }
     yield f'\n],\n"psring":{encode(head)[:-1]}'
@@ -173,9 +174,10 @@ def _trace(plain: Mapping[str, Any]) -> Trace:
     tasks = tuple(plain["tasks"])
     epochs = tuple(EpochRow(*row) for row in plain["epochs"])
     saves = tuple(SaveRow(*row) for row in plain.get("saves", ()))  # new in format 1
+    kept = Kept(*plain.get("kept", ()))  # so is this
     if not all(isinstance(name, str) for name in tasks):
         raise TypeError(f"tasks are {tasks}")
-    return Trace(tasks, epochs, **tables, saves=saves)
+    return Trace(tasks, epochs, **tables, saves=saves, kept=kept)
 
 
 def _table(columns: Mapping[str, list[Any]], dtype: np.dtype[Any]) -> Rows:

@@ -1,4 +1,4 @@
-"""The rows of a trace that are few and named: epochs, switches, checkpoints.
+"""What of a trace is few and named: epochs, switches, checkpoints, what is kept.
 
 Pure. The many rows (transfers, spans, steps) are columns of numpy, see `kit.traffic`.
 """
@@ -75,3 +75,34 @@ class SaveRow(NamedTuple):
         ('checkpoint of step 400', 'checkpoint of step 400 failed')
         """
         return f"checkpoint of step {self.step}{' failed' if self.error else ''}"
+
+
+class Kept(NamedTuple):
+    """What is left of the rows of a training; as it is here, all of them.
+
+    Steps before `whole` are kept one in `stride`, counted from 0, and the first one.
+    Transfers and spans are kept from step `details` on. `unread` rows were dropped by
+    their tasks before anybody had asked for them. Totals are exact in any case.
+    """
+
+    stride: int = 1
+    whole: int = 0
+    details: int = 0
+    unread: int = 0
+
+    def __str__(self) -> str:
+        """Say what is not kept; empty if all is.
+
+        >>> str(Kept(8, 150_000, 180_000))
+        'before step 150,000 one step in 8; transfers and spans from step 180,000 on'
+        >>> str(Kept())
+        ''
+        """
+        said = []
+        if self.stride > 1:
+            said.append(f"before step {self.whole:,} one step in {self.stride:,}")
+        if self.details:
+            said.append(f"transfers and spans from step {self.details:,} on")
+        if self.unread:
+            said.append(f"{self.unread:,} rows were dropped before they were read")
+        return "; ".join(said)

@@ -133,6 +133,7 @@ class Meter:
         self.spans = Log(SPAN, limit)
         self.steps = Log(STEP, limit)
         self.measures: Log | None = None  # who measures nothing needs no memory
+        self.n_steps: dict[int, int] = {}  # of each epoch, exact like the totals
         self._limit = limit
         self._totals: dict[tuple[int, int, int], list[int]] = {}
 
@@ -165,6 +166,11 @@ class Meter:
         """Note that the task spent the time from `start` to `end` in `phase`."""
         if self.trace:
             self.spans.add((self.task, phase, step, start, end))
+
+    def stepped(self, row: StepRow) -> None:
+        """Note the task's share of a step."""
+        self.n_steps[row.epoch] = self.n_steps.get(row.epoch, 0) + 1
+        self.steps.add(row)
 
     def measured(self, row: MeasureRow) -> None:
         """Note a number beside the loss."""

@@ -211,6 +211,17 @@ def test_starts_that_succeed_beside_endless_loops_are_counted() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.engines
+def test_a_long_run_is_looked_at_until_it_is_over() -> None:
+    out = run("long_run", "--topologies", "ring", "--steps", "600")
+
+    cells = [cell.strip() for cell in out.splitlines()[-1].split("|")[1:-1]]
+    assert cells[:2] == ["ring", "600"]
+    assert float(cells[3]) > 10  # MiB
+    assert all(float(cell) > 0 for cell in cells[-3:])
+
+
+@pytest.mark.slow
 def test_a_rank_that_cannot_start_is_named_with_what_it_said() -> None:
     with (
         pytest.raises(CrewFailed, match=r"(?s)lost: a process ended.*No module named"),

@@ -26,7 +26,7 @@ LAYERS = {
     **dict.fromkeys(["kit.load_balancing", "kit.replica_device"], 0),
     **dict.fromkeys(["kit.testing.crash", "kit.testing.history"], 0),
     "kit.testing.__init__": 0,  # loaded with the two above
-    **dict.fromkeys(["kit.log", "kit.traffic", "kit.trace"], 1),
+    **dict.fromkeys(["kit.log", "kit.traffic", "kit.trace", "kit.window"], 1),
     **dict.fromkeys(["kit.trace_file", "kit.trace_events", "kit.trace_rows"], 1),
     **dict.fromkeys(["kit.arrays", "kit.checkpoint", "kit.parcel", "kit.wire"], 1),
     **dict.fromkeys(["kit.machine", "kit.regular_file"], 1),

@@ -31,7 +31,7 @@ class TrafficBoard:
     `of` is a `kit.Run` (live; it may be over), a `kit.Trace`, or the path of a trace
     file. Show the board by ending a cell with it, as often as you like; boards of one
     run agree. It draws ten times a second at most, less where that costs the training
-    more than a twenty-fifth of a processor, and not at all while nobody looks.
+    more than a fiftieth of a processor, and not at all while nobody looks.
 
     Its controls wish for another topology, link speed or latency, a pause, one step,
     the end; the training takes that up between two steps.

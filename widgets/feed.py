@@ -210,9 +210,10 @@ def timeline(trace: Trace, view: Window) -> Columns:
             phase.append(kind)
             left.append(start)
             right.append(end)
+    names, words = trace.names, {one.value: one.name.lower() for one in Phase}
     return {
-        "task": [trace.names[number] for number in task],
-        "phase": [Phase(number).name.lower() for number in phase],
+        "task": [names[number] for number in task],
+        "phase": [words[number] for number in phase],
         "left": (np.array(left, np.float64) - view.zero) / 1e6,
         "right": (np.array(right, np.float64) - view.zero) / 1e6,
     }

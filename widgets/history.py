@@ -2,8 +2,9 @@
 
 Pure: numpy only. Steps are gathered into bins of 1, 2, 4, ... steps; when there would
 be too many bins, neighbours are joined. So a board that has watched from the start, one
-that came later and one that reads a saved trace have the same columns, and a training
-of a million steps costs a page no more than one of a thousand.
+that came later and one that reads a saved trace have the same columns, but for what is
+not kept of a long training; and one of a million steps costs a page no more than one of
+a thousand.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class History:
         self.n_steps = 0  # one more than the highest step seen
         self.origin = 0  # of all times: the first event
         self.epochs: tuple[EpochRow, ...] = ()
+        self._whole_from: int | None = None  # the step from which all bytes are known
         self._start = np.full(most, _FAR)
         self._end = np.zeros(most, np.int64)
         self._weight, self._loss = np.zeros(most), np.zeros(most)
@@ -46,6 +48,8 @@ class History:
 
     def add(self, news: Trace) -> None:
         """Take rows that were not seen before; epochs and totals are always whole."""
+        if self._whole_from is None:  # what is dropped later has been seen here
+            self._whole_from = news.kept.details
         self.epochs = tuple(sorted(news.epochs))
         first, _ = news.bounds()
         self.origin = min(self.origin or first, first or self.origin)
@@ -150,6 +154,7 @@ class History:
         moves in every step counts, not what moved once at the start or at a switch.
         """
         known = np.flatnonzero(self._start < _FAR)
+        known = known[known * self.width >= (self._whole_from or 0)]
         if not self._links or not len(known):
             return {}
         edges = np.append(self._start[known], self._end[known].max())

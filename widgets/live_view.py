@@ -11,9 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 import ipywidgets as ipw
+from bokeh.core.serialization import Serializer
 from bokeh.document import Document
 from bokeh.document.events import ModelChangedEvent
+from bokeh.document.json import PatchJson
 from bokeh.models import CustomJS
+from bokeh.protocol.messages.patch_doc import patch_doc
 from jupyter_bokeh import BokehModel
 
 from kit.trace import Trace
@@ -28,6 +31,7 @@ from widgets.theme import DARK, LIGHT, Theme
 
 CURVES_S = 0.4
 TIMELINE_S = 1.0
+_TWIN = "Rates of the links, as a table"
 
 
 class _Told(BokehModel):  # type: ignore[misc]  # it has no types
@@ -35,7 +39,33 @@ class _Told(BokehModel):  # type: ignore[misc]  # it has no types
 
     The page tells of every colour that it has set, in a form that bokeh then refuses;
     and an error in such a message makes the cell that runs meanwhile a failed one.
+
+    What changes goes to the page when `tell` is called, all together: a change alone
+    takes three messages, and each wakes threads here and in the page's server.
     """
+
+    def __init__(self, model: Any) -> None:
+        self._events: list[Any] = []
+        super().__init__(model)
+
+    def _document_patched(self, event: Any) -> None:
+        if event.setter is not self:
+            self._events.append(event)
+
+    def tell(self) -> None:
+        """Send what has changed."""
+        events, self._events = self._events, []
+        if not events:
+            return
+        # As Protocol.create does, but with the numbers in the text: each buffer would
+        # be two more messages.
+        models = events[0].document.models
+        writer = Serializer(references=models.synced_references, deferred=False)
+        content = PatchJson(events=writer.encode(events))
+        models.flush_synced(lambda model: not writer.has_ref(model))
+        patch = patch_doc(patch_doc.create_header(), {}, content)
+        for part in (patch.header_json, patch.metadata_json, patch.content_json):
+            self.send({"msg": "patch", "payload": part})
 
     def _sync_model(self, model: Any, content: dict[str, Any], buffers: Any) -> None:
         if content.get("attr") == "name":
@@ -57,6 +87,7 @@ class LiveView:
         self._clock, self._shown = clock, shown
         self._theme: Theme = LIGHT
         self._due = {"curves": 0.0, "timeline": 0.0}
+        self._drawn: dict[str, tuple[int, int]] = {}  # what was known then
         self._beat: Beat | None = None
         self._changed: dict[tuple[Any, str], None] = {}
         self.status = ipw.HTML()
@@ -77,9 +108,10 @@ class LiveView:
         top = _side_by_side(self.picture, self._models[0])
         rest = _side_by_side(*self._models[1:])
         middle = [controls] if controls is not None else []
-        words = ipw.Accordion([self.twin], titles=["Rates of the links, as a table"])
+        self._words = ipw.Accordion([self.twin], titles=[_TWIN])
+        self._words.observe(self._on_opened, "selected_index")
         self.root = ipw.VBox(
-            [*head, *middle, self.numbers, top, rest, words, self.tables]
+            [*head, *middle, self.numbers, top, rest, self._words, self.tables]
         )
         self.root.add_class("ps-live")
         self.root._view_count = 0  # from now on the page counts
@@ -108,6 +140,13 @@ class LiveView:
             if self._beat is not None:
                 self._curves(self._beat)
                 self._spans(self._beat)
+            self._tell()
+
+    def _on_opened(self, _: Any) -> None:
+        """Fill the table: nothing is sent for it while it is closed."""
+        with self._drawing:
+            if self._beat is not None:
+                self._rates(self._beat)
 
     def _on_change(self, event: Any) -> None:
         """Remember what is not as a new view has it: all but the data of figures."""
@@ -120,20 +159,36 @@ class LiveView:
         `tables` is HTML that is shown below them.
         """
         with self._drawing:
-            self._beat, now = beat, self._clock()
+            self._beat = beat
             _put(self.status, sentences.status(beat.moment))
             _put(self.picture, f'<div class="ps-board">{scene(beat.moment)}</div>')
             _put(self.numbers, sentences.numbers(beat.moment))
-            _put(self.twin, f'<div class="ps-board">{rates_table(beat)}</div>')
+            if beat.is_last or self._words.selected_index is not None:
+                self._rates(beat)
             _put(self.tables, f'<div class="ps-board">{tables}</div>')
-            if beat.is_last or now >= self._due["curves"]:
-                self._due["curves"] = now + CURVES_S
+            if self._is_due("curves", CURVES_S, beat):
                 self._curves(beat)
-            if beat.is_last or now >= self._due["timeline"]:
-                self._due["timeline"] = now + TIMELINE_S
+            if self._is_due("timeline", TIMELINE_S, beat):
                 self._spans(beat)
+            self._tell()
             if beat.is_last:
                 self._rest()
+
+    def _is_due(self, what: str, every_s: float, beat: Beat) -> bool:
+        """Whether it is time to draw something again, and there is anything new."""
+        now, known = self._clock(), (beat.n_rows, len(beat.history.epochs))
+        is_early = now < self._due[what] or known == self._drawn.get(what)
+        if is_early and not beat.is_last:
+            return False
+        self._due[what], self._drawn[what] = now + every_s, known
+        return True
+
+    def _tell(self) -> None:
+        for model in self._models:
+            model.tell()
+
+    def _rates(self, beat: Beat) -> None:
+        _put(self.twin, f'<div class="ps-board">{rates_table(beat)}</div>')
 
     def _curves(self, beat: Beat) -> None:
         history = beat.history

@@ -46,7 +46,7 @@ class Moment:
     should; `scale` is the rate that fills a bar or the widest arrow, `limit` whether
     that is the speed of the links. `switching` is what is wished and does not hold yet;
     `halting` is pausing or stopping until that is so. `lost` has what was said of tasks
-    that are gone.
+    that are gone, `kept` what is left of the trace of a long training, if not all.
     """
 
     tasks: tuple[str, ...]
@@ -66,6 +66,7 @@ class Moment:
     refused: str = ""
     error: str = ""
     lost: Mapping[str, str] = field(default_factory=dict)
+    kept: str = ""
 
     @property
     def is_synchronous(self) -> bool:

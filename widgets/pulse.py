@@ -19,12 +19,10 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
 
-import numpy as np
-
 from kit.errors import KitError
 from kit.exchange.topology import by_name
 from kit.trace import Trace
-from kit.training.observer import Cursors
+from kit.training.recorded import Cursors
 from kit.training.run import Run
 from widgets.history import History
 from widgets.moment import LATE_NS, WINDOW_NS, Link, Moment, capacity, mean_rates
@@ -35,7 +33,9 @@ Listener = Callable[["Beat"], None]
 Wish = Callable[[Run], None]
 
 BEAT_S = 0.1
-SHARE = 0.04  # of one processor, for all that a beat does
+# Of one processor, for all that a beat does here. What it wakes takes as much again:
+# the kernel's thread for output, the page's server.
+SHARE = 0.02
 SLOWEST_S = 2.0
 _IDLE_S = 0.25  # between two looks whether a training is over that nobody watches
 _KEEP_NS = 3 * WINDOW_NS
@@ -49,6 +49,7 @@ class Beat:
     history: History
     recent: Trace
     is_last: bool
+    n_rows: int = 0  # that are known, so that nothing is drawn twice
 
 
 class Pulse:
@@ -61,7 +62,8 @@ class Pulse:
         self.history = History(tasks)
         self._tasks = tasks
         self._cursors: Cursors = ()
-        self._pieces: deque[Trace] = deque()
+        # Of each piece of news: when it ended, and where it began.
+        self._pieces: deque[tuple[int, Cursors]] = deque()
         self._newest, self._heard_at = 0, clock()
         self._peak = 0.0
         self._refusal = ""
@@ -101,11 +103,13 @@ class Pulse:
         """Return how things stand now. Costs as much as there is news."""
         with self._looking:
             is_last = self._run.done  # asked first: what comes now is then complete
-            news, self._cursors = self._run.news(self._cursors)
+            begin = self._cursors
+            news, self._cursors = self._run.news(begin)
             self.history.add(news)
-            self._keep(news)
-            recent = _joined(self._tasks, self._pieces)
-            return Beat(self._moment(recent), self.history, recent, is_last)
+            self._keep(news, begin)
+            recent, _ = self._run.news(self._pieces[0][1])
+            n_rows = sum(self._cursors)
+            return Beat(self._moment(recent), self.history, recent, is_last, n_rows)
 
     # -- the thread -----------------------------------------------------------------
 
@@ -161,16 +165,13 @@ class Pulse:
 
     # -- how things stand -------------------------------------------------------------
 
-    def _keep(self, news: Trace) -> None:
+    def _keep(self, news: Trace, begin: Cursors) -> None:
         last = [int(t["end"].max()) for t in (news.steps, news.transfers) if len(t)]
         if last:
             self._newest, self._heard_at = max(self._newest, *last), self._clock()
-        self._pieces.append(news)
-        while len(self._pieces) > 2 and self._is_old(self._pieces[0]):
+        self._pieces.append((news.bounds()[1], begin))
+        while len(self._pieces) > 2 and self._pieces[0][0] < self._newest - _KEEP_NS:
             self._pieces.popleft()
-
-    def _is_old(self, piece: Trace) -> bool:
-        return piece.bounds()[1] < self._newest - _KEEP_NS
 
     def _moment(self, recent: Trace) -> Moment:
         run, history = self._run, self.history
@@ -209,6 +210,7 @@ class Pulse:
             refused=self._refusal or run.refused,
             error=f"{type(error).__name__}: {error.message}" if error else "",
             lost=run.lost,
+            kept=str(recent.kept),
         )
 
     def _of_a_step(self, formula: Mapping[Link, int], topology: str) -> int | None:
@@ -246,18 +248,6 @@ def wished_words(wish: Mapping[str, Any], topology: str, link: str) -> str:
     if wish["link"] != link:
         parts.append(f"links at {wish['link'] or 'full speed'}")
     return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
-
-
-def _joined(tasks: tuple[str, ...], pieces: deque[Trace]) -> Trace:
-    newest = pieces[-1]
-    return Trace(
-        tasks,
-        newest.epochs,
-        np.concatenate([piece.transfers for piece in pieces]),
-        np.concatenate([piece.spans for piece in pieces]),
-        np.concatenate([piece.steps for piece in pieces]),
-        newest.totals,
-    )
 
 
 # A pulse holds its training, so the number of that is not given to another one.

@@ -95,10 +95,21 @@ def numbers(moment: Moment) -> str:
         f"<span>{remark}</span></div>"
         for name, value, remark in facts(moment)
     )
+    said = f"<p>{escape(kept(moment))}</p>" if moment.kept else ""
     return (
         f'<div class="ps-board ps-room"><div class="ps-numbers" role="list">{cells}'
-        f"</div></div>"
+        f"</div>{said}</div>"
     )
+
+
+def kept(moment: Moment) -> str:
+    """Say what the trace of a long training still has; empty if it has all.
+
+    >>> kept(Moment((), kept="before step 900 one step in 2"))
+    'The trace is thinned out: before step 900 one step in 2. Totals are exact.'
+    """
+    said = f"The trace is thinned out: {moment.kept}. Totals are exact."
+    return said if moment.kept else ""
 
 
 def newest_steps(recent: Trace, n_steps: int = 3) -> Window:

@@ -129,4 +129,4 @@ def text(beat: Beat) -> str:
     moment = beat.moment
     lines = [sentences.headline(moment), *sentences.alarms(moment)]
     lines += [" ".join(filter(None, fact)) for fact in sentences.facts(moment)]
-    return "\n".join(lines)
+    return "\n".join([*lines, *filter(None, [sentences.kept(moment)])])

@@ -38,6 +38,7 @@ def beat_of(trace: Trace) -> Beat:
         scale=scale,
         limit=limit,
         numbers=numbers(recent, None),
+        kept=str(trace.kept),
     )
     return Beat(moment, history, recent, is_last=True)
 

@@ -6,13 +6,13 @@ totals. In a sound training both are equal, to the byte.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from kit.exchange import moves
-from kit.exchange.topology import by_name, per_member
+from kit.exchange.topology import Traffic, by_name, per_member
 from kit.log import Rows
 from kit.trace import STEP_KINDS, EpochRow, Trace
 from kit.traffic import Kind
@@ -46,29 +46,49 @@ class Entry:
         )
 
 
-def account(job: Job, trace: Trace, last_step: int) -> list[Entry]:
+def account(
+    job: Job, trace: Trace, last_step: int, n_steps: Mapping[tuple[int, int], int]
+) -> list[Entry]:
     """Return one entry for each epoch and member, of what steps move.
 
-    `last_step` is the number of steps done. Asynchronous epochs are left out: what a
+    `last_step` is the number of steps done, `n_steps` those of a member in an epoch:
+    with backup workers not all do the same. Asynchronous epochs are left out: what a
     worker moves there depends on how many updates it made.
     """
     ends = [row.first_step for row in trace.epochs[1:]] + [last_step]
     ends = ends[: len(trace.epochs)]  # none if it failed before its first step
-    return [
-        _entry(job, trace, row, end - row.first_step, member)
-        for row, end in zip(trace.epochs, ends, strict=True)
-        for member in range(len(job.tasks))
-        if not row.is_asynchronous
-    ]
+    entries = []
+    for row, end in zip(trace.epochs, ends, strict=True):
+        if row.is_asynchronous:
+            continue
+        steps = end - row.first_step
+        # One gradient a step, if all must send theirs.
+        times = dict.fromkeys(job.workers, steps)
+        if job.has_backups:
+            times = {one: n_steps.get((one, row.number), 0) for one in job.workers}
+        moved = _moved(job, row, times)
+        members = range(len(job.tasks))
+        entries += [_entry(job, trace, row, steps, one, moved) for one in members]
+    return entries
 
 
-def _entry(job: Job, trace: Trace, row: EpochRow, steps: int, member: int) -> Entry:
+def _moved(job: Job, row: EpochRow, times: Mapping[int, int]) -> Traffic:
+    """Return the bytes by formula; each worker sends a gradient so many `times`."""
     formula = by_name(row.topology).traffic(job.layout, job.group)
-    times = _gradients(job, trace, row.number, steps)
-    moved = {
+    return {
         (source, target, kind): size * times.get(source, times.get(target, 0))
         for (source, target, kind), size in formula.items()
     }
+
+
+def _entry(
+    job: Job,
+    trace: Trace,
+    row: EpochRow,
+    steps: int,
+    member: int,
+    moved: Traffic,
+) -> Entry:
     sent, received = per_member(moved, member)
     return Entry(
         row.number,
@@ -80,17 +100,6 @@ def _entry(job: Job, trace: Trace, row: EpochRow, steps: int, member: int) -> En
         sent,
         received,
     )
-
-
-def _gradients(job: Job, trace: Trace, epoch: int, steps: int) -> dict[int, int]:
-    """Return how many gradients each worker has sent: one a step, if all must.
-
-    Else as many as its own rows tell, as far as the trace has kept them.
-    """
-    if not job.has_backups:
-        return dict.fromkeys(job.workers, steps)
-    rows = trace.steps[trace.steps["epoch"] == epoch]
-    return {worker: int((rows["task"] == worker).sum()) for worker in job.workers}
 
 
 def once_only(job: Job, trace: Trace) -> list[tuple[int, int, int]]:

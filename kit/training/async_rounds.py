@@ -96,7 +96,7 @@ class AsyncServer:
         port.post(GRAD, _NOTE)
         program.finish()
         row = (part.me, step, stamp.epoch, float("nan"), 0, begin, endpoint.clock())
-        part.meter.steps.add(StepRow(*row, 0, program.waited_ns, 0))
+        part.meter.stepped(StepRow(*row, 0, program.waited_ns, 0))
         part.commit(step + 1)
         part.reach("step.done", step)
 
@@ -157,7 +157,7 @@ class AsyncWorker:
         number, wait = notes[0].step, waited - computed + self._program.waited_ns
         row = (part.me, number - 1, stamp.epoch, loss, examples, begin, clock())
         staleness = number - 1 - version
-        part.meter.steps.add(StepRow(*row, computed - begin, wait, staleness))
+        part.meter.stepped(StepRow(*row, computed - begin, wait, staleness))
         part.commit(number)
         part.end(number - 1, loss)
         return number, all(note.halt == NO_HALT for note in notes)

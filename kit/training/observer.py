@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTime
 from contextlib import ExitStack, closing
@@ -23,20 +23,17 @@ from kit.errors import (
     UnavailableError,
     to_plain,
 )
-from kit.log import Rows
 from kit.membership import Epoch
 from kit.task import Task
-from kit.trace import EpochRow, Trace
+from kit.trace import EpochRow, Kept, Trace
 from kit.training.job import Job
 from kit.training.newest import Newest
-from kit.training.snapshot import LOGS
+from kit.training.recorded import Cursors, Recorded, Tables
 from kit.training.watching import Watched, gone
 from kit.training.wishes import Wishes
 from kit.wire.rpc import Caller
 
 Dial = Callable[[Task, str], Caller]
-#: How much of each member's logs somebody has seen.
-Cursors = tuple[tuple[int, ...], ...]
 
 _FIRST_POLL_S, _POLL_S = 0.005, 0.1
 _LAST_WORDS_S = 3.0  # the members' own reports explain more than a closed link
@@ -51,8 +48,8 @@ class Observer:
         self.finished.set_running_or_notify_cancel()
         self._job, self._dial = job, dial
         self._trusted = job.coordinator if trusted is None else trusted
-        limit = job.settings.trace_rows
-        self._watched = [Watched(limit) for _ in job.tasks]
+        self._watched = [Watched() for _ in job.tasks]
+        self._recorded = Recorded(job.settings.trace_rows)
         self._guard = threading.Lock()
         self._pause = threading.Event()  # never set: a wait on it is a sleep
         self._give_up = float("inf")  # when those that still say nothing are left
@@ -125,36 +122,44 @@ class Observer:
         return "paused" if paused else "running"
 
     def trace(self) -> Trace:
-        """Return what is known so far."""
-        return self._trace(
-            np.concatenate([one.column(number) for one in self._watched])
-            for number in range(len(LOGS))
-        )
+        """Return what is known so far; costs the same however much that is."""
+        return self._trace(self._recorded.since())
 
     def news(self, cursors: Cursors) -> tuple[Trace, Cursors]:
         """Return what came after `cursors` (() for the start), and where it ends.
 
         Epochs and totals are always whole.
         """
-        cursors = cursors or ((0,) * len(LOGS),) * len(self._watched)
-        found = [
-            [one.since(number, cursor) for number, cursor in enumerate(begun)]
-            for one, begun in zip(self._watched, cursors, strict=True)
-        ]
-        trace = self._trace(
-            np.concatenate([logs[number][0] for logs in found])
-            for number in range(len(LOGS))
-        )
-        return trace, tuple(tuple(end for _, end in logs) for logs in found)
+        found = self._recorded.since(cursors)
+        return self._trace(found), found.cursors
 
-    def _trace(self, columns: Iterable[Rows]) -> Trace:
-        epochs = max((one.epochs for one in self._watched), key=len)
+    def loss(self) -> float:
+        """Return the mean loss of the newest step; NaN before the first."""
+        return self._recorded.loss
+
+    def kept(self) -> Kept:
+        """Return what is left of all that was recorded."""
+        return self._recorded.kept
+
+    def epochs(self) -> tuple[EpochRow, ...]:
+        """Return the configurations so far."""
+        return max((tuple(one.epochs) for one in self._watched), key=len)
+
+    def n_steps(self) -> dict[tuple[int, int], int]:
+        """Return by member and epoch how many steps it has done, exact."""
+        return {
+            (member, epoch): n_steps
+            for member, one in enumerate(self._watched)
+            for epoch, n_steps in one.n_steps.items()
+        }
+
+    def _trace(self, found: Tables) -> Trace:
         totals = np.concatenate([one.totals for one in self._watched])
-        transfers, spans, steps, measures = columns
+        transfers, spans, steps, measures = found.tables
         tasks = tuple(map(str, self._job.tasks))
-        saves = self.leader.saves
         tables = (transfers, spans, steps, totals)
-        return Trace(tasks, tuple(epochs), *tables, saves, measures)
+        saves = self.leader.saves
+        return Trace(tasks, self.epochs(), *tables, saves, measures, found.kept)
 
     def lost(self) -> dict[int, str]:
         """Return the members that are gone, and what was said of them."""
@@ -214,12 +219,12 @@ class Observer:
         limit, pause_s = self._job.settings.dead_after_s, _FIRST_POLL_S
         while True:
             question = {"run": self._job.run, "cursors": watched.cursors}
-            more = watched.take(*caller.call("run.poll", limit, question))
+            self._recorded.add(watched.take(*caller.call("run.poll", limit, question)))
             if watched.is_over:
                 return
             if time.monotonic() > self._give_up:
                 return
-            if not more:
+            if not watched.more:
                 self._pause.wait(pause_s)
                 # Longer each time: nobody waits half as long again as a training took.
                 pause_s = min(1.5 * pause_s, _POLL_S)

@@ -176,7 +176,7 @@ class QuorumServer:
         for worker in counted:
             self._reply(worker, step, quorum.is_ending)
         row = (part.me, step, endpoint.stamp.epoch, _NAN, 0, self._begun)
-        part.meter.steps.add(StepRow(*row, endpoint.clock(), 0, self._waited_ns, 0))
+        part.meter.stepped(StepRow(*row, endpoint.clock(), 0, self._waited_ns, 0))
         part.reach("step.done", step)
         self._begin(step + 1)
 

@@ -68,7 +68,7 @@ class QuorumWorker:
         wait = waited - computed + program.waited_ns
         row = (part.me, step, stamp.epoch, loss, examples, begin, clock())
         late = 0 if done == step else following - step
-        part.meter.steps.add(StepRow(*row, computed - begin, wait, late))
+        part.meter.stepped(StepRow(*row, computed - begin, wait, late))
         part.reach("exchange.done", step)
         part.commit(following)
         part.end(step, loss if done == step else None)

@@ -40,7 +40,7 @@ def records(trace: Trace) -> list[Record]:
     """Return the records of all steps that every worker's rows are known of."""
     counts = trace.steps["examples"] > 0
     table = trace.steps[counts]
-    table = table[np.argsort(table["step"], kind="stable")]
+    table = table[np.lexsort((table["task"], table["step"]))]
     late = Counter(trace.steps[~counts & (trace.steps["staleness"] > 0)]["step"])
     pushed = _pushed(trace)
     names = {row.number: row.topology for row in trace.epochs}

@@ -29,6 +29,7 @@ class Picture:
     error: str = ""
     traffic: Sequence[Entry] = ()
     saved: str = ""
+    kept: str = ""
 
 
 def table(picture: Picture) -> str:
@@ -55,6 +56,8 @@ def _facts(picture: Picture) -> list[tuple[str, str]]:
         facts.append(("loss", f"{picture.loss:.4g}"))
     if picture.saved:
         facts.append(("checkpoints", picture.saved))
+    if picture.kept:
+        facts.append(("trace", picture.kept))
     if picture.error:
         facts.append(("error", picture.error))
     return facts

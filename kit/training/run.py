@@ -16,7 +16,8 @@ from kit.training import report
 from kit.training.account import Entry, account, once_only
 from kit.training.hook_list import HookList
 from kit.training.job import Job
-from kit.training.observer import Cursors, Dial, Observer
+from kit.training.observer import Dial, Observer
+from kit.training.recorded import Cursors
 from kit.training.records import Record, records
 from kit.training.saving import Kept, Saving
 from kit.training.steer import Steered
@@ -141,8 +142,7 @@ class Run(Steered):
     @property
     def loss(self) -> float:
         """The mean loss of the last step that is known here; NaN before the first."""
-        _, losses = self.trace.losses()
-        return float(losses[-1]) if len(losses) else float("nan")
+        return self._observer.loss()
 
     @property
     def metrics(self) -> list[Record]:
@@ -165,13 +165,16 @@ class Run(Steered):
 
     @property
     def trace(self) -> Trace:
-        """Everything that was recorded so far."""
+        """What was recorded so far; its arrays are views that cost nothing.
+
+        Of a long training it is not everything: `trace.kept` says what is left.
+        """
         return self._observer.trace()
 
     def news(self, since: Cursors = ()) -> tuple[Trace, Cursors]:
         """Return what was recorded after `since`, and where to ask from next time.
 
-        Costs no more than the new rows. Epochs and totals are always whole.
+        Costs nothing, however many rows are new. Epochs and totals are always whole.
         """
         return self._observer.news(since)
 
@@ -193,7 +196,7 @@ class Run(Steered):
                 "the traffic account is complete when the training is over; use "
                 "run.wait() first, or look at run.trace."
             )
-        return account(self.job, self.trace, self.step)
+        return account(self.job, self.trace, self.step, self._observer.n_steps())
 
     @property
     def moved_once(self) -> list[tuple[int, int, int]]:
@@ -220,9 +223,10 @@ class Run(Steered):
         job = self.job
         topology = f", switching to {self.switching}" if self.switching else ""
         saved = f"; {self.checkpoints}" if str(self.checkpoints) else ""
+        kept = f"; trace: {self._observer.kept()}" if str(self._observer.kept()) else ""
         return (
             f"<Run {job.run[:8]} {self.state}: step {self.step} of {job.steps}, "
-            f"{self.topology}{topology}, loss {self.loss:.4g}{saved}>"
+            f"{self.topology}{topology}, loss {self.loss:.4g}{saved}{kept}>"
         )
 
     def _wished(self) -> EpochRow:
@@ -242,10 +246,11 @@ class Run(Steered):
             step=self.step,
             steps=self.job.steps,
             loss=self.loss,
-            epochs=self.trace.epochs or (self._wished(),),
+            epochs=self._observer.epochs() or (self._wished(),),
             switching=self.switching,
             error=f"{type(error).__name__}: {error.message}" if error else "",
             traffic=self.traffic if state == "done" else (),
             saved=str(self.checkpoints),
+            kept=str(self._observer.kept()),
         )
         return report.table(picture)

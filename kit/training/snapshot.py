@@ -46,6 +46,7 @@ def poll(member: Member, cursors: list[int]) -> tuple[dict[str, Any], bytes]:
         "epochs": [list(epoch) for epoch in member.epochs],
         "cursors": [cursor for _, cursor in news],
         "counts": [len(found) for found in rows],
+        "n_steps": list(meter.n_steps.copy().items()),
         "more": any(
             log is not None and cursor < log.added
             for (_, cursor), log in zip(news, logs, strict=True)

@@ -31,7 +31,7 @@ class SyncServer:
             part.reach("exchange.done", step)
             waited, end = self._program.waited_ns, part.endpoint.clock()
             row = (part.me, step, stamp.epoch, loss, examples, begin, end)
-            part.meter.steps.add(StepRow(*row, computed, waited, 0))
+            part.meter.stepped(StepRow(*row, computed, waited, 0))
             step += 1
             part.commit(step)
             part.end(step - 1, loss)

@@ -1,7 +1,4 @@
-"""What an observer has learned of one member: news come in, columns grow.
-
-Bounded like the member's own logs: the oldest rows go first.
-"""
+"""What an observer has learned of one member: how it is doing, and its account."""
 
 from __future__ import annotations
 
@@ -9,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from kit.errors import KitError, from_plain
 from kit.log import Rows, rows
 from kit.trace import EpochRow, SaveRow
 from kit.traffic import TOTAL
+from kit.training.recorded import News
 from kit.training.snapshot import LOGS, unpack_news
 from kit.training.telling import Teller
 
@@ -23,7 +19,6 @@ from kit.training.telling import Teller
 class Watched:
     """State, news and account of one member, as far as they are known here."""
 
-    limit: int
     state: str = "running"  # or done, failed, lost
     step: int = 0
     error: KitError | None = None
@@ -31,35 +26,31 @@ class Watched:
     leads: dict[str, Any] | None = None
     cursors: list[int] = field(default_factory=lambda: [0] * len(LOGS))
     totals: Rows = field(default_factory=lambda: rows(TOTAL))
+    n_steps: dict[int, int] = field(default_factory=dict)  # of each epoch, exact
+    more: bool = False  # is to be fetched at once
     teller: Teller | None = None
-    # Each with the number of rows that had come with it.
-    _pieces: list[list[tuple[int, Rows]]] = field(
-        default_factory=lambda: [[] for _ in LOGS]
-    )
 
     @property
     def is_over(self) -> bool:
         """Whether nothing more will come."""
         return self.state != "running"
 
-    def take(self, reply: dict[str, Any], blob: bytes | bytearray) -> bool:
-        """Take the answer of a poll; whether there is more to fetch at once."""
-        *news, self.totals = unpack_news(reply["counts"], blob)
-        for pieces, piece in zip(self._pieces, news, strict=True):
-            if len(piece):
-                before = pieces[-1][0] if pieces else 0
-                pieces.append((before + len(piece), piece))
-            while len(pieces) > 1 and pieces[-1][0] - pieces[0][0] > self.limit:
-                pieces.pop(0)
+    def take(self, reply: dict[str, Any], blob: bytes | bytearray) -> News:
+        """Take the answer of a poll, and return the new rows in it."""
+        *tables, totals = unpack_news(reply["counts"], blob)
+        self.totals = totals.copy()  # else all of the blob would stay
+        told = zip(reply["cursors"], self.cursors, tables, strict=True)
+        news = News(tables, [end - begin - len(new) for end, begin, new in told])
         self.cursors, self.leads = reply["cursors"], reply["leads"]
-        self.step = int(reply["step"])
+        self.step, self.more = int(reply["step"]), bool(reply["more"])
+        self.n_steps = {int(epoch): int(n) for epoch, n in reply["n_steps"]}
         self.epochs = [EpochRow(*row) for row in reply["epochs"]]
         if reply["error"]:
             self.error = from_plain(reply["error"])
-        if not reply["more"]:
+        if not self.more:
             self.state = reply["state"]
         self._tell()
-        return bool(reply["more"])
+        return news
 
     @property
     def saves(self) -> tuple[SaveRow, ...]:
@@ -83,17 +74,6 @@ class Watched:
     def fail(self, error: KitError) -> None:
         """Note that the member answers, but not how it is doing."""
         self.state, self.error = "failed", error
-
-    def column(self, number: int) -> Rows:
-        """Return transfers (0), spans (1), steps (2) or measures (3)."""
-        return self.since(number, 0)[0][-self.limit :]
-
-    def since(self, number: int, cursor: int) -> tuple[Rows, int]:
-        """Return the rows of a column that came after a cursor, and the cursor now."""
-        pieces = list(self._pieces[number])  # others may be added meanwhile
-        news = [rows(LOGS[number])]
-        news += [piece[-(end - cursor) :] for end, piece in pieces if end > cursor]
-        return np.concatenate(news), pieces[-1][0] if pieces else cursor
 
 
 def gone(

@@ -58,7 +58,7 @@ def ring(epoch: int, steps: int) -> list[tuple[int, ...]]:
 def test_sound_training_agrees_in_every_entry() -> None:
     epochs = [EpochRow(1, "ps", 0, 0, ""), EpochRow(2, "ring", 3, 9, "")]
 
-    entries = account(job(), trace(epochs, *star(1, 3), *ring(2, 2)), last_step=5)
+    entries = account(job(), trace(epochs, *star(1, 3), *ring(2, 2)), 5, {})
 
     assert [(one.epoch, one.task, one.steps) for one in entries] == [
         *((1, task.short, 3) for task in TASKS),
@@ -78,7 +78,7 @@ def test_single_wrong_byte_is_noticed_on_both_sides(change: int) -> None:
     source, destination, kind, epoch, size, messages = totals[0]
     totals[0] = (source, destination, kind, epoch, size + change, messages)
 
-    entries = account(job(), trace([EpochRow(1, "ps", 0, 0, "")], *totals), 5)
+    entries = account(job(), trace([EpochRow(1, "ps", 0, 0, "")], *totals), 5, {})
 
     wrong = [one.task for one in entries if not one.agrees]
     assert wrong == [TASKS[destination].short, TASKS[source].short]
@@ -87,7 +87,7 @@ def test_single_wrong_byte_is_noticed_on_both_sides(change: int) -> None:
 def test_asynchronous_epochs_are_left_out() -> None:
     epochs = [EpochRow(1, "ps-async", 0, 0, "")]
 
-    assert account(job(synchronous=False), trace(epochs, *star(1, 4)), 4) == []
+    assert account(job(synchronous=False), trace(epochs, *star(1, 4)), 4, {}) == []
 
 
 def test_what_moves_once_is_told_apart_from_the_steps() -> None:
@@ -101,5 +101,5 @@ def test_what_moves_once_is_told_apart_from_the_steps() -> None:
 
 
 def test_training_without_epochs_has_an_empty_account() -> None:
-    assert account(job(steps=0), trace([]), 0) == []
+    assert account(job(steps=0), trace([]), 0, {}) == []
     assert once_only(job(steps=0), trace([])) == []

@@ -62,11 +62,11 @@ def test_task_that_has_let_go_of_a_training_still_tells_its_last_step() -> None:
 
 
 def member(state: str, error: str = "") -> Watched:
-    return Watched(10, state=state, error=ClusterBusy(error) if error else None)
+    return Watched(state=state, error=ClusterBusy(error) if error else None)
 
 
 def test_who_cannot_be_reached_is_gone_with_what_was_seen_here() -> None:
-    cut = Watched(10)
+    cut = Watched()
     cut.lose(PeerLost("the way to worker:1 is cut"))
 
     assert gone([member("running"), cut], {}) == {1: "the way to worker:1 is cut"}

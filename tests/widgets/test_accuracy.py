@@ -97,7 +97,8 @@ def test_the_live_curve_has_an_axis_once_there_is_one(make_trace: MakeTrace) -> 
 
         assert plot._share.visible
         assert plot._right.visible
-        assert plot._shares.data == {"step": [0.0, 1.0, 2.0], "value": [0.1, 0.2, 0.9]}
+        assert list(plot._shares.data["step"]) == [0, 1, 2]
+        assert list(plot._shares.data["value"]) == pytest.approx([0.1, 0.2, 0.9])
         assert plot._right.major_label_text_color == theme.ink
     assert [mark.id for mark in plot.figure.renderers] == marks
 

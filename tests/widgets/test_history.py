@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from kit.log import Rows, rows
-from kit.trace import EpochRow, Trace
-from kit.traffic import STEP, TRANSFER
+from kit.trace import EpochRow, Kept, Trace
+from kit.traffic import STEP, TRANSFER, Kind
 from widgets import feed
 from widgets.history import History
 
@@ -153,6 +153,19 @@ def test_steps_that_begin_at_the_same_time_have_a_rate_that_can_be() -> None:
 
     assert line["second"].tolist() == [0.0, 1.0, 2.0, 3.0]
     assert line["rate"].tolist() == pytest.approx([1.0, 3.0, 1.0, 1.0])
+
+
+def test_steps_whose_transfers_are_not_all_kept_are_no_pause_of_a_link() -> None:
+    steps, moved = table(40), np.zeros(35, TRANSFER)
+    moved["step"], moved["kind"], moved["bytes"] = range(5, 40), Kind.PUSH, 1_000_000
+    moved["source"] = 1
+    whole = Trace(TASKS, steps=steps, transfers=moved, kept=Kept(details=6))
+
+    (late,) = fed([whole]).links().values()
+    (seen,) = fed([Trace(TASKS, steps=steps, transfers=moved), whole]).links().values()
+
+    assert late["rate"].min() > 0
+    assert seen["rate"].min() == 0
 
 
 def test_a_server_without_examples_adds_no_loss() -> None:

@@ -1,0 +1,125 @@
+"""What a live board sends to its page: nothing that is not seen or has not changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from bokeh.core.serialization import Deserializer
+
+from kit.trace import Trace
+from widgets.live_view import CURVES_S, TIMELINE_S, LiveView
+from widgets.pulse import Beat
+from widgets.still import beat_of
+
+MakeTrace = Callable[..., Trace]
+pytestmark = pytest.mark.slow
+
+
+class Stage:
+    """A view with a clock of its own, and what it sends."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.now, self.sent = 0.0, list[dict[str, Any]]()
+        self.view = LiveView(
+            trace.tasks, None, shown=lambda is_shown: None, clock=lambda: self.now
+        )
+        for model in self.view._models:
+            model.send = lambda content, buffers=None: self.sent.append(content)
+
+    def draw(self, beat: Beat) -> list[dict[str, Any]]:
+        """Draw when everything is due; returns what the figures have sent."""
+        self.now += max(CURVES_S, TIMELINE_S)
+        self.sent.clear()
+        self.view.draw(beat)
+        return list(self.sent)
+
+
+@pytest.fixture
+def stage(make_trace: MakeTrace) -> Iterator[Stage]:
+    found = Stage(make_trace(("ps",), steps=3))
+    yield found
+    found.view.close()
+
+
+def beats(make_trace: MakeTrace) -> tuple[Beat, Beat]:
+    """Return a beat, and a later one with more steps."""
+    found = [beat_of(make_trace(("ps",), steps=steps)) for steps in (10, 20)]
+    one, other = (replace(beat, is_last=False) for beat in found)
+    return replace(one, n_rows=100), replace(other, n_rows=200)
+
+
+def test_a_figure_sends_all_that_changed_as_one_patch(
+    stage: Stage, make_trace: MakeTrace
+) -> None:
+    one, other = beats(make_trace)
+    stage.draw(one)
+
+    sent = stage.draw(other)
+
+    patches = [json.loads(sent[first]["payload"]) for first in (2, 5, 8)]
+    assert len(sent) == 3 * 3  # each with its header and metadata
+    assert [one["msg"] for one in sent] == ["patch"] * 9
+    assert all(patch["events"] for patch in patches)
+    assert len(patches[0]["events"]) == 2  # the loss, and up to where a region reaches
+
+
+def test_what_the_page_gets_is_what_was_drawn(
+    stage: Stage, make_trace: MakeTrace
+) -> None:
+    one, other = beats(make_trace)
+    stage.draw(one)
+
+    sent = stage.draw(other)
+
+    patch: Any = Deserializer(list(stage.view._models[0]._document.models))
+    events = patch.deserialize(json.loads(sent[2]["payload"]))["events"]
+    source = stage.view.loss._loss
+    (found,) = (event["data"] for event in events if event["model"] is source)
+    for name, column in other.history.loss().items():
+        assert found[name].tolist() == pytest.approx(column, rel=1e-6)
+    assert all(isinstance(column, np.ndarray) for column in found.values())
+
+
+def test_nothing_is_sent_when_nothing_is_new(
+    stage: Stage, make_trace: MakeTrace
+) -> None:
+    one, _ = beats(make_trace)
+    stage.draw(one)
+    texts = [widget.value for widget in stage.view._texts]
+
+    assert stage.draw(one) == []
+    assert [widget.value for widget in stage.view._texts] == texts
+
+
+def test_a_figure_is_not_drawn_before_it_is_due(
+    stage: Stage, make_trace: MakeTrace
+) -> None:
+    one, other = beats(make_trace)
+    stage.draw(one)
+
+    stage.sent.clear()
+    stage.view.draw(other)
+
+    assert stage.sent == []
+
+
+def test_the_table_of_rates_is_filled_when_it_is_opened(
+    stage: Stage, make_trace: MakeTrace
+) -> None:
+    one, other = beats(make_trace)
+    view = stage.view
+    stage.draw(one)
+    assert view.twin.value == ""
+
+    view._words.selected_index = 0
+    first = view.twin.value
+    moment = replace(other.moment, rates={(1, 0): 5.0})
+    stage.draw(replace(other, moment=moment))
+
+    assert "worker:0 to ps:0" in first
+    assert view.twin.value not in ("", first)
