@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from kit.errors import AbortedError
+from kit.errors import AbortedError, ResourceExhaustedError
 from kit.session.master_session import MasterSession
 from kit.session.members import Members
 from kit.session.options import Options
@@ -15,6 +15,8 @@ from kit.session.worker import Worker
 
 # A session that nobody has a link for is kept so long, in case its client dials again.
 _ABANDONED_S = 600.0
+_MOST_ABANDONED = 256
+_MOST_OF_ONE = 64  # a client has one link and more for each of its sessions
 
 
 class Master:
@@ -39,11 +41,24 @@ class Master:
         """How many sessions are open."""
         return len(self._sessions)
 
-    def create(self, options: Options) -> int:
-        """Begin a session; returns its number. Ends those that clients have left."""
+    def create(self, options: Options, user: object = None) -> int:
+        """Begin a session; returns its number. Ends those that clients have left.
+
+        Raises `ResourceExhaustedError` for a `user` who speaks for many already.
+        """
         before = self._clock() - _ABANDONED_S
         with self._lock:
-            abandoned = [one for one, at in self._left.items() if at < before]
+            if sum(user in users for users in self._users.values()) >= _MOST_OF_ONE:
+                raise ResourceExhaustedError(
+                    f"one link has begun {_MOST_OF_ONE} sessions at "
+                    f"{self.worker.task}; close some, or use a link for each."
+                )
+            n_too_many = len(self._left) - _MOST_ABANDONED
+            abandoned = [
+                one
+                for n_older, (one, at) in enumerate(self._left.items())
+                if at < before or n_older < n_too_many
+            ]
         for number in abandoned:
             self.end(number)
         with self._lock:

@@ -13,15 +13,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kit.errors import FailedPreconditionError, InternalError, KitError
+from kit.errors import FailedPreconditionError, KitError
 from kit.membership import Agreement, Epoch, Verdict
 from kit.training import complaints
+from kit.training.commands import check_command
 from kit.training.job import Job
 from kit.training.latecomers import Latecomers
 from kit.training.ledger import Ledger
 from kit.training.standing import halting
 from kit.training.terms import difference, terms_of
 from kit.training.vault import vault_of
+from kit.wire.shaping import LinkSettings
 
 if TYPE_CHECKING:
     from kit.training.hooked import Hooked
@@ -250,33 +252,35 @@ class Authority:
             for number, missing in late.items():
                 self.fail(complaints.late(self._job, missing, number, limit_s))
 
-    def command(self, what: str, **values: Any) -> None:
+    def command(self, what: str, /, **values: Any) -> None:
         """Note a wish of the user; it is taken up at the next boundary.
 
-        Raises `InvalidArgumentError` for what these members cannot form.
+        Raises `InvalidArgumentError` for what cannot be meant, and for what these
+        members cannot form.
         """
+        values = check_command(what, values)
         with self._changed:
             agreement = self._agreement
             if what == "configure":
                 self._check(**values)
                 agreement.wish(**values)
             elif what == "pause":
-                agreement.pause(int(values.get("steps", 0)))
+                agreement.pause(values.get("steps", 0))
             elif what == "resume":
                 agreement.resume()
             elif what == "stop":
                 agreement.stop()
             elif what == "save":
-                self.ledger.ask(str(values["ticket"]))
+                self.ledger.ask(values["ticket"])
                 agreement.saves.wish()
-            elif what != "look":
-                raise InternalError(f"{what!r} is no command.")
             self._changed.notify_all()
 
     def _check(self, *, at: int = 0, **changes: Any) -> None:
         """Check a configuration as it will be with what else is wished by then."""
+        self._job.check_step(at)
         given = {name: value for name, value in changes.items() if value is not None}
         then = replace(self._agreement.foreseen(at), **given)
+        LinkSettings.parse(then.link)
         self._job.check_topology(then.topology, then.synchronous)
 
     def status(self) -> dict[str, Any]:
