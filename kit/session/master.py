@@ -41,18 +41,10 @@ class Master:
         """How many sessions are open."""
         return len(self._sessions)
 
-    def create(self, options: Options, user: object = None) -> int:
-        """Begin a session; returns its number. Ends those that clients have left.
-
-        Raises `ResourceExhaustedError` for a `user` who speaks for many already.
-        """
+    def create(self, options: Options) -> int:
+        """Begin a session; returns its number. Ends those that clients have left."""
         before = self._clock() - _ABANDONED_S
         with self._lock:
-            if sum(user in users for users in self._users.values()) >= _MOST_OF_ONE:
-                raise ResourceExhaustedError(
-                    f"one link has begun {_MOST_OF_ONE} sessions at "
-                    f"{self.worker.task}; close some, or use a link for each."
-                )
             n_too_many = len(self._left) - _MOST_ABANDONED
             abandoned = [
                 one
@@ -80,6 +72,16 @@ class Master:
                 task=str(self.worker.task),
             )
         return found
+
+    def check_room(self, user: object) -> None:
+        """Raise `ResourceExhaustedError` if a client speaks for many already."""
+        with self._lock:
+            n_sessions = sum(user in users for users in self._users.values())
+        if n_sessions >= _MOST_OF_ONE:
+            raise ResourceExhaustedError(
+                f"a client has {n_sessions} sessions at {self.worker.task} over one "
+                f"link; close some of them first."
+            )
 
     def used(self, number: int, user: object) -> None:
         """Note that a client speaks for a session, over one of its links."""

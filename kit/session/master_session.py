@@ -133,7 +133,8 @@ class MasterSession:
         plan, tokens, _, n_feeds = self._ready[number]
         if len(feeds) != n_feeds:
             raise InvalidArgumentError(
-                f"{len(feeds)} tensors were fed to plan {number}, which takes {n_feeds}."
+                f"{len(feeds)} tensors were fed to plan {number}, which takes "
+                f"{n_feeds}."
             )
         conductor, me = Conductor(self._worker), self._worker.task
         number = next(self._counter)

@@ -76,7 +76,7 @@ class Service:
         limit, names = {"deadline_s": seconds()}, {"names": list_of(text(1000))}
         edges, texts = list_of(row_of(text(), whole(0))), list_of(text())
         kind = {"feeds": edges, "fetches": edges, "targets": texts, "done": texts}
-        self._questions = {
+        self.questions = {
             "create": Question({"options": anything()}, self._create),
             "extend": Question(
                 {**_SESSION, "version": whole(0), "nodes": list_of(anything(), 2**24)},
@@ -189,7 +189,7 @@ class Service:
             send(link, Act.DONE, deadline_s=_ANSWER_S)
             lending.answer(link, _ANSWER_S)
             return None
-        question = self._questions.get(op) if isinstance(op, str) else None
+        question = self.questions.get(op) if isinstance(op, str) else None
         if question is None:
             raise UnimplementedError(
                 f"{self._worker.task} does not answer {shown(op)}."
@@ -207,7 +207,8 @@ class Service:
 
     def _create(self, link: Link, message: Message) -> Meta:
         options = Options.from_plain(message.meta["options"])
-        return {"session": self._master.create(options, link)}
+        self._master.check_room(link)
+        return {"session": self._master.create(options)}
 
     def _extend(self, _: Link, message: Message) -> Meta:
         session = self._master.session(message.meta["session"])

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kit.errors import FailedPreconditionError, KitError
+from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
 from kit.membership import Agreement, Epoch, Verdict
 from kit.training import complaints
 from kit.training.commands import check_command
@@ -140,15 +140,22 @@ class Authority:
         None when there is nothing to join for it: this training is over, or the member
         is in it already and asks for the next one. Raises what the training failed
         with, once to each member, and `MemberMismatch`, with which it fails for all,
-        when `terms` are not those of the coordinator's job.
+        when `terms` are not those of the coordinator's job; `InvalidArgumentError` for
+        a number that no member has.
         """
+        if member >= len(self._job.tasks):
+            raise InvalidArgumentError(
+                f"there is no member {member} to join; the training has "
+                f"{', '.join(task.short for task in self._job.tasks)}."
+            )
         with self._changed:
             if member in self._told:
                 return None
             self._told.add(member)
             if self._agreement.error is not None:
                 raise self._agreement.error
-            if self._agreement.is_finished:
+            has_begun = self._agreement.epoch.number > 0  # so all have joined it
+            if self._agreement.is_finished or has_begun:
                 return None
             found = difference(terms_of(self._job), terms)
             if found:

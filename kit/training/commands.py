@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kit.errors import InvalidArgumentError
-from kit.fields import Fields, check, flag, maybe, optional, shown, text, whole
+from kit.fields import Fields, check, flag, optional, shown, text, whole
 
-_COMMANDS: Final[Mapping[str, Fields]] = {
+COMMANDS: Final[Mapping[str, Fields]] = {
     "configure": {
         "at": optional(whole(0)),
-        "topology": optional(maybe(text(100))),
-        "link": optional(maybe(text(100))),
-        "synchronous": optional(maybe(flag())),
+        "topology": optional(text(100)),
+        "link": optional(text(100)),
+        "synchronous": optional(flag()),
     },
     "pause": {"steps": optional(whole(0))},
     "resume": {},
@@ -32,7 +32,7 @@ def check_command(what: str, values: object) -> dict[str, Any]:
     >>> check_command("pause", {"steps": 3})
     {'steps': 3}
     """
-    if what not in _COMMANDS:
-        known = ", ".join(_COMMANDS)
+    if what not in COMMANDS:
+        known = ", ".join(COMMANDS)
         raise InvalidArgumentError(f"{shown(what)} is no command; there are {known}.")
-    return check(what, _COMMANDS[what], values)
+    return check(what, COMMANDS[what], values)

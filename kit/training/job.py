@@ -88,6 +88,8 @@ class Job:
                 f"nobody would compute: there is no worker among "
                 f"{', '.join(task.short for task in self.tasks) or 'no tasks'}."
             )
+        if not self.specs:
+            raise InvalidArgumentError("there are no parameters to train; give some.")
         if self.batch < len(self.workers):
             raise InvalidArgumentError(
                 f"a batch of {self.batch} cannot be split over {len(self.workers)} "
