@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from kit.errors import InvalidArgumentError
+from kit import machine
+from kit.errors import InvalidArgumentError, NotEnoughMemory
 from kit.exchange.layout import Layout, Spec, lay_out
 from kit.exchange.placement import place
 from kit.exchange.plan import Group
@@ -39,7 +40,6 @@ from kit.training.hook_list import HookList
 from kit.training.splits import check_seed
 from kit.wire.shaping import LinkSettings
 
-_MOST_VALUES: Final = 2**40  # no machine holds them
 _FIELDS: Final = {
     "run": text(pattern="[0-9a-f]{32}"),
     "tasks": list_of(text(1000)),
@@ -48,7 +48,7 @@ _FIELDS: Final = {
     "topology": text(100),
     "steps": whole(0),
     "batch": whole(0),
-    "seed": whole(0),
+    "seed": whole(0, 2**128),
     "synchronous": flag(),
     "aggregate": whole(0),
     "link": text(100),
@@ -240,9 +240,11 @@ class Job:
         values["specs"] = tuple(
             Spec(name, tuple(shape), dtype) for name, shape, dtype in values["specs"]
         )
-        if sum(math.prod(spec.shape) for spec in values["specs"]) > _MOST_VALUES:
-            raise InvalidArgumentError(
-                f"a job came with more than {_MOST_VALUES} values in its parameters."
+        n_bytes = sum(4 * math.prod(spec.shape) for spec in values["specs"])
+        if n_bytes > (limit := machine.memory().limit_mib * 2**20):
+            raise NotEnoughMemory(
+                f"the parameters of a training have {n_bytes} bytes at least, and this "
+                f"task's machine has {limit}."
             )
         try:
             values["optimizer"] = optimizers.from_plain(values["optimizer"])
