@@ -329,7 +329,7 @@ def _send_all(
 ) -> None:
     where.wait_until(lambda found: found["steps"] > 5 and found["runs"] > 5, "no life")
     frames: Any = {}
-    looked, warm = 0.0, n_frames // 10
+    looked, warm = 0.0, max(n_frames // 10, min(n_frames // 2, 20_000))
     number = case or 0
     while report.frames < n_frames and not report.failures:
         if time.monotonic() - looked > 2.0:

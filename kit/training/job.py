@@ -48,7 +48,7 @@ _FIELDS: Final = {
     "topology": text(100),
     "steps": whole(0),
     "batch": whole(0),
-    "seed": whole(0, 2**128),
+    "seed": whole(0, 2**64 - 1),
     "synchronous": flag(),
     "aggregate": whole(0),
     "link": text(100),

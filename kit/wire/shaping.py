@@ -72,7 +72,8 @@ class LinkSettings(NamedTuple):
         if any(not 1 <= rate <= _MOST_BITS for rate in rates) or sum(times) > _MOST_S:
             raise InvalidArgumentError(
                 f"link {text!r} must have a bandwidth of 1 bit to 1000 Tbit a second, "
-                f"and times of {_MOST_S:g} s together at most."
+                f"and times of {_MOST_S:g} s together at most, for example "
+                f"'100mbit,5ms,1ms'."
             )
         return cls(*(rates or [0.0]), *times)
 
