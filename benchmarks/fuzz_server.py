@@ -267,7 +267,10 @@ def main() -> None:
 def answer(line: str, life: Life, recorder: Recorder, faults: Faults) -> None:
     if line == "rest":
         gc.collect()
+    graphs = [server.graphs for server in life.cluster.servers]
     found: dict[str, Any] = {
+        "sessions": sum(len(one.master) for one in graphs),
+        "segments": sum(one.worker.n_segments for one in graphs),
         "rss": psutil.Process().memory_info().rss,
         "threads": threading.active_count(),
         "descriptors": psutil.Process().num_fds(),

@@ -13,9 +13,11 @@ import pytest
 
 from kit.errors import AbortedError, ResourceExhaustedError
 from kit.graph.graph import Graph
+from kit.session.home import Home
 from kit.session.master import Master
 from kit.session.members import Members
 from kit.session.options import Options
+from kit.session.partition import Segment
 from kit.session.peers import Peers
 from kit.session.rendezvous import Rendezvous
 from kit.session.session import Session
@@ -191,3 +193,32 @@ def test_client_that_begins_ever_more_sessions_is_stopped(
     for session in begun:
         master.end(session)
     master.check_room("a client")
+
+
+def segment_of_nothing() -> Segment:
+    return Segment([], [], [], [], [], [])
+
+
+def test_segments_that_come_after_the_end_of_their_session_are_refused() -> None:
+    worker = Worker(Home(LOCAL), Peers(lambda *_: None))  # type: ignore[arg-type]
+    worker.register((LOCAL, 1), segment_of_nothing())
+    worker.end_session((LOCAL, 1))
+
+    with pytest.raises(AbortedError, match="closed"):
+        worker.register((LOCAL, 1), segment_of_nothing())
+
+    assert worker.n_segments == 0
+    assert not worker.home._rooms
+
+
+def test_sessions_whose_masters_went_without_a_word_are_bounded_in_number() -> None:
+    worker = Worker(Home(LOCAL), Peers(lambda *_: None))  # type: ignore[arg-type]
+    step = Step(1, (LOCAL, 0), LOCAL, None, 1.0)  # type: ignore[arg-type]
+    token = worker.register((LOCAL, 0), segment_of_nothing())
+
+    for number in range(1, 2000):
+        worker.register((LOCAL, number), segment_of_nothing())
+        worker.run(token, step, [])
+
+    assert worker.n_segments == len(worker.home._rooms) == 512
+    assert (LOCAL, 0) in worker.home._rooms
