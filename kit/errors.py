@@ -282,18 +282,26 @@ def to_plain(error: BaseException) -> dict[str, Any]:
     return {"type": "UnknownError", "message": text, "task": None, "step": None}
 
 
-def from_plain(plain: dict[str, Any]) -> KitError:
+def from_plain(plain: Any) -> KitError:
     """Rebuild an error from `to_plain`; an unknown type becomes `UnknownError`.
+
+    So does what is not such data at all: it may come from anybody.
 
     >>> from_plain({"type": "PeerLost", "message": "ps:0 is gone"})
     PeerLost('ps:0 is gone')
     """
+    if not isinstance(plain, dict):
+        plain = {"message": f"an error came that cannot be read: {plain!r:.80}"}
     kind = _tree(KitError).get(str(plain.get("type")), UnknownError)
-    step, node = plain.get("step"), plain.get("node")
+    step = plain.get("step")
+    task, node, printed = (
+        value if isinstance(value := plain.get(name), str) else None
+        for name in ("task", "node", "traceback")
+    )
     return kind(
         str(plain.get("message", "")),
-        task=plain.get("task"),
+        task=task,
         step=step if isinstance(step, int) else None,
-        node=node if isinstance(node, str) else None,
-        remote_traceback=plain.get("traceback"),
+        node=node,
+        remote_traceback=printed,
     )

@@ -94,8 +94,8 @@ class Log:
         """Return kept rows from number `cursor` on, and the cursor after them."""
         with self._lock:
             self._settle()
-            begin = max(cursor, self._packed - self._window, 0)
-            left = max(0, self._packed - begin)
+            begin = min(max(cursor, self._packed - self._window, 0), self._packed)
+            left = self._packed - begin
             count = left if most is None else min(left, most)
             self._read = max(self._read, begin + count)
             return self._rows[self._places(begin, begin + count)], begin + count

@@ -20,7 +20,12 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from typing import Any
 
-from kit.errors import FailedPreconditionError, InternalError, KitError
+from kit.errors import (
+    FailedPreconditionError,
+    InternalError,
+    InvalidArgumentError,
+    KitError,
+)
 from kit.save_turns import SaveTurns
 
 
@@ -120,6 +125,10 @@ class Agreement:
         `changes` are fields of `Epoch`; those that are None stay as they are.
         """
         changes = {name: value for name, value in changes.items() if value is not None}
+        for step, earlier in self._later:
+            if step == at:  # however often it is asked for, there is one of them
+                earlier |= changes
+                return
         self._later.append((at, changes))
         self._later.sort(key=lambda wish: wish[0])
 
@@ -189,8 +198,24 @@ class Agreement:
         return self._paused and step + 1 >= self._allowed_to
 
     def arrive(self, member: int, number: int, step: int) -> None:
-        """Note that a member stands at its boundary `number`, before `step`."""
+        """Note that a member stands at its boundary `number`, before `step`.
+
+        Raises `InvalidArgumentError` for a boundary to which no member can have come
+        yet or any more, and for a step that the training does not have.
+        """
         self._check(member)
+        wait = Verdict.WAIT
+        decided = [n for n, one in self.rounds.items() if one.verdict is not wait]
+        due = max(decided, default=-1) + 1
+        if not due - 1 <= number <= due:
+            raise InvalidArgumentError(
+                f"member {member} came to boundary {number}, and boundary {due} is the "
+                f"next; each member counts them one by one from 0."
+            )
+        if step > self.steps and self.epoch.synchronous:
+            raise InvalidArgumentError(
+                f"member {member} came to step {step} of a training of {self.steps}."
+            )
         self.rounds.setdefault(number, Round()).arrived[member] = step
         self.rounds.pop(number - 3, None)
 
@@ -244,9 +269,17 @@ class Agreement:
             meeting.verdict = Verdict.GO
 
     def prepared(self, member: int, number: int, refusal: str | None = None) -> None:
-        """Note that a member is ready for the proposal, or why it cannot."""
+        """Note that a member is ready for the proposal, or why it cannot.
+
+        Raises `InvalidArgumentError` where nothing was proposed.
+        """
         self._check(member)
-        meeting = self.rounds[number]
+        meeting = self.rounds.get(number)
+        if meeting is None or meeting.verdict is not Verdict.PREPARE:
+            raise InvalidArgumentError(
+                f"member {member} prepared for boundary {number}, where nothing is "
+                f"proposed."
+            )
         meeting.prepared[member] = refusal
         if meeting.outcome is Verdict.WAIT and not self.missing(number):
             self._conclude(meeting)

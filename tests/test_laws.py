@@ -21,8 +21,8 @@ ROOT = Path(__file__).parents[1]
 # what is only planned may be listed. `kit` alone is the public window on everything.
 LAYERS = {
     **dict.fromkeys(["kit.task", "kit.errors", "kit.settings", "kit.spec"], 0),
-    **dict.fromkeys(["kit.cluster_def", "kit.crc", "kit.device", "kit.spread"], 0),
-    **dict.fromkeys(["kit.device_scope", "kit.native", "kit.nearest"], 0),
+    **dict.fromkeys(["kit.cluster_def", "kit.crc", "kit.device", "kit.fields"], 0),
+    **dict.fromkeys(["kit.device_scope", "kit.native", "kit.nearest", "kit.spread"], 0),
     **dict.fromkeys(["kit.load_balancing", "kit.replica_device"], 0),
     **dict.fromkeys(["kit.testing.crash", "kit.testing.history"], 0),
     "kit.testing.__init__": 0,  # loaded with the two above

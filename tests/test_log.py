@@ -45,6 +45,17 @@ def test_log_gives_what_a_bounded_list_would(
         assert log.added == total
 
 
+def test_cursor_beyond_the_end_is_the_end_and_hides_nothing_from_others() -> None:
+    log = Log(SPAN, 10)
+    log.extend([row(number) for number in range(20)])
+
+    news, after = log.since(2**62)
+    log.extend([row(number) for number in range(20, 25)])
+
+    assert (len(news), after) == (0, 20)
+    assert log.since(20)[0].tolist() == [row(number) for number in range(20, 25)]
+
+
 def test_rows_of_two_threads_all_arrive_whole() -> None:
     log = Log(SPAN, 10_000)
 

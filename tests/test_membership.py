@@ -16,8 +16,8 @@ from hypothesis.stateful import (
     rule,
 )
 
-from kit.errors import InternalError, PeerLost
-from kit.membership import Agreement, Epoch
+from kit.errors import InternalError, InvalidArgumentError, PeerLost
+from kit.membership import Agreement, Epoch, Verdict
 from tests.agreement import IDLE, MEMBERS, WORKERS, Game
 
 
@@ -278,6 +278,46 @@ def test_a_stranger_is_refused_by_number() -> None:
 
     with pytest.raises(InternalError, match="7 is no member"):
         agreement.arrive(7, 0, 0)
+
+
+@pytest.mark.parametrize("number", [2, 7, 2**40])
+def test_member_cannot_skip_a_boundary(number: int) -> None:
+    agreement = Agreement(MEMBERS, Epoch(0, "ps"), 3)
+    for member in MEMBERS:
+        agreement.arrive(member, 0, 0)
+    assert agreement.verdict(0) is Verdict.PREPARE
+
+    with pytest.raises(InvalidArgumentError, match="boundary 1 is the next"):
+        agreement.arrive(0, number, 0)
+
+    assert set(agreement.rounds) == {0}
+
+
+def test_member_cannot_stand_behind_the_last_step() -> None:
+    agreement = Agreement(MEMBERS, Epoch(0, "ps"), 3)
+
+    with pytest.raises(InvalidArgumentError, match="step 4 of a training of 3"):
+        agreement.arrive(0, 0, 4)
+
+
+def test_member_cannot_be_ready_for_what_nobody_proposed() -> None:
+    agreement = Agreement(MEMBERS, Epoch(0, "ps"), 3)
+    agreement.arrive(0, 0, 0)
+
+    for number in (0, 5):
+        with pytest.raises(InvalidArgumentError, match="nothing is proposed"):
+            agreement.prepared(0, number, "no room")
+
+    assert agreement.rounds[0].prepared == {}
+
+
+def test_wishes_for_one_step_are_kept_as_one() -> None:
+    agreement = Agreement(MEMBERS, Epoch(0, "ps"), 3)
+    for topology in ("ring", "mesh"):
+        agreement.wish(topology=topology, at=2)
+    agreement.wish(link="1gbit", at=2)
+
+    assert agreement._later == [(2, {"topology": "mesh", "link": "1gbit"})]
 
 
 def play(game: Game, until: int | None = None) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +26,7 @@ import numpy as np
 from kit.errors import InvalidArgumentError
 
 ITEMSIZE = {"float32": 4, "float64": 8}
+_MOST_BUCKETS = 2**18
 _ALIGNMENT = 64  # a cache line; also keeps every dtype group aligned
 CHUNK_BYTES = 512 * 1024  # stays in a core's cache while one task reads what one wrote
 
@@ -127,7 +128,7 @@ def cut(whole: Range, parts: int, itemsize: int) -> tuple[Range, ...]:
     """
     items, rest = divmod(whole.size // itemsize, parts)
     sizes = [(items + (part < rest)) * itemsize for part in range(parts)]
-    edges = [whole.lo + sum(sizes[:part]) for part in range(parts + 1)]
+    edges = accumulate(sizes, initial=whole.lo)
     return tuple(Range(lo, hi) for lo, hi in pairwise(edges))
 
 
@@ -219,6 +220,11 @@ def _buckets(
     itemsize = ITEMSIZE[dtype]
     wanted = bucket_bytes or CHUNK_BYTES * n_workers
     count = -(-group.size // max(wanted, itemsize))
+    if count > _MOST_BUCKETS:
+        raise InvalidArgumentError(
+            f"{group.size} bytes in buckets of {wanted} would be {count} of them; give "
+            f"at least settings(bucket_bytes={-(-group.size // _MOST_BUCKETS)})."
+        )
     return [
         Bucket(dtype, part, cut(part, n_workers, itemsize))
         for part in (cut(group, count, itemsize) if count else ())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -20,7 +20,11 @@ from kit.graph.op import Op
 # A tensor by the name of its op and the number of the output.
 Edge: TypeAlias = tuple[str, int]
 
-_UNREADABLE = (TypeError, ValueError, LookupError, AttributeError, RecursionError)
+# What reading raises that was written by somebody else.
+UNREADABLE: Final = (
+    *(TypeError, ValueError, LookupError, AttributeError, ArithmeticError),
+    *(RecursionError, MemoryError),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,7 @@ def from_plain(plain: Sequence[Any], arrays: Sequence[Array]) -> list[Node]:
     """
     try:
         return [_node(one, arrays) for one in plain]
-    except _UNREADABLE as exc:
+    except UNREADABLE as exc:
         raise ProtocolError(f"a graph came that cannot be read: {exc}.") from exc
 
 

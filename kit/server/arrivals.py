@@ -18,6 +18,9 @@ from kit.wire.link import Link
 
 # A link that says nothing now may be the wrong one of two: look at the other soon.
 _WORD_S: Final = 0.2
+# A task dials again when it has given one up; more of them are somebody's nonsense.
+_MOST_SAME: Final = 8
+_MOST_KEYS: Final = 4096
 
 
 def announce(link: Link, deadline_s: float) -> None:
@@ -41,7 +44,12 @@ class Arrivals:
                 link.close()
                 return
             key = link.run_id.hex(), link.peer
-            self._links.setdefault(key, []).append(link)
+            same = self._links.setdefault(key, [])
+            same.append(link)
+            if len(same) > _MOST_SAME:
+                same.pop(0).close()
+            while len(self._links) > _MOST_KEYS:
+                self._drop(next(iter(self._links)))
             self._changed.notify_all()
 
     def maybe_take(self, run: str, task: Task) -> Link | None:

@@ -8,48 +8,101 @@ run.begin  run.command  run.poll  run.params          of whoever leads or looks 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
-from kit.errors import FailedPreconditionError, from_plain, to_plain
+from kit.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    from_plain,
+    to_plain,
+)
+from kit.fields import (
+    anything,
+    list_of,
+    maybe,
+    optional,
+    record,
+    row_of,
+    seconds,
+    table_of,
+    text,
+    whole,
+)
 from kit.server.trainings import Trainings
+from kit.task import Task
 from kit.training.authority import Answer as Verdict
 from kit.training.authority import Authority
 from kit.training.job import Job
-from kit.training.snapshot import parameters, poll
+from kit.training.snapshot import LOGS, parameters, poll
+from kit.wire.message import unpack_text
 from kit.wire.rpc import Answer, Handler
 
 _MOST_PATIENCE_S = 5.0
 
+_RUN: Final = {"run": text(pattern="[0-9a-f]{32}")}
+_MEMBER: Final = {**_RUN, "member": whole(0)}
+_KEY: Final = {"key": row_of(whole(0), whole(0))}
+_ERROR: Final = record(
+    {
+        "type": text(100),
+        "message": text(),
+        "task": optional(maybe(text(1000))),
+        "step": optional(maybe(whole(0))),
+        "node": optional(maybe(text())),
+        "traceback": optional(maybe(text())),
+    }
+)
+
 
 class Handlers:
-    """The table, for one server's trainings."""
+    """The table, for one server's trainings and one task that asks."""
 
-    def __init__(self, trainings: Trainings) -> None:
-        """Answer for these trainings."""
-        self._trainings = trainings
+    def __init__(self, trainings: Trainings, peer: Task) -> None:
+        """Answer for these trainings; `peer` is at the other end of the link."""
+        self._trainings, self._peer = trainings, peer
 
     def table(self) -> Mapping[str, Handler]:
         """Return the handler of each question."""
+        number, patience = {"number": whole(0)}, {"patience_s": seconds()}
+        refusal = {"refusal": maybe(text())}
         return {
-            "run.join": self._join,
-            "run.begun": self._begun,
-            "run.arrive": self._arrive,
-            "run.prepared": self._prepared,
-            "run.beat": self._beat,
-            "run.fail": self._fail,
-            "run.leave": self._leave,
-            "run.where": self._where,
-            "run.wrote": self._wrote,
-            "run.begin": self._begin,
-            "run.command": self._command,
-            "run.poll": self._poll,
-            "run.params": self._params,
+            "run.join": Handler(
+                {"member": whole(0), "terms": table_of(text())}, self._join
+            ),
+            "run.begun": Handler(_RUN, self._begun),
+            "run.arrive": Handler(
+                {**_MEMBER, **number, "step": whole(0), **patience}, self._arrive
+            ),
+            "run.prepared": Handler(
+                {**_MEMBER, **number, **refusal, **patience}, self._prepared
+            ),
+            "run.beat": Handler(_MEMBER, self._beat),
+            "run.fail": Handler(
+                {
+                    **_RUN,
+                    "error": _ERROR,
+                    "member": optional(maybe(whole(0))),
+                    "lost": optional(maybe(whole(0))),
+                },
+                self._fail,
+            ),
+            "run.leave": Handler(_MEMBER, self._leave),
+            "run.where": Handler({**_MEMBER, **_KEY}, self._where),
+            "run.wrote": Handler({**_MEMBER, **_KEY, "wrong": text()}, self._wrote),
+            "run.begin": Handler({"job": anything()}, self._begin),
+            "run.command": Handler(
+                {**_RUN, "what": text(100), "values": optional(table_of(anything()))},
+                self._command,
+            ),
+            "run.poll": Handler(
+                {**_RUN, "cursors": list_of(whole(0), len(LOGS))}, self._poll
+            ),
+            "run.params": Handler(_RUN, self._params),
         }
 
     def _authority(self, question: dict[str, Any]) -> Authority:
-        member = self._trainings.find(str(question["run"]))
+        member = self._trainings.find(question["run"])
         if member.authority is None:
             leader = member.job.tasks[member.job.coordinator]
             raise FailedPreconditionError(
@@ -57,56 +110,69 @@ class Handlers:
             )
         return member.authority
 
+    def _authority_of_member(self, question: dict[str, Any]) -> Authority:
+        """Return the authority; a task speaks for itself alone."""
+        authority, member = self._authority(question), question["member"]
+        tasks = self._trainings.find(question["run"]).job.tasks
+        if member >= len(tasks) or tasks[member] != self._peer:
+            names = ", ".join(f"{n} {task.short}" for n, task in enumerate(tasks))
+            raise InvalidArgumentError(
+                f"{self._peer.short} is not member {member} of this training; its "
+                f"members are {names}."
+            )
+        return authority
+
     def _join(self, question: dict[str, Any], _: bytearray) -> Answer:
-        terms = {str(name): str(text) for name, text in question["terms"].items()}
-        run = self._trainings.join(int(question["member"]), terms)
+        run = self._trainings.join(question["member"], question["terms"])
         return {"run": run or ""}, b""
 
     def _begun(self, question: dict[str, Any], _: bytearray) -> Answer:
-        return {"begun": self._trainings.has_begun(str(question["run"]))}, b""
+        return {"begun": self._trainings.has_begun(question["run"])}, b""
 
     def _arrive(self, question: dict[str, Any], _: bytearray) -> Answer:
-        answer = self._authority(question).arrive(
-            int(question["member"]),
-            int(question["number"]),
-            int(question["step"]),
-            min(float(question["patience_s"]), _MOST_PATIENCE_S),
+        answer = self._authority_of_member(question).arrive(
+            question["member"],
+            question["number"],
+            question["step"],
+            min(question["patience_s"], _MOST_PATIENCE_S),
         )
         return _plain(answer), b""
 
     def _prepared(self, question: dict[str, Any], _: bytearray) -> Answer:
-        answer = self._authority(question).prepared(
-            int(question["member"]),
-            int(question["number"]),
+        answer = self._authority_of_member(question).prepared(
+            question["member"],
+            question["number"],
             question["refusal"],
-            min(float(question["patience_s"]), _MOST_PATIENCE_S),
+            min(question["patience_s"], _MOST_PATIENCE_S),
         )
         return _plain(answer), b""
 
     def _beat(self, question: dict[str, Any], _: bytearray) -> Answer:
-        authority = self._authority(question)
-        error = authority.beat(int(question["member"]))
+        authority = self._authority_of_member(question)
+        error = authority.beat(question["member"])
         plain = to_plain(error) if error else None
         return {"error": plain, "lost": sorted(authority.lost)}, b""
 
     def _fail(self, question: dict[str, Any], _: bytearray) -> Answer:
+        """Of a member, or of who watches: that speaks of any member."""
         lost, by = question.get("lost"), question.get("member")
         error = from_plain(question["error"])
         self._authority(question).fail(error, by=by, lost=lost)
         return {}, b""
 
     def _leave(self, question: dict[str, Any], _: bytearray) -> Answer:
-        self._authority(question).leave(int(question["member"]))
+        self._authority_of_member(question).leave(question["member"])
         return {}, b""
 
     def _where(self, question: dict[str, Any], _: bytearray) -> Answer:
-        place = self._authority(question).ledger.where(_key(question))
+        place = self._authority_of_member(question).ledger.where(question["key"])
         return place._asdict(), b""
 
     def _wrote(self, question: dict[str, Any], entry: bytearray) -> Answer:
-        ledger, member = self._authority(question).ledger, int(question["member"])
-        wrong = str(question["wrong"])
-        ledger.wrote(member, _key(question), json.loads(entry), wrong)
+        ledger = self._authority_of_member(question).ledger
+        wrong = question["wrong"]
+        found = None if wrong else unpack_text(entry)
+        ledger.wrote(question["member"], question["key"], found, wrong)
         return {}, b""
 
     def _begin(self, question: dict[str, Any], _: bytearray) -> Answer:
@@ -116,21 +182,15 @@ class Handlers:
 
     def _command(self, question: dict[str, Any], _: bytearray) -> Answer:
         authority = self._authority(question)
-        authority.command(str(question["what"]), **question.get("values", {}))
+        authority.command(question["what"], **question.get("values", {}))
         return authority.status(), b""
 
     def _poll(self, question: dict[str, Any], _: bytearray) -> Answer:
-        member = self._trainings.find(str(question["run"]))
-        return poll(member, [int(cursor) for cursor in question["cursors"]])
+        return poll(self._trainings.find(question["run"]), question["cursors"])
 
     def _params(self, question: dict[str, Any], _: bytearray) -> Answer:
-        step, flat = parameters(self._trainings.find(str(question["run"])))
+        step, flat = parameters(self._trainings.find(question["run"]))
         return {"step": step}, flat
-
-
-def _key(question: dict[str, Any]) -> tuple[int, int]:
-    step, boundary = question["key"]
-    return int(step), int(boundary)
 
 
 def _plain(answer: Verdict) -> dict[str, Any]:

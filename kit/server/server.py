@@ -35,7 +35,7 @@ from kit.wire.introduction import Role
 from kit.wire.link import Link
 from kit.wire.listener import Listener, listen
 from kit.wire.private import make_private_folder
-from kit.wire.rpc import serve
+from kit.wire.rpc import Handler, serve
 
 _log = logging.getLogger("kit.server")
 _STOP_S = 5.0
@@ -78,7 +78,6 @@ class Server:
         self._runtime_dir = default_runtime_dir(self.settings)
         self.trainings = Trainings(self.task, lambda: self.directory)
         self._rendezvous = Rendezvous(self.task, self.trainings, lambda: self.directory)
-        self._handlers = Handlers(self.trainings).table()
         self.graphs = Graphs(
             self.task, lambda: self.directory, lambda: self.tasks, n_cpus
         )
@@ -226,11 +225,15 @@ class Server:
     def _serve(self, link: Link) -> None:
         was_used, limit = True, self.settings.call_deadline_s
         try:
-            was_used = serve(link, self._handlers, limit, self._unexpected) > 0
+            handlers = self._handlers(link.peer)
+            was_used = serve(link, handlers, limit, self._unexpected) > 0
         finally:
             with self._guard:
                 self._links.discard(link)
             self.trainings.link_closed(link, was_used)
+
+    def _handlers(self, peer: Task) -> Mapping[str, Handler]:
+        return Handlers(self.trainings, peer).table()
 
     def _unexpected(self, op: str, error: BaseException) -> None:
         _log.error("%s: %r failed", self.task, op, exc_info=error)

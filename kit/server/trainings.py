@@ -187,8 +187,10 @@ class Trainings:
         """Keep a data link until its training asks for it."""
         with self._guard:
             member, run = self._member, link.run_id.hex()
-            if member and member.is_over and member.job.run == run:
-                link.close()  # it failed here while the other side was still dialling
+            if member and member.job.run == run and (member.is_over or member.part):
+                # It failed here while the other side was still dialling, or it has
+                # all the links that it needs.
+                link.close()
                 return
             current = [member.job.run] if member and not member.is_over else []
             self._arrivals.keep_only([run, *current])

@@ -150,7 +150,7 @@ class Channel:
                 self.has_spilled = True
             case Act.FAILED:
                 self._answer = message
-                self._error = self._named(from_plain(message.meta["error"]))
+                self._error = self._named(from_plain(message.meta.get("error")))
             case _:
                 self._answer = message
 

@@ -18,7 +18,23 @@ from typing import Any, Final
 from uuid import uuid4
 
 from kit.dask_feeds import announced_shape, loaded, token_of
-from kit.errors import FailedPreconditionError, KitError, UnknownError
+from kit.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    KitError,
+    UnknownError,
+)
+from kit.fields import (
+    check,
+    flag,
+    list_of,
+    maybe,
+    optional,
+    row_of,
+    table_of,
+    text,
+    whole,
+)
 from kit.graph.dtypes import Array, dtype_of, name_of
 from kit.graph.static import Static
 from kit.session.feeds import Fed, check_shape, fed_value
@@ -31,6 +47,11 @@ _MOST: Final = 128
 _MOST_SESSIONS: Final = 64
 _CLOSE_S: Final = 2.0
 _KEY: Final = "late"
+_SHAPE: Final = maybe(list_of(maybe(whole(0))))
+_FIELDS: Final = {
+    "traced": optional(flag()),
+    _KEY: optional(table_of(row_of(text(), text(), text(), text(), _SHAPE))),
+}
 
 _held: Final[OrderedDict[str, OrderedDict[str, Any]]] = OrderedDict()
 _guard: Final = threading.Lock()
@@ -139,12 +160,19 @@ def apart(feeds: Sequence[Any]) -> tuple[Sequence[Array], dict[str, Any]]:
 
 
 def together(arrays: list[Array], meta: Mapping[str, Any]) -> list[Any]:
-    """Return the feeds that `apart` took apart."""
-    if _KEY not in meta:
+    """Return the feeds that `apart` took apart.
+
+    Raises `InvalidArgumentError` for what it does not write.
+    """
+    if not meta:
         return arrays
+    late = check("feeds", _FIELDS, meta).get(_KEY, {})
     found: list[Any] = list(arrays)
-    for place, plain in sorted(meta[_KEY].items(), key=lambda item: int(item[0])):
-        found.insert(int(place), Late.from_plain(plain))
+    try:
+        for place, plain in sorted(late.items(), key=lambda item: int(item[0])):
+            found.insert(int(place), Late.from_plain(plain))
+    except (TypeError, ValueError, OverflowError) as exc:
+        raise InvalidArgumentError(f"late feeds that cannot be read: {exc}.") from exc
     return found
 
 

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from kit.errors import AbortedError
+from kit.errors import AbortedError, ResourceExhaustedError
 from kit.session.master_session import MasterSession
 from kit.session.members import Members
 from kit.session.options import Options
@@ -15,6 +15,8 @@ from kit.session.worker import Worker
 
 # A session that nobody has a link for is kept so long, in case its client dials again.
 _ABANDONED_S = 600.0
+_MOST_ABANDONED = 256
+_MOST_OF_ONE = 64  # a client has one link and more for each of its sessions
 
 
 class Master:
@@ -43,7 +45,12 @@ class Master:
         """Begin a session; returns its number. Ends those that clients have left."""
         before = self._clock() - _ABANDONED_S
         with self._lock:
-            abandoned = [one for one, at in self._left.items() if at < before]
+            n_too_many = len(self._left) - _MOST_ABANDONED
+            abandoned = [
+                one
+                for n_older, (one, at) in enumerate(self._left.items())
+                if at < before or n_older < n_too_many
+            ]
         for number in abandoned:
             self.end(number)
         with self._lock:
@@ -65,6 +72,16 @@ class Master:
                 task=str(self.worker.task),
             )
         return found
+
+    def check_room(self, user: object) -> None:
+        """Raise `ResourceExhaustedError` if a client speaks for many already."""
+        with self._lock:
+            n_sessions = sum(user in users for users in self._users.values())
+        if n_sessions >= _MOST_OF_ONE:
+            raise ResourceExhaustedError(
+                f"a client has {n_sessions} sessions at {self.worker.task} over one "
+                f"link; close some of them first."
+            )
 
     def used(self, number: int, user: object) -> None:
         """Note that a client speaks for a session, over one of its links."""

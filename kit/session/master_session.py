@@ -48,6 +48,7 @@ class Ready(NamedTuple):
     plan: Plan
     tokens: Mapping[Task, int]
     keeps_feeds: bool
+    n_feeds: int
 
 
 class MasterSession:
@@ -105,7 +106,7 @@ class MasterSession:
                 tokens = self._register_all(plan, deadline)
                 mine = plan.segments.get(self._worker.task)
                 keeps = mine is not None and keeps_feeds(mine)
-                self._ready.append(Ready(plan, tokens, keeps))
+                self._ready.append(Ready(plan, tokens, keeps, len(kind.feeds)))
                 self._numbers[kind] = len(self._ready) - 1
             return self._numbers[kind]
 
@@ -129,7 +130,12 @@ class MasterSession:
         """
         if number >= len(self._ready):
             raise AbortedError(f"session {self.number} has no plan {number}.")
-        plan, tokens, _ = self._ready[number]
+        plan, tokens, _, n_feeds = self._ready[number]
+        if len(feeds) != n_feeds:
+            raise InvalidArgumentError(
+                f"{len(feeds)} tensors were fed to plan {number}, which takes "
+                f"{n_feeds}."
+            )
         conductor, me = Conductor(self._worker), self._worker.task
         number = next(self._counter)
         step = Step(number, self._key, me, conductor, deadline_s, traced=traced)

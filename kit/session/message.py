@@ -119,5 +119,5 @@ def begin_lending(link: Link, arrays: Sequence[Array], deadline_s: float) -> Non
 def good(message: Message) -> Message:
     """Return a message; raises the error if it is one."""
     if message.act == Act.FAILED:
-        raise from_plain(message.meta["error"])
+        raise from_plain(message.meta.get("error"))
     return message

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
+
+from kit.fields import check, flag, list_of, optional, text
+
+_FIELDS: Final = {
+    "soft": optional(flag()),
+    "filters": optional(list_of(text(1000))),
+    "isolated": optional(flag()),
+    "whole": optional(flag()),
+}
 
 
 @dataclass(frozen=True)
@@ -32,8 +40,7 @@ class Options:
         return asdict(self)
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Options:
-        """Rebuild them from `to_plain`."""
-        filters = tuple(str(one) for one in plain.get("filters", ()))
-        flags = [bool(plain.get(name)) for name in ("soft", "isolated", "whole")]
-        return cls(flags[0], filters, *flags[1:])
+    def from_plain(cls, plain: object) -> Options:
+        """Rebuild them from `to_plain`; `InvalidArgumentError` for anything else."""
+        values = check("options", _FIELDS, plain)
+        return cls(**{**values, "filters": tuple(values.get("filters", ()))})

@@ -76,6 +76,10 @@ class Program:
 
         Raises errors of `kit.errors`, with the op's name in the message.
         """
+        if len(feeds) != len(self._feeds):
+            raise InvalidArgumentError(
+                f"{len(feeds)} tensors were fed where {len(self._feeds)} are due."
+            )
         registers = self._initial.copy()
         for slot, value in zip(self._feeds, feeds, strict=True):
             registers[slot] = value

@@ -1,7 +1,8 @@
 """Where tensors from other tasks wait for the op that needs them.
 
 A tensor may come before its step has begun here. What comes for a step that has ended
-is dropped, and so is what no step has asked for within a minute.
+is dropped, and so is what no step has asked for within a minute, or what came for more
+steps than can be about to begin.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from kit.session.step import Step
 
 _ENDED_KEPT: Final = 1024
 _UNASKED_S: Final = 60.0
+_MOST_UNASKED: Final = 1024
+_MOST_TENSORS: Final = 2**16  # of one step
 
 
 class Rendezvous:
@@ -40,7 +43,9 @@ class Rendezvous:
                 return
             self._drop_unasked()
             self._since.setdefault(step, self._clock())
-            self._arrived.setdefault(step, {})[number] = value
+            box = self._arrived.setdefault(step, {})
+            if len(box) < _MOST_TENSORS:
+                box[number] = value
             self._changed.notify_all()
 
     def take(self, step: Step, number: int, what: str) -> Any:
@@ -77,7 +82,8 @@ class Rendezvous:
 
     def _drop_unasked(self) -> None:
         before = self._clock() - _UNASKED_S
-        old = [step for step, at in self._since.items() if at < before]
-        for step in old:
-            if step not in self._begun:
+        waiting = [one for one in self._since.items() if one[0] not in self._begun]
+        n_too_many = len(waiting) - _MOST_UNASKED
+        for n_older, (step, at) in enumerate(waiting):
+            if at < before or n_older < n_too_many:
                 self._forget(step)

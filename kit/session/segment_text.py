@@ -7,6 +7,7 @@ from typing import Any
 
 from kit.errors import ProtocolError
 from kit.graph.dtypes import Array
+from kit.graph.node import UNREADABLE
 from kit.graph.node import from_plain as nodes_from_plain
 from kit.graph.node import to_plain as nodes_to_plain
 from kit.session.devices import Device
@@ -43,7 +44,7 @@ def from_plain(plain: dict[str, Any], arrays: Sequence[Array], me: Task) -> Segm
             [_move(*one) for one in plain["sends"]],
             [_edge(edge) for edge in plain["fetches"]],
         )
-    except (KeyError, TypeError, ValueError) as exc:
+    except UNREADABLE as exc:
         raise ProtocolError(f"a segment came that cannot be read: {exc}.") from exc
 
 

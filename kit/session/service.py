@@ -7,11 +7,12 @@ of peers      TENSOR, which is not answered
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from kit.errors import (
     CancelledError,
@@ -22,6 +23,21 @@ from kit.errors import (
     UnimplementedError,
     to_plain,
 )
+from kit.fields import (
+    Fields,
+    anything,
+    check,
+    flag,
+    list_of,
+    optional,
+    row_of,
+    seconds,
+    shown,
+    table_of,
+    text,
+    whole,
+)
+from kit.graph.node import UNREADABLE
 from kit.graph.node import from_plain as nodes_from_plain
 from kit.session import lending, segment_text
 from kit.session.late import together
@@ -36,8 +52,20 @@ from kit.wire.link import Link
 _IDLE_S = 3600.0
 _ANSWER_S = 60.0
 
+_log = logging.getLogger("kit.session")
+
 Meta = dict[str, Any]
 Answer = tuple[Meta, list[Any]]
+
+_NUMBER: Final = whole(0)
+_SESSION: Final = {"session": _NUMBER}
+
+
+class Question(NamedTuple):
+    """What a question may carry, and what answers it."""
+
+    fields: Fields
+    answer: Callable[[Link, Message], Meta]
 
 
 class Service:
@@ -45,17 +73,34 @@ class Service:
 
     def __init__(self, master: Master) -> None:
         self._master, self._worker = master, master.worker
-        self._questions: dict[str, Callable[[Link, Message], Meta]] = {
-            "create": self._create,
-            "extend": self._extend,
-            "prepare": self._prepare,
-            "close": self._close,
-            "devices": self._devices,
-            "cluster_reset": self._cluster_reset,
-            "status": self._status,
-            "register": self._register,
-            "end": self._end,
-            "reset": self._reset,
+        limit, names = {"deadline_s": seconds()}, {"names": list_of(text(1000))}
+        edges, texts = list_of(row_of(text(), whole(0))), list_of(text())
+        kind = {"feeds": edges, "fetches": edges, "targets": texts, "done": texts}
+        self.questions = {
+            "create": Question({"options": anything()}, self._create),
+            "extend": Question(
+                {**_SESSION, "version": whole(0), "nodes": list_of(anything(), 2**24)},
+                self._extend,
+            ),
+            "prepare": Question({**_SESSION, **kind, **limit}, self._prepare),
+            "close": Question(_SESSION, self._close),
+            "devices": Question(
+                {**limit, "filters": list_of(text(1000)), "session": optional(_NUMBER)},
+                self._devices,
+            ),
+            "cluster_reset": Question({**names, **limit}, self._cluster_reset),
+            "status": Question({}, self._status),
+            "register": Question(
+                {
+                    **_SESSION,
+                    "incarnation": whole(0),
+                    "isolated": flag(),
+                    "segment": table_of(anything()),
+                },
+                self._register,
+            ),
+            "end": Question(_SESSION, self._end),
+            "reset": Question(names, self._reset),
         }
         self._acts: dict[int, Callable[[Link, Message], Answer | None]] = {
             Act.ASK: self._ask,
@@ -98,6 +143,8 @@ class Service:
         return True
 
     def _fail(self, link: Link, error: Exception) -> bool:
+        if not isinstance(error, KitError):
+            _log.error("%s: a message failed", self._worker.task, exc_info=error)
         plain = {"error": to_plain(error)}
         try:
             send(link, Act.FAILED, deadline_s=_ANSWER_S, meta=plain)
@@ -137,16 +184,20 @@ class Service:
         return _notes(step.records), found
 
     def _ask(self, link: Link, message: Message) -> Answer | None:
-        op = str(message.meta.get("op"))
+        op = message.meta.pop("op", "")
         if op == lending.OP:
             send(link, Act.DONE, deadline_s=_ANSWER_S)
             lending.answer(link, _ANSWER_S)
             return None
-        if op not in self._questions:
-            raise UnimplementedError(f"{self._worker.task} does not answer {op!r}.")
+        question = self.questions.get(op) if isinstance(op, str) else None
+        if question is None:
+            raise UnimplementedError(
+                f"{self._worker.task} does not answer {shown(op)}."
+            )
+        values = check(op, question.fields, message.meta)
         try:
-            found = self._questions[op](link, message)
-        except (KeyError, TypeError, ValueError) as exc:
+            found = question.answer(link, message._replace(meta=values))
+        except UNREADABLE as exc:  # what a graph's attributes may be only its ops know
             raise InvalidArgumentError(
                 f"the question {op!r} is wrong: {exc!r}"
             ) from exc
@@ -154,33 +205,34 @@ class Service:
             self._master.used(number, link)
         return found, []
 
-    def _create(self, _: Link, message: Message) -> Meta:
+    def _create(self, link: Link, message: Message) -> Meta:
         options = Options.from_plain(message.meta["options"])
+        self._master.check_room(link)
         return {"session": self._master.create(options)}
 
     def _extend(self, _: Link, message: Message) -> Meta:
         session = self._master.session(message.meta["session"])
         nodes = nodes_from_plain(message.meta["nodes"], message.arrays)
-        return {"version": session.extend(int(message.meta["version"]), nodes)}
+        return {"version": session.extend(message.meta["version"], nodes)}
 
     def _prepare(self, _: Link, message: Message) -> Meta:
         meta = message.meta
         kind = Kind(
-            tuple((str(name), int(i)) for name, i in meta["feeds"]),
-            tuple((str(name), int(i)) for name, i in meta["fetches"]),
-            tuple(map(str, meta["targets"])),
-            tuple(map(str, meta["done"])),
+            tuple(meta["feeds"]),
+            tuple(meta["fetches"]),
+            tuple(meta["targets"]),
+            tuple(meta["done"]),
         )
         session = self._master.session(meta["session"])
-        return {"plan": session.prepare(kind, float(meta["deadline_s"]))}
+        return {"plan": session.prepare(kind, meta["deadline_s"])}
 
     def _close(self, _: Link, message: Message) -> Meta:
         self._master.end(message.meta["session"])
         return {}
 
     def _devices(self, _: Link, message: Message) -> Meta:
-        filters = [str(one) for one in message.meta["filters"]]
-        found = self._master.members.look(float(message.meta["deadline_s"]), filters)
+        meta = message.meta
+        found = self._master.members.look(meta["deadline_s"], meta["filters"])
         return {
             "devices": [
                 [task.short, one.type, one.index, incarnation]
@@ -190,8 +242,7 @@ class Service:
         }
 
     def _cluster_reset(self, _: Link, message: Message) -> Meta:
-        names = [str(one) for one in message.meta["names"]]
-        self._master.reset(names, float(message.meta["deadline_s"]))
+        self._master.reset(message.meta["names"], message.meta["deadline_s"])
         return {}
 
     def _status(self, _: Link, __: Message) -> Meta:
@@ -200,19 +251,18 @@ class Service:
 
     def _register(self, link: Link, message: Message) -> Meta:
         meta = message.meta
-        self._worker.check_incarnation(int(meta["incarnation"]))
+        self._worker.check_incarnation(meta["incarnation"])
         plain, me = meta["segment"], self._worker.task
         segment = segment_text.from_plain(plain, message.arrays, me)
-        isolated = bool(meta["isolated"])
-        session = link.peer, int(meta["session"])
+        session, isolated = (link.peer, meta["session"]), meta["isolated"]
         return {"token": self._worker.register(session, segment, isolated=isolated)}
 
     def _end(self, link: Link, message: Message) -> Meta:
-        self._worker.end_session((link.peer, int(message.meta["session"])))
+        self._worker.end_session((link.peer, message.meta["session"]))
         return {}
 
     def _reset(self, _: Link, message: Message) -> Meta:
-        self._worker.reset([str(one) for one in message.meta["names"]])
+        self._worker.reset(message.meta["names"])
         return {}
 
 

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from kit.errors import DeadlineExceededError, KitError
+from kit.errors import DeadlineExceededError, KitError, ProtocolError
+from kit.fields import shown
 from kit.session.message import Message
 from kit.session.partition import Move
 from kit.session.room import Room
@@ -99,12 +100,12 @@ class Step:
         """Return the tensor that came for a move, and note how it came."""
         value = message.arrays[0] if message.arrays else None
         if self.records is not None:
-            came = message.meta.get("came", self.clock())
+            came = _moment(message, "came", self.clock())
             self.records.transfers.append(
                 (
                     *(move.tensor, str(move.peer), str(self.me)),
                     0 if value is None else int(value.nbytes),
-                    *(min(message.meta.get("sent", came), came), came),
+                    *(min(_moment(message, "sent", came), came), came),
                 )
             )
         return value
@@ -145,3 +146,10 @@ class Step:
             for link in self._held:
                 if link is not spare:
                     link.close()
+
+
+def _moment(message: Message, name: str, default: float) -> float:
+    found = message.meta.get(name, default)
+    if not isinstance(found, int | float):
+        raise ProtocolError(f"a tensor was {name} at {shown(found)}; a time is due.")
+    return found

@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import secrets
 import threading
+from collections import OrderedDict
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from kit.errors import AbortedError, CancelledError, KitError
 from kit.graph.dtypes import Array
@@ -22,6 +23,9 @@ from kit.session.step import SessionKey, Step, Ways
 from kit.session.watch import Watch
 from kit.task import Task
 from kit.wire.link import Link
+
+_MOST_SESSIONS: Final = 512
+_MOST_ENDED: Final = 1024
 
 
 class Worker:
@@ -38,13 +42,23 @@ class Worker:
         # Drawn too, so that a segment of the process before is not taken for one here.
         self._tokens = itertools.count(secrets.randbits(31))
         self._programs: dict[int, tuple[SessionKey, Program]] = {}
+        self._sessions: OrderedDict[SessionKey, None] = OrderedDict()  # as used last
+        self._ended: OrderedDict[SessionKey, None] = OrderedDict()
         self._steps: dict[int, Step] = {}
         self._lock = threading.Lock()
 
     def register(
         self, session: SessionKey, segment: Segment, *, isolated: bool = False
     ) -> int:
-        """Make a segment ready to run; returns its number on this task."""
+        """Make a segment ready to run; returns its number on this task.
+
+        Raises `AbortedError` for a session that has ended. Beyond the most that a task
+        keeps, the session that ran last the longest ago is forgotten: its master has
+        gone without a word.
+        """
+        if session in self._ended:
+            raise AbortedError(f"{self.task} was told that this session is closed.")
+        self._used(session)
         self.home.begin_session(session, isolated=isolated)
         program = Program(segment, self.home)
         with self._lock:
@@ -67,6 +81,7 @@ class Worker:
         if found is None or found[0] != step.session or room is None:
             raise self._restarted()
         step.room = room
+        self._used(step.session)
         self._steps[step.number] = step
         self.rendezvous.begin(step.number)
         try:
@@ -86,7 +101,21 @@ class Worker:
             old = [token for token, (of, _) in self._programs.items() if of == session]
             for token in old:
                 del self._programs[token]
+            self._sessions.pop(session, None)
+            self._ended[session] = None
+            while len(self._ended) > _MOST_ENDED:
+                self._ended.popitem(last=False)
         self.home.end_session(session)
+
+    def _used(self, session: SessionKey) -> None:
+        """Note that a session is in use, and let go of the one that was so least."""
+        with self._lock:
+            self._sessions[session] = None
+            self._sessions.move_to_end(session)
+            is_many = len(self._sessions) > _MOST_SESSIONS
+            oldest = next(iter(self._sessions))
+        if is_many:
+            self.end_session(oldest)
 
     @property
     def n_segments(self) -> int:

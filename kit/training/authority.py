@@ -13,15 +13,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kit.errors import FailedPreconditionError, InternalError, KitError
+from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
 from kit.membership import Agreement, Epoch, Verdict
 from kit.training import complaints
+from kit.training.commands import check_command
 from kit.training.job import Job
 from kit.training.latecomers import Latecomers
 from kit.training.ledger import Ledger
 from kit.training.standing import halting
 from kit.training.terms import difference, terms_of
 from kit.training.vault import vault_of
+from kit.wire.shaping import LinkSettings
 
 if TYPE_CHECKING:
     from kit.training.hooked import Hooked
@@ -138,15 +140,22 @@ class Authority:
         None when there is nothing to join for it: this training is over, or the member
         is in it already and asks for the next one. Raises what the training failed
         with, once to each member, and `MemberMismatch`, with which it fails for all,
-        when `terms` are not those of the coordinator's job.
+        when `terms` are not those of the coordinator's job; `InvalidArgumentError` for
+        a number that no member has.
         """
+        if member >= len(self._job.tasks):
+            raise InvalidArgumentError(
+                f"there is no member {member} to join; the training has "
+                f"{', '.join(task.short for task in self._job.tasks)}."
+            )
         with self._changed:
             if member in self._told:
                 return None
             self._told.add(member)
             if self._agreement.error is not None:
                 raise self._agreement.error
-            if self._agreement.is_finished:
+            has_begun = self._agreement.epoch.number > 0  # so all have joined it
+            if self._agreement.is_finished or has_begun:
                 return None
             found = difference(terms_of(self._job), terms)
             if found:
@@ -250,33 +259,35 @@ class Authority:
             for number, missing in late.items():
                 self.fail(complaints.late(self._job, missing, number, limit_s))
 
-    def command(self, what: str, **values: Any) -> None:
+    def command(self, what: str, /, **values: Any) -> None:
         """Note a wish of the user; it is taken up at the next boundary.
 
-        Raises `InvalidArgumentError` for what these members cannot form.
+        Raises `InvalidArgumentError` for what cannot be meant, and for what these
+        members cannot form.
         """
+        values = check_command(what, values)
         with self._changed:
             agreement = self._agreement
             if what == "configure":
                 self._check(**values)
                 agreement.wish(**values)
             elif what == "pause":
-                agreement.pause(int(values.get("steps", 0)))
+                agreement.pause(values.get("steps", 0))
             elif what == "resume":
                 agreement.resume()
             elif what == "stop":
                 agreement.stop()
             elif what == "save":
-                self.ledger.ask(str(values["ticket"]))
+                self.ledger.ask(values["ticket"])
                 agreement.saves.wish()
-            elif what != "look":
-                raise InternalError(f"{what!r} is no command.")
             self._changed.notify_all()
 
     def _check(self, *, at: int = 0, **changes: Any) -> None:
         """Check a configuration as it will be with what else is wished by then."""
+        self._job.check_step(at)
         given = {name: value for name, value in changes.items() if value is not None}
         then = replace(self._agreement.foreseen(at), **given)
+        LinkSettings.parse(then.link)
         self._job.check_topology(then.topology, then.synchronous)
 
     def status(self) -> dict[str, Any]:

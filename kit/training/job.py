@@ -6,16 +6,29 @@ A `Job` is plain data; every member derives the same layout, shards and plans fr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
-from kit.errors import InvalidArgumentError
+from kit import machine
+from kit.errors import InvalidArgumentError, NotEnoughMemory
 from kit.exchange.layout import Layout, Spec, lay_out
 from kit.exchange.placement import place
 from kit.exchange.plan import Group
 from kit.exchange.topology import Topology, by_name
+from kit.fields import (
+    anything,
+    check,
+    flag,
+    list_of,
+    maybe,
+    row_of,
+    table_of,
+    text,
+    whole,
+)
 from kit.membership import Epoch
 from kit.settings import Settings
 from kit.task import Task
@@ -26,6 +39,24 @@ from kit.training.graph_step import GraphStep
 from kit.training.hook_list import HookList
 from kit.training.splits import check_seed
 from kit.wire.shaping import LinkSettings
+
+_FIELDS: Final = {
+    "run": text(pattern="[0-9a-f]{32}"),
+    "tasks": list_of(text(1000)),
+    "specs": list_of(row_of(text(), list_of(whole(0)), text(pattern="float(32|64)"))),
+    "optimizer": table_of(anything()),
+    "topology": text(100),
+    "steps": whole(0),
+    "batch": whole(0),
+    "seed": whole(0, 2**64 - 1),
+    "synchronous": flag(),
+    "aggregate": whole(0),
+    "link": text(100),
+    "placement": text(100),
+    "checkpoints": maybe(table_of(anything())),
+    "restore": text(1000),
+    "settings": table_of(anything()),
+}
 
 
 @dataclass(frozen=True)
@@ -57,6 +88,8 @@ class Job:
                 f"nobody would compute: there is no worker among "
                 f"{', '.join(task.short for task in self.tasks) or 'no tasks'}."
             )
+        if not self.specs:
+            raise InvalidArgumentError("there are no parameters to train; give some.")
         if self.batch < len(self.workers):
             raise InvalidArgumentError(
                 f"a batch of {self.batch} cannot be split over {len(self.workers)} "
@@ -96,6 +129,14 @@ class Job:
                 f"of topology='ps' can leave some out."
             )
         return topology
+
+    def check_step(self, at: int) -> None:
+        """Raise `InvalidArgumentError` for a step that this training does not have."""
+        if not 0 <= at <= self.steps:
+            raise InvalidArgumentError(
+                f"at is {at}, and this training has {self.steps} steps; give a step "
+                f"from 0 to {self.steps}."
+            )
 
     def _check_aggregate(self) -> None:
         if not 0 <= self.aggregate <= len(self.workers):
@@ -190,15 +231,29 @@ class Job:
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> Job:
-        """Rebuild a job from `to_plain`; every field is checked again."""
-        values = dict(plain)
-        values["tasks"] = tuple(Task.parse(task) for task in plain["tasks"])
+        """Rebuild a job from `to_plain`; every field is checked again.
+
+        Raises `InvalidArgumentError` for anything that `to_plain` would not write.
+        """
+        values = check("job", _FIELDS, plain)
+        values["tasks"] = tuple(Task.parse(task) for task in values["tasks"])
         values["specs"] = tuple(
-            Spec(name, tuple(shape), dtype) for name, shape, dtype in plain["specs"]
+            Spec(name, tuple(shape), dtype) for name, shape, dtype in values["specs"]
         )
-        values["optimizer"] = optimizers.from_plain(plain["optimizer"])
-        values["checkpoints"] = Checkpoints.from_plain(plain["checkpoints"])
-        values["settings"] = Settings.from_plain(plain["settings"])
+        n_bytes = sum(4 * math.prod(spec.shape) for spec in values["specs"])
+        if n_bytes > (limit := machine.memory().limit_mib * 2**20):
+            raise NotEnoughMemory(
+                f"the parameters of a training have {n_bytes} bytes at least, and this "
+                f"task's machine has {limit}."
+            )
+        try:
+            values["optimizer"] = optimizers.from_plain(values["optimizer"])
+            values["checkpoints"] = Checkpoints.from_plain(values["checkpoints"])
+            values["settings"] = Settings.from_plain(values["settings"])
+        except (TypeError, ValueError, OverflowError) as exc:
+            raise InvalidArgumentError(
+                f"a job came that cannot be read: {exc}."
+            ) from exc
         return cls(**values)
 
 

@@ -29,6 +29,7 @@ from kit.training.checkpoints import tensors_of
 from kit.training.job import Job
 
 _KEPT_ANSWERS = 50
+_MOST_EARLY = 1000  # each member may be, for one save
 _LOG = logging.getLogger("kit.training")
 
 
@@ -158,7 +159,8 @@ class Ledger:
         with self._changed:
             attempt = self._attempt
             if attempt is None or attempt.key != key:
-                if found is None and key > self._seen:  # its member was the faster one
+                is_early = key > self._seen  # its member was the faster one
+                if found is None and is_early and len(self._early) < _MOST_EARLY:
                     self._early[key] = f"{self._name(member)}: {wrong}"
                 return  # else it was given up meanwhile
             if found is None:

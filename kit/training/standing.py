@@ -17,6 +17,8 @@ def halting(agreement: Agreement) -> str:
     >>> agreement = Agreement([0], Epoch(1, "ring"), steps=10)
     >>> agreement.arrive(0, 0, step=0); agreement.pause(); halting(agreement)
     ''
+    >>> agreement.resume(); agreement.verdict(0)
+    <Verdict.GO: 'go'>
     >>> agreement.arrive(0, 1, step=1); agreement.pause(steps=2)
     >>> agreement.verdict(1), halting(agreement)
     (<Verdict.GO: 'go'>, 'pausing')

@@ -9,7 +9,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
+from kit.errors import FailedPreconditionError, KitError
+from kit.training.commands import check_command
 from kit.training.job import Job
 from kit.training.observer import Observer
 from kit.wire.shaping import LinkSettings
@@ -31,8 +32,7 @@ class Steered:
 
     @topology.setter
     def topology(self, name: str) -> None:
-        self.job.check_topology(name)
-        self._observer.command("configure", topology=name)
+        self._configure(topology=name)
 
     @property
     def link(self) -> str:
@@ -42,7 +42,7 @@ class Steered:
 
     @link.setter
     def link(self, text: str) -> None:
-        self._observer.command("configure", link=str(LinkSettings.parse(text)))
+        self._configure(link=str(LinkSettings.parse(text)))
 
     @property
     def synchronous(self) -> bool:
@@ -56,7 +56,7 @@ class Steered:
 
     @synchronous.setter
     def synchronous(self, wanted: bool) -> None:
-        self._observer.command("configure", synchronous=_truth(wanted))
+        self._configure(synchronous=wanted)
 
     def switch(
         self,
@@ -66,16 +66,19 @@ class Steered:
         synchronous: bool | None = None,
         at: int,
     ) -> None:
-        """Ask for another configuration from step number `at` on."""
+        """Ask for another configuration from step number `at` on.
+
+        Raises `InvalidArgumentError` for what this training cannot become, or for a
+        step that it does not have; nothing is asked then.
+        """
         changes: dict[str, Any] = {"at": at}
         if topology is not None:
-            self.job.check_topology(topology)
             changes["topology"] = topology
         if link:
             changes["link"] = str(LinkSettings.parse(link))
         if synchronous is not None:
-            changes["synchronous"] = _truth(synchronous)
-        self._observer.command("configure", **changes)
+            changes["synchronous"] = synchronous
+        self._configure(**changes)
 
     @property
     def switching(self) -> str:
@@ -124,8 +127,9 @@ class Steered:
         with suppress(KitError):  # it may be over already, and is looked at anyway
             self._observer.command("look")
 
-
-def _truth(wanted: object) -> bool:
-    if not isinstance(wanted, bool):
-        raise InvalidArgumentError(f"synchronous is {wanted!r}; give True or False.")
-    return wanted
+    def _configure(self, **changes: Any) -> None:
+        values = check_command("configure", changes)
+        self.job.check_step(values.get("at", 0))
+        if "topology" in values:
+            self.job.check_topology(values["topology"])
+        self._observer.command("configure", **values)

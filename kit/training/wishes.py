@@ -12,6 +12,7 @@ from typing import Any
 
 from kit.errors import FailedPreconditionError, UnavailableError
 from kit.task import Task
+from kit.training.commands import check_command
 from kit.training.job import Job
 from kit.wire.rpc import Caller
 
@@ -31,9 +32,11 @@ class Wishes:
     def send(self, what: str, values: dict[str, Any]) -> dict[str, Any]:
         """Send a wish and return what the coordinator says of the training now.
 
-        Raises `FailedPreconditionError` when the training is over, and what the
-        coordinator answers.
+        Raises `InvalidArgumentError` for values that no training can take, before
+        anything is sent, `FailedPreconditionError` when the training is over, and what
+        the coordinator answers.
         """
+        values = check_command(what, values)
         question = {"run": self._job.run, "what": what, "values": values}
         caller = self._way()
         try:

@@ -1,14 +1,15 @@
 """Questions and answers over a link: one at a time, each with a deadline.
 
 A question is `{"op": name, ...}` with an optional blob, an answer a dict with an
-optional blob or an error, which is raised again where the question was asked.
+optional blob or an error, which is raised again where the question was asked. What
+answers a question is declared with its fields, so none is answered unchecked.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from kit.errors import (
     DeadlineExceededError,
@@ -19,12 +20,20 @@ from kit.errors import (
     from_plain,
     to_plain,
 )
+from kit.fields import Fields, check, shown
 from kit.wire.frame import Buffer
 from kit.wire.link import Link
 from kit.wire.message import pack_message
 
 Answer = tuple[dict[str, Any], Buffer]
-Handler = Callable[[dict[str, Any], bytearray], Answer]
+
+
+class Handler(NamedTuple):
+    """What a question may carry, and what answers it: from the values and the blob."""
+
+    fields: Fields
+    answer: Callable[[dict[str, Any], bytearray], Answer]
+
 
 _IDLE_S = 3600.0  # an idle link is kept; the peer's end is noticed at once anyway
 
@@ -84,8 +93,9 @@ def serve(
 ) -> int:
     """Answer questions until the other side closes the link, which is closed then.
 
-    Returns how many were asked. An exception of a handler is the answer; `unexpected`
-    is told of those that are not errors of this package.
+    Returns how many were asked. A question whose values are not those that its handler
+    declares is answered with `InvalidArgumentError`. An exception of a handler is the
+    answer; `unexpected` is told of those that are not errors of this package.
     """
     n_asked = 0
     with link:
@@ -110,12 +120,12 @@ def _answer(
     blob: bytearray,
     unexpected: Callable[[str, BaseException], None],
 ) -> Answer:
-    op = str(question.pop("op", ""))
-    handler = handlers.get(op)
+    op = question.pop("op", "")
+    handler = handlers.get(op) if isinstance(op, str) else None
     try:
         if handler is None:
-            raise UnimplementedError(f"this task does not answer {op!r}.")
-        return handler(question, blob)
+            raise UnimplementedError(f"this task does not answer {shown(op)}.")
+        return handler.answer(check(op, handler.fields, question), blob)
     except KitError as error:
         return {"failed": True, "error": to_plain(error)}, b""
     except Exception as error:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from kit.errors import InvalidArgumentError
 
 _BITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
+_MOST_BITS, _MOST_S = 1e15, 60.0
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 _RATE = re.compile(r"(?P<n>\d+(\.\d+)?)\s*(?P<unit>[kmgt]?)bit(/s)?", re.IGNORECASE)
 _TIME = re.compile(r"(?P<n>\d+(\.\d+)?)\s*(?P<unit>us|ms|s)", re.IGNORECASE)
@@ -67,6 +68,12 @@ class LinkSettings(NamedTuple):
             raise InvalidArgumentError(
                 f"link {text!r} must have at most one bandwidth above 0, one latency "
                 f"and one jitter, for example '100mbit,5ms,1ms'."
+            )
+        if any(not 1 <= rate <= _MOST_BITS for rate in rates) or sum(times) > _MOST_S:
+            raise InvalidArgumentError(
+                f"link {text!r} must have a bandwidth of 1 bit to 1000 Tbit a second, "
+                f"and times of {_MOST_S:g} s together at most, for example "
+                f"'100mbit,5ms,1ms'."
             )
         return cls(*(rates or [0.0]), *times)
 

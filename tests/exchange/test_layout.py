@@ -138,6 +138,15 @@ def test_an_unknown_placement_is_refused_with_the_nearest_name() -> None:
         place(layout, 1, "greddy")
 
 
+def test_more_buckets_than_a_step_can_go_through_are_refused() -> None:
+    specs = [Spec("w", (2**30,), "float32")]
+
+    with pytest.raises(InvalidArgumentError, match="would be 67108864 of them"):
+        lay_out(specs, 2, bucket_bytes=64)
+
+    assert len(lay_out(specs, 2, bucket_bytes=2**16).buckets) == 2**16
+
+
 def test_integer_parameters_are_refused_by_name() -> None:
     with pytest.raises(InvalidArgumentError, match="'step' is int64"):
         specs_of({"step": np.zeros(3, np.int64)})

@@ -52,6 +52,12 @@ def test_text_means_bits_a_second_and_seconds(
         "5",
         ",",
         "1e3bit",
+        "0.5bit",  # a payload would be on its way for longer than a clock counts
+        f"0.{'0' * 400}1bit",
+        f"{'9' * 400}gbit",
+        "61s",
+        "31s,30s",
+        f"{'9' * 400}s",
     ],
 )
 def test_text_that_means_nothing_is_shown(text: str) -> None:

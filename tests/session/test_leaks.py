@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kit.errors import AbortedError
+from kit.errors import AbortedError, ResourceExhaustedError
 from kit.graph.graph import Graph
+from kit.session.home import Home
 from kit.session.master import Master
 from kit.session.members import Members
 from kit.session.options import Options
+from kit.session.partition import Segment
 from kit.session.peers import Peers
 from kit.session.rendezvous import Rendezvous
 from kit.session.session import Session
@@ -143,3 +145,80 @@ def test_closing_a_local_session_ends_its_threads(graph: Graph) -> None:
     with Session() as session:
         assert session.run(one + np.float32(1)) == 2.0
     assert set(threading.enumerate()) <= before
+
+
+def test_tensors_of_steps_that_nobody_begins_take_little_room() -> None:
+    box = Rendezvous(clock=lambda: 0.0)
+    box.begin(3)
+    box.put(3, 0, "wanted")
+
+    for step in range(10, 10_000):
+        box.put(step, 0, "unasked")
+
+    assert len(box) < 1100
+    assert box._arrived[3] == {0: "wanted"}
+    assert 9_999 in box._arrived
+
+
+def test_abandoned_sessions_are_bounded_in_number(cluster: LocalCluster) -> None:
+    master = cluster.servers[0].graphs.master
+    kept = master.create(Options())
+    master.used(kept, "a client")
+    for number in range(400):
+        session = master.create(Options())
+        master.used(session, number)
+        master.left(number)
+
+    assert len(master) < 300
+    assert master.session(kept)
+    for session in list(master._sessions):
+        master.end(session)
+
+
+def test_client_that_begins_ever_more_sessions_is_stopped(
+    cluster: LocalCluster,
+) -> None:
+    master = cluster.servers[0].graphs.master
+    begun: list[int] = []
+
+    for _ in range(64):
+        master.check_room("a client")
+        begun.append(master.create(Options()))
+        master.used(begun[-1], "a client")
+
+    with pytest.raises(ResourceExhaustedError, match="over one link"):
+        master.check_room("a client")
+
+    master.check_room("another client")
+    for session in begun:
+        master.end(session)
+    master.check_room("a client")
+
+
+def segment_of_nothing() -> Segment:
+    return Segment([], [], [], [], [], [])
+
+
+def test_segments_that_come_after_the_end_of_their_session_are_refused() -> None:
+    worker = Worker(Home(LOCAL), Peers(lambda *_: None))  # type: ignore[arg-type]
+    worker.register((LOCAL, 1), segment_of_nothing())
+    worker.end_session((LOCAL, 1))
+
+    with pytest.raises(AbortedError, match="closed"):
+        worker.register((LOCAL, 1), segment_of_nothing())
+
+    assert worker.n_segments == 0
+    assert not worker.home._rooms
+
+
+def test_sessions_whose_masters_went_without_a_word_are_bounded_in_number() -> None:
+    worker = Worker(Home(LOCAL), Peers(lambda *_: None))  # type: ignore[arg-type]
+    step = Step(1, (LOCAL, 0), LOCAL, None, 1.0)  # type: ignore[arg-type]
+    token = worker.register((LOCAL, 0), segment_of_nothing())
+
+    for number in range(1, 2000):
+        worker.register((LOCAL, number), segment_of_nothing())
+        worker.run(token, step, [])
+
+    assert worker.n_segments == len(worker.home._rooms) == 512
+    assert (LOCAL, 0) in worker.home._rooms

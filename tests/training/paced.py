@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 import kit
+from kit.server.server import Server
+from kit.task import Task
 from kit.testing.cluster import LocalCluster
+from kit.wire.rpc import Answer, Handler
 from tests.training.toy import BATCH, DATA, Params, fit, initial
 
 LONG_S = 60.0
@@ -66,3 +69,16 @@ def soon(is_so: Callable[[], bool]) -> None:
     while not is_so():
         assert time.monotonic() < give_up
         time.sleep(0.01)
+
+
+def answer_with(
+    server: Server, op: str, answer: Callable[[dict[str, Any], bytearray], Answer]
+) -> None:
+    """Let a server answer one question otherwise, on links that are opened later."""
+    plain = server._handlers
+
+    def handlers(peer: Task) -> Mapping[str, Handler]:
+        table = plain(peer)
+        return {**table, op: table[op]._replace(answer=answer)}
+
+    server._handlers = handlers  # type: ignore[method-assign]

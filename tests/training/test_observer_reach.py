@@ -15,6 +15,7 @@ from kit.task import Task
 from kit.testing.cluster import LocalCluster
 from kit.training import observer
 from kit.wire.rpc import Answer, Caller
+from tests.training.paced import answer_with
 from tests.training.toy import BATCH, DATA, Params, fit, initial, quick_cluster
 
 LEADER, OTHER = Task("worker", 0), Task("worker", 1)
@@ -178,7 +179,7 @@ def test_error_that_a_living_task_answers_is_its_own_and_ends_the_training(
         raise ZeroDivisionError("a bug")
 
     server = cluster.servers[number]
-    server._handlers = {**server._handlers, "run.poll": confused}
+    answer_with(server, "run.poll", confused)
     run = begin(cluster, steps=MANY)
 
     with pytest.raises(UnknownError, match="ZeroDivisionError: a bug") as caught:

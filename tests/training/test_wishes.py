@@ -15,7 +15,7 @@ from kit.errors import FailedPreconditionError, KitError
 from kit.testing.cluster import LocalCluster
 from kit.wire.link import Link
 from kit.wire.rpc import Answer, Caller
-from tests.training.paced import Held, begin, soon
+from tests.training.paced import Held, answer_with, begin, soon
 
 MANY = 1_000_000
 
@@ -141,7 +141,7 @@ def test_wish_that_waits_for_its_answer_at_the_end_hears_that_it_is_over(
         assert go.wait(20)
         return {}, b""
 
-    server._handlers = {**server._handlers, "run.command": slow}
+    answer_with(server, "run.command", slow)
     run = begin(cluster, step, steps=1)
     with ThreadPoolExecutor(1) as pool:
         wish = pool.submit(run.pause)

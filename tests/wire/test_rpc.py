@@ -17,8 +17,9 @@ from kit.errors import (
     UnimplementedError,
     UnknownError,
 )
+from kit.fields import anything, list_of, optional, whole
 from kit.wire.link import Link
-from kit.wire.rpc import Answer, Caller, serve
+from kit.wire.rpc import Answer, Caller, Handler, serve
 
 Links = tuple[Link, Link]
 
@@ -29,11 +30,12 @@ class Table:
     def __init__(self) -> None:
         self.unexpected: list[tuple[str, BaseException]] = []
         self.release = threading.Event()
+        echoed = {"a": optional(list_of(anything())), "n": optional(whole(0, 1000))}
         self.handlers = {
-            "echo": self._echo,
-            "fail": self._fail,
-            "crash": self._crash,
-            "hang": self._hang,
+            "echo": Handler(echoed, self._echo),
+            "fail": Handler({}, self._fail),
+            "crash": Handler({}, self._crash),
+            "hang": Handler({}, self._hang),
         }
 
     def _echo(self, question: dict[str, Any], blob: bytearray) -> Answer:
@@ -107,6 +109,36 @@ def test_question_that_nobody_knows_is_named(unix_links: Links) -> None:
         pytest.raises(UnimplementedError, match="'dance'"),
     ):
         caller.call("dance", 5.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"n": "3"}, "echo: n is '3'; give a whole number, 0 to 1000"),
+        ({"n": True}, "n is True"),
+        ({"n": float("nan")}, "n is nan"),
+        ({"n": -1}, "n is -1"),
+        ({"n": 1001}, "n is 1001"),
+        ({"a": {"b": 1}}, r"a is \{'b': 1\}; give a list"),
+        ({"m": 1}, "'m' is not known; the values are a, n"),
+    ],
+)
+def test_wrong_value_is_refused_with_the_value_before_its_handler_is_asked(
+    unix_links: Links, values: dict[str, Any], said: str
+) -> None:
+    with answered(unix_links) as (caller, table):
+        with pytest.raises(InvalidArgumentError, match=said):
+            caller.call("echo", 5.0, values)
+
+        assert table.unexpected == []
+        assert caller.call("echo", 5.0, {"n": 1})[0] == {"heard": {"n": 1}}
+
+
+def test_name_of_a_question_may_be_anything(unix_links: Links) -> None:
+    with answered(unix_links) as (caller, _):
+        for op in (3, None, ["echo"], {"op": "echo"}):
+            with pytest.raises(UnimplementedError, match="does not answer"):
+                caller.call(op, 5.0)  # type: ignore[arg-type]
 
 
 def test_late_answer_ends_the_link_and_is_given_to_nobody(unix_links: Links) -> None:
@@ -185,7 +217,7 @@ def test_argument_error_keeps_its_class(unix_links: Links) -> None:
         raise InvalidArgumentError("give a number")
 
     with answered(unix_links) as (caller, table):
-        table.handlers["echo"] = refuse
+        table.handlers["echo"] = table.handlers["echo"]._replace(answer=refuse)
 
         with pytest.raises(InvalidArgumentError, match="give a number"):
             caller.call("echo", 5.0)

@@ -1,0 +1,288 @@
+"""The servers that `benchmarks.fuzz` sends nonsense to, in a process of their own.
+
+One parameter server and two workers, a training and a session that go on all the time:
+what ends is begun again. Frames of each kind that are really sent meanwhile are kept,
+the newest ones. Each line on the standard input is answered by a line: how all is.
+"""
+
+from __future__ import annotations
+
+import base64
+import gc
+import json
+import logging
+import shutil
+import sys
+import tempfile
+import threading
+import traceback
+from collections import Counter, deque
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import psutil
+
+import kit
+from kit.errors import KitError, UnknownError
+from kit.session.message import Act
+from kit.settings import Settings
+from kit.testing.cluster import LocalCluster, local_cluster
+from kit.wire.frame import Kind
+from kit.wire.introduction import Role
+from kit.wire.link import Link
+from kit.wire.message import unpack_message
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "unix": {"transport": "auto"},
+    "tcp": {"transport": "tcp", "insecure": True},
+    "tls": {"transport": "tcp"},
+}
+_SAMPLES = 6  # of each kind of frame
+_LONGEST = 16_384
+PS, W1 = "/job:ps/task:0", "/job:worker/task:1"
+
+
+class Recorder:
+    """Keeps the newest frames of each kind that links of this process have sent."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, deque[dict[str, Any]]] = {}
+        plain = Link.send
+
+        def send(link: Link, *payload: Any, **fields: Any) -> None:
+            body = b"".join(bytes(part) for part in payload)
+            if len(body) <= _LONGEST:
+                self._keep(link, body, dict(fields))
+            plain(link, *payload, **fields)
+
+        Link.send = send  # type: ignore[method-assign]
+
+    def _keep(self, link: Link, body: bytes, fields: dict[str, Any]) -> None:
+        fields.pop("deadline_s")
+        fields = {name: int(value) for name, value in fields.items()}
+        what = _question(link, body, fields)
+        if what:
+            sample = {
+                "role": int(link.role),
+                "as": link.local.short,
+                "to": link.peer.short,
+                "run": link.run_id.hex(),
+                "fields": fields,
+                "body": base64.b64encode(body).decode(),
+            }
+            self.kept.setdefault(what, deque(maxlen=_SAMPLES)).append(sample)
+
+
+def _question(link: Link, body: bytes, fields: dict[str, Any]) -> str:
+    """Return the kind of a frame, empty for answers: nobody sends them unasked."""
+    kind = fields.get("kind", int(Kind.CONTROL))
+    if link.role is Role.SESSION:
+        act = fields.get("epoch", 0)
+        if act == Act.ASK:
+            op = body[body.find(b'{"op":') :].split(b'"')[3:4]
+            return f"session {b''.join(op).decode('ascii', 'replace')}"
+        return "" if act in (Act.DONE, Act.FAILED) else f"session {Act(act).name}"
+    if kind != Kind.CONTROL:
+        return f"{link.role.name} {Kind(kind).name}"
+    op = unpack_message(bytearray(body))[0].get("op")
+    return f"{link.role.name} {op}" if op else ""
+
+
+class Faults(logging.Handler):
+    """Collects what is no declared error: tracebacks in the log and in threads."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.found: Counter[str] = Counter()
+        logging.getLogger().addHandler(self)
+        threading.excepthook = lambda args: self.note(args.exc_value)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        if error is None:
+            self.found[record.getMessage()[:500]] += 1
+        else:
+            self.note(error)
+
+    def note(self, error: BaseException | None) -> None:
+        lines = traceback.format_exception(error)
+        self.found["".join([*lines[-4:-1], lines[-1]])[-1500:]] += 1
+
+
+class Life:
+    """A training and a session that go on; whatever ends them is counted."""
+
+    def __init__(self, cluster: LocalCluster, folder: str, faults: Faults) -> None:
+        self.cluster, self.faults, self.folder = cluster, faults, folder
+        self._folder = folder
+        self.steps, self.runs = 0, 0
+        self.ends: Counter[str] = Counter()
+        self._is_over = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._again, args=(what,), daemon=True)
+            for what in (self._train, self._compute)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        self._is_over.set()
+        for thread in self._threads:
+            thread.join(20)
+
+    def _again(self, what: Any) -> None:
+        while not self._is_over.is_set():
+            try:
+                what()
+            except KitError as error:
+                self._count(what.__name__, error)
+            except Exception as error:
+                self.faults.note(error)
+            self._is_over.wait(0.05)
+
+    def _count(self, where: str, error: KitError) -> None:
+        self.ends[f"{where}: {type(error).__name__}"] += 1
+        if type(error) is UnknownError:  # Python's own, from somewhere
+            self.faults.note(error)
+
+    def _train(self) -> None:
+        self._folder = tempfile.mkdtemp(dir=self.folder)
+        workers = self.cluster.servers[1:]
+        with ThreadPoolExecutor(2) as pool:
+            begun = [pool.submit(self._begin, one) for one in workers]
+            runs = [one.result(60) for one in begun]
+        run, seen, dice = runs[0], 0, np.random.default_rng(len(self.ends))
+        try:
+            while not run.done and not self._is_over.wait(0.1):
+                self._steer(run, int(dice.integers(8)))
+                self.steps += max(0, run.step - seen)
+                seen = max(run.step, seen)
+            if self._is_over.is_set():
+                run.stop()
+            run.wait(30)
+        finally:
+            for one in runs:
+                one.stop()
+            shutil.rmtree(self._folder, ignore_errors=True)
+        self.ends["_train: done"] += 1
+
+    def _begin(self, server: kit.Server) -> kit.Run:
+        fails = sum(self.ends.values()) % 5 == 4
+
+        def step(params: Any, batch: Any) -> Any:
+            self._is_over.wait(0.01)
+            if fails and server.task.index and 40 in batch[0]:
+                raise ValueError("one training in five fails")
+            return 0.0, {name: np.ones_like(value) for name, value in params.items()}
+
+        with kit.settings(trace_rows=1000, start_deadline_s=5):
+            return kit.train(
+                step,
+                {"w": np.zeros(300, np.float32), "b": np.zeros(3)},
+                np.arange(64, dtype=np.float32),
+                topology="ps",
+                steps=150,
+                batch=8,
+                checkpoint=kit.Checkpoints(self._folder, every_steps=50, keep=2),
+                cluster=server,
+            )
+
+    def _steer(self, run: kit.Run, what: int) -> None:
+        try:
+            match what:
+                case 0:
+                    run.switch("ring", at=run.step + 3)
+                case 1:
+                    run.topology = "ps"
+                case 2:
+                    run.pause()
+                case 3:
+                    run.advance(2)
+                case 4:
+                    run.save()
+                case 5:
+                    run.link = "10gbit"
+            run.resume()
+        except KitError as error:
+            self._count("command", error)
+
+    def _compute(self) -> None:
+        """Make a session and some runs of it: variables, transfers and a queue."""
+        with kit.Graph().as_default() as graph:
+            with kit.device(PS):
+                total = kit.Variable(np.zeros(8, np.float32), name="total")
+            x = kit.placeholder("float32", (8,))
+            with kit.device(W1):
+                doubled = x + x
+            with kit.device(PS):
+                added = total.assign_add(doubled)
+                # Beyond 256 KiB, memory is lent where both are on one host.
+                large = kit.identity(kit.constant(np.zeros(70_000, np.float32)))
+                put, element = _queue(graph)
+            with kit.Session(self.cluster.target("worker:0"), graph=graph) as session:
+                session.run(kit.initialize_all(), deadline_s=10)
+                session.list_devices(10)
+                for _ in range(30):
+                    session.run(added, {x: np.ones(8, np.float32)}, deadline_s=10)
+                    session.run(put, deadline_s=10)
+                    session.run([large, element], deadline_s=10)
+                    self.runs += 2
+                    if self._is_over.wait(0.02):
+                        return
+                session.reset(["nobody's"])
+
+
+def _queue(graph: kit.Graph) -> tuple[Any, Any]:
+    """Return what puts an element into a queue, and what takes it out."""
+    attrs: dict[str, Any] = {"dtypes": [np.dtype("float32")], "shapes": [()]}
+    queue = graph.create("FIFOQueueV2", capacity=9, shared_name="queue", **attrs)
+    handle, one = queue.outputs[0], kit.constant(np.float32(1))
+    put = graph.create("QueueEnqueueV2", handle, one, **attrs)
+    return put, graph.create("QueueDequeueV2", handle, **attrs).outputs[0]
+
+
+def main() -> None:
+    transport = sys.argv[1]
+    logging.getLogger("kit").setLevel(logging.WARNING)
+    faults, recorder = Faults(), Recorder()
+    chosen = Settings(**SETTINGS[transport])
+    with (
+        tempfile.TemporaryDirectory(prefix="fz-") as folder,
+        local_cluster(1, 2, settings=chosen) as cluster,
+    ):
+        directory = cluster.servers[0].directory
+        hello = {
+            "addresses": {t.short: a for t, a in directory.addresses.items()},
+            "credentials": directory.credentials.to_plain(),
+            "folder": str(directory.runtime_dir),
+        }
+        print(json.dumps(hello), flush=True)
+        life = Life(cluster, folder, faults)
+        for line in sys.stdin:
+            answer(line.strip(), life, recorder, faults)
+        life.close()
+
+
+def answer(line: str, life: Life, recorder: Recorder, faults: Faults) -> None:
+    if line == "rest":
+        gc.collect()
+    graphs = [server.graphs for server in life.cluster.servers]
+    found: dict[str, Any] = {
+        "sessions": sum(len(one.master) for one in graphs),
+        "segments": sum(one.worker.n_segments for one in graphs),
+        "rss": psutil.Process().memory_info().rss,
+        "threads": threading.active_count(),
+        "descriptors": psutil.Process().num_fds(),
+        "steps": life.steps,
+        "runs": life.runs,
+        "ends": dict(life.ends),
+        "faults": dict(faults.found),
+    }
+    if line == "frames":
+        found["frames"] = {what: [*kept] for what, kept in recorder.kept.items()}
+    print(json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    main()

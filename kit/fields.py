@@ -1,0 +1,195 @@
+"""Which values a question may carry: a table of fields, each with its type and range.
+
+Pure. Whoever asks checks by the table, and whoever is asked checks by it again: what
+comes over a link was made by somebody else.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from kit.errors import InvalidArgumentError
+
+MOST_WHOLE: Final = 2**63 - 1  # what the integers of frames, traces and arrays hold
+_MOST_SECONDS: Final = 1e9  # a lock cannot wait for more than some centuries
+_SHOWN: Final = 80
+
+
+class Field(NamedTuple):
+    """One value: what it must be, in words, and what reads it.
+
+    `read` returns the value, in the type that is meant (a whole number of numpy becomes
+    an int), and raises `TypeError` or `ValueError` for any other.
+    """
+
+    expected: str
+    read: Callable[[Any], Any]
+    is_needed: bool = True
+
+
+Fields = Mapping[str, Field]
+
+
+def check(what: str, fields: Fields, values: object) -> dict[str, Any]:
+    """Return the values as their fields read them; what may be missing stays missing.
+
+    Raises `InvalidArgumentError` naming the first that is missing, unknown or wrong.
+
+    >>> check("pause", {"steps": whole(0)}, {"steps": 3})
+    {'steps': 3}
+    >>> check("pause", {"steps": whole(0, 9)}, {"steps": True})
+    Traceback (most recent call last):
+    kit.errors.InvalidArgumentError: pause: steps is True; give a whole number, 0 to 9.
+    """
+    if not isinstance(values, Mapping):
+        raise InvalidArgumentError(
+            f"{what}: the values are {shown(values)}; give them by name."
+        )
+    for name in values:
+        if name not in fields:
+            known = ", ".join(fields) or "none"
+            raise InvalidArgumentError(
+                f"{what}: {shown(name)} is not known; the values are {known}."
+            )
+    found = {}
+    for name, field in fields.items():
+        if name in values:
+            try:
+                found[name] = field.read(values[name])
+            except (TypeError, ValueError):
+                text = f"{name} is {shown(values[name])}; give {field.expected}."
+                raise InvalidArgumentError(f"{what}: {text}") from None
+        elif field.is_needed:
+            raise InvalidArgumentError(
+                f"{what}: {name} is missing; give {field.expected}."
+            )
+    return found
+
+
+def shown(value: object) -> str:
+    """Return a value for a message, shortened.
+
+    >>> shown(7), len(shown("a" * 1000))
+    ('7', 83)
+    """
+    try:
+        text = repr(value[:_SHOWN] if isinstance(value, str | bytes) else value)
+    except Exception:  # its own method, or an int with thousands of digits
+        return f"a value of type {type(value).__name__}"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def whole(least: int, most: int = MOST_WHOLE) -> Field:
+    """Return the field of an integer; True and False are none."""
+
+    def read(value: Any) -> int:
+        number = operator.index(value)
+        _must(not isinstance(value, bool) and least <= number <= most)
+        return number
+
+    limits = f"{least} to {most}" if most < MOST_WHOLE else f"at least {least}"
+    return Field(f"a whole number, {limits}", read)
+
+
+def seconds() -> Field:
+    """Return the field of a finite time, not below 0."""
+
+    def read(value: Any) -> float:
+        _must(isinstance(value, int | float) and not isinstance(value, bool))
+        _must(0 <= value <= _MOST_SECONDS)  # nor is NaN
+        return float(value)
+
+    return Field(f"a number of seconds, 0 to {_MOST_SECONDS:g}", read)
+
+
+def text(most: int | None = None, pattern: str = "") -> Field:
+    """Return the field of a text: of so many characters at most, of a form."""
+
+    def read(value: Any) -> str:
+        _must(isinstance(value, str) and (most is None or len(value) <= most))
+        _must(not pattern or re.fullmatch(pattern, value) is not None)
+        return str(value)
+
+    limit = "" if most is None else f" of at most {most} characters"
+    return Field(f"a text{limit}{pattern and ' like '}{pattern}", read)
+
+
+def flag() -> Field:
+    """Return the field of a truth value; 0 and 1 are none."""
+
+    def read(value: Any) -> bool:
+        _must(isinstance(value, bool))
+        return bool(value)
+
+    return Field("True or False", read)
+
+
+def list_of(field: Field, most: int = 2**16) -> Field:
+    """Return the field of a list of like values."""
+
+    def read(value: Any) -> list[Any]:
+        _must(isinstance(value, list | tuple) and len(value) <= most)
+        return [field.read(one) for one in value]
+
+    return Field(f"a list of at most {most}, each {field.expected}", read)
+
+
+def row_of(*fields: Field) -> Field:
+    """Return the field of a list with one value for each of these fields."""
+
+    def read(value: Any) -> tuple[Any, ...]:
+        _must(isinstance(value, list | tuple) and len(value) == len(fields))
+        pairs = zip(fields, value, strict=True)
+        return tuple(field.read(one) for field, one in pairs)
+
+    parts = "; ".join(field.expected for field in fields)
+    return Field(f"a list of {len(fields)}: {parts}", read)
+
+
+def table_of(field: Field, most: int = 2**16) -> Field:
+    """Return the field of like values by name."""
+
+    def read(value: Any) -> dict[str, Any]:
+        _must(isinstance(value, Mapping) and len(value) <= most)
+        _must(all(isinstance(name, str) for name in value))
+        return {name: field.read(one) for name, one in value.items()}
+
+    return Field(f"values by name, at most {most}, each {field.expected}", read)
+
+
+def record(fields: Fields) -> Field:
+    """Return the field of values by name which have fields of their own."""
+
+    def read(value: Any) -> dict[str, Any]:
+        try:
+            return check("", fields, value)
+        except InvalidArgumentError as error:
+            raise ValueError(error.message) from error
+
+    return Field(f"values by name: {', '.join(fields)}", read)
+
+
+def anything() -> Field:
+    """Return the field of plain data that its own reader checks."""
+    return Field("plain data", lambda value: value)
+
+
+def maybe(field: Field) -> Field:
+    """Return the same field, which may be None."""
+    return field._replace(
+        expected=f"{field.expected}, or None",
+        read=lambda value: None if value is None else field.read(value),
+    )
+
+
+def optional(field: Field) -> Field:
+    """Return the same field, which may be missing."""
+    return field._replace(is_needed=False)
+
+
+def _must(holds: bool) -> None:
+    if not holds:
+        raise ValueError

@@ -1,0 +1,431 @@
+"""Nonsense from a holder of the key is refused, and nothing else happens.
+
+Every question that a task answers is asked with one value replaced, while a training
+and a session are under way. What must be refused is decided by the type that the value
+has in JSON; the tables of the package are asked for the names of the questions alone.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import kit
+from kit.errors import InvalidArgumentError, KitError, UnknownError, from_plain
+from kit.graph.node import Node
+from kit.graph.node import to_plain as nodes_to_plain
+from kit.session import segment_text
+from kit.session.message import Act, Message, ask, recv, send
+from kit.session.partition import Segment
+from kit.session.service import Service
+from kit.session.session import Session
+from kit.testing.cluster import CLIENT, LocalCluster, local_cluster
+from kit.training.commands import COMMANDS
+from kit.wire.introduction import Role
+from kit.wire.link import Link
+from kit.wire.rpc import Caller
+from tests.session.scene import PS, W0, works
+from tests.training.toy import BATCH, DATA, Params, fit, initial, replayed, same_bits
+
+pytestmark = [pytest.mark.slow, pytest.mark.lasting("thread", "descriptor")]
+
+Plain = dict[str, Any]
+MANY = 1_000_000
+NOBODYS = "ab" * 16  # a training that is not there: good questions about it do nothing
+NAN, INF = float("nan"), float("inf")
+ODD: list[Any] = [
+    *(None, True, -1, 2**63, 2**200, 1.5, -0.5, NAN, INF, -INF),
+    *("", "300", "x" * 100_000, "\0", [], [[]], [None], [-1], {}, {"a": {"b": [1]}}),
+]
+ADAM = kit.Adam(0.01)
+
+
+@dataclass
+class Scene:
+    """A cluster, what goes on in it, and a good question of each kind."""
+
+    cluster: LocalCluster
+    run: kit.Run
+    session: Session
+    asked: dict[str, Plain]
+
+    def check(self) -> None:
+        """The task, its training and its session are as well as before."""
+        step = self.run.step
+        give_up = threading.Event()
+        for _ in range(2000):
+            if self.run.step > step:
+                break
+            assert not self.run.done, self.run.error
+            give_up.wait(0.01)
+        assert self.run.step > step, "the training stands"
+        assert works(self.session, W0, PS)
+
+
+def paced(params: Params, batch: Any) -> Any:
+    """A step that leaves the machine to the test for a while."""
+    threading.Event().wait(0.005)
+    return fit(params, batch)
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """At the end of all tests the training has the bits of an undisturbed one."""
+    folder = Path(tmp_path_factory.mktemp("saved"))
+    with local_cluster(ps=1, worker=2) as cluster:
+        run = kit.train(
+            paced,
+            initial(),
+            DATA,
+            optimizer=ADAM,
+            topology="ps",
+            steps=MANY,
+            batch=BATCH,
+            checkpoint=kit.Checkpoints(str(folder), every_steps=0, every_s=0),
+            cluster=cluster,
+        )
+        with Session(cluster.servers[1]) as session:
+            yield Scene(cluster, run, session, asked_of_a_run(run))
+        run.stop()
+        run.wait(30)
+        assert run.step > 0
+        assert same_bits(run.params, replayed(run.step, 2, ADAM))
+
+
+def asked_of_a_run(run: kit.Run) -> dict[str, Plain]:
+    mine, member = {"run": run.job.run}, {"run": run.job.run, "member": 1}
+    patience, key = {"patience_s": 0.0}, {"key": [3, 0]}
+    error = {"type": "PeerLost", "message": "gone", "task": "ps:0", "step": 3}
+    return {
+        "run.join": {"member": 1, "terms": {"steps": "1"}},
+        "run.begun": mine,
+        "run.arrive": {**member, "number": 3, "step": 3, **patience},
+        "run.prepared": {**member, "number": 3, "refusal": "no room", **patience},
+        "run.beat": member,
+        "run.fail": {"run": NOBODYS, "error": error, "member": 1, "lost": 1},
+        "run.leave": member,
+        "run.where": {**member, **key},
+        "run.wrote": {**member, **key, "wrong": "the disk is full"},
+        "run.begin": {"job": run.job.to_plain()},
+        "run.command": {**mine, "what": "look", "values": {}},
+        "run.poll": {**mine, "cursors": [0, 0, 0, 0]},
+        "run.params": mine,
+    }
+
+
+COMMANDED: dict[str, Plain] = {
+    "configure": {"at": MANY, "topology": "ps", "link": "1gbit", "synchronous": True},
+    "pause": {"steps": MANY},
+    "resume": {},
+    "stop": {},
+    "save": {"ticket": "mine"},
+    "look": {},
+}
+NODE = Node("a", "NoOp", (), (), {}, "", (), "", "")
+ASKED_OF_A_SESSION: dict[str, Plain] = {
+    "create": {"options": {"soft": False, "filters": ["/job:ps"], "isolated": False}},
+    "extend": {"session": 1, "version": 0, "nodes": nodes_to_plain([NODE])[0]},
+    "prepare": {
+        **{"session": 1, "feeds": [["a", 0]], "fetches": [["a", 0]]},
+        **{"targets": ["a"], "done": ["a"], "deadline_s": 0.1},
+    },
+    "close": {"session": 1},
+    "devices": {"deadline_s": 0.1, "filters": ["/job:ps"], "session": 1},
+    "cluster_reset": {"names": ["nobody's"], "deadline_s": 0.1},
+    "status": {},
+    "register": {
+        **{"session": 1, "incarnation": 1, "isolated": False},
+        "segment": segment_text.to_plain(Segment([NODE], [], [], [], [], []))[0],
+    },
+    "end": {"session": 1},
+    "reset": {"names": ["nobody's"]},
+}
+# Where None means something, or a value may be left out. Both by the last name.
+MAY_BE_NONE = {"refusal", "lost", "checkpoints"}
+ALSO_NONE = {("run.fail", "member"), ("run.fail", "error", "step")}
+ALSO_NONE |= {("run.fail", "error", "task")}
+MAY_BE_MISSING = {"at", "topology", "link", "synchronous", "steps", "values", "lost"}
+Place = tuple[str | int, ...]
+
+
+def places(good: Any, path: Place = ()) -> Iterator[tuple[Place, Any]]:
+    """Yield each place of a question, and what is there."""
+    if path:
+        yield path, good
+    inner = good.items() if isinstance(good, dict) else ()
+    if isinstance(good, list):
+        inner = enumerate(good)
+    for name, value in inner:
+        yield from places(value, (*path, name))
+
+
+def changed(good: Plain, path: Place, value: Any) -> Plain:
+    question = copy.deepcopy(good)
+    inner: Any = question
+    for name in path[:-1]:
+        inner = inner[name]
+    inner[path[-1]] = value
+    return question
+
+
+def is_wrong(value: Any, good: Any) -> bool:
+    """Whether a value is of another type than the good one, or out of all ranges."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if number and not 0 <= value < 2**63:
+        return True
+    if type(good) is float:
+        return not number
+    return type(value) is not type(good)
+
+
+def may_be_none(op: str, path: Place) -> bool:
+    return path[-1] in MAY_BE_NONE or (op, *path) in ALSO_NONE
+
+
+def refused(answer: KitError | None, about: object) -> None:
+    assert isinstance(answer, InvalidArgumentError), (about, answer)
+
+
+class Asking:
+    """Questions over one link, which must stay good."""
+
+    def __init__(self, caller: Caller) -> None:
+        self.caller = caller
+
+    def __call__(self, op: str, question: Plain) -> KitError | None:
+        answer = None
+        try:
+            self.caller.call(op, 20.0, question)
+        except KitError as error:
+            answer = error
+        assert type(answer) is not UnknownError, (op, question, answer)
+        assert not self.caller.is_closed, (op, question, answer)
+        return answer
+
+
+@pytest.fixture
+def leader(scene: Scene) -> Iterator[Asking]:
+    with closing(scene.cluster.dial(scene.cluster.tasks[1], "")) as caller:
+        yield Asking(caller)
+
+
+@pytest.fixture
+def link(scene: Scene) -> Iterator[Link]:
+    with session_link(scene) as found:
+        yield found
+
+
+def session_link(scene: Scene) -> Link:
+    cluster = scene.cluster
+    directory = cluster.servers[0].directory
+    return directory.dial(cluster.tasks[1], CLIENT, Role.SESSION)
+
+
+def ask_session(link: Link, op: str, question: Plain) -> KitError | None:
+    return error_of(ask(link, {**question, "op": op}, 20.0), (op, question))
+
+
+def error_of(answer: Message, about: object) -> KitError | None:
+    if answer.act == Act.DONE:
+        return None
+    error = from_plain(answer.meta["error"])
+    assert type(error) is not UnknownError, (about, error)
+    return error
+
+
+def test_each_question_and_command_has_a_good_one_here(scene: Scene) -> None:
+    server = scene.cluster.servers[1]
+
+    assert scene.asked.keys() == server._handlers(CLIENT).keys()
+    assert ASKED_OF_A_SESSION.keys() == Service(server.graphs.master).questions.keys()
+    assert COMMANDED.keys() == COMMANDS.keys()
+
+
+def test_questions_about_a_training_with_one_odd_value(
+    scene: Scene, leader: Asking
+) -> None:
+    for op, good in scene.asked.items():
+        for path, was in places(good):
+            for value in ODD:
+                answer = leader(op, changed(good, path, value))
+                if is_wrong(value, was) and not (
+                    value is None and may_be_none(op, path)
+                ):
+                    refused(answer, (op, path, value))
+    scene.check()
+
+
+def test_commands_with_one_odd_value(scene: Scene, leader: Asking) -> None:
+    for what, good in COMMANDED.items():
+        about = {**scene.asked["run.command"], "what": what}
+        for path, was in places(good):
+            for value in ODD:
+                values = changed(good, path, value)
+                answer = leader("run.command", {**about, "values": values})
+                if is_wrong(value, was) and not (
+                    value is None and may_be_none(what, path)
+                ):
+                    refused(answer, (what, path, value))
+        for values in ({**good, "moon": 1}, [], "at", None, 3):
+            refused(leader("run.command", {**about, "values": values}), (what, values))
+    scene.run.resume()
+    scene.check()
+
+
+def test_questions_with_a_value_too_many_or_too_few(
+    scene: Scene, leader: Asking, link: Link
+) -> None:
+    for op, good in scene.asked.items():
+        refused(leader(op, {**good, "moon": 1}), op)
+        for name in good.keys() - MAY_BE_MISSING:
+            if (op, name) != ("run.fail", "member"):
+                refused(leader(op, without(good, name)), (op, name))
+    for op, good in ASKED_OF_A_SESSION.items():
+        refused(ask_session(link, op, {**good, "moon": 1}), op)
+        for name in good:
+            if (op, name) != ("devices", "session"):
+                refused(ask_session(link, op, without(good, name)), (op, name))
+    scene.check()
+
+
+def without(good: Plain, name: str) -> Plain:
+    return {key: value for key, value in good.items() if key != name}
+
+
+def test_questions_of_a_session_with_one_odd_value(scene: Scene, link: Link) -> None:
+    for op, good in ASKED_OF_A_SESSION.items():
+        for path, was in places(good):
+            # What is in a graph is read by the ops, after the session is looked up.
+            is_plain = not {"nodes", "segment"} & set(path[:-1])
+            for value in ODD:
+                if op == "cluster_reset" and not is_wrong(value, was):
+                    continue  # it would do what it is for: end all sessions
+                answer = ask_session(link, op, changed(good, path, value))
+                if is_wrong(value, was) and is_plain:
+                    refused(answer, (op, path, value))
+    scene.check()
+
+
+@pytest.mark.parametrize("act", [Act.RUN, Act.SEGMENT])
+def test_runs_of_a_session_with_odd_values(scene: Scene, act: Act) -> None:
+    good = {"late": {"0": ["a" * 32, "token", "x:0", "float32", [3]]}, "traced": True}
+    for path, was in places(good):
+        for value in ODD:
+            if act == Act.RUN and path == ("late", "0", 4) and value is None:
+                continue  # a shape that is not known
+            with session_link(scene) as link:
+                meta = changed(good, path, value)
+                send(link, act, deadline_s=20.0, number=7, step=9, meta=meta)
+                answer = error_of(recv(link, 20.0), (path, value))
+            assert answer is not None
+            if act == Act.SEGMENT and is_wrong(value, was) and value is not None:
+                refused(answer, (path, value))
+    scene.check()
+
+
+def test_tensors_with_odd_values_end_no_run_of_others(scene: Scene, link: Link) -> None:
+    for value in ODD:
+        for name in ("sent", "came", "moon"):
+            meta = {name: value}
+            send(link, Act.TENSOR, deadline_s=20.0, number=1, step=3, meta=meta)
+    assert ask_session(link, "status", {}) is None
+    scene.check()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"number": 7},
+        {"number": 2**40},
+        {"step": MANY + 1},
+        {"member": 2},
+        {"member": 0},
+        {"member": 99},
+    ],
+    ids=str,
+)
+def test_member_that_comes_where_it_cannot_be_is_refused(
+    scene: Scene, values: Plain
+) -> None:
+    """The link is that of member 1, which is at boundary 2: this is not its word."""
+    cluster, me = scene.cluster, scene.run.job.tasks[1]
+    good = {"run": scene.run.job.run, "member": 1, "number": 1, "step": 0}
+    question = {**good, "patience_s": 0.0, **values}
+    directory = cluster.servers[0].directory
+    with closing(Caller(directory.dial(cluster.tasks[1], me, Role.OBSERVER))) as caller:
+        asking = Asking(caller)
+        refused(asking("run.arrive", question), values)
+        del question["step"]
+        refused(asking("run.prepared", {**question, "refusal": "no"}), values)
+    scene.check()
+
+
+@pytest.mark.parametrize("op", ["run.arrive", "run.beat", "run.leave", "run.where"])
+def test_a_task_speaks_for_itself_alone(scene: Scene, leader: Asking, op: str) -> None:
+    answer = leader(op, scene.asked[op])
+
+    refused(answer, op)
+    assert f"{CLIENT.short} is not member 1" in str(answer)
+    scene.check()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+
+
+@given(data=st.data())
+def test_questions_with_any_values(scene: Scene, data: st.DataObject) -> None:
+    op, good = data.draw(st.sampled_from([*scene.asked.items()]))
+    path, _ = data.draw(st.sampled_from([*places(good)]))
+    values = changed(good, path, data.draw(JSON))
+    harmless = ASKED_OF_A_SESSION.keys() - {"cluster_reset"}
+    meant = data.draw(st.sampled_from(sorted(harmless)))
+    asked = ASKED_OF_A_SESSION[meant]
+    there, _ = data.draw(st.sampled_from([*places(asked), (("moon",), 0)]))
+    others = changed(asked, there, data.draw(JSON))
+
+    with closing(scene.cluster.dial(scene.cluster.tasks[1], "")) as caller:
+        Asking(caller)(op, values)
+    with session_link(scene) as link:
+        ask_session(link, meant, others)
+
+    assert not scene.run.done
+
+
+@pytest.mark.parametrize("at", [v for v in ODD if v != ""], ids=lambda v: repr(v)[:20])
+def test_wrong_step_of_a_switch_is_refused_in_the_notebook(
+    scene: Scene, at: Any
+) -> None:
+    with pytest.raises(InvalidArgumentError, match="at is "):
+        scene.run.switch("ring", at=at)
+
+
+def test_wrong_values_of_commands_are_refused_in_the_notebook(scene: Scene) -> None:
+    run = scene.run
+    for odd in ODD:
+        if type(odd) is not str:
+            with pytest.raises(InvalidArgumentError):
+                run.topology = odd
+        if odd is not True:
+            with pytest.raises(InvalidArgumentError):
+                run.synchronous = odd
+        with pytest.raises(InvalidArgumentError):
+            run.advance(odd)
+        if odd not in ("", None):
+            with pytest.raises(InvalidArgumentError):
+                run.link = odd
+    with pytest.raises(InvalidArgumentError, match=f"at is {MANY + 1}, and this"):
+        run.switch("ring", at=MANY + 1)
+    scene.check()
