@@ -191,6 +191,8 @@ class Agreement:
     def arrive(self, member: int, number: int, step: int) -> None:
         """Note that a member stands at its boundary `number`, before `step`."""
         self._check(member)
+        if self.rounds and number < min(self.rounds):
+            return  # an old question that was held up, of one who has long gone on
         self.rounds.setdefault(number, Round()).arrived[member] = step
         self.rounds.pop(number - 3, None)
 

@@ -121,7 +121,11 @@ class Authority:
             self._changed.notify_all()
 
     def beat(self, member: int) -> KitError | None:
-        """Note that a member lives; returns what its training failed with."""
+        """Note that a member lives; returns what its training failed with.
+
+        Silence that was too long is not mended by a word that comes after all.
+        """
+        self.watch()
         if member in self._agreement.lost:
             return complaints.left_behind(self._job, member)
         self._heard[member] = self._clock()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from kit.errors import KitError, from_plain, to_plain
 from kit.membership import Epoch, Verdict
+from kit.settings import Settings
 from kit.training.attempt import Key, Place
 from kit.training.authority import Answer, Authority
-from kit.wire.rpc import Caller
+from kit.wire.rpc import Caller, ReconnectingCaller
 
 _PATIENCE_S = 2.0  # how long the coordinator keeps a question before saying "wait"
 
@@ -68,8 +71,7 @@ class LocalCouncil:
         return self._authority.prepared(self._member, number, refusal, _PATIENCE_S)
 
     def beat(self) -> Pulse:
-        """See `Council`; also looks after the others."""
-        self._authority.watch()
+        """See `Council`."""
         return Pulse(self._authority.beat(self._member), self._authority.lost)
 
     def fail(self, error: KitError) -> None:
@@ -93,15 +95,34 @@ class LocalCouncil:
 
 
 class RemoteCouncil:
-    """The others' way: one link for questions that wait, one for signs of life."""
+    """The others' way: a link for signs of life and one for questions that wait.
+
+    A third one for checkpoints, whose entries may be long, is dialled when there is one.
+    """
 
     def __init__(
-        self, run: str, member: int, patient: Caller, quick: Caller, deadline_s: float
+        self,
+        run: str,
+        member: int,
+        dial: Callable[[float], Caller],
+        settings: Settings,
     ) -> None:
-        """`patient` carries questions that may be kept, `quick` all others."""
+        """`dial` reaches the coordinator before a point of the monotonic clock."""
         self._about = {"run": run, "member": member}
-        self._patient, self._quick = patient, quick
-        self._deadline_s = deadline_s
+        self._deadline_s = limit_s = settings.dead_after_s
+        self._heart = ReconnectingCaller(dial, settings.suspect_after_s)
+        self._patient = ReconnectingCaller(dial, limit_s / 2)
+        self._desk = ReconnectingCaller(dial, limit_s)
+
+    def has_begun(self, deadline: float) -> bool:
+        """Ask whether the coordinator has begun; tasks begin one after the other.
+
+        Dials both ways first: it may not listen before `deadline`.
+        """
+        limit_s = max(0.0, deadline - time.monotonic())
+        for caller in self._patient, self._heart:
+            reply, _ = caller.call("run.begun", limit_s, self._about)
+        return bool(reply["begun"])
 
     def arrive(self, number: int, step: int) -> Answer:
         """See `Council`."""
@@ -114,39 +135,41 @@ class RemoteCouncil:
 
     def beat(self) -> Pulse:
         """See `Council`."""
-        reply, _ = self._quick.call("run.beat", self._deadline_s, self._about)
+        reply, _ = self._heart.call("run.beat", self._deadline_s, self._about)
         error = from_plain(reply["error"]) if reply["error"] else None
         return Pulse(error, frozenset(map(int, reply["lost"])))
 
     def fail(self, error: KitError) -> None:
         """See `Council`."""
         values = {**self._about, "error": to_plain(error)}
-        self._quick.call("run.fail", self._deadline_s, values)
+        self._patient.call("run.fail", self._deadline_s, values)
 
     def leave(self) -> None:
         """See `Council`."""
-        self._quick.call("run.leave", self._deadline_s, self._about)
+        self._patient.call("run.leave", self._deadline_s, self._about)
 
     def where(self, key: Key) -> Place:
         """See `Council`."""
         values = {**self._about, "key": list(key)}
-        reply, _ = self._quick.call("run.where", self._deadline_s, values)
+        reply, _ = self._desk.call("run.where", 2 * self._deadline_s, values)
         return Place(str(reply["state"]), str(reply["path"]))
 
     def wrote(self, key: Key, entry: Any, wrong: str) -> None:
         """See `Council`."""
         values = {**self._about, "key": list(key), "wrong": wrong}
         blob = json.dumps(entry).encode()  # as long as there are parameters
-        self._quick.call("run.wrote", self._deadline_s, values, blob=blob)
+        self._desk.call("run.wrote", 2 * self._deadline_s, values, blob=blob)
 
     def close(self) -> None:
-        """Close both links."""
-        self._patient.close()
-        self._quick.close()
+        """Close the links."""
+        for caller in self._heart, self._patient, self._desk:
+            caller.close()
 
     def _ask(self, op: str, **values: Any) -> dict[str, Any]:
         values |= {**self._about, "patience_s": _PATIENCE_S}
-        reply, _ = self._patient.call(op, self._deadline_s + _PATIENCE_S, values)
+        reply, _ = self._patient.call(
+            op, self._deadline_s, values, patience_s=_PATIENCE_S
+        )
         return reply
 
 
