@@ -177,7 +177,12 @@ class Trainings:
         return found
 
     def _dial(
-        self, task: Task, role: Role, run: str, deadline: float, attempt_s: float = math.inf
+        self,
+        task: Task,
+        role: Role,
+        run: str,
+        deadline: float,
+        attempt_s: float = math.inf,
     ) -> Link:
         """Dial a member; one that does not listen yet may be about to start."""
         member = self.find(run)

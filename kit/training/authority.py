@@ -7,13 +7,14 @@ has to be reached in order to be stopped.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kit.errors import FailedPreconditionError, InternalError, KitError
+from kit.errors import FailedPreconditionError, InternalError, KitError, PeerLost
 from kit.membership import Agreement, Epoch, Verdict
 from kit.training import complaints
 from kit.training.job import Job
@@ -217,8 +218,20 @@ class Authority:
                 agreement.lose(lost)
                 self._heard.pop(lost, None)
             elif by not in agreement.lost:
-                agreement.fail(error)
+                agreement.fail(self._cause(error, by))
             self._changed.notify_all()
+
+    def _cause(self, error: KitError, by: int | None) -> KitError:
+        """Return what a report means: who is heard here has not been lost elsewhere."""
+        names = [str(task) for task in self._job.tasks]
+        if by is None or type(error) is not PeerLost or error.task not in names:
+            return error
+        other, now = names.index(error.task), self._clock()
+        silent_s = now - self._heard.get(other, -math.inf)
+        is_here = other not in self._left and other not in self._agreement.lost
+        if other == by or not is_here or silent_s > self._job.settings.suspect_after_s:
+            return error
+        return complaints.line_cut(self._job, by, other, error)
 
     def _can_spare(self, member: int) -> bool:
         agreement = self._agreement

@@ -7,7 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kit.errors import DeadlineExceededError, KitError, MemberMismatch, PeerLost
+from kit.errors import (
+    DeadlineExceededError,
+    KitError,
+    LinkLost,
+    MemberMismatch,
+    PeerLost,
+)
 from kit.training.job import Job
 
 
@@ -26,6 +32,18 @@ def gone(job: Job, member: int, reason: str, *, goes_on: bool) -> PeerLost:
     name, then = str(job.tasks[member]), "goes on" if goes_on else "cannot go on"
     text = f"{name} is gone: {reason}. The training {then} without it."
     return PeerLost(text, task=name)
+
+
+def line_cut(job: Job, member: int, other: int, error: KitError) -> LinkLost:
+    """Say that two members that both answer the coordinator do not reach each other."""
+    one, two, leader = (
+        job.tasks[number] for number in (member, other, job.coordinator)
+    )
+    return LinkLost(
+        f"the line between {one} and {two} is cut: {leader} hears both, but they do "
+        f"not hear each other ({error.message})",
+        step=error.step,
+    )
 
 
 def left_behind(job: Job, member: int) -> PeerLost:

@@ -97,7 +97,7 @@ class LocalCouncil:
 class RemoteCouncil:
     """The others' way: a link for signs of life and one for questions that wait.
 
-    A third one for checkpoints, whose entries may be long, is dialled when there is one.
+    A third one, for the entries of checkpoints, is dialled when there is one.
     """
 
     def __init__(
