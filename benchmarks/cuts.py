@@ -2,9 +2,9 @@
 
     python -m benchmarks.cuts [--seconds 8] [--dead 10] [--tries 20] [--old] [--json F]
 
-A parameter server and a worker stand at one end of a wire, two workers at the other; the
-line is cut for some seconds, then whole again. The next cut is of the same training, or
-of a new one where the last one has ended it. `--old` leaves out what TCP can do from
+A parameter server and a worker stand at one end of a wire, two workers at the other;
+the line is cut for some seconds, then whole again. The next one is of the same training
+or, where it has ended, of a new one. `--old` leaves out what TCP can do from
 Linux 6.15 on. Needs what the network tests need, see `kit.testing.netlab`.
 """
 
@@ -40,7 +40,7 @@ def running(dead_s: float, *, old: bool) -> Iterator[Running]:
 
 
 def outlasts(on: Running, directions: list[str], seconds: float) -> tuple[str, float]:
-    """Cut once; returns what ended the training ("" if nothing), and the pause after."""
+    """Cut once; returns what ended the training, if anything, and the pause after."""
     cluster, run = on
     set_cut(cluster, directions, cut=True)
     try:
@@ -61,7 +61,7 @@ def outlasts(on: Running, directions: list[str], seconds: float) -> tuple[str, f
 def outlasted(
     directions: list[str], seconds: float, dead_s: float, tries: int, *, old: bool
 ) -> tuple[int, list[float], list[str]]:
-    """Return how many of the cuts did no harm, the pauses after them, who was blamed."""
+    """Return how many of the cuts did no harm, the pauses after them, the blamed."""
     pauses, blamed = list[float](), list[str]()
     while len(pauses) + len(blamed) < tries:
         with running(dead_s, old=old) as on:

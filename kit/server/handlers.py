@@ -12,10 +12,16 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from kit.errors import FailedPreconditionError, from_plain, to_plain
+from kit.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    from_plain,
+    to_plain,
+)
 from kit.server.trainings import Trainings
 from kit.training.authority import Answer as Verdict
 from kit.training.authority import Authority
+from kit.training.digests import Report
 from kit.training.job import Job
 from kit.training.snapshot import parameters, poll
 from kit.wire.rpc import Answer, Handler
@@ -66,7 +72,9 @@ class Handlers:
         return {"begun": self._trainings.has_begun(str(question["run"]))}, b""
 
     def _arrive(self, question: dict[str, Any], _: bytearray) -> Answer:
-        answer = self._authority(question).arrive(
+        authority = self._authority(question)
+        authority.compare(int(question["member"]), _reports(question))
+        answer = authority.arrive(
             int(question["member"]),
             int(question["number"]),
             int(question["step"]),
@@ -85,6 +93,7 @@ class Handlers:
 
     def _beat(self, question: dict[str, Any], _: bytearray) -> Answer:
         authority = self._authority(question)
+        authority.compare(int(question["member"]), _reports(question))
         error = authority.beat(int(question["member"]))
         plain = to_plain(error) if error else None
         return {"error": plain, "lost": sorted(authority.lost)}, b""
@@ -126,6 +135,16 @@ class Handlers:
     def _params(self, question: dict[str, Any], _: bytearray) -> Answer:
         step, flat = parameters(self._trainings.find(str(question["run"])))
         return {"step": step}, flat
+
+
+def _reports(question: dict[str, Any]) -> list[Report]:
+    try:
+        return [Report.from_plain(plain) for plain in question.get("digests", ())]
+    except (TypeError, ValueError) as exc:
+        raise InvalidArgumentError(
+            f"digests of parameters cannot be read: {exc}. Install the same psring on "
+            f"all machines."
+        ) from exc
 
 
 def _key(question: dict[str, Any]) -> tuple[int, int]:

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kit.errors import (
+    DataLossError,
     DeadlineExceededError,
     KitError,
     LinkLost,
     MemberMismatch,
     PeerLost,
 )
+from kit.training.digests import Difference
 from kit.training.job import Job
 
 
@@ -43,6 +45,23 @@ def line_cut(job: Job, member: int, other: int, error: KitError) -> LinkLost:
         f"the line between {one} and {two} is cut: {leader} hears both, but they do "
         f"not hear each other ({error.message})",
         step=error.step,
+    )
+
+
+def differ(job: Job, found: Difference, agreed_at: int | None) -> DataLossError:
+    """Say whose parameters are not those of the others."""
+    wrong = ", ".join(str(job.tasks[one]) for one in sorted(found.members))
+    if found.others:
+        others = ", ".join(str(job.tasks[one]) for one in sorted(found.others))
+        text = f"{wrong} held other parameters before step {found.step} than {others}"
+    else:
+        text = f"{wrong} held different parameters before step {found.step}"
+    since = "" if agreed_at is None else f" All were the same before step {agreed_at}."
+    return DataLossError(
+        f"{text}: they were damaged in memory or on the way.{since} Let the machines' "
+        f"memory be checked, and go on from a checkpoint; none was written of this.",
+        task=wrong,
+        step=found.step,
     )
 
 

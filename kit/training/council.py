@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from kit.errors import KitError, from_plain, to_plain
@@ -12,8 +12,10 @@ from kit.membership import Epoch, Verdict
 from kit.settings import Settings
 from kit.training.attempt import Key, Place
 from kit.training.authority import Answer, Authority
+from kit.training.digests import Report
 from kit.wire.rpc import Caller, ReconnectingCaller
 
+Reports = Sequence[Report]
 _PATIENCE_S = 2.0  # how long the coordinator keeps a question before saying "wait"
 
 
@@ -30,14 +32,14 @@ class Pulse(NamedTuple):
 class Council(Protocol):
     """What a member asks of the coordinator. All raise the training's failure."""
 
-    def arrive(self, number: int, step: int) -> Answer:
-        """Come to boundary `number`, before `step`."""
+    def arrive(self, number: int, step: int, reports: Reports = ()) -> Answer:
+        """Come to boundary `number`, before `step`, and tell of parameters."""
 
     def prepared(self, number: int, refusal: str | None) -> Answer:
         """Report that the proposal was prepared, or why not."""
 
-    def beat(self) -> Pulse:
-        """Give a sign of life; returns what has happened elsewhere."""
+    def beat(self, reports: Reports = ()) -> Pulse:
+        """Give a sign of life, and tell of parameters; returns what has happened."""
 
     def fail(self, error: KitError) -> None:
         """Report that this member cannot go on."""
@@ -62,16 +64,18 @@ class LocalCouncil:
         """Speak for `member`."""
         self._authority, self._member = authority, member
 
-    def arrive(self, number: int, step: int) -> Answer:
+    def arrive(self, number: int, step: int, reports: Reports = ()) -> Answer:
         """See `Council`."""
+        self._authority.compare(self._member, reports)
         return self._authority.arrive(self._member, number, step, _PATIENCE_S)
 
     def prepared(self, number: int, refusal: str | None) -> Answer:
         """See `Council`."""
         return self._authority.prepared(self._member, number, refusal, _PATIENCE_S)
 
-    def beat(self) -> Pulse:
+    def beat(self, reports: Reports = ()) -> Pulse:
         """See `Council`."""
+        self._authority.compare(self._member, reports)
         return Pulse(self._authority.beat(self._member), self._authority.lost)
 
     def fail(self, error: KitError) -> None:
@@ -124,18 +128,19 @@ class RemoteCouncil:
             reply, _ = caller.call("run.begun", limit_s, self._about)
         return bool(reply["begun"])
 
-    def arrive(self, number: int, step: int) -> Answer:
+    def arrive(self, number: int, step: int, reports: Reports = ()) -> Answer:
         """See `Council`."""
-        reply = self._ask("run.arrive", number=number, step=step)
+        reply = self._ask("run.arrive", number=number, step=step, digests=reports)
         return _answer(reply)
 
     def prepared(self, number: int, refusal: str | None) -> Answer:
         """See `Council`."""
         return _answer(self._ask("run.prepared", number=number, refusal=refusal))
 
-    def beat(self) -> Pulse:
+    def beat(self, reports: Reports = ()) -> Pulse:
         """See `Council`."""
-        reply, _ = self._heart.call("run.beat", self._deadline_s, self._about)
+        values = {**self._about, "digests": reports}
+        reply, _ = self._heart.call("run.beat", self._deadline_s, values)
         error = from_plain(reply["error"]) if reply["error"] else None
         return Pulse(error, frozenset(map(int, reply["lost"])))
 
