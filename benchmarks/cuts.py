@@ -13,7 +13,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from benchmarks.results import Table, arguments, report
@@ -37,6 +37,9 @@ def running(dead_s: float, *, old: bool) -> Iterator[Running]:
         run = train(cluster, 10**9, topology="ps")
         wait_for_step(run, 3)
         yield cluster, run
+        run.stop()
+        with suppress(KitError):
+            run.wait(20)
 
 
 def outlasts(on: Running, directions: list[str], seconds: float) -> tuple[str, float]:

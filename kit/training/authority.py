@@ -114,8 +114,9 @@ class Authority:
                 self._comparison.note(member, report, self._holders())
                 if self._comparison.difference is not None:
                     self._doubted = self._doubted or self._clock()
-                elif report.saved and self.vault is not None:
-                    self.vault.ledger.confirm(member, report.step)
+                elif report.boundary >= 0 and self.vault is not None:
+                    key = report.step, report.boundary
+                    self.vault.ledger.confirm(member, key)
             self._judge()
 
     def _judge(self, *, at_once: bool = False) -> None:

@@ -21,6 +21,7 @@ from kit.exchange.plan import Owned
 from kit.training.own_state import ranges_of, writers_of
 
 _MOST = 1000  # states that are remembered; with backup workers not all tell of each
+_NONE: Mapping[int, int] = {}
 State = tuple[int, int]  # epoch and step
 Members = frozenset[int]
 
@@ -30,15 +31,15 @@ class Report(NamedTuple):
 
     epoch: int
     step: int
-    saved: bool  # whether a checkpoint of this state is to be written
+    boundary: int  # with the step the key of a checkpoint of this state; -1: of none
     digests: tuple[tuple[int, int], ...]
 
     @classmethod
     def from_plain(cls, plain: Sequence[Any]) -> Report:
         """Rebuild a report from what JSON makes of it."""
-        epoch, step, saved, digests = plain
+        epoch, step, boundary, digests = plain
         pairs = tuple((int(writer), int(value)) for writer, value in digests)
-        return cls(int(epoch), int(step), bool(saved), pairs)
+        return cls(int(epoch), int(step), int(boundary), pairs)
 
 
 class Digests:
@@ -64,19 +65,21 @@ class Digests:
         """Whether the parameters before `step` are to be compared."""
         return self._every > 0 and step % self._every == 0
 
-    def note(self, step: int, now: int, saved: Mapping[int, int] | None = None) -> None:
+    def note(
+        self, step: int, now: int, boundary: int = -1, saved: Mapping[int, int] = _NONE
+    ) -> None:
         """Digest the parameters before `step`, which lie in the physical region `now`.
 
-        `saved` holds the digests of shares that were copied for a checkpoint.
+        `boundary` is that of a checkpoint's key; `saved` holds the digests of shares
+        that were copied for it.
         """
         if not self._shares:
             return  # an idle server holds nothing
-        known = saved or {}
         digests = tuple(
-            (writer, known[writer] if writer in known else self._digest(ranges, now))
+            (writer, saved[writer] if writer in saved else self._digest(ranges, now))
             for writer, ranges in self._shares.items()
         )
-        self._untold.append(Report(self._epoch, step, saved is not None, digests))
+        self._untold.append(Report(self._epoch, step, boundary, digests))
 
     def take(self) -> list[Report]:
         """Return what is not told yet, oldest first; from any thread."""
@@ -101,12 +104,12 @@ class Comparison:
     """The coordinator's side: the digests of all members, state by state.
 
     >>> both, found = {0, 1}, Comparison()
-    >>> found.note(0, Report(1, 5, False, ((0, 77),)), both)
-    >>> found.note(1, Report(1, 5, False, ((0, 77),)), both)
+    >>> found.note(0, Report(1, 5, -1, ((0, 77),)), both)
+    >>> found.note(1, Report(1, 5, -1, ((0, 77),)), both)
     >>> found.agreed_at, found.difference
     (5, None)
-    >>> found.note(0, Report(1, 6, False, ((0, 77),)), both)
-    >>> found.note(1, Report(1, 6, False, ((0, 78),)), both)
+    >>> found.note(0, Report(1, 6, -1, ((0, 77),)), both)
+    >>> found.note(1, Report(1, 6, -1, ((0, 78),)), both)
     >>> found.difference.step, sorted(found.difference.members), found.is_complete
     (6, [0, 1], True)
     """

@@ -63,7 +63,7 @@ class Ledger:
         self._refused, self._n_saved, self._n_failed = "", 0, 0
         self._due_step, self._due_at = 0, clock() + self._wanted.seconds
         self._drop_after: int | None = None
-        self._damage = ""
+        self._damage, self._confirmed = "", dict[Key, set[int]]()
         self._graph = graph_hash(tensors_of(job.specs, job.slots))
 
     def go_on_from(self, step: int, path: Path, drops_later: bool) -> None:
@@ -132,6 +132,9 @@ class Ledger:
             who, asked = frozenset(writers), tuple(tickets)
             self._attempt = Attempt(key, epoch, synchronous, who, asked, now)
             self._attempt.wrong = self._damage or self._early.get(key, "")
+            early = {one: some for one, some in self._confirmed.items() if one >= key}
+            self._confirmed = early
+            self._attempt.confirmed = early.setdefault(key, set())
             if synchronous and not self._job.has_backups:
                 self._attempt.witnesses = who | frozenset(self._job.workers)
             self._early = {one: why for one, why in self._early.items() if one > key}
@@ -170,11 +173,12 @@ class Ledger:
                 attempt.entries[member] = found
             self._changed.notify_all()
 
-    def confirm(self, member: int, step: int) -> None:
-        """Note that a member's parameters before `step` are those of the others."""
+    def confirm(self, member: int, key: Key) -> None:
+        """Note that the parameters that a member would save are those of the others."""
         with self._changed:
-            if self._attempt is not None and self._attempt.key[0] == step:
-                self._attempt.confirmed.add(member)
+            is_open = self._attempt is not None and self._attempt.key == key
+            if is_open or key > self._seen:  # it may be there before the coordinator
+                self._confirmed.setdefault(key, set()).add(member)
                 self._changed.notify_all()
 
     def spoil(self, why: str) -> None:

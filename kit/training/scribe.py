@@ -118,7 +118,7 @@ class Scribe:
         if self._part.synchronous:
             state = self._state if task.pieces is not None else None
             saved = {me: state.digest()} if state is not None else {}
-            self._part.digests.note(step, self._part.now, saved)
+            self._part.digests.note(step, self._part.now, key[1], saved)
             self._told.set()  # the checkpoint waits for it
         if ledger is not None or me in self._writers:
             self._tasks.put(task)
