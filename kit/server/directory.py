@@ -7,6 +7,7 @@ folder beside it, and what memory can do is not sent through the network stack.
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 import time
@@ -67,20 +68,24 @@ class Directory:
         *,
         deadline: float,
         check: Callable[[], None],
+        attempt_s: float = math.inf,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> Link:
         """Dial as `dial` does, again and again while nobody answers there.
 
         The task may not listen yet, and a line may lose what opens a connection.
-        `check` is called before each attempt; what it raises ends the waiting. After
-        the `deadline` (of `clock`) raises `DeadlineExceededError`.
+        `check` is called before each attempt, which may take `attempt_s`, at most
+        `connect_deadline_s`; what it raises ends the waiting. After the `deadline`
+        (of `clock`) raises `DeadlineExceededError`.
         """
         pause_s = _FIRST_PAUSE_S
         while True:
             check()
             try:
-                return self.dial(task, me, role, run)
+                rest_s = max(_FIRST_PAUSE_S, deadline - clock())
+                limit_s = min(attempt_s, self.settings.connect_deadline_s, rest_s)
+                return self.dial(task, me, role, run, deadline_s=limit_s)
             except (UnavailableError, DeadlineExceededError) as error:
                 if clock() + pause_s > deadline:
                     raise _missing(task, error) from error

@@ -33,6 +33,7 @@ from kit.server.trainings import Trainings
 from kit.task import Task
 from kit.training.authority import Answer as Verdict
 from kit.training.authority import Authority
+from kit.training.digests import Report
 from kit.training.job import Job
 from kit.training.snapshot import LOGS, parameters, poll
 from kit.wire.message import unpack_text
@@ -43,6 +44,12 @@ _MOST_PATIENCE_S = 5.0
 _RUN: Final = {"run": text(pattern="[0-9a-f]{32}")}
 _MEMBER: Final = {**_RUN, "member": whole(0)}
 _KEY: Final = {"key": row_of(whole(0), whole(0))}
+_DIGEST: Final = row_of(whole(0), whole(0, 2**32 - 1))  # whose share, and its CRC-32
+_DIGESTS: Final = {
+    "digests": optional(
+        list_of(row_of(whole(0), whole(0), whole(-1), list_of(_DIGEST)))
+    )
+}
 _ERROR: Final = record(
     {
         "type": text(100),
@@ -72,12 +79,13 @@ class Handlers:
             ),
             "run.begun": Handler(_RUN, self._begun),
             "run.arrive": Handler(
-                {**_MEMBER, **number, "step": whole(0), **patience}, self._arrive
+                {**_MEMBER, **number, "step": whole(0), **patience, **_DIGESTS},
+                self._arrive,
             ),
             "run.prepared": Handler(
                 {**_MEMBER, **number, **refusal, **patience}, self._prepared
             ),
-            "run.beat": Handler(_MEMBER, self._beat),
+            "run.beat": Handler({**_MEMBER, **_DIGESTS}, self._beat),
             "run.fail": Handler(
                 {
                     **_RUN,
@@ -130,7 +138,9 @@ class Handlers:
         return {"begun": self._trainings.has_begun(question["run"])}, b""
 
     def _arrive(self, question: dict[str, Any], _: bytearray) -> Answer:
-        answer = self._authority_of_member(question).arrive(
+        authority = self._authority_of_member(question)
+        authority.compare(question["member"], _reports(question))
+        answer = authority.arrive(
             question["member"],
             question["number"],
             question["step"],
@@ -149,6 +159,7 @@ class Handlers:
 
     def _beat(self, question: dict[str, Any], _: bytearray) -> Answer:
         authority = self._authority_of_member(question)
+        authority.compare(question["member"], _reports(question))
         error = authority.beat(question["member"])
         plain = to_plain(error) if error else None
         return {"error": plain, "lost": sorted(authority.lost)}, b""
@@ -191,6 +202,10 @@ class Handlers:
     def _params(self, question: dict[str, Any], _: bytearray) -> Answer:
         step, flat = parameters(self._trainings.find(question["run"]))
         return {"step": step}, flat
+
+
+def _reports(question: dict[str, Any]) -> list[Report]:
+    return [Report.from_plain(plain) for plain in question.get("digests", ())]
 
 
 def _plain(answer: Verdict) -> dict[str, Any]:

@@ -215,8 +215,7 @@ class Server:
             return
         with self._guard:
             self._links.add(link)
-        if link.role is Role.OBSERVER:
-            self.trainings.link_opened(link)
+        self.trainings.link_opened(link)
         name = f"kit-serve-{link.peer.short}"
         threading.Thread(
             target=self._serve, args=(link,), name=name, daemon=True

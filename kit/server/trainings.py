@@ -6,10 +6,12 @@ about a training: the members their coordinator, a notebook any task.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 
 from kit import machine
 from kit.errors import (
@@ -40,6 +42,14 @@ _LOOK_S = 0.02
 _WATCHED_S = 1.0
 
 
+@dataclass
+class _Ways:
+    """The links of one member to its coordinator, here."""
+
+    links: set[Link] = field(default_factory=set)
+    were_used: bool = False
+
+
 class Trainings:
     """What a server knows of trainings; also the `Services` of its members."""
 
@@ -50,6 +60,7 @@ class Trainings:
         self._refusal: tuple[KitError, set[int]] | None = None
         self._arrivals = Arrivals()
         self._watchers = Watchers()
+        self._ways: dict[tuple[bytes, Task], _Ways] = {}
         self._is_closed = False
         self._guard = threading.RLock()  # what is made under it may ask back
 
@@ -165,11 +176,24 @@ class Trainings:
             raise
         return found
 
-    def _dial(self, task: Task, role: Role, run: str, deadline: float) -> Link:
+    def _dial(
+        self,
+        task: Task,
+        role: Role,
+        run: str,
+        deadline: float,
+        attempt_s: float = math.inf,
+    ) -> Link:
         """Dial a member; one that does not listen yet may be about to start."""
         member = self.find(run)
         return self._directory().reach(
-            task, self._me, role, run, deadline=deadline, check=member.check
+            task,
+            self._me,
+            role,
+            run,
+            deadline=deadline,
+            check=member.check,
+            attempt_s=attempt_s,
         )
 
     def _await(self, run: str, task: Task, deadline: float) -> Link:
@@ -200,23 +224,24 @@ class Trainings:
         """Return the way to the coordinator."""
         if authority is not None:
             return LocalCouncil(authority, me)
-        task = job.tasks[job.coordinator]
-        deadline = time.monotonic() + job.settings.start_deadline_s
-        with ExitStack() as stack:
-            patient, quick = (
-                stack.enter_context(
-                    closing(Caller(self._dial(task, Role.CONTROL, job.run, deadline)))
-                )
-                for _ in range(2)
-            )
-            self._await_leader(quick, job, deadline)
-            stack.pop_all()
-        return RemoteCouncil(job.run, me, patient, quick, job.settings.dead_after_s)
+        limit_s = job.settings.suspect_after_s  # then another attempt
 
-    def _await_leader(self, caller: Caller, job: Job, deadline: float) -> None:
-        """Wait until the coordinator has begun: tasks begin one after the other."""
-        limit, about = job.settings.call_deadline_s, {"run": job.run}
-        while not caller.call("run.begun", limit, about)[0]["begun"]:
+        def dial(deadline: float) -> Caller:
+            task = job.tasks[job.coordinator]
+            link = self._dial(task, Role.CONTROL, job.run, deadline, limit_s)
+            return Caller(link)
+
+        council = RemoteCouncil(job.run, me, dial, job.settings)
+        with ExitStack() as stack:
+            stack.callback(council.close)
+            self._await_leader(council, job)
+            stack.pop_all()
+        return council
+
+    def _await_leader(self, council: RemoteCouncil, job: Job) -> None:
+        """Wait until the coordinator has begun."""
+        deadline = time.monotonic() + job.settings.start_deadline_s
+        while not council.has_begun(deadline):
             self.find(job.run).check()
             if time.monotonic() > deadline:
                 leader = job.tasks[job.coordinator]
@@ -232,20 +257,37 @@ class Trainings:
         return self._member is not None and self._member.job.run == run
 
     def link_opened(self, link: Link) -> None:
-        """Take the begin of an observer's link: it may be there to watch a training."""
-        self._watchers.opened(link)
+        """Take the begin of a link: of an observer, or of a member to its coordinator.
+
+        An observer's may be there to watch a training.
+        """
+        if link.role is Role.OBSERVER:
+            self._watchers.opened(link)
+        elif link.role is Role.CONTROL:
+            with self._guard:
+                self._ways.setdefault((link.run_id, link.peer), _Ways()).links.add(link)
 
     def link_closed(self, link: Link, was_used: bool) -> None:
-        """Take the end of a link: of a member, it is news for the coordinator.
+        """Take the end of a link: the last of a member is news for the coordinator.
 
-        Not that of a link that was never used: whoever dialled it may have given it up
-        before it had heard that it was let in, and have another one.
+        Not of one that has another: it has dialled anew. Nor when none was ever used:
+        whoever dialled it may have given it up before it had heard that it was let in.
         """
         self._watchers.closed(link)
+        if link.role is not Role.CONTROL:
+            return
+        key = link.run_id, link.peer
+        with self._guard:
+            ways = self._ways.get(key, _Ways())
+            ways.links.discard(link)
+            ways.were_used |= was_used
+            if ways.links:
+                return
+            self._ways.pop(key, None)
         member = self._member
         if member is None or member.authority is None or member.is_over:
             return
-        if not was_used or link.role is not Role.CONTROL:
+        if not ways.were_used:
             return
         if link.run_id.hex() == member.job.run and link.peer in member.job.tasks:
             number = member.job.tasks.index(link.peer)

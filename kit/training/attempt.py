@@ -33,11 +33,14 @@ class Attempt:
     draft: Path | None = None
     entries: dict[int, ShardEntry] = field(default_factory=dict)
     wrong: str = ""
+    witnesses: frozenset[int] = frozenset()  # whose parameters must be the same
+    confirmed: set[int] = field(default_factory=set)
 
     @property
     def is_ready(self) -> bool:
         """Whether nothing more has to be waited for."""
-        return bool(self.wrong) or self.entries.keys() >= self.writers
+        is_whole = self.entries.keys() >= self.writers
+        return bool(self.wrong) or (is_whole and self.confirmed >= self.witnesses)
 
     def manifest(self, job: Job, graph: str) -> Manifest:
         """Return what the checkpoint says of itself; `graph` marks names and shapes."""

@@ -7,19 +7,27 @@ has to be reached in order to be stopped.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
+from kit.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    KitError,
+    PeerLost,
+)
 from kit.membership import Agreement, Epoch, Verdict
 from kit.training import complaints
 from kit.training.commands import check_command
+from kit.training.digests import Comparison, Report
 from kit.training.job import Job
 from kit.training.latecomers import Latecomers
 from kit.training.ledger import Ledger
+from kit.training.own_state import writers_of
 from kit.training.standing import halting
 from kit.training.terms import difference, terms_of
 from kit.training.vault import vault_of
@@ -67,6 +75,8 @@ class Authority:
         self._left: set[int] = set()
         self._latecomers = Latecomers()
         self._watched = clock()
+        self._comparison, self._doubted = Comparison(), 0.0
+        self._who_holds: dict[int, frozenset[int]] = {}
 
     def arrive(self, member: int, number: int, step: int, patience_s: float) -> Answer:
         """Take a member to its boundary; WAIT after `patience_s`: ask again."""
@@ -77,6 +87,8 @@ class Authority:
             self._agreement.arrive(member, number, step)
             if member in self._job.workers:  # an idle server waits as long as it takes
                 self._latecomers.begin(number, self._clock())
+            if not self._agreement.missing(number):
+                self._judge(at_once=True)
             self._changed.notify_all()
             verdict = self._until(patience_s, lambda: self._agreement.verdict(number))
             meeting = self._agreement.rounds[number]
@@ -102,6 +114,40 @@ class Authority:
             self._changed.wait(rest)
         return verdict
 
+    def compare(self, member: int, reports: Sequence[Report]) -> None:
+        """Take what a member tells of its parameters; damage ends the training."""
+        with self._changed:
+            for report in reports:
+                self._comparison.note(member, report, self._holders())
+                if self._comparison.difference is not None:
+                    self._doubted = self._doubted or self._clock()
+                elif report.boundary >= 0 and self.vault is not None:
+                    key = report.step, report.boundary
+                    self.vault.ledger.confirm(member, key)
+            self._judge()
+
+    def _judge(self, *, at_once: bool = False) -> None:
+        """End the training when parameters differ; wait a moment for all to tell."""
+        found = self._comparison.difference
+        if found is None or self._agreement.error is not None:
+            return
+        error = complaints.differ(self._job, found, self._comparison.agreed_at)
+        if self.vault is not None:
+            self.vault.ledger.spoil(error.message)
+        is_late = self._clock() - self._doubted > self._job.settings.suspect_after_s
+        if at_once or is_late or self._comparison.is_complete:
+            self.fail(error)
+
+    def _holders(self) -> frozenset[int]:
+        """Return who holds parameters in the epoch that holds."""
+        job, epoch = self._job, self._agreement.epoch
+        if epoch.number not in self._who_holds:
+            topology = job.check_topology(epoch.topology, epoch.synchronous)
+            owners = topology.owners(job.layout, job.group)
+            writers = writers_of(owners, job.coordinator)
+            self._who_holds = {epoch.number: frozenset((*writers, *job.workers))}
+        return self._who_holds[epoch.number] - self._agreement.lost
+
     def wants_halt(self, step: int) -> bool:
         """Whether all members must meet after `step`; cheap, asked before each step."""
         vault = self.vault
@@ -123,7 +169,11 @@ class Authority:
             self._changed.notify_all()
 
     def beat(self, member: int) -> KitError | None:
-        """Note that a member lives; returns what its training failed with."""
+        """Note that a member lives; returns what its training failed with.
+
+        Silence that was too long is not mended by a word that comes after all.
+        """
+        self.watch()
         if member in self._agreement.lost:
             return complaints.left_behind(self._job, member)
         self._heard[member] = self._clock()
@@ -222,8 +272,20 @@ class Authority:
                 agreement.lose(lost)
                 self._heard.pop(lost, None)
             elif by not in agreement.lost:
-                agreement.fail(error)
+                agreement.fail(self._cause(error, by))
             self._changed.notify_all()
+
+    def _cause(self, error: KitError, by: int | None) -> KitError:
+        """Return what a report means: who is heard here has not been lost elsewhere."""
+        names = [str(task) for task in self._job.tasks]
+        if by is None or type(error) is not PeerLost or error.task not in names:
+            return error
+        other, now = names.index(error.task), self._clock()
+        silent_s = now - self._heard.get(other, -math.inf)
+        is_here = other not in self._left and other not in self._agreement.lost
+        if other == by or not is_here or silent_s > self._job.settings.suspect_after_s:
+            return error
+        return complaints.line_cut(self._job, by, other, error)
 
     def _can_spare(self, member: int) -> bool:
         agreement = self._agreement
@@ -250,6 +312,8 @@ class Authority:
             # We were not awake ourselves: nobody could be heard.
             self._heard = dict.fromkeys(self._heard, now)
         self._watched = now
+        with self._changed:
+            self._judge()
         for member, heard in list(self._heard.items()):
             if now - heard > limits.dead_after_s:
                 self.gone(member, f"it has been silent for {now - heard:.1f} s")

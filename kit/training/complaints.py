@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kit.errors import DeadlineExceededError, KitError, MemberMismatch, PeerLost
+from kit.errors import (
+    DataLossError,
+    DeadlineExceededError,
+    KitError,
+    LinkLost,
+    MemberMismatch,
+    PeerLost,
+)
+from kit.training.digests import Difference
 from kit.training.job import Job
 
 
@@ -26,6 +34,35 @@ def gone(job: Job, member: int, reason: str, *, goes_on: bool) -> PeerLost:
     name, then = str(job.tasks[member]), "goes on" if goes_on else "cannot go on"
     text = f"{name} is gone: {reason}. The training {then} without it."
     return PeerLost(text, task=name)
+
+
+def line_cut(job: Job, member: int, other: int, error: KitError) -> LinkLost:
+    """Say that two members that both answer the coordinator do not reach each other."""
+    one, two, leader = (
+        job.tasks[number] for number in (member, other, job.coordinator)
+    )
+    return LinkLost(
+        f"the line between {one} and {two} is cut: {leader} hears both, but they do "
+        f"not hear each other ({error.message})",
+        step=error.step,
+    )
+
+
+def differ(job: Job, found: Difference, agreed_at: int | None) -> DataLossError:
+    """Say whose parameters are not those of the others."""
+    wrong = ", ".join(str(job.tasks[one]) for one in sorted(found.members))
+    if found.others:
+        others = ", ".join(str(job.tasks[one]) for one in sorted(found.others))
+        text = f"{wrong} held other parameters before step {found.step} than {others}"
+    else:
+        text = f"{wrong} held different parameters before step {found.step}"
+    since = "" if agreed_at is None else f" All were the same before step {agreed_at}."
+    return DataLossError(
+        f"{text}: they were damaged in memory or on the way.{since} Let the machines' "
+        f"memory be checked, and go on from a checkpoint; none was written of this.",
+        task=wrong,
+        step=found.step,
+    )
 
 
 def left_behind(job: Job, member: int) -> PeerLost:

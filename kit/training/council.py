@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from kit.errors import KitError, from_plain, to_plain
 from kit.membership import Epoch, Verdict
+from kit.settings import Settings
 from kit.training.attempt import Key, Place
 from kit.training.authority import Answer, Authority
-from kit.wire.rpc import Caller
+from kit.training.digests import Report
+from kit.wire.rpc import Caller, ReconnectingCaller
 
+Reports = Sequence[Report]
 _PATIENCE_S = 2.0  # how long the coordinator keeps a question before saying "wait"
 
 
@@ -27,14 +32,14 @@ class Pulse(NamedTuple):
 class Council(Protocol):
     """What a member asks of the coordinator. All raise the training's failure."""
 
-    def arrive(self, number: int, step: int) -> Answer:
-        """Come to boundary `number`, before `step`."""
+    def arrive(self, number: int, step: int, reports: Reports = ()) -> Answer:
+        """Come to boundary `number`, before `step`, and tell of parameters."""
 
     def prepared(self, number: int, refusal: str | None) -> Answer:
         """Report that the proposal was prepared, or why not."""
 
-    def beat(self) -> Pulse:
-        """Give a sign of life; returns what has happened elsewhere."""
+    def beat(self, reports: Reports = ()) -> Pulse:
+        """Give a sign of life, and tell of parameters; returns what has happened."""
 
     def fail(self, error: KitError) -> None:
         """Report that this member cannot go on."""
@@ -59,17 +64,18 @@ class LocalCouncil:
         """Speak for `member`."""
         self._authority, self._member = authority, member
 
-    def arrive(self, number: int, step: int) -> Answer:
+    def arrive(self, number: int, step: int, reports: Reports = ()) -> Answer:
         """See `Council`."""
+        self._authority.compare(self._member, reports)
         return self._authority.arrive(self._member, number, step, _PATIENCE_S)
 
     def prepared(self, number: int, refusal: str | None) -> Answer:
         """See `Council`."""
         return self._authority.prepared(self._member, number, refusal, _PATIENCE_S)
 
-    def beat(self) -> Pulse:
-        """See `Council`; also looks after the others."""
-        self._authority.watch()
+    def beat(self, reports: Reports = ()) -> Pulse:
+        """See `Council`."""
+        self._authority.compare(self._member, reports)
         return Pulse(self._authority.beat(self._member), self._authority.lost)
 
     def fail(self, error: KitError) -> None:
@@ -93,60 +99,82 @@ class LocalCouncil:
 
 
 class RemoteCouncil:
-    """The others' way: one link for questions that wait, one for signs of life."""
+    """The others' way: a link for signs of life and one for questions that wait.
+
+    A third one, for the entries of checkpoints, is dialled when there is one.
+    """
 
     def __init__(
-        self, run: str, member: int, patient: Caller, quick: Caller, deadline_s: float
+        self,
+        run: str,
+        member: int,
+        dial: Callable[[float], Caller],
+        settings: Settings,
     ) -> None:
-        """`patient` carries questions that may be kept, `quick` all others."""
+        """`dial` reaches the coordinator before a point of the monotonic clock."""
         self._about = {"run": run, "member": member}
-        self._patient, self._quick = patient, quick
-        self._deadline_s = deadline_s
+        self._deadline_s = limit_s = settings.dead_after_s
+        self._heart = ReconnectingCaller(dial, settings.suspect_after_s)
+        self._patient = ReconnectingCaller(dial, limit_s / 2)
+        self._desk = ReconnectingCaller(dial, limit_s)
 
-    def arrive(self, number: int, step: int) -> Answer:
+    def has_begun(self, deadline: float) -> bool:
+        """Ask whether the coordinator has begun; tasks begin one after the other.
+
+        Dials both ways first: it may not listen before `deadline`.
+        """
+        limit_s = max(0.0, deadline - time.monotonic())
+        for caller in self._patient, self._heart:
+            reply, _ = caller.call("run.begun", limit_s, self._about)
+        return bool(reply["begun"])
+
+    def arrive(self, number: int, step: int, reports: Reports = ()) -> Answer:
         """See `Council`."""
-        reply = self._ask("run.arrive", number=number, step=step)
+        reply = self._ask("run.arrive", number=number, step=step, digests=reports)
         return _answer(reply)
 
     def prepared(self, number: int, refusal: str | None) -> Answer:
         """See `Council`."""
         return _answer(self._ask("run.prepared", number=number, refusal=refusal))
 
-    def beat(self) -> Pulse:
+    def beat(self, reports: Reports = ()) -> Pulse:
         """See `Council`."""
-        reply, _ = self._quick.call("run.beat", self._deadline_s, self._about)
+        values = {**self._about, "digests": reports}
+        reply, _ = self._heart.call("run.beat", self._deadline_s, values)
         error = from_plain(reply["error"]) if reply["error"] else None
         return Pulse(error, frozenset(map(int, reply["lost"])))
 
     def fail(self, error: KitError) -> None:
         """See `Council`."""
         values = {**self._about, "error": to_plain(error)}
-        self._quick.call("run.fail", self._deadline_s, values)
+        self._patient.call("run.fail", self._deadline_s, values)
 
     def leave(self) -> None:
         """See `Council`."""
-        self._quick.call("run.leave", self._deadline_s, self._about)
+        self._patient.call("run.leave", self._deadline_s, self._about)
 
     def where(self, key: Key) -> Place:
         """See `Council`."""
         values = {**self._about, "key": list(key)}
-        reply, _ = self._quick.call("run.where", self._deadline_s, values)
+        reply, _ = self._desk.call("run.where", 2 * self._deadline_s, values)
         return Place(str(reply["state"]), str(reply["path"]))
 
     def wrote(self, key: Key, entry: Any, wrong: str) -> None:
         """See `Council`."""
         values = {**self._about, "key": list(key), "wrong": wrong}
         blob = json.dumps(entry).encode()  # as long as there are parameters
-        self._quick.call("run.wrote", self._deadline_s, values, blob=blob)
+        self._desk.call("run.wrote", 2 * self._deadline_s, values, blob=blob)
 
     def close(self) -> None:
-        """Close both links."""
-        self._patient.close()
-        self._quick.close()
+        """Close the links."""
+        for caller in self._heart, self._patient, self._desk:
+            caller.close()
 
     def _ask(self, op: str, **values: Any) -> dict[str, Any]:
         values |= {**self._about, "patience_s": _PATIENCE_S}
-        reply, _ = self._patient.call(op, self._deadline_s + _PATIENCE_S, values)
+        reply, _ = self._patient.call(
+            op, self._deadline_s, values, patience_s=_PATIENCE_S
+        )
         return reply
 
 

@@ -64,6 +64,7 @@ class Ledger:
         self._refused, self._n_saved, self._n_failed = "", 0, 0
         self._due_step, self._due_at = 0, clock() + self._wanted.seconds
         self._drop_after: int | None = None
+        self._damage, self._confirmed = "", dict[Key, set[int]]()
         self._graph = graph_hash(tensors_of(job.specs, job.slots))
 
     def go_on_from(self, step: int, path: Path, drops_later: bool) -> None:
@@ -131,7 +132,12 @@ class Ledger:
             now = self._clock()
             who, asked = frozenset(writers), tuple(tickets)
             self._attempt = Attempt(key, epoch, synchronous, who, asked, now)
-            self._attempt.wrong = self._early.get(key, "")
+            self._attempt.wrong = self._damage or self._early.get(key, "")
+            early = {one: some for one, some in self._confirmed.items() if one >= key}
+            self._confirmed = early
+            self._attempt.confirmed = early.setdefault(key, set())
+            if synchronous and not self._job.has_backups:
+                self._attempt.witnesses = who | frozenset(self._job.workers)
             self._early = {one: why for one, why in self._early.items() if one > key}
             self._due_step, self._due_at = key[0], now + self._wanted.seconds
             self._changed.notify_all()
@@ -167,6 +173,22 @@ class Ledger:
                 attempt.wrong = attempt.wrong or f"{self._name(member)}: {wrong}"
             elif member in attempt.writers:
                 attempt.entries[member] = found
+            self._changed.notify_all()
+
+    def confirm(self, member: int, key: Key) -> None:
+        """Note that the parameters that a member would save are those of the others."""
+        with self._changed:
+            is_open = self._attempt is not None and self._attempt.key == key
+            if is_open or key > self._seen:  # it may be there before the coordinator
+                self._confirmed.setdefault(key, set()).add(member)
+                self._changed.notify_all()
+
+    def spoil(self, why: str) -> None:
+        """Refuse the save under way and all to come: the parameters are damaged."""
+        with self._changed:
+            self._damage = self._damage or why
+            if self._attempt is not None:
+                self._attempt.wrong = self._attempt.wrong or why
             self._changed.notify_all()
 
     def open(self, key: Key) -> Path | None:
@@ -226,7 +248,10 @@ class Ledger:
                 if is_over():
                     attempt.wrong = "the training ended while it was being written."
                 elif self._clock() > give_up:
-                    missing = sorted(attempt.writers - attempt.entries.keys())
+                    missing = sorted(
+                        (attempt.writers - attempt.entries.keys())
+                        | (attempt.witnesses - attempt.confirmed)
+                    )
                     names = ", ".join(map(self._name, missing))
                     attempt.wrong = DeadlineExceededError(
                         f"{names} did not write within {limit:g} s; allow more with "

@@ -23,6 +23,7 @@ from kit.traffic import Meter
 from kit.training.authority import Answer, Authority
 from kit.training.complaints import leader_lost
 from kit.training.council import Council
+from kit.training.digests import Report
 from kit.training.failing import as_failure, forget_frames
 from kit.training.hooked import Hooked
 from kit.training.job import Job, Work
@@ -63,6 +64,7 @@ class Member:
         self._services = services
         self._council: Council | None = None
         self._ended = threading.Event()
+        self._stirred = threading.Event()  # a sign of life is due at once
         self._thread = threading.Thread(
             target=self._run, name=f"kit-run-{self.task.short}", daemon=True
         )
@@ -127,8 +129,12 @@ class Member:
             except BaseException as error:
                 self._fail(error)
             finally:
-                self._ended.set()
+                self._end_heart()
         self.state = state
+
+    def _end_heart(self) -> None:
+        self._ended.set()
+        self._stirred.set()
 
     def _open(self, stack: ExitStack) -> Part:
         job = self.job
@@ -151,7 +157,7 @@ class Member:
         )
         heart.start()
         stack.callback(heart.join, _JOIN_S)
-        stack.callback(self._ended.set)
+        stack.callback(self._end_heart)
         joining = Joining(
             endpoint, quarters, self._services.cluster_number, job.settings.checksum
         )
@@ -185,7 +191,7 @@ class Member:
     def _prepare_saves(self, part: Part, council: Council, stack: ExitStack) -> None:
         if self.job.checkpoints is None:
             return
-        part.saves = scribe = Scribe(part, council, self.vault)
+        part.saves = scribe = Scribe(part, council, self.vault, self._stirred)
         stack.callback(scribe.close)
         if self.vault is not None:
             part.step, part.restored = self.vault.step, self.vault.values
@@ -202,6 +208,8 @@ class Member:
     def _meet_and_work(self, part: Part, stage: Stage) -> None:
         number = 0
         while True:
+            if part.synchronous:
+                part.digests.note(part.step, part.now)
             answer = self._ask_until(number, part.step)
             if answer.verdict is Verdict.FINISH:
                 if self.hooks is not None:
@@ -253,15 +261,21 @@ class Member:
     def _ask_until(self, number: int, step: int) -> Answer:
         while True:
             self.check()
-            answer = self._talk().arrive(number, step)
+            answer = self._talk().arrive(number, step, self._reports())
             if answer.verdict is not Verdict.WAIT:
                 return answer
 
+    def _reports(self) -> list[Report]:
+        part = self.part
+        return part.digests.take() if part is not None else []
+
     def _beat(self) -> None:
-        while not self._ended.wait(self.job.settings.heartbeat_s):
+        while not self._ended.is_set():
+            self._stirred.wait(self.job.settings.heartbeat_s)
+            self._stirred.clear()
             lost_leader = False
             try:
-                error, lost = self._talk().beat()
+                error, lost = self._talk().beat(self._reports())
                 if self._endpoint is not None:
                     self._endpoint.lose(lost)
             except (UnavailableError, DeadlineExceededError) as lost:

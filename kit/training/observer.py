@@ -31,7 +31,7 @@ from kit.training.newest import Newest
 from kit.training.recorded import Cursors, Recorded, Tables
 from kit.training.watching import Watched, gone
 from kit.training.wishes import Wishes
-from kit.wire.rpc import Caller
+from kit.wire.rpc import Caller, ReconnectingCaller
 
 Dial = Callable[[Task, str], Caller]
 
@@ -186,9 +186,12 @@ class Observer:
         finally:
             self._end_of_one()
 
-    def _open(self, member: int) -> Caller:
-        # The run's name tells the task for whom to keep what it knows.
-        caller = self._reach(member, self._job.run, self._has_failed)
+    def _open(self, member: int) -> ReconnectingCaller:
+        def dial(_: float) -> Caller:
+            # The run's name tells the task for whom to keep what it knows.
+            return self._reach(member, self._job.run, self._has_failed)
+
+        caller = ReconnectingCaller(dial, self._job.settings.dead_after_s / 2)
         with self._guard:
             self._links.callback(caller.close)
         return caller
@@ -215,7 +218,7 @@ class Observer:
         bad = [n for n, one in enumerate(self._watched) if one.error is not None]
         return bool(bad) and not self._job.can_spare(bad)
 
-    def _follow(self, caller: Caller, watched: Watched) -> None:
+    def _follow(self, caller: ReconnectingCaller, watched: Watched) -> None:
         limit, pause_s = self._job.settings.dead_after_s, _FIRST_POLL_S
         while True:
             question = {"run": self._job.run, "cursors": watched.cursors}
@@ -233,7 +236,10 @@ class Observer:
         """Note why nothing more is learned of a member."""
         watched, task = self._watched[member], self._job.tasks[member]
         if isinstance(error, UnavailableError | DeadlineExceededError):
-            text = f"{task} is gone (step {watched.step}): {error.message}"
+            text = (
+                f"{task} is gone, or the way to it is cut (step {watched.step}): "
+                f"{error.message}"
+            )
             watched.lose(PeerLost(text, task=str(task), step=watched.step))
         else:  # it is there, so this is its own error
             text = f"{task} cannot tell how it is doing: {error.message}"

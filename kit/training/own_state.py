@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from kit.checkpoint import Piece
+from kit.crc import digest
 from kit.exchange.layout import ITEMSIZE, Layout, Range, intersect
 from kit.exchange.memory import Array, Memory
 from kit.exchange.plan import SLOT, Owned
@@ -75,6 +76,10 @@ class OwnState:
             region = SLOT + number - 1 if number else now
             for part in self._ranges:
                 next(views).data[:] = memory.raw(region, part)
+
+    def digest(self) -> int:
+        """Return the digest of the copied parameters, without the slots."""
+        return digest(view.data for view in self._views[: len(self._ranges)])
 
     def _cut(self, layout: Layout, names: Sequence[str]) -> Iterable[Piece]:
         views = iter(self._views)

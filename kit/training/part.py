@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kit.exchange.endpoint import Endpoint
@@ -16,6 +16,7 @@ from kit.testing import crash
 from kit.testing.history import History
 from kit.traffic import MeasureRow, Meter
 from kit.training.authority import Authority
+from kit.training.digests import Digests
 from kit.training.job import Job, Work
 
 
@@ -63,10 +64,16 @@ class Part:
     history: History
     step: int = 0  # committed so far
     synchronous: bool = True  # in the epoch that holds
+    digests: Digests = field(init=False)
     restored: dict[str, Any] | None = None  # all values, until the first epoch begins
     saves: Saves | None = None
     hooks: Hooks | None = None  # the coordinator's
     measures: Measures | None = None  # a worker's
+
+    def __post_init__(self) -> None:
+        """Begin to compare parameters as often as the settings say."""
+        is_worker, every = self.me in self.job.workers, self.job.settings.digest_every
+        self.digests = Digests(self.memory, self.me, is_worker=is_worker, every=every)
 
     @property
     def task(self) -> Task:
@@ -104,6 +111,9 @@ class Part:
     def commit(self, step: int) -> None:
         """Make NEXT the parameters; `step` is the number of steps that are done."""
         stamp = self.endpoint.stamp
+        # Now, when they have been used: what damaged them meanwhile is found.
+        if self.synchronous and self.digests.is_due(self.step):
+            self.digests.note(self.step, self.now)
         stamp.parity ^= 1
         self.step = step
         if self.saves is not None:

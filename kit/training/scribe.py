@@ -49,11 +49,17 @@ class Task(NamedTuple):
 class Scribe:
     """One member's part in all saves of a training."""
 
-    def __init__(self, part: Part, desk: Desk, vault: Vault | None) -> None:
-        """`vault` is the coordinator's own; the others have none."""
+    def __init__(
+        self, part: Part, desk: Desk, vault: Vault | None, told: threading.Event
+    ) -> None:
+        """`vault` is the coordinator's own; the others have none.
+
+        `told` is set when the coordinator is to be told of digests at once.
+        """
         job = part.job
         assert job.checkpoints is not None
         self._part, self._desk, self._vault = part, desk, vault
+        self._told = told
         self._ledger = vault.ledger if vault else None
         self._wanted, self._every = job.checkpoints.steps, 0
         self._writers: tuple[int, ...] = ()
@@ -108,9 +114,14 @@ class Scribe:
             number, part = self._part.endpoint.stamp.epoch, self._part
             if not ledger.begin(key, number, part.synchronous, self._writers):
                 return
-        elif me not in self._writers:
-            return
-        self._tasks.put(self._copied(key, step))
+        task = self._copied(key, step) if me in self._writers else Task(key, None)
+        if self._part.synchronous:
+            state = self._state if task.pieces is not None else None
+            saved = {me: state.digest()} if state is not None else {}
+            self._part.digests.note(step, self._part.now, key[1], saved)
+            self._told.set()  # the checkpoint waits for it
+        if ledger is not None or me in self._writers:
+            self._tasks.put(task)
 
     def close(self) -> None:
         """End the thread; a save under way gets a moment to be completed."""
@@ -122,8 +133,6 @@ class Scribe:
 
     def _copied(self, key: Key, step: int) -> Task:
         part = self._part
-        if part.me not in self._writers:
-            return Task(key, None)
         if not self._is_free(key):
             return Task(key, None, "it was still writing the checkpoint before.")
         if step != key[0]:

@@ -64,7 +64,7 @@ class Stage:
     def adopt(self, epoch: Epoch) -> None:
         """Begin an agreed epoch: set the links, do the moves, bind the plan."""
         part, job = self._part, self._part.job
-        stamp = part.endpoint.stamp
+        stamp, before = part.endpoint.stamp, self._epoch
         self._close_rounds()
         self._bring_to_first()
         stamp.epoch, stamp.step = epoch.number, epoch.first_step
@@ -82,6 +82,9 @@ class Stage:
         part.endpoint.flush()
         self._owners, self._epoch = owners, epoch
         part.synchronous = epoch.synchronous
+        part.digests.adopt(epoch.number, owners, job.coordinator)
+        if epoch.synchronous or before.synchronous:
+            part.digests.note(part.step, part.now)
         self._plan = topology.plan(job.layout, job.group, part.me)
         stamp.overwrites = self._overwrites(epoch)
         part.history.note("epoch", epoch=epoch.number, topology=epoch.topology)

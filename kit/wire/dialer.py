@@ -7,6 +7,7 @@ nothing but its user id (unix) or its certificate (TLS).
 from __future__ import annotations
 
 import errno
+import math
 import os
 import select
 import time
@@ -21,12 +22,22 @@ from kit.errors import (
 from kit.wire.address import Address, UnixAddress, check_exposure
 from kit.wire.credentials import Credentials
 from kit.wire.listener import is_encrypted
-from kit.wire.sockets import UNIX, Socket, open_socket, peer_uid, resolve
+from kit.wire.sockets import (
+    UNIX,
+    Socket,
+    open_socket,
+    peer_uid,
+    pending_error,
+    resolve,
+)
 from kit.wire.stream import Clock, Stream
 from kit.wire.tls import establish, make_stream, tls_context
 
 # A full backlog of a unix socket wakes nobody when it empties: look again after this.
 _LOOK_AGAIN_MS = 5
+# So often a connection is tried anew while a dead task may be silent, and so many at a
+# time: enough for any round trip that a training bears.
+_ATTEMPTS, _AT_ONCE = 50, 12
 _NOT_YET = frozenset({errno.EINPROGRESS, errno.EALREADY, errno.EAGAIN})
 
 
@@ -72,7 +83,7 @@ def dial(
 def _dial_unix(address: UnixAddress, deadline: float, clock: Clock) -> Stream:
     sock = open_socket(UNIX, 0.0)
     try:
-        _connect(sock, address, address.path, deadline, clock)
+        _connect_unix(sock, address, deadline, clock)
         uid = peer_uid(sock)
         if uid != os.geteuid():
             raise PermissionDeniedError(
@@ -95,39 +106,83 @@ def _first_connected(
     """Try the places behind a host name in turn; raise the last one's error."""
     last: KitError = _nobody(address, errno.EHOSTUNREACH)
     for family, where in places:
-        sock = open_socket(family, dead_after_s)
+        attempts = _Attempts(address, family, where, dead_after_s)
         try:
-            _connect(sock, address, where, deadline, clock)
+            return attempts.first_to_connect(deadline, clock)
         except UnavailableError as exc:
-            sock.close()
             last = exc
-        except BaseException:
-            sock.close()
-            raise
-        else:
-            return sock
+        finally:
+            attempts.close()
     raise last
 
 
-def _connect(
-    sock: Socket, address: Address, where: Any, deadline: float, clock: Clock
+class _Attempts:
+    """Several attempts to connect to one place, begun one after the other.
+
+    What a cut line has swallowed TCP sends again after 1, 2 and 4 s; a new attempt gets
+    through as soon as the line is whole.
+    """
+
+    def __init__(
+        self, address: Address, family: int, where: Any, dead_after_s: float
+    ) -> None:
+        self._address, self._family, self._where = address, family, where
+        self._dead_after_s = dead_after_s
+        self._socks: dict[int, Socket] = {}
+        self._poll = select.poll()
+
+    def first_to_connect(self, deadline: float, clock: Clock) -> Socket:
+        """Return the socket that is connected first; the caller's from then on."""
+        pause_s = self._dead_after_s / _ATTEMPTS
+        while (rest := deadline - clock()) > 0:
+            self._begin()
+            for fd, _ in self._poll.poll(math.ceil(1000 * min(rest, pause_s))):
+                code = pending_error(self._socks[fd])
+                if code:
+                    raise _nobody(self._address, code)
+                return self._socks.pop(fd)
+        raise _too_late(self._address)
+
+    def _begin(self) -> None:
+        if len(self._socks) >= _AT_ONCE:
+            self._drop(next(iter(self._socks)))
+        sock = open_socket(self._family, self._dead_after_s)
+        self._socks[sock.fileno()] = sock
+        sock.setblocking(False)
+        code = sock.connect_ex(self._where)
+        if code not in (0, *_NOT_YET):
+            raise _nobody(self._address, code)
+        self._poll.register(sock.fileno(), select.POLLOUT)
+
+    def _drop(self, fd: int) -> None:
+        self._poll.unregister(fd)
+        self._socks.pop(fd).close()
+
+    def close(self) -> None:
+        """Give up all attempts that were not taken."""
+        for sock in self._socks.values():
+            sock.close()
+        self._socks.clear()
+
+
+def _connect_unix(
+    sock: Socket, address: UnixAddress, deadline: float, clock: Clock
 ) -> None:
     sock.setblocking(False)
-    while (code := sock.connect_ex(where)) in _NOT_YET:
+    while (code := sock.connect_ex(address.path)) in _NOT_YET:
         remaining_ms = int((deadline - clock()) * 1000)
         if remaining_ms <= 0:
-            raise DeadlineExceededError(
-                f"{address} did not take the connection in time. The task there may be "
-                f"overloaded, or a firewall may swallow the connection."
-            )
-        poll = select.poll()
-        if code == errno.EAGAIN:
-            poll.poll(min(remaining_ms, _LOOK_AGAIN_MS))
-        else:
-            poll.register(sock.fileno(), select.POLLOUT)
-            poll.poll(remaining_ms)
+            raise _too_late(address)
+        select.poll().poll(min(remaining_ms, _LOOK_AGAIN_MS))
     if code not in (0, errno.EISCONN):
         raise _nobody(address, code)
+
+
+def _too_late(address: Address) -> DeadlineExceededError:
+    return DeadlineExceededError(
+        f"{address} did not take the connection in time. The task there may be "
+        f"overloaded, or a firewall may swallow the connection."
+    )
 
 
 def _nobody(address: Address, code: int) -> UnavailableError:

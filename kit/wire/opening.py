@@ -28,8 +28,9 @@ from kit.wire.handshake import (
     Handshake,
     ServerHandshake,
 )
-from kit.wire.introduction import Hello
+from kit.wire.introduction import Hello, Role
 from kit.wire.link import MAX_BODY, Link
+from kit.wire.sockets import outlast_cuts
 from kit.wire.stream import Clock, Stream, read_some, write_all
 from kit.wire.tls import establish
 
@@ -75,6 +76,7 @@ def connect(
     try:
         perform(handshake, stream, deadline, clock)
         _check_expected(handshake.peer, expected, address)
+        _suit(stream, hello.role)
     except BaseException:
         stream.close()
         raise
@@ -118,6 +120,7 @@ def welcome(
     try:
         establish(stream, deadline, clock)
         perform(handshake, stream, deadline, clock)
+        _suit(stream, handshake.hello.role)
     except BaseException:
         stream.close()
         raise
@@ -176,6 +179,12 @@ def _send_refusal(
         write_all(stream, [handshake.outgoing()], deadline, clock)
     except (LinkLost, DeadlineExceededError):
         return  # the reason for the refusal is the error that counts
+
+
+def _suit(stream: Stream, role: Role) -> None:
+    """Leave it to a training's own signs of life to find out who is dead."""
+    if role is not Role.SESSION:
+        outlast_cuts(stream)
 
 
 def _check_expected(peer: Task, expected: Task | None, address: Address) -> None:

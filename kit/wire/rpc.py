@@ -8,6 +8,7 @@ answers a question is declared with its fields, so none is answered unchecked.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -83,6 +84,73 @@ class Caller:
         """Close the link."""
         self.is_closed = True  # first: an interrupt may come while it is being closed
         self.link.close()
+
+
+class ReconnectingCaller:
+    """Asks over a link, and over a new one where an answer does not come.
+
+    When a line that was cut is whole again, a new connection gets through at once; what
+    TCP has kept for the old one may follow much later. A question may thus be heard
+    twice: only those that can bear it are asked here. Threads take turns.
+    """
+
+    def __init__(
+        self,
+        dial: Callable[[float], Caller],
+        attempt_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Dial at the first question; `dial` gets the time when it has to be done.
+
+        After `attempt_s` without an answer it dials anew.
+        """
+        self._dial, self._attempt_s, self._clock = dial, attempt_s, clock
+        self._caller: Caller | None = None
+        self._is_closed = False
+        self._turn = threading.Lock()
+
+    def call(
+        self,
+        op: str,
+        deadline_s: float,
+        values: Mapping[str, Any] | None = None,
+        *,
+        patience_s: float = 0.0,
+        blob: Buffer = b"",
+    ) -> tuple[dict[str, Any], bytearray]:
+        """Ask until there is an answer, which may rightly take `patience_s`.
+
+        Raises as `Caller.call` does, `DeadlineExceededError` after `deadline_s` and
+        `patience_s`, and what `dial` raises. Who has closed its end is not dialled.
+        """
+        attempt_s = self._attempt_s + patience_s
+        give_up = self._clock() + deadline_s + patience_s
+        with self._turn:
+            while True:
+                caller = self._connected(give_up)
+                rest = give_up - self._clock()
+                if caller.link.transport != "unix":  # which nobody can cut
+                    rest = min(rest, attempt_s)
+                try:
+                    return caller.call(op, rest, values, blob=blob)
+                except DeadlineExceededError:
+                    # The other side may have answered so.
+                    if not caller.is_closed or self._clock() >= give_up:
+                        raise
+
+    def close(self) -> None:
+        """Close the link, for good."""
+        self._is_closed = True
+        if self._caller is not None:
+            self._caller.close()
+
+    def _connected(self, give_up: float) -> Caller:
+        if self._caller is None or (self._caller.is_closed and not self._is_closed):
+            self._caller = self._dial(give_up)
+        if self._is_closed:
+            self._caller.close()
+            raise LinkLost("the link was closed on this side.")
+        return self._caller
 
 
 def serve(

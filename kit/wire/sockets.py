@@ -10,6 +10,7 @@ No abstract name is ever used, and no port shared with a second listener (SO_REU
 from __future__ import annotations
 
 import array
+import os
 import socket
 import struct
 import threading
@@ -22,7 +23,7 @@ from typing import Any, Final, TypeVar
 from kit.errors import KitError, LinkLost, UnavailableError
 from kit.wire.address import TcpAddress
 from kit.wire.frame import Buffer
-from kit.wire.stream import PATIENCE_S, Clock
+from kit.wire.stream import PATIENCE_S, Clock, Stream
 
 T = TypeVar("T")
 Socket = socket.socket
@@ -37,6 +38,14 @@ _ANY_STATE, _ESTABLISHED = 0xFFFF_FFFF, 1
 _DIAG: Final = struct.Struct("=xB2x48x12xII")
 _KERNEL_S: Final = 0.1  # it answers within the call that asks
 _PATIENCE: Final = struct.pack("@ll", 0, int(PATIENCE_S * 1e6))  # a struct timeval
+# A line that was cut is whole again within a second for TCP, where the kernel (6.15 and
+# newer) lets us say how long the pause between two attempts to send may become.
+_TCP_RTO_MAX_MS: Final = 44  # linux/tcp.h
+NEWER_OPTIONS: tuple[tuple[int, int], ...] = ((_TCP_RTO_MAX_MS, 1000),)
+# Else each pause is twice as long as the one before: what a cut of some length has held
+# back may leave only when as much time has passed again.
+_MOST_SILENCE: Final = 3
+
 # The kernel's wait begins anew with each piece of a payload, of some 100 KiB.
 _MOST_WAITING: Final = 2**18
 
@@ -164,9 +173,25 @@ def open_socket(family: int, dead_after_s: float) -> Socket:
         (socket.TCP_USER_TIMEOUT, int(dead_after_s * 1000)),
     ):
         sock.setsockopt(socket.IPPROTO_TCP, option, value)
+    for option, value in NEWER_OPTIONS:
+        with suppress(OSError):
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)
     if family == socket.AF_INET6:
         sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
     return sock
+
+
+def outlast_cuts(stream: Stream) -> None:
+    """Let TCP hold on for a multiple of `dead_after_s`; others judge who is dead.
+
+    For links whose users have signs of life: TCP would give up a line that was cut for
+    less than that, because it does not look again in time.
+    """
+    if stream.kind not in ("tcp", "tls"):
+        return
+    with socket.socket(fileno=os.dup(stream.fileno())) as sock:
+        level, option = socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT
+        sock.setsockopt(level, option, _MOST_SILENCE * sock.getsockopt(level, option))
 
 
 def suit_to_loopback(sock: Socket) -> None:
@@ -182,6 +207,11 @@ def suit_to_loopback(sock: Socket) -> None:
         if all(ip_address(end.partition("%")[0]).is_loopback for end in ends):
             # The one that every kernel has and every user may choose.
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
+
+
+def pending_error(sock: Socket) -> int:
+    """Return the number of the error that a connection attempt met, 0 for none."""
+    return sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
 
 
 def peer_uid(sock: Socket) -> int:

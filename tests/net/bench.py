@@ -135,9 +135,11 @@ def net_cluster(
     settings: Settings,
     model: str = "scales",
     seed: int = 1,
+    old_kernel: bool = False,
 ) -> Iterator[NetCluster]:
     """Start tasks at ends, `{"ps:0": "a", "worker:0": "b"}`, with TLS unless insecure.
 
+    With `old_kernel` TCP waits longer and longer, as it does before Linux 6.15.
     Everything is ended when the block is left. `folder` gets the tasks' log.
     """
     settings = settings.replace(runtime_dir=str(folder))
@@ -159,6 +161,7 @@ def net_cluster(
                     "address": f"{ADDRESS[end]}:0",
                     "credentials": credentials.to_plain(),
                     "settings": settings.as_plain(),
+                    "old_kernel": old_kernel,
                 }
             )
         for process in processes:

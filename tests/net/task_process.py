@@ -18,6 +18,7 @@ from kit.errors import KitError, to_plain
 from kit.settings import Settings
 from kit.testing.counted import count_data_links
 from kit.training.job import Job, Work
+from kit.wire import sockets
 from kit.wire.credentials import Credentials
 from tests.net.models import MODELS
 
@@ -67,7 +68,10 @@ def main() -> None:
     # Whatever the libraries print must not come between the answers.
     out = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-    process = Process(json.loads(sys.stdin.readline()))
+    config = json.loads(sys.stdin.readline())
+    if config["old_kernel"]:
+        sockets.NEWER_OPTIONS = ()
+    process = Process(config)
     print(json.dumps({"answer": str(process.server.address)}), file=out)
     try:
         for line in sys.stdin:

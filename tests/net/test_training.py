@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.net, pytest.mark.slow]
 PLACES = {"ps:0": "a", "worker:0": "a", "worker:1": "b", "worker:2": "b"}
 RATE = 0.25
 BATCH = 12
-QUICK = Settings(dead_after_s=3, suspect_after_s=1, heartbeat_s=0.2, step_deadline_s=6)
+QUICK = Settings(dead_after_s=3, suspect_after_s=1, heartbeat_s=0.1, step_deadline_s=9)
 
 
 def train(cluster: NetCluster, steps: int, **changes: Any) -> Run:
@@ -123,14 +123,45 @@ def test_a_slow_and_lossy_line_is_no_failure(tmp_path: Path) -> None:
         assert wire.dropped > 0
 
 
-@pytest.mark.parametrize("cut", ["cut_ab", "cut_ba"])
-def test_a_line_cut_one_way_ends_the_training_naming_a_task_of_the_other_side(
+CUTS = {"one way": ["cut_ab"], "the other": ["cut_ba"], "both": ["cut_ab", "cut_ba"]}
+
+
+def set_cut(cluster: NetCluster, directions: list[str], *, cut: bool) -> None:
+    for direction in directions:
+        setattr(cluster.wire, direction, cut)
+
+
+def test_cuts_that_are_shorter_than_the_silence_of_a_dead_task_end_no_training(
+    tmp_path: Path,
+) -> None:
+    with net_cluster(tmp_path, PLACES, settings=QUICK, old_kernel=True) as cluster:
+        run = train(cluster, 1_000_000, topology="ps")
+        for topology in ("ps", "ring"):
+            run.topology = topology
+            for directions in CUTS.values():
+                wait_for_step(run, run.step + 3)
+                set_cut(cluster, directions, cut=True)
+                lost = cluster.wire.dropped
+                with pytest.raises(DeadlineExceededError):
+                    run.wait(0.8 * QUICK.dead_after_s)
+                set_cut(cluster, directions, cut=False)
+                assert cluster.wire.dropped > lost
+        wait_for_step(run, run.step + 3)
+        run.stop()
+        run.wait(20)
+
+        assert (run.state, run.lost) == ("done", {})
+        assert_same_bits(run, run.step)
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_line_cut_for_long_ends_the_training_naming_a_task_of_the_other_side(
     tmp_path: Path, cut: str
 ) -> None:
     with net_cluster(tmp_path, PLACES, settings=QUICK) as cluster:
         run = train(cluster, 1_000_000, topology="ring")
         wait_for_step(run, 3)
-        setattr(cluster.wire, cut, True)
+        set_cut(cluster, CUTS[cut], cut=True)
 
         with pytest.raises(PeerLost) as caught:
             run.wait(QUICK.dead_after_s + 5)

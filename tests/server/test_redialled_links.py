@@ -15,6 +15,7 @@ from kit.task import Task
 from kit.testing.cluster import LocalCluster
 from kit.wire.introduction import Role
 from kit.wire.link import Link
+from kit.wire.rpc import ReconnectingCaller
 from tests.training.toy import (
     BATCH,
     DATA,
@@ -57,8 +58,8 @@ def give_up_the_first(
     return given_up
 
 
-def train(cluster: LocalCluster) -> kit.Run:
-    given: dict[str, Any] = {"steps": 6, "batch": BATCH, "topology": "ring"}
+def begin(cluster: LocalCluster, steps: int = 6) -> kit.Run:
+    given: dict[str, Any] = {"steps": steps, "batch": BATCH, "topology": "ring"}
     return kit.train(fit, initial(), DATA, cluster=cluster, **given)
 
 
@@ -81,10 +82,43 @@ def test_control_link_that_was_given_up_is_no_lost_member(
     monkeypatch.setattr(leader, "link_closed", link_closed)
     given_up = give_up_the_first(monkeypatch, Role.CONTROL, ended)
 
-    run = train(ring)
+    run = begin(ring)
 
     assert_trained(run)
     assert len(given_up) == 1
+
+
+def test_member_that_has_dialled_its_coordinator_anew_is_not_lost(
+    ring: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old link's end may be heard of long after the new one's begin."""
+    kept, closed = list[ReconnectingCaller](), threading.Event()
+    leader = ring.servers[0].trainings
+    plain: Callable[..., None] = leader.link_closed
+    call = ReconnectingCaller.call
+
+    def link_closed(link: Link, *more: Any) -> None:
+        plain(link, *more)
+        closed.set()
+
+    def call_anew(self: ReconnectingCaller, op: str, *given: Any, **more: Any) -> Any:
+        if op == "run.beat" and not kept:
+            kept.append(self)
+            old, self._caller = self._caller, None
+            call(self, op, *given, **more)
+            assert old is not None
+            old.close()
+            assert closed.wait(10)
+        return call(self, op, *given, **more)
+
+    monkeypatch.setattr(leader, "link_closed", link_closed)
+    monkeypatch.setattr(ReconnectingCaller, "call", call_anew)
+    run = begin(ring, steps=1_000_000)
+    assert closed.wait(10)
+    run.stop()
+
+    assert run.wait(10).lost == {}
+    assert len(kept) == 1
 
 
 @pytest.mark.parametrize("comes", ["first", "last"])
@@ -112,7 +146,7 @@ def test_data_link_that_was_given_up_is_not_used_and_closed(
     monkeypatch.setattr(leader, "streams", wait_for_both)
     give_up_the_first(monkeypatch, Role.DATA, here)
 
-    run = train(ring)
+    run = begin(ring)
 
     assert_trained(run)
     ring.servers[0].stop()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import kit
-from kit.errors import PeerLost, StepFailed
+from kit.errors import LinkLost, PeerLost, StepFailed
 from kit.exchange.layout import Spec
 from kit.membership import Verdict
 from kit.task import Task
@@ -21,7 +21,9 @@ EVERYBODY = range(len(TASKS))
 FIRST, SECOND, THIRD = 1, 2, 3  # the workers, as members
 
 
-def running(aggregate: int = 0, steps: int = 100) -> Authority:
+def running(
+    aggregate: int = 0, steps: int = 100, clock: Callable[[], float] = lambda: 0.0
+) -> Authority:
     """Return the authority of a training whose members have begun it."""
     specs = (Spec("w", (3,), "float32"),)
     job = Job(
@@ -34,7 +36,7 @@ def running(aggregate: int = 0, steps: int = 100) -> Authority:
         batch=9,
         aggregate=aggregate,
     )
-    authority = Authority(job, lambda: 0.0)
+    authority = Authority(job, clock)
     assert meet(authority, 0, 0) is Verdict.PREPARE
     for one in EVERYBODY:
         authority.prepared(one, 0, None, 0.0)
@@ -149,3 +151,40 @@ def test_status_is_of_one_moment() -> None:
 
     assert overtaken == [False]
     assert meanwhile(authority)
+
+
+def test_member_that_is_heard_is_not_lost_because_another_does_not_reach_it() -> None:
+    authority = running()
+    authority.beat(SECOND)
+    lost = PeerLost("it closed its link", task=str(TASKS[SECOND]), step=7)
+
+    authority.fail(lost, by=THIRD)
+
+    assert isinstance(authority.error, LinkLost)
+    assert authority.error.task is None
+    assert f"between {TASKS[THIRD]} and {TASKS[SECOND]} is cut" in str(authority.error)
+
+
+def test_member_that_is_silent_is_lost_when_another_does_not_reach_it_either() -> None:
+    now = [0.0]
+    authority = running(clock=lambda: now[0])
+    now[0] = 2.5  # suspect_after_s is 2
+    lost = PeerLost("it closed its link", task=str(TASKS[SECOND]), step=7)
+
+    authority.fail(lost, by=THIRD)
+
+    assert authority.error is lost
+
+
+def test_word_that_comes_after_a_silence_that_was_too_long_does_not_mend_it() -> None:
+    now = [0.0]
+    authority = running(clock=lambda: now[0])
+    for now[0] in (1.5, 3.0, 4.5, 6.0, 7.5, 9.0):
+        for one in (0, FIRST, THIRD):
+            authority.beat(one)
+    now[0] = 10.1
+
+    error = authority.beat(SECOND)
+
+    assert isinstance(error, PeerLost)
+    assert error.task == str(TASKS[SECOND])

@@ -74,6 +74,7 @@ class Book:
         piece = Piece("w", "float32", (4,), 2 * member, part)
         entry = write_shard(Path(place.path) / f"worker-{member}.safetensors", [piece])
         self.ledger.wrote(member, key, entry.to_plain(), "")
+        self.ledger.confirm(member, key)
 
     def save(self, key: Key) -> None:
         assert self.begin(key)

@@ -121,9 +121,13 @@ def same_bits(one: Params, other: Params) -> bool:
 def quick_cluster(
     ps: int = 1, worker: int = 2, **changes: Any
 ) -> Iterator[LocalCluster]:
-    """Give a cluster whose members hear of a failure in a twentieth of a second."""
+    """Give a cluster whose members hear of a failure in a twentieth of a second.
+
+    They compare their parameters after each step: none may ever differ.
+    """
+    given = {"heartbeat_s": 0.05, "digest_every": 1} | changes
     with (
-        kit.settings(heartbeat_s=0.05, **changes) as chosen,
+        kit.settings(**given) as chosen,
         local_cluster(ps, worker, settings=chosen) as cluster,
     ):
         yield cluster

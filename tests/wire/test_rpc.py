@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -18,8 +18,12 @@ from kit.errors import (
     UnknownError,
 )
 from kit.fields import anything, list_of, optional, whole
+from kit.task import Task
+from kit.testing.streams import memory_pair
+from kit.wire.frame import Bounds
+from kit.wire.introduction import Role
 from kit.wire.link import Link
-from kit.wire.rpc import Answer, Caller, Handler, serve
+from kit.wire.rpc import Answer, Caller, Handler, ReconnectingCaller, serve
 
 Links = tuple[Link, Link]
 
@@ -221,3 +225,79 @@ def test_argument_error_keeps_its_class(unix_links: Links) -> None:
 
         with pytest.raises(InvalidArgumentError, match="give a number"):
             caller.call("echo", 5.0)
+
+
+def memory_links() -> Links:
+    ends, (one, other) = (Task("worker", 1), Task("ps", 0)), memory_pair()
+    more: dict[str, Any] = {"role": Role.CONTROL, "bounds": Bounds(1, 4096)}
+    return (
+        Link(one, local=ends[0], peer=ends[1], **more),
+        Link(other, local=ends[1], peer=ends[0], **more),
+    )
+
+
+class Redialled:
+    """A place to dial, where each link is served by a thread of its own."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self.tables = list[Table]()
+
+    def dial(self, _: float) -> Caller:
+        caller, table = self._stack.enter_context(answered(memory_links()))
+        self.tables.append(table)
+        return caller
+
+
+@pytest.fixture
+def redialled() -> Iterator[Redialled]:
+    with ExitStack() as stack:
+        yield Redialled(stack)
+
+
+def test_question_is_asked_again_over_a_new_link_where_no_answer_comes(
+    redialled: Redialled,
+) -> None:
+    caller = ReconnectingCaller(redialled.dial, attempt_s=0.02)
+
+    with pytest.raises(DeadlineExceededError):
+        caller.call("hang", 0.1)
+    n_dialled = len(redialled.tables)
+
+    assert n_dialled > 1
+    assert caller.call("echo", 5.0, {"a": 1})[0] == {"heard": {"a": 1}}
+    assert len(redialled.tables) == n_dialled + 1
+
+
+def test_answer_that_may_take_long_is_waited_for_on_the_same_link(
+    redialled: Redialled,
+) -> None:
+    caller = ReconnectingCaller(redialled.dial, attempt_s=0.01)
+    caller.call("echo", 5.0)
+    threading.Timer(0.05, redialled.tables[0].release.set).start()
+
+    caller.call("hang", 0.05, patience_s=10)
+
+    assert len(redialled.tables) == 1
+
+
+def test_error_that_is_answered_is_raised_and_not_asked_about_again(
+    redialled: Redialled,
+) -> None:
+    caller = ReconnectingCaller(redialled.dial, attempt_s=1)
+
+    with pytest.raises(PeerLost, match="ps:0 is gone"):
+        caller.call("fail", 5.0)
+
+    assert len(redialled.tables) == 1
+
+
+def test_closed_caller_dials_no_more(redialled: Redialled) -> None:
+    caller = ReconnectingCaller(redialled.dial, attempt_s=1)
+    caller.call("echo", 5.0)
+
+    caller.close()
+
+    with pytest.raises(LinkLost):
+        caller.call("echo", 5.0)
+    assert len(redialled.tables) == 1

@@ -20,8 +20,9 @@ from kit.errors import (
     PermissionDeniedError,
     UnavailableError,
 )
-from kit.wire import Credentials, Listener, dial, listen
+from kit.wire import Credentials, Listener, Stream, dial, listen, opening
 from kit.wire.address import Address, TcpAddress, UnixAddress
+from kit.wire.introduction import Role
 from kit.wire.sockets import SocketStream, suit_to_loopback
 
 LOOPBACK = TcpAddress("127.0.0.1", 0)
@@ -233,6 +234,22 @@ def test_tcp_notices_a_dead_peer_by_itself() -> None:
             assert twin.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 10000
             assert twin.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         client.close()
+        server.close()
+
+
+@pytest.mark.parametrize(("role", "times"), [(Role.DATA, 3), (Role.SESSION, 1)])
+def test_links_with_signs_of_life_outlast_what_tcp_alone_would_call_dead(
+    role: Role, times: int
+) -> None:
+    with listening(LOOPBACK) as listener:
+        stream = dial(listener.address, soon(), dead_after_s=7.5)
+        server = accept(listener)
+        opening._suit(stream, role)
+
+        with socket.socket(fileno=os.dup(stream.fileno())) as twin:
+            found = twin.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+        assert found == times * 7500
+        stream.close()
         server.close()
 
 
