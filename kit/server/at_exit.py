@@ -4,8 +4,8 @@ Python runs nothing when SIGTERM takes its default action. A library must not ta
 signal away from its user, so a handler is set only where that action would be taken,
 and only from the main thread, the one that may. It closes what is registered here and
 then lets the default action happen: the process ends at once, by that signal, as its
-parent expects. A handler of the user's, set before or after, is his own affair; then,
-and after SIGKILL, what is left is removed by the next start (`shortcut.sweep`).
+parent expects. A user's own handler, set before or after, is left alone. What remains
+then, or after SIGKILL, is removed by the next start (`local_sockets.sweep`).
 """
 
 from __future__ import annotations

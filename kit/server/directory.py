@@ -21,7 +21,7 @@ from kit.errors import (
     PlacementError,
     UnavailableError,
 )
-from kit.server.shortcut import connect_near
+from kit.server.local_sockets import connect_near
 from kit.settings import Settings
 from kit.task import Task
 from kit.wire.address import parse_address

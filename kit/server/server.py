@@ -19,7 +19,7 @@ from kit.server.directory import Directory, default_runtime_dir
 from kit.server.graphs import Graphs
 from kit.server.handlers import Handlers
 from kit.server.identity import shared_credentials
-from kit.server.shortcut import MAX_BODY, socket_beside, sweep
+from kit.server.local_sockets import MAX_BODY, socket_beside, sweep
 from kit.server.spmd import Rendezvous
 from kit.server.trainings import Trainings
 from kit.session import targets
@@ -197,14 +197,19 @@ class Server:
             "insecure": self.settings.insecure,
             "dead_after_s": self.settings.dead_after_s,
         }
-        listeners = [listen(wanted, **known)]  # type: ignore[arg-type]
-        real = listeners[0].address
-        beside = socket_beside(self._runtime_dir, real)
-        if beside is not None and self.settings.transport != "tcp":
+        first = listen(wanted, **known)  # type: ignore[arg-type]
+        if self.settings.transport == "tcp":
+            return [first]
+        try:
+            beside = socket_beside(self._runtime_dir, first.address)
+            if beside is None:
+                return [first]
             make_private_folder(self._runtime_dir)
             sweep(self._runtime_dir)
-            listeners.append(listen(beside, **known))  # type: ignore[arg-type]
-        return listeners
+            return [first, listen(beside, **known)]  # type: ignore[arg-type]
+        except BaseException:
+            first.close()
+            raise
 
     def _take(self, link: Link) -> None:
         if link.role is Role.DATA:

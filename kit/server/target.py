@@ -11,7 +11,7 @@ from kit.server.directory import (
     default_runtime_dir,
 )
 from kit.server.identity import shared_credentials
-from kit.server.shortcut import connect_near
+from kit.server.local_sockets import connect_near
 from kit.session import targets
 from kit.session.connection import Connection
 from kit.session.late import Carry, LateFeeds

@@ -156,7 +156,8 @@ class Acceptor:
         except PermissionDeniedError as exc:
             self._refusals.note(exc)
         except OSError as exc:
-            _log.error("cannot accept at %s: %s", entrance.listener.address, exc)
+            where = entrance.listener.address
+            self._refusals.note(f"it cannot be accepted at {where}: {exc}")
             pause = select.poll()
             pause.register(self._wake, select.POLLIN)
             pause.poll(_PAUSE_MS)

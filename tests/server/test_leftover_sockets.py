@@ -15,13 +15,15 @@ from pathlib import Path
 import pytest
 
 import kit
+from kit.errors import InvalidArgumentError
 from kit.machine import started
 from kit.server import at_exit
-from kit.server.shortcut import socket_beside, sweep
+from kit.server.local_sockets import socket_beside, sweep
 from kit.task import Task
 from kit.wire.address import TcpAddress
 from kit.wire.credentials import Credentials
 from kit.wire.introduction import Role
+from tests.server.ports import free_ports
 
 CLIENT = Task("client", 0)
 
@@ -158,3 +160,15 @@ def test_sigterm_is_watched_only_where_it_would_end_the_process(tmp_path: Path) 
             assert signal.getsignal(signal.SIGTERM) is before
         finally:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def test_server_without_room_for_its_socket_leaves_the_port(tmp_path: Path) -> None:
+    settings = kit.Settings(runtime_dir=str(tmp_path / ("long" * 25)))
+    (port,) = free_ports(1)
+    spec = {"worker": [f"localhost:{port}"]}
+
+    with pytest.raises(InvalidArgumentError, match="shorter folder"):
+        kit.Server(spec, credentials=Credentials.new(), settings=settings)
+
+    with socket.create_server(("127.0.0.1", port)):
+        pass

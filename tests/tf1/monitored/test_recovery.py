@@ -117,7 +117,7 @@ def test_server_that_stays_away_ends_in_a_deadline_that_names_it(
     process.kill()
 
     with (
-        settings(run_deadline_s=0.1),
+        settings(run_deadline_s=0.5),
         pytest.raises(tf.errors.DeadlineExceededError, match=r"/job:ps/task:0.*Start"),
         session,
     ):

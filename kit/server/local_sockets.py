@@ -2,9 +2,9 @@
 
     tcp-2222.1a2b-3c4d5e.sock       port 2222, of the process 0x1a2b started at 0x3c4d5e
 
-The name tells whose it is, as pid and start time, so what a killed server left behind
-deceives nobody: who dials passes over it, and the next server on this machine removes
-it. There is nothing to lock, and no second file that could be lost.
+The name tells whose it is, as pid and start time. So a socket that a killed server left
+behind is not dialled, and the next server on this machine removes it. There is nothing
+to lock, and no second file that could be lost.
 """
 
 from __future__ import annotations
