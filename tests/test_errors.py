@@ -234,12 +234,12 @@ def test_handlers_for_the_code_catch_the_plain_names() -> None:
 def test_what_is_no_error_as_data_becomes_an_unknown_one(plain: object) -> None:
     error = from_plain(plain)
 
-    assert type(error) is UnknownError
+    assert type(error) is errors.UnknownError
     assert repr(plain) in error.message
 
 
 def test_texts_of_an_error_that_are_none_are_left_out() -> None:
     error = from_plain({"type": "PeerLost", "task": 3, "node": [], "traceback": {}})
 
-    assert isinstance(error, PeerLost)
+    assert isinstance(error, errors.PeerLost)
     assert (error.task, error.node, error.remote_traceback) == (None, None, None)
