@@ -1,6 +1,6 @@
 """What is done to a recorded frame before it is sent: all chance comes from one dice.
 
-Pure. `message` and `parcel` change what a frame carries, so that framing and checksum
+`message` and `parcel` change what a frame carries, so that framing and checksum
 are right and the handlers are reached; `raw` damages the bytes on the line.
 """
 

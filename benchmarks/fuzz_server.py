@@ -56,7 +56,7 @@ class Recorder:
                 self._keep(link, body, dict(fields))
             plain(link, *payload, **fields)
 
-        Link.send = send  # type: ignore[method-assign]
+        Link.send = send  # type: ignore[method-assign, assignment]
 
     def _keep(self, link: Link, body: bytes, fields: dict[str, Any]) -> None:
         fields.pop("deadline_s")
@@ -80,8 +80,8 @@ def _question(link: Link, body: bytes, fields: dict[str, Any]) -> str:
     if link.role is Role.SESSION:
         act = fields.get("epoch", 0)
         if act == Act.ASK:
-            op = body[body.find(b'{"op":') :].split(b'"')[3:4]
-            return f"session {b''.join(op).decode('ascii', 'replace')}"
+            quoted = body[body.find(b'{"op":') :].split(b'"')  # arrays may be lent
+            return f"session {b''.join(quoted[3:4]).decode('ascii', 'replace')}"
         return "" if act in (Act.DONE, Act.FAILED) else f"session {Act(act).name}"
     if kind != Kind.CONTROL:
         return f"{link.role.name} {Kind(kind).name}"

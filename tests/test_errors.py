@@ -228,3 +228,18 @@ def test_no_plain_data_make_from_plain_raise(plain: dict[str, Any]) -> None:
 def test_handlers_for_the_code_catch_the_plain_names() -> None:
     with pytest.raises(errors.UnavailableError):
         raise errors.PeerLost("ps:0 is gone")
+
+
+@pytest.mark.parametrize("plain", [None, 3, "gone", ["PeerLost"]])
+def test_what_is_no_error_as_data_becomes_an_unknown_one(plain: object) -> None:
+    error = from_plain(plain)
+
+    assert type(error) is errors.UnknownError
+    assert repr(plain) in error.message
+
+
+def test_texts_of_an_error_that_are_none_are_left_out() -> None:
+    error = from_plain({"type": "PeerLost", "task": 3, "node": [], "traceback": {}})
+
+    assert isinstance(error, errors.PeerLost)
+    assert (error.task, error.node, error.remote_traceback) == (None, None, None)

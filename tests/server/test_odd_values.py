@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,8 +161,10 @@ def places(good: Any, path: Place = ()) -> Iterator[tuple[Place, Any]]:
     """Yield each place of a question, and what is there."""
     if path:
         yield path, good
-    inner = good.items() if isinstance(good, dict) else ()
-    if isinstance(good, list):
+    inner: Iterable[tuple[str | int, Any]] = ()
+    if isinstance(good, dict):
+        inner = good.items()
+    elif isinstance(good, list):
         inner = enumerate(good)
     for name, value in inner:
         yield from places(value, (*path, name))
@@ -275,8 +277,9 @@ def test_commands_with_one_odd_value(scene: Scene, leader: Asking) -> None:
                     value is None and may_be_none(what, path)
                 ):
                     refused(answer, (what, path, value))
-        for values in ({**good, "moon": 1}, [], "at", None, 3):
-            refused(leader("run.command", {**about, "values": values}), (what, values))
+        others: list[Any] = [{**good, "moon": 1}, [], "at", None, 3]
+        for odd in others:
+            refused(leader("run.command", {**about, "values": odd}), (what, odd))
     scene.run.resume()
     scene.check()
 
