@@ -82,9 +82,8 @@ class Scene:
         history = History("", job.tasks[ME])
         self.desk = SlowDesk(folder)
         parts = (Meter(ME), None, self._endpoint, self._memory, history)
-        self.scribe = scribe.Scribe(
-            Part(job, ME, None, *parts), self.desk, None, Event()
-        )
+        part, told = Part(job, ME, None, *parts), threading.Event()
+        self.scribe = scribe.Scribe(part, self.desk, None, told)
         self.scribe._is_idle = AnswerWhileWaiting(self.desk)
         self.scribe.adopt([Owned(Range(0, job.layout.n_bytes), (ME,))], 0, True)
 
