@@ -20,7 +20,7 @@ from kit.errors import (
     PermissionDeniedError,
     UnavailableError,
 )
-from kit.wire import Credentials, Listener, Stream, dial, listen, opening
+from kit.wire import Credentials, Listener, dial, listen, opening
 from kit.wire.address import Address, TcpAddress, UnixAddress
 from kit.wire.introduction import Role
 from kit.wire.sockets import SocketStream, suit_to_loopback
