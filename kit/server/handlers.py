@@ -167,8 +167,14 @@ class Handlers:
     def _fail(self, question: dict[str, Any], _: bytearray) -> Answer:
         """Of a member, or of who watches: that speaks of any member."""
         lost, by = question.get("lost"), question.get("member")
-        error = from_plain(question["error"])
-        self._authority(question).fail(error, by=by, lost=lost)
+        authority = self._authority(question)
+        n_members = len(self._trainings.find(question["run"]).job.tasks)
+        for number in (lost, by):
+            if number is not None and number >= n_members:
+                raise InvalidArgumentError(
+                    f"there is no member {number}; this training has {n_members}."
+                )
+        authority.fail(from_plain(question["error"]), by=by, lost=lost)
         return {}, b""
 
     def _leave(self, question: dict[str, Any], _: bytearray) -> Answer:

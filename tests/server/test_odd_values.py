@@ -381,6 +381,19 @@ def test_a_task_speaks_for_itself_alone(scene: Scene, leader: Asking, op: str) -
     scene.check()
 
 
+@pytest.mark.parametrize("who", ["member", "lost"])
+def test_failure_of_a_member_that_is_not_there_is_refused(
+    scene: Scene, leader: Asking, who: str
+) -> None:
+    mine = {"run": scene.run.job.run, who: 3}
+
+    answer = leader("run.fail", {**scene.asked["run.fail"], **mine})
+
+    refused(answer, who)
+    assert "there is no member 3" in str(answer)
+    scene.check()
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
