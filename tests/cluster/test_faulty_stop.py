@@ -151,7 +151,7 @@ def test_without_its_fork_server_a_cluster_works_and_says_what_it_cannot(
             cluster.restart("worker:1")
 
         shutil.rmtree(cluster.log_path("worker:1").parents[1])
-        with pytest.raises(FailedPreconditionError, match="folder .* was removed"):
+        with pytest.raises(FailedPreconditionError, match=r"folder .* was removed"):
             cluster.restart("worker:1")
     gone()
 
