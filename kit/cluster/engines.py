@@ -23,6 +23,7 @@ import json
 import logging
 import secrets
 import signal
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -255,14 +256,15 @@ class Engines:
         """
         client = self._client
         answer = client._send(client._query_stream, "connection_request")
-        for _ in range(round(_ASK_AGAIN_S / _POLL_S)):
+        while not answer.done() and len(client.ids) < len(self._names):
             await asyncio.sleep(_POLL_S)
-            if len(client.ids) == len(self._names):
-                return
         if answer.done():
             # In its own thread, where it learns the others.
             engines = answer.result()["content"]["engines"]
             client._io_loop.add_callback(client._update_engines, engines)
+        pause_until = time.monotonic() + _ASK_AGAIN_S
+        while len(client.ids) < len(self._names) and time.monotonic() < pause_until:
+            await asyncio.sleep(_POLL_S)
 
     def submit(self, index: int, payload: bytes) -> Future[bytes]:
         """Run a packed call (`kit.cluster.remote`) on engine `index`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -147,6 +148,10 @@ def test_without_its_fork_server_a_cluster_works_and_says_what_it_cannot(
         with pytest.raises(PeerLost):
             cluster.call("worker:1", os.getpid)
         with pytest.raises(FailedPreconditionError, match="fork server"):
+            cluster.restart("worker:1")
+
+        shutil.rmtree(cluster.log_path("worker:1").parents[1])
+        with pytest.raises(FailedPreconditionError, match=r"folder .* was removed"):
             cluster.restart("worker:1")
     gone()
 
