@@ -78,8 +78,8 @@ def look(run: kit.Run, tasks: list[psutil.Process]) -> Look:
 def varied(sizes: list[int]) -> float:
     """Return by how much sizes vary, as a share of the least.
 
-    >>> varied([100, 104, 101])
-    0.04
+    >>> varied([100, 125, 101])
+    0.25
     """
     return max(sizes) / min(sizes) - 1 if sizes else float("nan")
 

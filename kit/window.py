@@ -8,12 +8,11 @@ rows in the same order leave the same ones.
 What was handed out never changes: rows are written behind it, and when some have to go
 the others move to new memory. That happens so rarely that a row is copied some ten
 times in all.
-
-Pure.
 """
 
 from __future__ import annotations
 
+import mmap
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +25,7 @@ Places = npt.NDArray[np.intp]
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 _LEAST = 1024  # rows of the first block
+_OWN = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 _FAR = np.iinfo(np.int64).max
 
 
@@ -78,30 +78,39 @@ class Window:
     def _append(self, rows: Rows, numbers: Ints) -> None:
         size = self._size + len(rows)
         if size > self.limit:
-            held = self._rows[: self._size], self._numbers[: self._size]
-            rows = np.concatenate([held[0], rows])
-            numbers = np.concatenate([held[1], numbers])
-            kept = self._chosen(rows, max(1, self.limit * 7 // 8))
-            rows, numbers, self._size, size = rows[kept], numbers[kept], 0, len(kept)
-            self._take_memory(self.limit)
+            steps = np.concatenate([self._rows["step"][: self._size], rows["step"]])
+            kept = self._chosen(steps, max(1, self.limit * 7 // 8))
+            held = kept[: np.searchsorted(kept, self._size)]
+            new = kept[len(held) :] - self._size
+            self._move(held, self.limit)
+            # Taken now, so that the process does not shrink and grow again each time.
+            self._rows[self._size :], self._numbers[self._size :] = 0, 0
+            rows, numbers, size = rows[new], numbers[new], len(kept)
         elif size > len(self._rows):
-            self._take_memory(min(self.limit, max(2 * len(self._rows), size, _LEAST)))
+            capacity = min(self.limit, max(2 * len(self._rows), size, _LEAST))
+            self._move(np.arange(self._size), capacity)
         self._rows[self._size : size] = rows
         self._numbers[self._size : size] = numbers
         self._size = size
 
-    def _take_memory(self, capacity: int) -> None:
-        rows, numbers = self._rows, self._numbers
-        self._rows = np.empty(capacity, self.dtype)
-        self._numbers = np.empty(capacity, np.int64)
-        self._rows[: self._size] = rows[: self._size]
-        self._numbers[: self._size] = numbers[: self._size]
+    def _move(self, kept: Places, capacity: int) -> None:
+        """Take the kept rows to new memory, without any more of it in between."""
+        rows, numbers, self._size = self._rows, self._numbers, len(kept)
+        self._rows = _block(capacity, self.dtype)
+        self._numbers = _block(capacity, np.dtype(np.int64))
+        np.take(rows, kept, out=self._rows[: self._size], mode="clip")
+        np.take(numbers, kept, out=self._numbers[: self._size], mode="clip")
 
-    def _chosen(self, rows: Rows, most: int) -> Places:
+    def _chosen(self, steps: Ints, most: int) -> Places:
         """Return the places of the rows that are kept, at most so many."""
-        first = len(rows) - most
-        self.lack(int(rows["step"][:first].max()))
-        return np.arange(first, len(rows))
+        first = len(steps) - most
+        self.lack(int(steps[:first].max()))
+        return np.arange(first, len(steps))
+
+
+def _block(capacity: int, dtype: np.dtype[Any]) -> Rows:
+    """Return memory from the system: a heap would keep what is given back."""
+    return np.frombuffer(mmap.mmap(-1, capacity * dtype.itemsize, _OWN), dtype)
 
 
 @dataclass
@@ -138,9 +147,9 @@ class Thinned(Window):
             thinning.first = min(thinning.first, int(rows["step"].min()))
         super()._append(rows, numbers)
 
-    def _chosen(self, rows: Rows, most: int) -> Places:
+    def _chosen(self, steps: Ints, most: int) -> Places:
         """Keep the newest, 5/8 of the limit, and of the rest one step in 2, 4, ..."""
-        thinning, steps = self._thinning, rows["step"]
+        thinning = self._thinning
         middle = len(steps) - self.limit * 5 // 8 - 1
         newer = int(np.partition(steps, middle)[middle])
         thinning.whole = max(thinning.whole, newer)
