@@ -125,7 +125,8 @@ class RemoteCouncil:
         """
         limit_s = max(0.0, deadline - time.monotonic())
         for caller in self._patient, self._heart:
-            reply, _ = caller.call("run.begun", limit_s, self._about)
+            about = {"run": self._about["run"]}
+            reply, _ = caller.call("run.begun", limit_s, about)
         return bool(reply["begun"])
 
     def arrive(self, number: int, step: int, reports: Reports = ()) -> Answer:

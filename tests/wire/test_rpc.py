@@ -265,7 +265,7 @@ def test_question_is_asked_again_over_a_new_link_where_no_answer_comes(
     n_dialled = len(redialled.tables)
 
     assert n_dialled > 1
-    assert caller.call("echo", 5.0, {"a": 1})[0] == {"heard": {"a": 1}}
+    assert caller.call("echo", 5.0, {"n": 1})[0] == {"heard": {"n": 1}}
     assert len(redialled.tables) == n_dialled + 1
 
 
