@@ -72,9 +72,7 @@ class Handlers:
         return {"begun": self._trainings.has_begun(str(question["run"]))}, b""
 
     def _arrive(self, question: dict[str, Any], _: bytearray) -> Answer:
-        authority = self._authority(question)
-        authority.compare(int(question["member"]), _reports(question))
-        answer = authority.arrive(
+        answer = self._authority(question).arrive(
             int(question["member"]),
             int(question["number"]),
             int(question["step"]),
