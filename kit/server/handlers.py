@@ -79,8 +79,7 @@ class Handlers:
             ),
             "run.begun": Handler(_MEMBER, self._begun),
             "run.arrive": Handler(
-                {**_MEMBER, **number, "step": whole(0), **patience, **_DIGESTS},
-                self._arrive,
+                {**_MEMBER, **number, "step": whole(0), **patience}, self._arrive
             ),
             "run.prepared": Handler(
                 {**_MEMBER, **number, **refusal, **patience}, self._prepared
@@ -138,9 +137,7 @@ class Handlers:
         return {"begun": self._trainings.has_begun(question["run"])}, b""
 
     def _arrive(self, question: dict[str, Any], _: bytearray) -> Answer:
-        authority = self._authority_of_member(question)
-        authority.compare(question["member"], _reports(question))
-        answer = authority.arrive(
+        answer = self._authority_of_member(question).arrive(
             question["member"],
             question["number"],
             question["step"],

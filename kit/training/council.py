@@ -32,8 +32,8 @@ class Pulse(NamedTuple):
 class Council(Protocol):
     """What a member asks of the coordinator. All raise the training's failure."""
 
-    def arrive(self, number: int, step: int, reports: Reports = ()) -> Answer:
-        """Come to boundary `number`, before `step`, and tell of parameters."""
+    def arrive(self, number: int, step: int) -> Answer:
+        """Come to boundary `number`, before `step`."""
 
     def prepared(self, number: int, refusal: str | None) -> Answer:
         """Report that the proposal was prepared, or why not."""
@@ -64,9 +64,8 @@ class LocalCouncil:
         """Speak for `member`."""
         self._authority, self._member = authority, member
 
-    def arrive(self, number: int, step: int, reports: Reports = ()) -> Answer:
+    def arrive(self, number: int, step: int) -> Answer:
         """See `Council`."""
-        self._authority.compare(self._member, reports)
         return self._authority.arrive(self._member, number, step, _PATIENCE_S)
 
     def prepared(self, number: int, refusal: str | None) -> Answer:
@@ -129,9 +128,9 @@ class RemoteCouncil:
             reply, _ = caller.call("run.begun", limit_s, about)
         return bool(reply["begun"])
 
-    def arrive(self, number: int, step: int, reports: Reports = ()) -> Answer:
+    def arrive(self, number: int, step: int) -> Answer:
         """See `Council`."""
-        reply = self._ask("run.arrive", number=number, step=step, digests=reports)
+        reply = self._ask("run.arrive", number=number, step=step)
         return _answer(reply)
 
     def prepared(self, number: int, refusal: str | None) -> Answer:

@@ -22,8 +22,7 @@ from kit.trace import EpochRow
 from kit.traffic import Meter
 from kit.training.authority import Answer, Authority
 from kit.training.complaints import leader_lost
-from kit.training.council import Council
-from kit.training.digests import Report
+from kit.training.council import Council, Pulse
 from kit.training.failing import as_failure, forget_frames
 from kit.training.hooked import Hooked
 from kit.training.job import Job, Work
@@ -64,6 +63,7 @@ class Member:
         self._services = services
         self._council: Council | None = None
         self._ended = threading.Event()
+        self._telling = threading.Lock()
         self._stirred = threading.Event()  # a sign of life is due at once
         self._thread = threading.Thread(
             target=self._run, name=f"kit-run-{self.task.short}", daemon=True
@@ -261,13 +261,17 @@ class Member:
     def _ask_until(self, number: int, step: int) -> Answer:
         while True:
             self.check()
-            answer = self._talk().arrive(number, step, self._reports())
+            self._tell()  # before others are told that we are here
+            answer = self._talk().arrive(number, step)
             if answer.verdict is not Verdict.WAIT:
                 return answer
 
-    def _reports(self) -> list[Report]:
+    def _tell(self) -> Pulse:
+        """Give a sign of life with all that is to be told, in its order."""
         part = self.part
-        return part.digests.take() if part is not None else []
+        with self._telling:  # a save that is confirmed confirms all before it
+            reports = part.digests.take() if part is not None else []
+            return self._talk().beat(reports)
 
     def _beat(self) -> None:
         while not self._ended.is_set():
@@ -275,7 +279,7 @@ class Member:
             self._stirred.clear()
             lost_leader = False
             try:
-                error, lost = self._talk().beat(self._reports())
+                error, lost = self._tell()
                 if self._endpoint is not None:
                     self._endpoint.lose(lost)
             except (UnavailableError, DeadlineExceededError) as lost:
