@@ -77,7 +77,7 @@ class Handlers:
             "run.join": Handler(
                 {"member": whole(0), "terms": table_of(text())}, self._join
             ),
-            "run.begun": Handler(_MEMBER, self._begun),
+            "run.begun": Handler(_RUN, self._begun),
             "run.arrive": Handler(
                 {**_MEMBER, **number, "step": whole(0), **patience}, self._arrive
             ),
