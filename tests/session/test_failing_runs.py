@@ -25,7 +25,7 @@ from kit.graph.ops.source import identity, placeholder
 from kit.graph.static import Static
 from kit.graph.table import OpDef
 from kit.graph.variable import initialize_all
-from kit.server import directory, server
+from kit.server import local_sockets, server
 from kit.session.session import Session
 from kit.settings import Settings
 from kit.task import Task
@@ -171,7 +171,7 @@ def test_an_error_keeps_its_node_on_its_way() -> None:
 @pytest.fixture
 def small_frames(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalCluster]:
     """Give a cluster whose links carry at most 1 MiB in one frame."""
-    for module in (directory, server):
+    for module in (local_sockets, server):
         monkeypatch.setattr(module, "MAX_BODY", 2**20)
     with local_cluster(1, 2, settings=Settings(transport="tcp")) as cluster:
         yield cluster

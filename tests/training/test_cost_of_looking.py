@@ -77,6 +77,9 @@ def tables_of(member: int, numbers: Any) -> list[Rows]:
 class Told:
     """One member's side of the link: each question gets the next steps."""
 
+    link = SimpleNamespace(transport="unix")
+    is_closed = False
+
     def __init__(
         self, member: int, n_steps: int, each: int = MANY, turns: Barrier | None = None
     ) -> None:
@@ -84,7 +87,9 @@ class Told:
         self._turns = turns  # nobody is ahead of the others by more than an answer
         self.step, self._cursors = 0, [0, 0, 0, 0]
 
-    def call(self, what: str, limit_s: float, values: Any) -> tuple[Any, bytes]:
+    def call(
+        self, what: str, limit_s: float, values: Any, **_: Any
+    ) -> tuple[Any, bytes]:
         if what == "run.params":
             return {}, bytes(48)
         if self._turns is not None:
