@@ -175,7 +175,7 @@ class Cluster(EngineWork):
         """
         (found,) = select(str(task), self._plan.tasks)
         carry = partial(self.call, "all")
-        return ClusterTarget(lambda: self.directory, found, carry)
+        return ClusterTarget(lambda: self.directory, found, carry, self._check_lives)
 
     @property
     def session_target(self) -> ClusterTarget:
@@ -198,11 +198,13 @@ class Cluster(EngineWork):
         """Return an ipyparallel `DirectView` of the tasks that the selector names.
 
         A selector is "all", a job, a task, or a list of these. Raises `PlacementError`
-        for one that the cluster does not have.
+        for one that the cluster does not have, `PeerLost` for one that is lost.
         """
         crew = self._ready()
         wanted = select(selector, self._plan.tasks)
         assert crew.engines is not None, "a ready crew has engines"
+        for task in wanted:
+            self._check_lives(task)
         return crew.engines.view([self._plan.tasks.index(task) for task in wanted])
 
     def call(
@@ -234,6 +236,9 @@ class Cluster(EngineWork):
         """Call as `call` does, without blocking the running loop."""
         work = self._call(where, function, args, kwargs, deadline_s)
         return _one_or_all(where, await work.awaited())
+
+    def _check_lives(self, task: Task) -> None:
+        self._ready().calls.check(task)
 
     def _call(
         self,

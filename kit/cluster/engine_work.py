@@ -92,9 +92,9 @@ class EngineWork(Lifecycle):
         The cell sees the task's own namespace, as `%%on` does. With `each` the tasks
         have it one after the other, and `task` in it is the task. Blocks.
 
-        Raises `CellFailed` when it raised or a task was lost, with all `failures`;
-        `DeadlineExceededError` after `timeout_s`, when those still at it are
-        interrupted; `PlacementError` for tasks that there are not.
+        Raises `CellFailed` with all `failures` when it raised or a task was lost, which
+        is a `PeerLost` too then; `DeadlineExceededError` after `timeout_s`, when those
+        still at it are interrupted; `PlacementError` for tasks that there are not.
         """
         return follow(self._on(where, code, timeout_s, each))
 
