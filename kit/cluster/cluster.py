@@ -45,10 +45,11 @@ class Cluster(EngineWork):
     """Local engine processes, each one task of a job.
 
     `ps` and `worker` are numbers of tasks; `jobs` adds more jobs by name, in its order.
-    `transport`, `insecure`: how tasks are linked (see `Settings`). `lease_s`: how long
-    engines outlive a notebook that was killed. `link`: the speed of the links in
-    trainings that ask for none, such as `"1gbit,5ms"`. `threads`: BLAS threads of each
-    engine, by default a fair share of the cores. `python`: the engines' interpreter.
+    `transport`, `insecure`: how tasks are linked, and what the second opens to others
+    (see `Settings`). `lease_s`: how long engines outlive a notebook that was killed.
+    `link`: the speed of the links in trainings that ask for none, such as
+    `"1gbit,5ms"`. `threads`: BLAS threads of each engine, by default a fair share of
+    the cores. `python`: the engines' interpreter.
     Deadlines are in seconds. Raises `InvalidArgumentError` for values that cannot be.
     """
 

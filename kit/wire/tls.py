@@ -113,8 +113,8 @@ def tls_context(credentials: Credentials, *, server: bool) -> TlsContext:
     context = ssl.SSLContext(side)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_mode = ssl.CERT_REQUIRED
-    # Only the one pinned certificate is taken, so its dates tell nothing; a wrong clock,
-    # or a file of credentials more than a year old, should not end a cluster.
+    # Only the one pinned certificate is taken, so its dates tell nothing; a wrong
+    # clock, or credentials in a file of an older version, should not end a cluster.
     context.verify_flags |= _NO_CHECK_TIME
     context.load_verify_locations(cadata=credentials.certificate_pem.decode())
     if server:
