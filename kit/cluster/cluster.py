@@ -193,6 +193,8 @@ class Cluster(EngineWork):
         if not job.link:
             job = replace(job, link=self._plan.link)
         self._run = launch(self, job, work)
+        # A worker that is lost and can be spared may come back and need it.
+        self._work = work if job.has_backups else None
         return self._run
 
     def view(self, selector: Selector = "all") -> Any:

@@ -44,7 +44,14 @@ class Directory:
     settings: Settings
 
     def dial(
-        self, task: Task, me: Task, role: Role, run: str = "", *, deadline_s: float = 0
+        self,
+        task: Task,
+        me: Task,
+        role: Role,
+        run: str = "",
+        *,
+        incarnation: int = 0,
+        deadline_s: float = 0,
     ) -> Link:
         """Return an authenticated link to a task; raises what `connect` raises."""
         if task not in self.addresses:
@@ -53,7 +60,7 @@ class Directory:
         run_id = bytes.fromhex(run) if run else bytes(16)
         return connect(
             self._best(parse_address(self.addresses[task])),
-            Hello(role, me, run_id=run_id),
+            Hello(role, me, incarnation, run_id),
             self.credentials,
             deadline_s=deadline_s or self.settings.connect_deadline_s,
             expected=task,
@@ -70,6 +77,7 @@ class Directory:
         role: Role,
         run: str = "",
         *,
+        incarnation: int = 0,
         deadline: float,
         check: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
@@ -85,7 +93,7 @@ class Directory:
         while True:
             check()
             try:
-                return self.dial(task, me, role, run)
+                return self.dial(task, me, role, run, incarnation=incarnation)
             except (UnavailableError, DeadlineExceededError) as error:
                 if clock() + pause_s > deadline:
                     raise _missing(task, error) from error

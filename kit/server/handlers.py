@@ -1,6 +1,7 @@
 """What a task answers: one function for each question, in one table.
 
 run.begun  run.arrive  run.prepared  run.beat  run.fail  run.leave   of members
+run.come_back  run.rejoin               of members that were lost and have a new process
 run.where  run.wrote                                 of members that save
 run.join                                                             of workers
 run.begin  run.command  run.poll  run.params          of whoever leads or looks on
@@ -34,6 +35,8 @@ class Handlers:
         """Return the handler of each question."""
         return {
             "run.join": self._join,
+            "run.come_back": self._come_back,
+            "run.rejoin": self._rejoin,
             "run.begun": self._begun,
             "run.arrive": self._arrive,
             "run.prepared": self._prepared,
@@ -54,6 +57,10 @@ class Handlers:
             leader = member.job.tasks[member.job.coordinator]
             raise FailedPreconditionError(
                 f"{member.task} does not lead this training; ask {leader}."
+            )
+        if question.get("incarnation") is not None:
+            member.authority.check_current(
+                int(question["member"]), int(question["incarnation"])
             )
         return member.authority
 
@@ -83,11 +90,24 @@ class Handlers:
         )
         return _plain(answer), b""
 
+    def _come_back(self, question: dict[str, Any], _: bytearray) -> Answer:
+        member, incarnation = int(question["member"]), int(question["incarnation"])
+        self._authority({"run": question["run"]}).come_back(member, incarnation)
+        return {}, b""
+
+    def _rejoin(self, question: dict[str, Any], _: bytearray) -> Answer:
+        answer, number = self._authority(question).rejoin(
+            int(question["member"]),
+            min(float(question["patience_s"]), _MOST_PATIENCE_S),
+        )
+        return {**_plain(answer), "number": number}, b""
+
     def _beat(self, question: dict[str, Any], _: bytearray) -> Answer:
         authority = self._authority(question)
         error = authority.beat(int(question["member"]))
         plain = to_plain(error) if error else None
-        return {"error": plain, "lost": sorted(authority.lost)}, b""
+        lost, epoch = authority.losses
+        return {"error": plain, "lost": sorted(lost), "epoch": epoch}, b""
 
     def _fail(self, question: dict[str, Any], _: bytearray) -> Answer:
         lost, by = question.get("lost"), question.get("member")

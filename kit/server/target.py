@@ -50,9 +50,10 @@ class ClusterTarget:
 
         Raises what a task was lost with that the session would wait for.
         """
-        for task in self.directory().addresses if self.check is not None else ():
-            if task == self.task or passes(task, options.filters):
-                self.check(task)
+        if self.check is not None:
+            for task in self.directory().addresses:
+                if task == self.task or passes(task, options.filters):
+                    self.check(task)
 
         def dial(deadline_s: float) -> Link:
             found = self.directory()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 
 from kit import machine
 from kit.errors import (
@@ -17,6 +17,7 @@ from kit.errors import (
     ClusterBusy,
     DeadlineExceededError,
     FailedPreconditionError,
+    Fenced,
     InvalidArgumentError,
     KitError,
 )
@@ -53,10 +54,12 @@ class Trainings:
         self._is_closed = False
         self._guard = threading.RLock()  # what is made under it may ask back
 
-    def begin(self, job: Job, work: Work | None) -> Member:
+    def begin(self, job: Job, work: Work | None, incarnation: int = 0) -> Member:
         """Start this task's part in a training, in threads of its own.
 
-        Waits a moment for those who still watch the last one, which is let go of then.
+        `incarnation`: how often the task has come back to this training; see
+        `kit.training.rejoining`. Waits a moment for those who still watch the last one,
+        which is let go of then.
         Raises `ClusterBusy` while another one runs here, `FailedPreconditionError`
         once this is closed.
         """
@@ -68,11 +71,12 @@ class Trainings:
                 f"{self._me} computes in run {job.run}, but was given no step function."
             )
         self._see_watchers_off()
+        self._stop_joining()
         with self._guard:
             self.check_free()
             last = self._member
             try:
-                self._member = member = Member(job, number, work, self)
+                self._member = member = Member(job, number, work, self, incarnation)
             except KitError as error:
                 self._refusal = error, set()
                 raise
@@ -88,6 +92,15 @@ class Trainings:
         if last is not None and last.is_over:
             is_done = last.state == "done"
             self._watchers.see_off(last.job.run, _WATCHED_S, is_done=is_done)
+
+    def _stop_joining(self) -> None:
+        """Give up coming back to a training that has ended: the next one begins."""
+        last = self._member
+        if last is not None and last.is_joining:
+            last.abort(
+                AbortedError("the training has ended before it could be joined.")
+            )
+            last.join(last.job.settings.stop_deadline_s)
 
     def check_free(self) -> None:
         """Raise `ClusterBusy` while a training runs here; see `begin`."""
@@ -149,16 +162,22 @@ class Trainings:
         return _SPINS if len(job.tasks) <= machine.cores() else 0
 
     def streams(self, job: Job, me: int) -> Mapping[int, Stream]:
-        """Return a stream to every other member: dialled to lower numbers."""
+        """Return a stream to every other member: dialled to lower numbers.
+
+        Whoever comes back dials those that it needs, the servers.
+        """
         deadline = time.monotonic() + job.settings.start_deadline_s
+        comes_back = self.find(job.run).incarnation > 0
+        dialled = job.ps if comes_back else range(me)
+        awaited = () if comes_back else range(me + 1, len(job.tasks))
         found: dict[int, Stream] = {}
         try:
-            for peer, task in enumerate(job.tasks[:me]):
-                link = self._dial(task, Role.DATA, job.run, deadline)
+            for peer in dialled:
+                link = self._dial(job.tasks[peer], Role.DATA, job.run, deadline)
                 found[peer] = link.stream
                 announce(link, job.settings.connect_deadline_s)
-            for peer, task in enumerate(job.tasks[me + 1 :], me + 1):
-                found[peer] = self._await(job.run, task, deadline).stream
+            for peer in awaited:
+                found[peer] = self._await(job.run, job.tasks[peer], deadline).stream
         except BaseException:
             for stream in found.values():
                 stream.close()  # their other ends wait for our arena
@@ -169,11 +188,22 @@ class Trainings:
         """Dial a member; one that does not listen yet may be about to start."""
         member = self.find(run)
         return self._directory().reach(
-            task, self._me, role, run, deadline=deadline, check=member.check
+            *(task, self._me, role, run),
+            incarnation=member.incarnation,
+            deadline=deadline,
+            check=member.check,
         )
 
-    def _await(self, run: str, task: Task, deadline: float) -> Link:
-        while (link := self._arrivals.maybe_take(run, task)) is None:
+    def stream_of(self, job: Job, member: int, incarnation: int) -> Stream:
+        """Return the stream of a member that comes back; it has dialled already."""
+        deadline = time.monotonic() + job.settings.connect_deadline_s
+        task = job.tasks[member]
+        return self._await(job.run, task, deadline, incarnation).stream
+
+    def _await(
+        self, run: str, task: Task, deadline: float, incarnation: int = 0
+    ) -> Link:
+        while (link := self._arrivals.maybe_take(run, task, incarnation)) is None:
             self.find(run).check()
             if time.monotonic() > deadline:
                 raise DeadlineExceededError(
@@ -209,7 +239,8 @@ class Trainings:
             )
             self._await_leader(quick, job, deadline)
             stack.pop_all()
-        return RemoteCouncil(job.run, me, patient, quick, job.settings.dead_after_s)
+        incarnation, limit_s = self.find(job.run).incarnation, job.settings.dead_after_s
+        return RemoteCouncil(job.run, me, incarnation, patient, quick, limit_s)
 
     def _await_leader(self, caller: Caller, job: Job, deadline: float) -> None:
         """Wait until the coordinator has begun: tasks begin one after the other."""
@@ -248,7 +279,9 @@ class Trainings:
         if link.run_id.hex() == member.job.run and link.peer in member.job.tasks:
             number = member.job.tasks.index(link.peer)
             reason = "its links closed (its process has ended, or the way is cut)"
-            member.authority.gone(number, reason)
+            with suppress(Fenced):  # it has a new process by now
+                member.authority.check_current(number, link.incarnation)
+                member.authority.gone(number, reason)
 
     def close(self, deadline_s: float) -> None:
         """End a training under way and let go of everything; none begins any more."""

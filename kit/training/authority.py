@@ -63,6 +63,8 @@ class Authority:
         # What was said of those that are lost: spared, or the end of the training.
         self._losses: dict[int, str] = {}
         self._left: set[int] = set()
+        # How often each member has come back; what earlier ones of it say is refused.
+        self._incarnations: dict[int, int] = {}
         self._latecomers = Latecomers()
         self._watched = clock()
 
@@ -86,6 +88,9 @@ class Authority:
         """Note that a member is ready; WAIT after `patience_s`: ask again."""
         with self._changed:
             self._agreement.prepared(member, number, refusal)
+            for back in self._losses.keys() - self._agreement.lost:
+                if self._agreement.error is None:
+                    del self._losses[back]
             self._changed.notify_all()
             verdict = self._until(patience_s, lambda: self._agreement.outcome(number))
             meeting = self._agreement.rounds[number]
@@ -122,15 +127,74 @@ class Authority:
 
     def beat(self, member: int) -> KitError | None:
         """Note that a member lives; returns what its training failed with."""
-        if member in self._agreement.lost:
-            return complaints.left_behind(self._job, member)
-        self._heard[member] = self._clock()
-        return self._agreement.error
+        with self._changed:
+            if member in self._agreement.lost and member not in self._heard:
+                return complaints.left_behind(self._job, member)
+            self._heard[member] = self._clock()
+            return self._agreement.error
 
     @property
-    def lost(self) -> frozenset[int]:
-        """The workers that the training goes on without."""
-        return self._agreement.lost
+    def losses(self) -> tuple[frozenset[int], int]:
+        """The workers that the training goes on without, and in which epoch."""
+        with self._changed:
+            return self._agreement.lost, self._agreement.epoch.number
+
+    # -- members that come back -------------------------------------------------
+
+    def check_current(self, member: int, incarnation: int) -> None:
+        """Raise `Fenced` for what an earlier process of a member says."""
+        if incarnation != self._incarnations.get(member, 0):
+            raise complaints.replaced(self._job, member)
+
+    def come_back(self, member: int, incarnation: int) -> None:
+        """Take in the word of a member that was lost and has a new process.
+
+        Raises `FailedPreconditionError` in a training that needs all workers, or for a
+        process that is not newer than the last, and what the training failed with.
+        """
+        with self._changed:
+            agreement = self._agreement
+            if agreement.error is not None:
+                raise agreement.error
+            if incarnation <= self._incarnations.get(member, 0):
+                raise complaints.replaced(self._job, member)
+            if not self._job.can_spare({member}):
+                raise complaints.cannot_return(self._job, member)
+            if member not in agreement.lost and not agreement.is_finished:
+                self.gone(member, "a new process of it has begun")
+                if agreement.error is not None:
+                    raise agreement.error
+            self._incarnations[member] = incarnation
+            self._heard[member] = self._clock()
+
+    def rejoin(self, member: int, patience_s: float) -> tuple[Answer, int]:
+        """Wait for the boundary at which a member takes part again; and its number.
+
+        WAIT after `patience_s`: ask again. FINISH: the training has ended without it.
+        """
+        with self._changed:
+            agreement = self._agreement
+            is_over = agreement.is_finished or agreement.error is not None
+            if not is_over and member not in agreement.returning:
+                if member not in agreement.lost or member not in self._heard:
+                    raise complaints.not_lost(self._job, member)
+                agreement.take_back(member, self._incarnations.get(member, 0))
+                self._changed.notify_all()
+
+            def verdict() -> Verdict:
+                if agreement.error is not None:
+                    raise agreement.error
+                if agreement.is_finished:
+                    return Verdict.FINISH
+                is_due = agreement.maybe_return_of(member) is not None
+                return Verdict.PREPARE if is_due else Verdict.WAIT
+
+            found = self._until(patience_s, verdict)
+            number = agreement.maybe_return_of(member)
+            if number is None:
+                return Answer(found, None, "", 0), 0
+            meeting = agreement.rounds[number]
+            return Answer(found, meeting.proposal, "", meeting.step), number
 
     def join(self, member: int, terms: Mapping[str, str]) -> str | None:
         """Take in a member that came by itself; returns the run that it shall join.

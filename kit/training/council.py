@@ -17,11 +17,13 @@ _PATIENCE_S = 2.0  # how long the coordinator keeps a question before saying "wa
 class Pulse(NamedTuple):
     """The answer to a sign of life.
 
-    What the training failed with, and the members that it goes on without.
+    What the training failed with, and the members that it goes on without, as known in
+    an epoch.
     """
 
     error: KitError | None
     lost: frozenset[int]
+    epoch: int
 
 
 class Council(Protocol):
@@ -35,6 +37,12 @@ class Council(Protocol):
 
     def beat(self) -> Pulse:
         """Give a sign of life; returns what has happened elsewhere."""
+
+    def come_back(self) -> None:
+        """Say that this is the new process of a member that was lost."""
+
+    def rejoin(self) -> tuple[Answer, int]:
+        """Ask for the boundary at which such a member takes part again."""
 
     def fail(self, error: KitError) -> None:
         """Report that this member cannot go on."""
@@ -70,7 +78,16 @@ class LocalCouncil:
     def beat(self) -> Pulse:
         """See `Council`; also looks after the others."""
         self._authority.watch()
-        return Pulse(self._authority.beat(self._member), self._authority.lost)
+        error = self._authority.beat(self._member)
+        return Pulse(error, *self._authority.losses)
+
+    def come_back(self) -> None:
+        """See `Council`; the coordinator never does."""
+        self._authority.come_back(self._member, 0)
+
+    def rejoin(self) -> tuple[Answer, int]:
+        """See `Council`; the coordinator never does."""
+        return self._authority.rejoin(self._member, _PATIENCE_S)
 
     def fail(self, error: KitError) -> None:
         """See `Council`."""
@@ -96,10 +113,16 @@ class RemoteCouncil:
     """The others' way: one link for questions that wait, one for signs of life."""
 
     def __init__(
-        self, run: str, member: int, patient: Caller, quick: Caller, deadline_s: float
+        self,
+        run: str,
+        member: int,
+        incarnation: int,
+        patient: Caller,
+        quick: Caller,
+        deadline_s: float,
     ) -> None:
         """`patient` carries questions that may be kept, `quick` all others."""
-        self._about = {"run": run, "member": member}
+        self._about = {"run": run, "member": member, "incarnation": incarnation}
         self._patient, self._quick = patient, quick
         self._deadline_s = deadline_s
 
@@ -116,7 +139,16 @@ class RemoteCouncil:
         """See `Council`."""
         reply, _ = self._quick.call("run.beat", self._deadline_s, self._about)
         error = from_plain(reply["error"]) if reply["error"] else None
-        return Pulse(error, frozenset(map(int, reply["lost"])))
+        return Pulse(error, frozenset(map(int, reply["lost"])), int(reply["epoch"]))
+
+    def come_back(self) -> None:
+        """See `Council`."""
+        self._quick.call("run.come_back", self._deadline_s, self._about)
+
+    def rejoin(self) -> tuple[Answer, int]:
+        """See `Council`."""
+        reply = self._ask("run.rejoin")
+        return _answer(reply), int(reply["number"])
 
     def fail(self, error: KitError) -> None:
         """See `Council`."""

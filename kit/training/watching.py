@@ -32,6 +32,8 @@ class Watched:
     cursors: list[int] = field(default_factory=lambda: [0] * len(LOGS))
     totals: Rows = field(default_factory=lambda: rows(TOTAL))
     teller: Teller | None = None
+    incarnation: int = 0
+    _earlier: Rows = field(default_factory=lambda: rows(TOTAL))  # processes' totals
     # Each with the number of rows that had come with it.
     _pieces: list[list[tuple[int, Rows]]] = field(
         default_factory=lambda: [[] for _ in LOGS]
@@ -44,7 +46,8 @@ class Watched:
 
     def take(self, reply: dict[str, Any], blob: bytes | bytearray) -> bool:
         """Take the answer of a poll; whether there is more to fetch at once."""
-        *news, self.totals = unpack_news(reply["counts"], blob)
+        *news, totals = unpack_news(reply["counts"], blob)
+        self.totals = np.concatenate([self._earlier, totals])
         for pieces, piece in zip(self._pieces, news, strict=True):
             if len(piece):
                 before = pieces[-1][0] if pieces else 0
@@ -75,6 +78,18 @@ class Watched:
     def _tell(self) -> None:
         if self.teller is not None and self.leads is not None:
             self.teller.take(self.leads.get("said", ()), self.is_over)
+
+    def come_back(self, incarnation: int) -> Watched:
+        """Return what is known of the member's new process: all of the last one's."""
+        pieces = [list(one) for one in self._pieces]
+        return Watched(
+            self.limit,
+            step=self.step,
+            totals=self.totals,
+            incarnation=incarnation,
+            _earlier=self.totals,
+            _pieces=pieces,
+        )
 
     def lose(self, error: KitError) -> None:
         """Note that the member cannot be reached any more."""

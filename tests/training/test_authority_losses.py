@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import kit
-from kit.errors import PeerLost, StepFailed
+from kit.errors import FailedPreconditionError, Fenced, PeerLost, StepFailed
 from kit.exchange.layout import Spec
 from kit.membership import Verdict
 from kit.task import Task
@@ -149,3 +149,53 @@ def test_status_is_of_one_moment() -> None:
 
     assert overtaken == [False]
     assert meanwhile(authority)
+
+
+def test_what_an_earlier_process_says_is_refused_when_another_has_come() -> None:
+    authority = running(aggregate=2)
+    authority.gone(THIRD, "silence")
+    authority.come_back(THIRD, 1)
+
+    with pytest.raises(Fenced, match=r"worker/task:2 has taken its place"):
+        authority.check_current(THIRD, 0)
+    with pytest.raises(Fenced):
+        authority.come_back(THIRD, 1)
+    authority.check_current(THIRD, 1)
+    assert authority.beat(THIRD) is None
+    assert authority.status()["lost"].keys() == {str(THIRD)}
+
+
+def test_who_has_joined_again_is_not_lost_any_more() -> None:
+    authority = running(aggregate=2)
+    authority.gone(THIRD, "silence")
+    authority.come_back(THIRD, 1)
+    answer, _ = authority.rejoin(THIRD, 0.0)
+    assert answer.verdict is Verdict.WAIT
+    for one in set(EVERYBODY) - {THIRD}:
+        authority.arrive(one, 1, 5, 0.0)
+
+    answer, number = authority.rejoin(THIRD, 0.0)
+    assert (answer.verdict, number) == (Verdict.PREPARE, 1)
+    for one in EVERYBODY:
+        authority.prepared(one, 1, None, 0.0)
+
+    assert authority.status()["lost"] == {}
+    assert authority.losses == (frozenset(), 2)
+
+
+@pytest.mark.parametrize("member", [0, FIRST])
+def test_servers_and_the_coordinator_cannot_come_back(member: int) -> None:
+    authority = running(aggregate=2)
+
+    with pytest.raises(FailedPreconditionError, match=r"aggregate=R.*checkpoint"):
+        authority.come_back(member, 1)
+
+
+def test_who_was_not_lost_cannot_join() -> None:
+    with pytest.raises(FailedPreconditionError, match="only the new process"):
+        running(aggregate=2).rejoin(THIRD, 0.0)
+
+
+def test_nobody_comes_back_to_a_training_that_needs_all_workers() -> None:
+    with pytest.raises(FailedPreconditionError, match="aggregate=R"):
+        running().come_back(THIRD, 1)
