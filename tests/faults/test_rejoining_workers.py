@@ -48,8 +48,8 @@ def over_tcp() -> Iterator[ProcessCluster]:
 
 def lose(cluster: ProcessCluster, run: kit.Run) -> None:
     cluster[BACKUP].signal(signal.SIGKILL)
-    assert cluster[BACKUP].wait_for_death(10) == -signal.SIGKILL
-    until(lambda: list(run.lost) == [BACKUP.short], 10)
+    assert cluster[BACKUP].wait_for_death(30) == -signal.SIGKILL
+    until(lambda: list(run.lost) == [BACKUP.short], 30)
 
 
 def bring_back(cluster: ProcessCluster, run: kit.Run) -> None:
@@ -59,7 +59,7 @@ def bring_back(cluster: ProcessCluster, run: kit.Run) -> None:
 
 def contributes_again(run: kit.Run, times: int = 1) -> None:
     """Wait until the newest epoch has steps made with the backup worker."""
-    until(lambda: joins(run) == [BACKUP.short] * times and not run.lost, 10)
+    until(lambda: joins(run) == [BACKUP.short] * times and not run.lost, 30)
     epoch, member = run.trace.epochs[-1].number, run.job.tasks.index(BACKUP)
 
     def counts() -> bool:
@@ -103,12 +103,12 @@ def test_worker_that_is_lost_again_while_it_joins_holds_nobody_up_for_long(
 ) -> None:
     run = begin(cluster, tmp_path, crash=f"{BACKUP}@{AT}+:{point}:{number}")
     if point == "compute.done" and number == "SIGSTOP":
-        cluster[BACKUP].wait_for_stop(10)
+        cluster[BACKUP].wait_for_stop(30)
         until(lambda: bool(run.lost), SILENCE_S + 10)
     elif point == "compute.done":
-        cluster[BACKUP].wait_for_death(10)
+        cluster[BACKUP].wait_for_death(30)
     else:
-        until(lambda: run.step > AT, 10)
+        until(lambda: run.step > AT, 30)
         lose(cluster, run)
 
     bring_back(cluster, run)
@@ -131,12 +131,12 @@ def test_worker_joins_a_training_that_is_paused_and_that_stays_so(
     steps_more(run)
     lose(cluster, run)
     run.pause()
-    until(lambda: halted(run), 10)
+    until(lambda: halted(run), 30)
     at = run.step
 
     bring_back(cluster, run)
     until(lambda: joins(run) == [BACKUP.short], 20)
-    until(lambda: halted(run) and run.step == at, 10)
+    until(lambda: halted(run) and run.step == at, 30)
 
     run.resume()
     contributes_again(run)
@@ -220,5 +220,5 @@ def end_of(way: Caller, run: kit.Run) -> KitError:
         found.update(way.call("run.poll", 10, question)[0])
         return bool(found["state"] == "failed")
 
-    until(has_failed, 10)
+    until(has_failed, 30)
     return from_plain(found["error"])
