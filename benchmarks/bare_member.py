@@ -77,7 +77,7 @@ class Links:
         stack.callback(endpoint.close)
         deadline = time.monotonic() + _DEADLINE_S
         joining = Joining(endpoint, quarters, cluster, checksum)
-        for arena in joining.join(streams, deadline):
+        for arena in joining.join(streams, deadline).values():
             stack.callback(arena.close)
 
 

@@ -38,6 +38,8 @@ class Epoch:
     synchronous: bool = True
     link: str = ""
     first_step: int = 0
+    # Lost members that take part again from here on, each with its incarnation.
+    joined: tuple[tuple[int, int], ...] = ()
 
     @property
     def how(self) -> str:
@@ -59,7 +61,8 @@ class Epoch:
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> Epoch:
         """Rebuild an epoch from `to_plain`."""
-        return cls(**plain)
+        joined = tuple((int(one), int(start)) for one, start in plain["joined"])
+        return cls(**{**plain, "joined": joined})
 
 
 class Verdict(Enum):
@@ -106,6 +109,8 @@ class Agreement:
         """
         self.members = frozenset(members)
         self.lost: frozenset[int] = frozenset()  # the training goes on without them
+        # Those of them that ask to take part again, by incarnation.
+        self.returning: dict[int, int] = {}
         self.epoch = start
         self.steps = steps
         self.rounds: dict[int, Round] = {}
@@ -195,6 +200,8 @@ class Agreement:
         self._take_up(step + 1)
         if self.is_stopped or self.pending is not None or self.saves.is_called:
             return True
+        if self.returning:
+            return True
         return self._paused and step + 1 >= self._allowed_to
 
     def arrive(self, member: int, number: int, step: int) -> None:
@@ -224,18 +231,33 @@ class Agreement:
         return self._missing(self.rounds.get(number, Round()))
 
     def _missing(self, meeting: Round) -> frozenset[int]:
-        here = (
-            meeting.prepared if meeting.verdict is Verdict.PREPARE else meeting.arrived
-        )
-        return self.members - self.lost - here.keys()
+        present = self.members - self.lost
+        if meeting.verdict is not Verdict.PREPARE:
+            return present - meeting.arrived.keys()
+        return (present | _joined(meeting)) - meeting.prepared.keys()
 
     def lose(self, member: int) -> None:
         """Go on without a member: no boundary waits for it."""
         self.lost |= {member}
+        self.returning.pop(member, None)
         for meeting in self.rounds.values():
+            if member in _joined(meeting):
+                meeting.prepared[member] = "the member that was to join is gone"
             is_open = meeting.outcome is Verdict.WAIT and not self._missing(meeting)
             if meeting.verdict is Verdict.PREPARE and is_open:
                 self._conclude(meeting)
+
+    def take_back(self, member: int, incarnation: int) -> None:
+        """Let a lost member take part again, from the next boundary on."""
+        self._check(member)
+        self.returning[member] = incarnation
+
+    def maybe_return_of(self, member: int) -> int | None:
+        """Return the boundary at which a lost member is to be taken back now."""
+        for number, meeting in self.rounds.items():
+            if member in _joined(meeting) and meeting.outcome is Verdict.WAIT:
+                return number
+        return None
 
     def verdict(self, number: int) -> Verdict:
         """Return what to do at a boundary; raises the error of a failed training."""
@@ -259,9 +281,13 @@ class Agreement:
             meeting.verdict, self._finished = Verdict.FINISH, True
         elif ends:
             return  # what is being written shall be complete when the training is
-        elif wished is not None:
-            number = self.epoch.number + 1
-            meeting.proposal = replace(wished, number=number, first_step=step)
+        elif wished is not None or self.returning:
+            meeting.proposal = replace(
+                self._wished,
+                number=self.epoch.number + 1,
+                first_step=step,
+                joined=tuple(sorted(self.returning.items())),
+            )
             meeting.verdict = Verdict.PREPARE
         elif not self._paused or self._budget or step < self._allowed_to:
             if self._budget:
@@ -299,11 +325,25 @@ class Agreement:
             self.fail(FailedPreconditionError(f"the training cannot begin: {reasons}"))
         elif refusals:
             meeting.outcome, meeting.reason = Verdict.ABANDON, "; ".join(refusals)
-            self._wished, self.abandoned = self.epoch, meeting.reason
+            if joined := _joined(meeting):  # it may go without them
+                self._let_go(joined)
+            else:
+                self._wished, self.abandoned = self.epoch, meeting.reason
         else:
             meeting.outcome, self.epoch = Verdict.COMMIT, meeting.proposal
+            self.lost -= _joined(meeting)
+            self._let_go(_joined(meeting))
             self.abandoned = ""
+
+    def _let_go(self, joined: frozenset[int]) -> None:
+        for member in joined:
+            self.returning.pop(member, None)
 
     def _check(self, member: int) -> None:
         if member not in self.members:
             raise InternalError(f"{member} is no member; there are {self.members}.")
+
+
+def _joined(meeting: Round) -> frozenset[int]:
+    proposal = meeting.proposal
+    return frozenset(one for one, _ in proposal.joined) if proposal else frozenset()

@@ -61,7 +61,9 @@ class Settings:
             them, before they save their state and end.
         transport: how tasks on one machine are linked: `unix` sockets, `tcp`, or `auto`
             for the best that both ends have.
-        insecure: allow TCP without TLS on addresses other machines can reach.
+        insecure: allow TCP without TLS on addresses other machines can reach. Anybody
+            on the line can then read and change everything and act as this user in
+            every task: run any op of a session, read and write any of the user's files.
         checksum: check the sum of every frame.
         bucket_bytes: size of the pieces in which gradients leave; 0 chooses it from the
             number of workers. Links of 1 Gbit/s and less are busier with 2**19.

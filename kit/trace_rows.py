@@ -16,6 +16,7 @@ class EpochRow(NamedTuple):
     first_step: int
     at: int  # nanoseconds, monotonic
     link: str  # "" when the links run at full speed
+    joined: str = ""  # the tasks that had been lost and take part again, by comma
 
     @property
     def is_asynchronous(self) -> bool:

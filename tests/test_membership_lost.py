@@ -145,3 +145,90 @@ def test_failure_is_raised_although_members_were_lost() -> None:
 
     with pytest.raises(PeerLost, match="worker:0 is gone"):
         agreement.verdict(1)
+
+
+def lost_one() -> Agreement:
+    agreement = three()
+    agreement.lose(1)
+    agreement.take_back(1, 4)
+    return agreement
+
+
+def proposed(agreement: Agreement, number: int = 1, step: int = 4) -> None:
+    """Let the others come to a boundary, at which the lost one is to join."""
+    for member in (0, 2):
+        agreement.arrive(member, number, step)
+    assert agreement.verdict(number) is Verdict.PREPARE
+    assert agreement.maybe_return_of(1) == number
+
+
+def test_who_comes_back_makes_an_epoch_at_the_next_boundary() -> None:
+    agreement = lost_one()
+    before = agreement.epoch.number
+    assert agreement.wants_halt(3)
+
+    proposed(agreement)
+    for member in (0, 2):
+        agreement.prepared(member, 1)
+    assert agreement.outcome(1) is Verdict.WAIT
+    agreement.prepared(1, 1)
+
+    assert agreement.outcome(1) is Verdict.COMMIT
+    assert agreement.epoch.number == before + 1
+    assert agreement.epoch.joined == ((1, 4),)
+    assert agreement.lost == frozenset()
+    assert agreement.missing(2) == {0, 1, 2}
+    assert not agreement.wants_halt(4)
+
+
+@pytest.mark.parametrize("when", ["before the boundary", "before it is ready", "ready"])
+def test_who_is_lost_again_before_the_epoch_begins_changes_nothing(when: str) -> None:
+    agreement = lost_one()
+    before = agreement.epoch
+    if when != "before the boundary":
+        proposed(agreement)
+    if when == "ready":
+        agreement.prepared(1, 1)
+
+    agreement.lose(1)
+
+    if when != "before the boundary":
+        for member in (0, 2):
+            agreement.prepared(member, 1)
+        assert agreement.outcome(1) is Verdict.ABANDON
+    assert agreement.epoch == before
+    assert agreement.lost == {1}
+    assert not agreement.wants_halt(5)
+
+
+def test_a_change_that_was_wished_beside_a_join_survives_its_failure() -> None:
+    agreement = lost_one()
+    agreement.wish(link="10gbit")
+    proposed(agreement)
+    agreement.lose(1)
+    for member in (0, 2):
+        agreement.prepared(member, 1)
+    assert agreement.outcome(1) is Verdict.ABANDON
+
+    for member in (0, 2):
+        agreement.arrive(member, 2, 4)
+
+    assert agreement.verdict(2) is Verdict.PREPARE
+    proposal = agreement.rounds[2].proposal
+    assert proposal is not None
+    assert (proposal.link, proposal.joined) == ("10gbit", ())
+
+
+def test_a_paused_training_takes_back_who_was_lost_and_stays_paused() -> None:
+    agreement = lost_one()
+    agreement.pause()
+    proposed(agreement)
+    for member in range(3):
+        agreement.prepared(member, 1)
+
+    for member in range(3):
+        agreement.arrive(member, 2, 4)
+
+    assert agreement.verdict(2) is Verdict.WAIT
+    agreement.resume()
+    assert agreement.verdict(2) is Verdict.GO

@@ -13,7 +13,8 @@ from concurrent.futures import Future
 from typing import Any
 
 from kit.cluster import remote
-from kit.errors import DeadlineExceededError, KitError, UnknownError
+from kit.cluster.failures import ENDED, tells_of_an_end
+from kit.errors import DeadlineExceededError, KitError, PeerLost, UnknownError
 from kit.task import Task
 
 # How long an error of the transport waits for the news that the task is lost, which
@@ -38,6 +39,13 @@ class Calls:
         """Fail all calls to the task, those under way and those to come."""
         self._errors[task] = error
         self._lost[task].set()
+
+    def check(self, task: Task) -> None:
+        """Raise what a task was lost with, if it was."""
+        if self._lost[task].is_set():
+            lost = self._errors[task]
+            # A new object each time: a raised one collects the tracebacks of all.
+            raise type(lost)(lost.message, task=str(task))
 
     def find_again(self, task: Task) -> None:
         """Let calls go to a task that was lost: it has a new process."""
@@ -65,16 +73,13 @@ class Calls:
         return values
 
     async def _one(self, task: Task, payload: bytes) -> Any:
-        if not self._lost[task].is_set():
-            answer = _follow(self._submit(task, payload))
-            error = await self._answer_or_loss(task, answer)
-            if error is None:
-                return remote.unpack(answer.result(), str(task))
-            if not self._lost[task].is_set():
-                raise _undelivered(task, error) from error
-        lost = self._errors[task]
-        # A new object each time: a raised one collects the tracebacks of all who raise.
-        raise type(lost)(lost.message, task=str(task))
+        self.check(task)
+        answer = _follow(self._submit(task, payload))
+        error = await self._answer_or_loss(task, answer)
+        if error is None:
+            return remote.unpack(answer.result(), str(task))
+        self.check(task)
+        raise _undelivered(task, error) from error
 
     async def _answer_or_loss(
         self, task: Task, answer: asyncio.Future[bytes]
@@ -124,7 +129,13 @@ async def cancel(*tasks: asyncio.Future[Any]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _undelivered(task: Task, error: BaseException) -> UnknownError:
+def _undelivered(task: Task, error: BaseException) -> KitError:
+    if tells_of_an_end(error):
+        return PeerLost(
+            f"{task.short} {ENDED}. Its state is lost; begin it anew with "
+            f"cluster.restart({task.short!r}).",
+            task=str(task),
+        )
     return UnknownError(
         f"the call to {task.short} failed on its way: {type(error).__name__}: {error}. "
         f"cluster.status shows whether the task still lives.",

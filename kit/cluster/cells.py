@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from kit.cluster.cell_output import OnMessage, Output, read
-from kit.cluster.failures import Failure
+from kit.cluster.failures import ENDED, Failure, tells_of_an_end
 from kit.task import Task
 
 # How long output may come after the answer that the cell is done.
@@ -86,7 +86,7 @@ class CellRun:
         if not reply.done():
             return False
         since = self._replied.setdefault(task, self._clock())
-        if _tells_of_an_end(reply.result()):
+        if tells_of_an_end(reply.result()):
             # Why it ended is known in a moment, and says more.
             return self._clock() - since > _LAST_OUTPUT_S
         return reply.output.done() or self._clock() - since > _LAST_OUTPUT_S
@@ -109,13 +109,9 @@ class CellRun:
             result = reply.result()
             if not isinstance(result, Exception):
                 return None
-            if not (reason and _tells_of_an_end(result)):
+            if not tells_of_an_end(result):
                 return Failure.of_reply(task, result)
+            reason = reason or ENDED
         if reason:
             return Failure(task, "PeerLost", f"{task.short} {reason}")
         return None
-
-
-def _tells_of_an_end(result: Any) -> bool:
-    """Whether ipyparallel answered in place of an engine that has ended."""
-    return getattr(result, "ename", "") == "EngineError"

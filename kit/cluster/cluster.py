@@ -45,10 +45,11 @@ class Cluster(EngineWork):
     """Local engine processes, each one task of a job.
 
     `ps` and `worker` are numbers of tasks; `jobs` adds more jobs by name, in its order.
-    `transport`, `insecure`: how tasks are linked (see `Settings`). `lease_s`: how long
-    engines outlive a notebook that was killed. `link`: the speed of the links in
-    trainings that ask for none, such as `"1gbit,5ms"`. `threads`: BLAS threads of each
-    engine, by default a fair share of the cores. `python`: the engines' interpreter.
+    `transport`, `insecure`: how tasks are linked, and what the second opens to others
+    (see `Settings`). `lease_s`: how long engines outlive a notebook that was killed.
+    `link`: the speed of the links in trainings that ask for none, such as
+    `"1gbit,5ms"`. `threads`: BLAS threads of each engine, by default a fair share of
+    the cores. `python`: the engines' interpreter.
     Deadlines are in seconds. Raises `InvalidArgumentError` for values that cannot be.
     """
 
@@ -181,7 +182,7 @@ class Cluster(EngineWork):
         """
         (found,) = select(str(task), self._plan.tasks)
         carry = partial(self.call, "all")
-        return ClusterTarget(lambda: self.directory, found, carry)
+        return ClusterTarget(lambda: self.directory, found, carry, self._check_lives)
 
     @property
     def session_target(self) -> ClusterTarget:
@@ -198,17 +199,21 @@ class Cluster(EngineWork):
         if not job.link:
             job = replace(job, link=self._plan.link)
         self._run = launch(self, job, work)
+        # A worker that is lost and can be spared may come back and need it.
+        self._work = work if job.has_backups else None
         return self._run
 
     def view(self, selector: Selector = "all") -> Any:
         """Return an ipyparallel `DirectView` of the tasks that the selector names.
 
         A selector is "all", a job, a task, or a list of these. Raises `PlacementError`
-        for one that the cluster does not have.
+        for one that the cluster does not have, `PeerLost` for one that is lost.
         """
         crew = self._ready()
         wanted = select(selector, self._plan.tasks)
         assert crew.engines is not None, "a ready crew has engines"
+        for task in wanted:
+            self._check_lives(task)
         return crew.engines.view([self._plan.tasks.index(task) for task in wanted])
 
     def call(
@@ -240,6 +245,9 @@ class Cluster(EngineWork):
         """Call as `call` does, without blocking the running loop."""
         work = self._call(where, function, args, kwargs, deadline_s)
         return _one_or_all(where, await work.awaited())
+
+    def _check_lives(self, task: Task) -> None:
+        self._ready().calls.check(task)
 
     def _call(
         self,

@@ -6,10 +6,11 @@ Cells, logs, and a new process for one task; `Cluster` adds the rest.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
+from kit.cluster import remote
 from kit.cluster.arguments import check_times
 from kit.cluster.cell_output import OnMessage, Output
 from kit.cluster.cells import CellRun
@@ -23,7 +24,9 @@ from kit.cluster.runtime import log_path, tail_of
 from kit.cluster.selection import Selector, select
 from kit.cluster.waiting import Plan, follow, follow_async
 from kit.errors import ClusterBusy
+from kit.server import engine
 from kit.task import Task
+from kit.training import job
 from kit.training.run import Run
 
 # Why a task that is not lost cannot be reached, by its state.
@@ -69,6 +72,7 @@ class EngineWork(Lifecycle):
     """Cells on the tasks' engines, their logs, and their restart."""
 
     _run: Run | None = None
+    _work: job.Work | None = None  # of that training, if a worker may come back
 
     @property
     def run(self) -> Run | None:
@@ -93,9 +97,9 @@ class EngineWork(Lifecycle):
         The cell sees the task's own namespace, as `%%on` does. With `each` the tasks
         have it one after the other, and `task` in it is the task. Blocks.
 
-        Raises `CellFailed` when it raised or a task was lost, with all `failures`;
-        `DeadlineExceededError` after `timeout_s`, when those still at it are
-        interrupted; `PlacementError` for tasks that there are not.
+        Raises `CellFailed` with all `failures` when it raised or a task was lost, which
+        is a `PeerLost` too then; `DeadlineExceededError` after `timeout_s`, when those
+        still at it are interrupted; `PlacementError` for tasks that there are not.
         """
         return follow(self._on(where, code, timeout_s, each))
 
@@ -148,9 +152,13 @@ class EngineWork(Lifecycle):
     def restart(self, task: str | Task) -> None:
         """Give a task, lost or not, a new process at the same address; blocks.
 
-        Its variables and all that cells have defined there are gone. Raises
-        `ClusterBusy` while a training or another restart of the task runs, and
-        `StartFailed`, with the task's log, when the new process does not come up.
+        Its variables and all that cells have defined there are gone. A worker that a
+        running training has lost and can spare (`aggregate`) takes part in it again, a
+        moment after this returns: see `run.lost`.
+
+        Raises `ClusterBusy` while a training that needs the task, or another restart of
+        it, runs, and `StartFailed`, with the task's log, when the new process does not
+        come up.
         """
         self.begin_restart(task).result()
 
@@ -162,9 +170,44 @@ class EngineWork(Lifecycle):
         """Begin what `restart` does and return at once."""
         crew = self._ready()
         (found,) = select(str(task), self._plan.tasks)
-        self.check_idle(f"restart {found.short}")
+        run = self._run_to_rejoin(found)
         assert self._loop is not None, "a ready cluster has a loop"
-        return self._loop.submit(restart(crew, found), must_finish=True)
+        work = restart(crew, found) if run is None else self._replace(crew, found, run)
+        return self._loop.submit(work, must_finish=True)
+
+    def _replace(self, crew: Crew, task: Task, run: Run) -> Coroutine[Any, Any, None]:
+        part = run.job, self._work, run.next_incarnation(task)
+        payload = remote.pack(engine.begin, part, {})  # not in the cluster's loop
+        limit_s = run.job.settings.start_deadline_s
+
+        async def replace() -> None:
+            await restart(crew, task)
+            if not run.done:
+                await crew.calls.perform({task: payload}, limit_s, "begin its part")
+                run.watch_again(task)
+
+        return replace()
+
+    def _run_to_rejoin(self, task: Task) -> Run | None:
+        """Return the training that has lost a task and goes on; None if none runs.
+
+        Raises `ClusterBusy` for a task that takes part, or that must not be missing.
+        """
+        run, crew = self._run, self._ready()
+        if run is None or run.done:
+            return None
+        spared = run.job.can_spare({run.job.tasks.index(task)})
+        is_lost = task.short in run.lost or crew.status[task].state is State.LOST
+        if not spared or not is_lost:
+            why = "has not lost it" if spared else "needs it"
+            raise ClusterBusy(
+                f"cannot restart {task.short} while a training runs (step {run.step} "
+                f"of {run.job.steps}) that {why}; wait for it with run.wait(), or end "
+                f"it with run.stop(). Only a lost worker can join again, where "
+                f"kit.train(..., aggregate=R) takes fewer gradients than there are "
+                f"workers."
+            )
+        return run
 
     def check_idle(self, what: str) -> None:
         """Raise `ClusterBusy` while a training runs; `what` is what has to wait."""

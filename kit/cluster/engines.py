@@ -68,6 +68,8 @@ _CONTROLLER_ARGS = [
     "--IPController.use_threads=True",
 ]
 
+# What the client raises for an engine that its controller has taken off the list.
+_UNREGISTERED = (IndexError, KeyError, ipyparallel.NoEnginesRegistered)
 # In the log of a controller that chose a port and came too late to bind it.
 PORT_IN_USE = "Address already in use"
 
@@ -268,7 +270,12 @@ class Engines:
 
     def submit(self, index: int, payload: bytes) -> Future[bytes]:
         """Run a packed call (`kit.cluster.remote`) on engine `index`."""
-        result: Future[bytes] = self._client[index].apply_async(Perform(), payload)
+        result: Future[bytes]
+        try:
+            result = self._client[index].apply_async(Perform(), payload)
+        except _UNREGISTERED:
+            result = Future()
+            result.set_exception(_ended(index))
         return result
 
     def view(self, indices: Sequence[int]) -> Any:
@@ -285,7 +292,13 @@ class Engines:
 
         `on_message` gets each message of the cell's output, in ipyparallel's thread.
         """
-        view, client = self._client[index], self._client
+        client = self._client
+        try:
+            view, (identities, _) = client[index], client._build_targets([index])
+        except _UNREGISTERED:
+            reply: Future[Any] = Future()
+            reply.set_result(_ended(index))  # errors of cells come as results
+            return reply
 
         # Before it is sent: output that comes at once would be missed later.
         def attach(future: Any) -> None:
@@ -295,7 +308,7 @@ class Engines:
             view._socket,
             code,
             silent=False,
-            ident=client._build_targets([index])[0][0],
+            ident=identities[0],
             metadata={"label": None},
             message_future_hook=attach,
         )
@@ -332,6 +345,13 @@ class Engines:
 def _close(client: Any) -> None:
     client.close(linger=0)
     client._context.destroy()
+
+
+def _ended(index: int) -> Exception:
+    """Return what ipyparallel answers for an engine that ended during a call."""
+    text = f"Engine {index} is not registered any more"
+    error: Exception = ipyparallel.RemoteError("EngineError", text, "")
+    return error
 
 
 def _require_curve() -> None:

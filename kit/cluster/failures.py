@@ -62,6 +62,15 @@ class Failure:
         return self.name, self.text, _VARYING.sub("", _COLOUR.sub("", self.traceback))
 
 
+# Of a task whose end ipyparallel has told, before or without the news of how it ended.
+ENDED = "has ended or has not answered its controller for long"
+
+
+def tells_of_an_end(error: object) -> bool:
+    """Whether ipyparallel answered in place of an engine that has ended."""
+    return getattr(error, "ename", "") == "EngineError"
+
+
 def grouped(failures: Sequence[Failure]) -> list[list[Failure]]:
     """Return the failures with equal ones together, in the order of the first."""
     groups: dict[tuple[str, ...], list[Failure]] = {}

@@ -14,7 +14,7 @@ from kit.cluster.cell_output import Kind, Output
 from kit.cluster.cells import CellRun
 from kit.cluster.failures import Failure, rendered, summary
 from kit.cluster.waiting import Plan
-from kit.errors import DeadlineExceededError, UnknownError
+from kit.errors import DeadlineExceededError, PeerLost, UnknownError
 from kit.task import Task
 
 # Ten looks a second would do for the eye; short cells shall be short.
@@ -49,6 +49,12 @@ class CellFailed(UnknownError):
         self.lines = rendered(failures)
 
 
+class TaskLostInCell(CellFailed, PeerLost):
+    """A cell failed because a task was lost; others may have raised besides."""
+
+    code = PeerLost.code
+
+
 class CellInterrupted(KeyboardInterrupt):
     """A cell was stopped by Ctrl-C or the stop button; its text says on which tasks."""
 
@@ -61,7 +67,7 @@ def on_tasks(
 ) -> Plan[None]:
     """Follow a cell to its end on all tasks, showing its output as it comes.
 
-    Raises `CellFailed` when it raised somewhere or a task was lost,
+    Raises `CellFailed` when it raised somewhere, `PeerLost` too if a task was lost,
     `DeadlineExceededError` after `timeout_s` and `CellInterrupted` after Ctrl-C; then
     the tasks that were still at it have got a SIGINT, and who is silent is named.
     """
@@ -76,7 +82,8 @@ def on_tasks(
         yield from _until_over(run, show, _PATIENCE_S, clock)
         raise _too_late(late, run.waiting, timeout_s or 0.0)
     if run.failures:
-        raise CellFailed(run.failures)
+        is_lost = any(one.name == PeerLost.__name__ for one in run.failures)
+        raise (TaskLostInCell if is_lost else CellFailed)(run.failures)
 
 
 def _until_over(

@@ -15,6 +15,7 @@ from kit.errors import LinkLost, PeerLost
 from kit.exchange.endpoint import Endpoint
 from kit.exchange.layout import Layout
 from kit.exchange.memory import Memory, memory_bytes
+from kit.exchange.port import Port
 from kit.exchange.shared_port import Control, SharedPort
 from kit.exchange.stream_port import StreamPort
 from kit.wire.arena import Arena
@@ -57,27 +58,51 @@ class Joining:
     cluster: int
     checksum: bool = True
 
-    def join(self, streams: Mapping[int, Stream], deadline: float) -> list[Arena]:
+    def join(self, streams: Mapping[int, Stream], deadline: float) -> dict[int, Arena]:
         """Make a port of each stream; returns the neighbours' arenas.
 
         Blocks until every neighbour on this host has sent its arena. All members call
         this at the same time, each with a stream to every other.
         """
-        unix = {
-            peer: stream
-            for peer, stream in sorted(streams.items())
-            if stream.kind == "unix"
-        }
+        self.offer(streams, deadline)
+        ports, arenas = self.take(streams, deadline)
+        for port in ports:
+            self.endpoint.add(port)
+        return arenas
+
+    def offer(self, streams: Mapping[int, Stream], deadline: float) -> None:
+        """Send our arena to the neighbours on this host."""
         ours = [self.quarters.arena.fd, self.endpoint.doorbell]
-        for peer, stream in unix.items():
-            with self._blaming(peer):
-                send_fds(stream, ours, deadline)
-        attached = [
-            self._attach(peer, stream, deadline) for peer, stream in unix.items()
-        ]
-        for peer in streams.keys() - unix.keys():
-            self._carry(peer, streams[peer])
-        return attached
+        for peer, stream in _sorted(streams):
+            if stream.kind == "unix":
+                # What an earlier process at that place was sent is not for this one.
+                self.quarters.control.line(peer)[0] = 0
+                with self._blaming(peer):
+                    send_fds(stream, ours, deadline)
+
+    def take(
+        self, streams: Mapping[int, Stream], deadline: float
+    ) -> tuple[list[Port], dict[int, Arena]]:
+        """Return a port of each stream, and the arenas that the neighbours offer.
+
+        Waits for these. The endpoint does not have the ports yet.
+        """
+        ports: list[Port] = []
+        arenas: dict[int, Arena] = {}
+        try:
+            for peer, stream in _sorted(streams):
+                if stream.kind == "unix":
+                    port, arenas[peer] = self._attach(peer, stream, deadline)
+                else:
+                    port = self._carry(peer, stream)
+                ports.append(port)
+        except BaseException:
+            for arena in arenas.values():
+                arena.close()
+            for port in ports:
+                port.close()
+            raise
+        return ports, arenas
 
     @contextmanager
     def _blaming(self, peer: int) -> Iterator[None]:
@@ -90,7 +115,7 @@ class Joining:
                 task=name,
             ) from error
 
-    def _attach(self, peer: int, stream: Stream, deadline: float) -> Arena:
+    def _attach(self, peer: int, stream: Stream, deadline: float) -> tuple[Port, Arena]:
         with self._blaming(peer):
             fd, doorbell = recv_fds(stream, 2, deadline)
         try:
@@ -110,17 +135,16 @@ class Joining:
             stamp=self.endpoint.stamp,
             clock=self.endpoint.clock,
         )
-        self.endpoint.add(port)
-        return arena
+        return port, arena
 
-    def _carry(self, peer: int, stream: Stream) -> None:
+    def _carry(self, peer: int, stream: Stream) -> Port:
         bounds = Bounds(
             cluster=self.cluster,
             max_length=max(1, self.quarters.layout.n_bytes),
             max_sender=self.quarters.n_members,
             max_hold_us=_MAX_HOLD_US,
         )
-        port = StreamPort(
+        return StreamPort(
             me=self.endpoint.me,
             peer=peer,
             memory=self.quarters.memory,
@@ -130,4 +154,7 @@ class Joining:
             clock=self.endpoint.clock,
             checksum=self.checksum and stream.kind != "tls",  # it checks better
         )
-        self.endpoint.add(port)
+
+
+def _sorted(streams: Mapping[int, Stream]) -> list[tuple[int, Stream]]:
+    return sorted(streams.items(), key=lambda one: one[0])

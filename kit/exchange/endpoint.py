@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import os
 import select
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from kit.errors import DeadlineExceededError, KitError, PeerLost
 from kit.exchange.port import Arrival, Expected, Port, Stamp
@@ -60,6 +62,9 @@ class Endpoint:
         self._sleep = sleep
         self._error: KitError | None = None
         self.lost: frozenset[int] = frozenset()  # members that are not waited for
+        # Those of them or of others whose end must not end our part.
+        self.spared: frozenset[int] = frozenset()
+        self._news = threading.Lock()
         self._poll = select.poll()
         self._poll.register(self.doorbell, select.POLLIN)
         self._by_fd: dict[int, Port] = {}
@@ -156,11 +161,26 @@ class Endpoint:
         if not ready():
             self._wait(ready, None)
 
-    def lose(self, members: Iterable[int]) -> None:
-        """Note that the training goes on without some members; from any thread."""
-        if not self.lost.issuperset(members):
+    def lose(self, members: Iterable[int], epoch: int) -> None:
+        """Note that the training goes on without some members; from any thread.
+
+        News that are older than our `epoch` may be of an earlier process.
+        """
+        with self._news:
+            if epoch < self.stamp.epoch or self.lost.issuperset(members):
+                return
             self.lost |= set(members)
-            self.wake()
+        self.wake()
+
+    def readmit(self, port: Port, epoch: int) -> None:
+        """Take in the port of a member that was lost, from the begin of an epoch on."""
+        if port.peer in self.ports:
+            self.forget(port.peer)
+        with self._news:
+            self.stamp.epoch = epoch
+            self.lost -= {port.peer}
+        self.spared |= {port.peer}
+        self.add(port)
 
     def forget(self, member: int) -> None:
         """Close the port to a member; what it has not taken is dropped."""
@@ -175,7 +195,11 @@ class Endpoint:
     def flush(self) -> None:
         """Wait until everything posted has left this process."""
         for port in self._carriers:
-            if not port.is_idle():
+            if port.is_idle():
+                continue
+            if port.peer in self.spared:  # what it has not taken is dropped
+                self._wait(partial(_is_done_with, port), None)
+            else:
                 self._wait(port.is_idle, port)
 
     def check(self) -> None:
@@ -271,3 +295,7 @@ class Endpoint:
             task=name if port else None,
             step=self.stamp.step,
         )
+
+
+def _is_done_with(port: Port) -> bool:
+    return port.lost or port.is_idle()

@@ -78,15 +78,17 @@ def handover(
     return tuple(moves)
 
 
-def refresh(owners: Iterable[Owned], group: Group) -> tuple[Move, ...]:
-    """Return how all workers get the newest parameters from those that update them.
+def refresh(owners: Iterable[Owned], workers: Iterable[int]) -> tuple[Move, ...]:
+    """Return how workers get the newest parameters from those that update them.
 
-    After asynchronous steps a worker has only what it pulled last.
+    After asynchronous steps a worker has only what it pulled last, and one that joins
+    has nothing.
     """
+    targets = tuple(workers)
     return tuple(
         Move(owned.members[0], worker, NOW, owned.range, Kind.MOVE)
         for owned in owners
-        for worker in group.workers
+        for worker in targets
         if worker not in owned.members
     )
 

@@ -46,7 +46,11 @@ class StartMagics(Magics):
         option(
             "--transport", choices=["auto", "unix", "tcp"], help="how tasks are linked"
         ),
-        option("--insecure", action="store_true", help="allow TCP without TLS"),
+        option(
+            "--insecure",
+            action="store_true",
+            help="no TLS: anybody on the line can act as you, also on files",
+        ),
         option("--threads", type=count, metavar="N", help="BLAS threads of each task"),
         option("--timeout", type=seconds, metavar="S", help="seconds a start may take"),
         option("--lease", type=seconds, metavar="S", help="seconds without a notebook"),

@@ -42,7 +42,14 @@ class Directory:
     settings: Settings
 
     def dial(
-        self, task: Task, me: Task, role: Role, run: str = "", *, deadline_s: float = 0
+        self,
+        task: Task,
+        me: Task,
+        role: Role,
+        run: str = "",
+        *,
+        incarnation: int = 0,
+        deadline_s: float = 0,
     ) -> Link:
         """Return an authenticated link to a task; raises what `connect` raises."""
         if task not in self.addresses:
@@ -51,7 +58,7 @@ class Directory:
         run_id = bytes.fromhex(run) if run else bytes(16)
         return connect_near(
             parse_address(self.addresses[task]),
-            Hello(role, me, run_id=run_id),
+            Hello(role, me, incarnation, run_id),
             self.credentials,
             self.runtime_dir,
             self.settings,
@@ -66,6 +73,7 @@ class Directory:
         role: Role,
         run: str = "",
         *,
+        incarnation: int = 0,
         deadline: float,
         check: Callable[[], None],
         attempt_s: float = math.inf,
@@ -85,7 +93,11 @@ class Directory:
             try:
                 rest_s = max(_FIRST_PAUSE_S, deadline - clock())
                 limit_s = min(attempt_s, self.settings.connect_deadline_s, rest_s)
-                return self.dial(task, me, role, run, deadline_s=limit_s)
+                return self.dial(
+                    *(task, me, role, run),
+                    incarnation=incarnation,
+                    deadline_s=limit_s,
+                )
             except (UnavailableError, DeadlineExceededError) as error:
                 if clock() + pause_s > deadline:
                     raise _missing(task, error) from error

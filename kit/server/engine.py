@@ -67,9 +67,9 @@ def current() -> Server:
     return _server
 
 
-def begin(job: Job, work: Work | None) -> None:
-    """Begin this task's part in a training."""
-    current().trainings.begin(job, work)
+def begin(job: Job, work: Work | None, incarnation: int = 0) -> None:
+    """Begin this task's part in a training, or come back to it."""
+    current().trainings.begin(job, work, incarnation)
 
 
 def give_up(run: str) -> None:

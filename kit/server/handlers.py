@@ -1,6 +1,7 @@
 """What a task answers: one function for each question, in one table.
 
 run.begun  run.arrive  run.prepared  run.beat  run.fail  run.leave   of members
+run.come_back  run.rejoin               of members that were lost and have a new process
 run.where  run.wrote                                 of members that save
 run.join                                                             of workers
 run.begin  run.command  run.poll  run.params          of whoever leads or looks on
@@ -42,7 +43,12 @@ from kit.wire.rpc import Answer, Handler
 _MOST_PATIENCE_S = 5.0
 
 _RUN: Final = {"run": text(pattern="[0-9a-f]{32}")}
-_MEMBER: Final = {**_RUN, "member": whole(0)}
+_INCARNATION: Final = {"incarnation": whole(0)}
+_MEMBER: Final = {
+    **_RUN,
+    "member": whole(0),
+    "incarnation": optional(_INCARNATION["incarnation"]),
+}
 _KEY: Final = {"key": row_of(whole(0), whole(0))}
 _DIGEST: Final = row_of(whole(0), whole(0, 2**32 - 1))  # whose share, and its CRC-32
 _DIGESTS: Final = {
@@ -77,6 +83,8 @@ class Handlers:
             "run.join": Handler(
                 {"member": whole(0), "terms": table_of(text())}, self._join
             ),
+            "run.come_back": Handler({**_MEMBER, **_INCARNATION}, self._come_back),
+            "run.rejoin": Handler({**_MEMBER, **patience}, self._rejoin),
             "run.begun": Handler(_RUN, self._begun),
             "run.arrive": Handler(
                 {**_MEMBER, **number, "step": whole(0), **patience}, self._arrive
@@ -90,6 +98,7 @@ class Handlers:
                     **_RUN,
                     "error": _ERROR,
                     "member": optional(maybe(whole(0))),
+                    "incarnation": optional(whole(0)),
                     "lost": optional(maybe(whole(0))),
                 },
                 self._fail,
@@ -115,6 +124,8 @@ class Handlers:
             raise FailedPreconditionError(
                 f"{member.task} does not lead this training; ask {leader}."
             )
+        if "incarnation" in question and question.get("member") is not None:
+            member.authority.check_current(question["member"], question["incarnation"])
         return member.authority
 
     def _authority_of_member(self, question: dict[str, Any]) -> Authority:
@@ -154,12 +165,25 @@ class Handlers:
         )
         return _plain(answer), b""
 
+    def _come_back(self, question: dict[str, Any], _: bytearray) -> Answer:
+        incarnation = question.pop("incarnation")  # newer than the one that is known
+        authority = self._authority_of_member(question)
+        authority.come_back(question["member"], incarnation)
+        return {}, b""
+
+    def _rejoin(self, question: dict[str, Any], _: bytearray) -> Answer:
+        answer, number = self._authority_of_member(question).rejoin(
+            question["member"], min(question["patience_s"], _MOST_PATIENCE_S)
+        )
+        return {**_plain(answer), "number": number}, b""
+
     def _beat(self, question: dict[str, Any], _: bytearray) -> Answer:
         authority = self._authority_of_member(question)
         authority.compare(question["member"], _reports(question))
         error = authority.beat(question["member"])
         plain = to_plain(error) if error else None
-        return {"error": plain, "lost": sorted(authority.lost)}, b""
+        lost, epoch = authority.losses
+        return {"error": plain, "lost": sorted(lost), "epoch": epoch}, b""
 
     def _fail(self, question: dict[str, Any], _: bytearray) -> Answer:
         """Of a member, or of who watches: that speaks of any member."""

@@ -15,6 +15,7 @@ from kit.server.local_sockets import connect_near
 from kit.session import targets
 from kit.session.connection import Connection
 from kit.session.late import Carry, LateFeeds
+from kit.session.members import passes
 from kit.session.options import Options
 from kit.session.remote import Remote
 from kit.settings import Settings, current
@@ -32,15 +33,24 @@ class ClusterTarget:
     """A task of a cluster as the target of sessions, let in by the cluster's own key.
 
     `directory` is asked when a link is opened: the tasks may have moved by then.
-    `carry` calls a function on all tasks, over a channel that may carry code.
+    `carry` calls a function on all tasks, over a channel that may carry code. `check`
+    raises what a task was lost with, if whoever started the tasks knows of it.
     """
 
     directory: Callable[[], Directory]
     task: Task
     carry: Carry | None = None
+    check: Callable[[Task], None] | None = None
 
     def connect_session(self, options: Options) -> Connection:
-        """Return a connection; the task is dialled at the first run."""
+        """Return a connection; the task is dialled at the first run.
+
+        Raises what a task was lost with that the session would wait for.
+        """
+        if self.check is not None:
+            for task in self.directory().addresses:
+                if task == self.task or passes(task, options.filters):
+                    self.check(task)
 
         def dial(deadline_s: float) -> Link:
             found = self.directory()

@@ -10,7 +10,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 
 from kit import machine
@@ -19,6 +19,7 @@ from kit.errors import (
     ClusterBusy,
     DeadlineExceededError,
     FailedPreconditionError,
+    Fenced,
     InvalidArgumentError,
     KitError,
 )
@@ -64,10 +65,12 @@ class Trainings:
         self._is_closed = False
         self._guard = threading.RLock()  # what is made under it may ask back
 
-    def begin(self, job: Job, work: Work | None) -> Member:
+    def begin(self, job: Job, work: Work | None, incarnation: int = 0) -> Member:
         """Start this task's part in a training, in threads of its own.
 
-        Waits a moment for those who still watch the last one, which is let go of then.
+        `incarnation`: how often the task has come back to this training; see
+        `kit.training.rejoining`. Waits a moment for those who still watch the last one,
+        which is let go of then.
         Raises `ClusterBusy` while another one runs here, `FailedPreconditionError`
         once this is closed.
         """
@@ -79,11 +82,12 @@ class Trainings:
                 f"{self._me} computes in run {job.run}, but was given no step function."
             )
         self._see_watchers_off()
+        self._stop_joining()
         with self._guard:
             self.check_free()
             last = self._member
             try:
-                self._member = member = Member(job, number, work, self)
+                self._member = member = Member(job, number, work, self, incarnation)
             except KitError as error:
                 self._refusal = error, set()
                 raise
@@ -99,6 +103,15 @@ class Trainings:
         if last is not None and last.is_over:
             is_done = last.state == "done"
             self._watchers.see_off(last.job.run, _WATCHED_S, is_done=is_done)
+
+    def _stop_joining(self) -> None:
+        """Give up coming back to a training that has ended: the next one begins."""
+        last = self._member
+        if last is not None and last.is_joining:
+            last.abort(
+                AbortedError("the training has ended before it could be joined.")
+            )
+            last.join(last.job.settings.stop_deadline_s)
 
     def check_free(self) -> None:
         """Raise `ClusterBusy` while a training runs here; see `begin`."""
@@ -160,16 +173,22 @@ class Trainings:
         return _SPINS if len(job.tasks) <= machine.cores() else 0
 
     def streams(self, job: Job, me: int) -> Mapping[int, Stream]:
-        """Return a stream to every other member: dialled to lower numbers."""
+        """Return a stream to every other member: dialled to lower numbers.
+
+        Whoever comes back dials those that it needs, the servers.
+        """
         deadline = time.monotonic() + job.settings.start_deadline_s
+        comes_back = self.find(job.run).incarnation > 0
+        dialled = job.ps if comes_back else range(me)
+        awaited = () if comes_back else range(me + 1, len(job.tasks))
         found: dict[int, Stream] = {}
         try:
-            for peer, task in enumerate(job.tasks[:me]):
-                link = self._dial(task, Role.DATA, job.run, deadline)
+            for peer in dialled:
+                link = self._dial(job.tasks[peer], Role.DATA, job.run, deadline)
                 found[peer] = link.stream
                 announce(link, job.settings.connect_deadline_s)
-            for peer, task in enumerate(job.tasks[me + 1 :], me + 1):
-                found[peer] = self._await(job.run, task, deadline).stream
+            for peer in awaited:
+                found[peer] = self._await(job.run, job.tasks[peer], deadline).stream
         except BaseException:
             for stream in found.values():
                 stream.close()  # their other ends wait for our arena
@@ -187,17 +206,23 @@ class Trainings:
         """Dial a member; one that does not listen yet may be about to start."""
         member = self.find(run)
         return self._directory().reach(
-            task,
-            self._me,
-            role,
-            run,
+            *(task, self._me, role, run),
+            incarnation=member.incarnation,
             deadline=deadline,
             check=member.check,
             attempt_s=attempt_s,
         )
 
-    def _await(self, run: str, task: Task, deadline: float) -> Link:
-        while (link := self._arrivals.maybe_take(run, task)) is None:
+    def stream_of(self, job: Job, member: int, incarnation: int) -> Stream:
+        """Return the stream of a member that comes back; it has dialled already."""
+        deadline = time.monotonic() + job.settings.connect_deadline_s
+        task = job.tasks[member]
+        return self._await(job.run, task, deadline, incarnation).stream
+
+    def _await(
+        self, run: str, task: Task, deadline: float, incarnation: int = 0
+    ) -> Link:
+        while (link := self._arrivals.maybe_take(run, task, incarnation)) is None:
             self.find(run).check()
             if time.monotonic() > deadline:
                 raise DeadlineExceededError(
@@ -211,11 +236,12 @@ class Trainings:
         """Keep a data link until its training asks for it."""
         with self._guard:
             member, run = self._member, link.run_id.hex()
-            if member and member.job.run == run and (member.is_over or member.part):
-                # It failed here while the other side was still dialling, or it has
-                # all the links that it needs.
-                link.close()
-                return
+            if member and member.job.run == run:
+                # Only a worker that comes back dials when all links are there.
+                has_all = member.part is not None and not link.incarnation
+                if member.is_over or has_all:
+                    link.close()
+                    return
             current = [member.job.run] if member and not member.is_over else []
             self._arrivals.keep_only([run, *current])
             self._arrivals.put(link)
@@ -231,7 +257,8 @@ class Trainings:
             link = self._dial(task, Role.CONTROL, job.run, deadline, limit_s)
             return Caller(link)
 
-        council = RemoteCouncil(job.run, me, dial, job.settings)
+        incarnation = self.find(job.run).incarnation
+        council = RemoteCouncil(job.run, me, incarnation, dial, job.settings)
         with ExitStack() as stack:
             stack.callback(council.close)
             self._await_leader(council, job)
@@ -292,7 +319,9 @@ class Trainings:
         if link.run_id.hex() == member.job.run and link.peer in member.job.tasks:
             number = member.job.tasks.index(link.peer)
             reason = "its links closed (its process has ended, or the way is cut)"
-            member.authority.gone(number, reason)
+            with suppress(Fenced):  # it has a new process by now
+                member.authority.check_current(number, link.incarnation)
+                member.authority.gone(number, reason)
 
     def close(self, deadline_s: float) -> None:
         """End a training under way and let go of everything; none begins any more."""

@@ -55,7 +55,7 @@ class Members:
         """
         deadline = self._clock() + deadline_s
         me = self._worker.task
-        chosen = [one for one in self.tasks if one == me or _passes(one, filters)]
+        chosen = [one for one in self.tasks if one == me or passes(one, filters)]
         chosen.sort(key=lambda one: (one != me, one))
         return {task: self._known(task, deadline, check) for task in chosen}
 
@@ -95,7 +95,7 @@ class Members:
                 return devices, int(meta["incarnation"])
 
 
-def _passes(task: Task, filters: Sequence[str]) -> bool:
+def passes(task: Task, filters: Sequence[str]) -> bool:
     """Whether a task is one of those that some filter names; no filter names all."""
     specs = [DeviceSpec.from_string(one) for one in filters]
     return not specs or any(

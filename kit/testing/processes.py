@@ -53,6 +53,7 @@ class ProcessCluster:
         self._processes = {task: self._start() for task in tasks}
         self._spare = self._start()
         self._addresses: dict[Task, str] = {}
+        self._work: Work | None = None  # of the training that began last
 
     def open(self) -> None:
         """Start the servers and tell them of each other."""
@@ -64,6 +65,7 @@ class ProcessCluster:
 
     def launch(self, job: Job, work: Work) -> Run:
         """Begin a training on all tasks; raises what the first one refuses with."""
+        self._work = work
         try:
             for task, process in self._processes.items():
                 process.tell("begin", job, None if task.job == "ps" else work)
@@ -103,6 +105,20 @@ class ProcessCluster:
             self._processes[task], self._spare = self._spare, self._start()
         self._settle(dead)
         return dead
+
+    def replace(self, task: Task) -> TaskProcess:
+        """Give a task a new process; return the last one, which is not ended."""
+        last = self._processes[task]
+        self._processes[task], self._spare = self._spare, self._start()
+        self._settle([task])
+        return last
+
+    def come_back(self, run: Run, task: Task) -> None:
+        """Let a task that was restarted take part in the training again."""
+        process = self._processes[task]
+        process.tell("begin", run.job, self._work, run.next_incarnation(task))
+        process.answer("begin")
+        run.watch_again(task)
 
     def words(self) -> str:
         """Return what the processes printed, for the report of a failure."""

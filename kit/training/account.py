@@ -117,7 +117,10 @@ def once_only(job: Job, trace: Trace) -> list[tuple[int, int, int]]:
         else:
             moved = moves.handover(before, after, n_slots, job.group)
             if was_asynchronous and not row.is_asynchronous:
-                moved = (*moves.refresh(before, job.group), *moved)
+                moved = (*moves.refresh(before, job.workers), *moved)
+            joined = row.joined.split(",")
+            fresh = [n for n, task in enumerate(job.tasks) if task.short in joined]
+            moved = (*moves.refresh(after, fresh), *moved)
         totals = trace.totals[trace.totals["epoch"] == row.number]
         once = totals[~_is_in(totals["kind"], STEP_KINDS)]
         measured = int(once["bytes"].sum())

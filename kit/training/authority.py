@@ -46,6 +46,15 @@ class Answer(NamedTuple):
     step: int
 
 
+class Doubt(NamedTuple):
+    """A report that a member is lost, of which it is not clear yet whether it is."""
+
+    error: KitError
+    by: int
+    other: int
+    since: float
+
+
 class Authority:
     """Owns the epochs of one training. Every method may be called from any thread."""
 
@@ -73,9 +82,12 @@ class Authority:
         # What was said of those that are lost: spared, or the end of the training.
         self._losses: dict[int, str] = {}
         self._left: set[int] = set()
+        # How often each member has come back; what earlier ones of it say is refused.
+        self._incarnations: dict[int, int] = {}
         self._latecomers = Latecomers()
         self._watched = clock()
         self._comparison, self._doubted = Comparison(), 0.0
+        self._doubt: Doubt | None = None
         self._who_holds: dict[int, frozenset[int]] = {}
 
     def arrive(self, member: int, number: int, step: int, patience_s: float) -> Answer:
@@ -100,6 +112,9 @@ class Authority:
         """Note that a member is ready; WAIT after `patience_s`: ask again."""
         with self._changed:
             self._agreement.prepared(member, number, refusal)
+            for back in self._losses.keys() - self._agreement.lost:
+                if self._agreement.error is None:
+                    del self._losses[back]
             self._changed.notify_all()
             verdict = self._until(patience_s, lambda: self._agreement.outcome(number))
             meeting = self._agreement.rounds[number]
@@ -174,15 +189,74 @@ class Authority:
         Silence that was too long is not mended by a word that comes after all.
         """
         self.watch()
-        if member in self._agreement.lost:
-            return complaints.left_behind(self._job, member)
-        self._heard[member] = self._clock()
-        return self._agreement.error
+        with self._changed:
+            if member in self._agreement.lost and member not in self._heard:
+                return complaints.left_behind(self._job, member)
+            self._heard[member] = self._clock()
+            return self._agreement.error
 
     @property
-    def lost(self) -> frozenset[int]:
-        """The workers that the training goes on without."""
-        return self._agreement.lost
+    def losses(self) -> tuple[frozenset[int], int]:
+        """The workers that the training goes on without, and in which epoch."""
+        with self._changed:
+            return self._agreement.lost, self._agreement.epoch.number
+
+    # -- members that come back -------------------------------------------------
+
+    def check_current(self, member: int, incarnation: int) -> None:
+        """Raise `Fenced` for what an earlier process of a member says."""
+        if incarnation != self._incarnations.get(member, 0):
+            raise complaints.replaced(self._job, member)
+
+    def come_back(self, member: int, incarnation: int) -> None:
+        """Take in the word of a member that was lost and has a new process.
+
+        Raises `FailedPreconditionError` in a training that needs all workers, or for a
+        process that is not newer than the last, and what the training failed with.
+        """
+        with self._changed:
+            agreement = self._agreement
+            if agreement.error is not None:
+                raise agreement.error
+            if incarnation <= self._incarnations.get(member, 0):
+                raise complaints.replaced(self._job, member)
+            if not self._job.can_spare({member}):
+                raise complaints.cannot_return(self._job, member)
+            if member not in agreement.lost and not agreement.is_finished:
+                self.gone(member, "a new process of it has begun")
+                if agreement.error is not None:
+                    raise agreement.error
+            self._incarnations[member] = incarnation
+            self._heard[member] = self._clock()
+
+    def rejoin(self, member: int, patience_s: float) -> tuple[Answer, int]:
+        """Wait for the boundary at which a member takes part again; and its number.
+
+        WAIT after `patience_s`: ask again. FINISH: the training has ended without it.
+        """
+        with self._changed:
+            agreement = self._agreement
+            is_over = agreement.is_finished or agreement.error is not None
+            if not is_over and member not in agreement.returning:
+                if member not in agreement.lost or member not in self._heard:
+                    raise complaints.not_lost(self._job, member)
+                agreement.take_back(member, self._incarnations.get(member, 0))
+                self._changed.notify_all()
+
+            def verdict() -> Verdict:
+                if agreement.error is not None:
+                    raise agreement.error
+                if agreement.is_finished:
+                    return Verdict.FINISH
+                is_due = agreement.maybe_return_of(member) is not None
+                return Verdict.PREPARE if is_due else Verdict.WAIT
+
+            found = self._until(patience_s, verdict)
+            number = agreement.maybe_return_of(member)
+            if number is None:
+                return Answer(found, None, "", 0), 0
+            meeting = agreement.rounds[number]
+            return Answer(found, meeting.proposal, "", meeting.step), number
 
     def join(self, member: int, terms: Mapping[str, str]) -> str | None:
         """Take in a member that came by itself; returns the run that it shall join.
@@ -271,21 +345,43 @@ class Authority:
             if lost is not None and self._can_spare(lost):
                 agreement.lose(lost)
                 self._heard.pop(lost, None)
-            elif by not in agreement.lost:
-                agreement.fail(self._cause(error, by))
+            elif by not in agreement.lost and not self._is_doubtful(error, by):
+                agreement.fail(error)
             self._changed.notify_all()
 
-    def _cause(self, error: KitError, by: int | None) -> KitError:
-        """Return what a report means: who is heard here has not been lost elsewhere."""
+    def _is_doubtful(self, error: KitError, by: int | None) -> bool:
+        """Whether a report has to wait: it calls a member lost that is heard here.
+
+        Of a member that was killed the coordinator may be the last to hear: its end is
+        told by `gone` then. While one report waits, no other of its kind is new.
+        """
         names = [str(task) for task in self._job.tasks]
         if by is None or type(error) is not PeerLost or error.task not in names:
-            return error
+            return False
         other, now = names.index(error.task), self._clock()
         silent_s = now - self._heard.get(other, -math.inf)
         is_here = other not in self._left and other not in self._agreement.lost
         if other == by or not is_here or silent_s > self._job.settings.suspect_after_s:
-            return error
-        return complaints.line_cut(self._job, by, other, error)
+            return False
+        self._doubt = self._doubt or Doubt(error, by, other, now)
+        return True
+
+    def _settle(self, now: float) -> None:
+        """End the training for a report that has waited for long enough."""
+        doubt, limits = self._doubt, self._job.settings
+        if doubt is None or self._agreement.error is not None:
+            return
+        if doubt.other in self._agreement.lost:
+            self._agreement.fail(doubt.error)
+        elif now - doubt.since > 2 * limits.heartbeat_s:
+            if self._heard.get(doubt.other, 0.0) > doubt.since:
+                error: KitError = complaints.line_cut(
+                    self._job, *doubt[1:3], doubt.error
+                )
+                self._agreement.fail(error)
+            elif now - doubt.since > limits.suspect_after_s:
+                self._agreement.fail(doubt.error)
+        self._changed.notify_all()
 
     def _can_spare(self, member: int) -> bool:
         agreement = self._agreement
@@ -297,6 +393,8 @@ class Authority:
         with self._changed:  # of two that go together only one may be spared
             if member in self._left:
                 return
+            if self._doubt is not None and member == self._doubt.by:
+                return  # it has reported why it ends
             if self.is_finished:  # nobody need wait for its last word
                 self.leave(member)
                 return
@@ -314,6 +412,7 @@ class Authority:
         self._watched = now
         with self._changed:
             self._judge()
+            self._settle(now)
         for member, heard in list(self._heard.items()):
             if now - heard > limits.dead_after_s:
                 self.gone(member, f"it has been silent for {now - heard:.1f} s")

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from kit.errors import (
     DataLossError,
     DeadlineExceededError,
+    FailedPreconditionError,
+    Fenced,
     KitError,
     LinkLost,
     MemberMismatch,
@@ -71,6 +73,48 @@ def left_behind(job: Job, member: int) -> PeerLost:
     text = (
         f"{name} did not answer for a while, and the training goes on without it: "
         f"{job.quorum} workers are enough (aggregate)."
+    )
+    return PeerLost(text, task=name)
+
+
+def replaced(job: Job, member: int) -> Fenced:
+    """Say that a member has a newer process, which alone is heard."""
+    name = str(job.tasks[member])
+    text = (
+        f"another process of {name} has taken its place in this training; what this "
+        f"one sends is refused."
+    )
+    return Fenced(text, task=name)
+
+
+def cannot_return(job: Job, member: int) -> FailedPreconditionError:
+    """Say that a training cannot go on without a member, nor take it back."""
+    name, leader = str(job.tasks[member]), job.tasks[job.coordinator].short
+    text = (
+        f"{name} cannot join a training that is under way: only a worker other than "
+        f"{leader} can, and only where fewer gradients make a step than there are "
+        f"workers (kit.train(..., aggregate=R)). Train again, from a checkpoint with "
+        f"kit.train(..., checkpoint=folder)."
+    )
+    return FailedPreconditionError(text, task=name)
+
+
+def not_lost(job: Job, member: int) -> FailedPreconditionError:
+    """Say that a member asks to join that takes part, or has not said who it is."""
+    name = str(job.tasks[member])
+    text = (
+        f"{name} cannot join this training: only the new process of a worker that was "
+        f"lost can. Restart it with cluster.restart({job.tasks[member].short!r})."
+    )
+    return FailedPreconditionError(text, task=name)
+
+
+def not_taken_back(job: Job, member: int, reason: str) -> PeerLost:
+    """Say that a member wanted to take part again and could not."""
+    name = str(job.tasks[member])
+    text = (
+        f"{name} could not take part in the training again, which goes on without it: "
+        f"{reason}. Restart it once more."
     )
     return PeerLost(text, task=name)
 

@@ -22,11 +22,13 @@ _PATIENCE_S = 2.0  # how long the coordinator keeps a question before saying "wa
 class Pulse(NamedTuple):
     """The answer to a sign of life.
 
-    What the training failed with, and the members that it goes on without.
+    What the training failed with, and the members that it goes on without, as known in
+    an epoch.
     """
 
     error: KitError | None
     lost: frozenset[int]
+    epoch: int
 
 
 class Council(Protocol):
@@ -40,6 +42,12 @@ class Council(Protocol):
 
     def beat(self, reports: Reports = ()) -> Pulse:
         """Give a sign of life, and tell of parameters; returns what has happened."""
+
+    def come_back(self) -> None:
+        """Say that this is the new process of a member that was lost."""
+
+    def rejoin(self) -> tuple[Answer, int]:
+        """Ask for the boundary at which such a member takes part again."""
 
     def fail(self, error: KitError) -> None:
         """Report that this member cannot go on."""
@@ -75,7 +83,16 @@ class LocalCouncil:
     def beat(self, reports: Reports = ()) -> Pulse:
         """See `Council`."""
         self._authority.compare(self._member, reports)
-        return Pulse(self._authority.beat(self._member), self._authority.lost)
+        error = self._authority.beat(self._member)
+        return Pulse(error, *self._authority.losses)
+
+    def come_back(self) -> None:
+        """See `Council`; the coordinator never does."""
+        self._authority.come_back(self._member, 0)
+
+    def rejoin(self) -> tuple[Answer, int]:
+        """See `Council`; the coordinator never does."""
+        return self._authority.rejoin(self._member, _PATIENCE_S)
 
     def fail(self, error: KitError) -> None:
         """See `Council`."""
@@ -107,11 +124,12 @@ class RemoteCouncil:
         self,
         run: str,
         member: int,
+        incarnation: int,
         dial: Callable[[float], Caller],
         settings: Settings,
     ) -> None:
         """`dial` reaches the coordinator before a point of the monotonic clock."""
-        self._about = {"run": run, "member": member}
+        self._about = {"run": run, "member": member, "incarnation": incarnation}
         self._deadline_s = limit_s = settings.dead_after_s
         self._heart = ReconnectingCaller(dial, settings.suspect_after_s)
         self._patient = ReconnectingCaller(dial, limit_s / 2)
@@ -142,7 +160,16 @@ class RemoteCouncil:
         values = {**self._about, "digests": reports}
         reply, _ = self._heart.call("run.beat", self._deadline_s, values)
         error = from_plain(reply["error"]) if reply["error"] else None
-        return Pulse(error, frozenset(map(int, reply["lost"])))
+        return Pulse(error, frozenset(map(int, reply["lost"])), int(reply["epoch"]))
+
+    def come_back(self) -> None:
+        """See `Council`."""
+        self._patient.call("run.come_back", self._deadline_s, self._about)
+
+    def rejoin(self) -> tuple[Answer, int]:
+        """See `Council`."""
+        reply = self._ask("run.rejoin")
+        return _answer(reply), int(reply["number"])
 
     def fail(self, error: KitError) -> None:
         """See `Council`."""

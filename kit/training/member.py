@@ -21,12 +21,13 @@ from kit.testing.history import History
 from kit.trace import EpochRow
 from kit.traffic import Meter
 from kit.training.authority import Answer, Authority
-from kit.training.complaints import leader_lost
+from kit.training.complaints import leader_lost, not_taken_back
 from kit.training.council import Council, Pulse
 from kit.training.failing import as_failure, forget_frames
 from kit.training.hooked import Hooked
 from kit.training.job import Job, Work
 from kit.training.part import Part
+from kit.training.rejoining import Rejoining
 from kit.training.scribe import Scribe
 from kit.training.services import Services
 from kit.training.stage import Stage
@@ -41,10 +42,18 @@ class Member:
     """A task's part in one training, from `start` until `state` is done or failed."""
 
     def __init__(
-        self, job: Job, me: int, work: Work | None, services: Services
+        self,
+        job: Job,
+        me: int,
+        work: Work | None,
+        services: Services,
+        incarnation: int = 0,
     ) -> None:
-        """Prepare member number `me`; a worker needs `work`."""
-        self.job, self.me = job, me
+        """Prepare member number `me`; a worker needs `work`.
+
+        `incarnation`: how often it has come back; see `rejoining`.
+        """
+        self.job, self.me, self.incarnation = job, me, incarnation
         self.work = work and replace(work)  # its initial values are let go of
         self.task = job.tasks[me]
         self.state = "starting"
@@ -69,7 +78,8 @@ class Member:
             target=self._run, name=f"kit-run-{self.task.short}", daemon=True
         )
         self._endpoint: Endpoint | None = None
-        self._arenas: list[Arena] = []
+        self._arenas: dict[int, Arena] = {}  # ours and the neighbours'
+        self._rejoining: Rejoining | None = None
         self._streams: list[Stream] = []
 
     def start(self) -> None:
@@ -101,16 +111,21 @@ class Member:
         """Whether the training has ended here, well or not."""
         return self.state in ("done", "failed")
 
+    @property
+    def is_joining(self) -> bool:
+        """Whether it asks to come back to its training and was not taken in yet."""
+        return self.incarnation > 0 and not self.epochs and not self.is_over
+
     def release(self) -> None:
         """Let go of the buffers; only when the member is over."""
         if self.part is not None:
             self._last_step = self.part.step
             self.part.saves = None  # the scribe knows the part: a cycle of the buffers
-        self.part = self._endpoint = None
+        self.part = self._endpoint = self._rejoining = None
         if self.hooks is not None:
             self.hooks.leave()
         self._streams.clear()
-        for arena in self._arenas:
+        for arena in self._arenas.values():
             arena.close()
         self._arenas.clear()
         forget_frames(self.error)
@@ -140,8 +155,10 @@ class Member:
         job = self.job
         self._council = council = self._services.council(job, self.me, self.authority)
         stack.callback(council.close)
+        if self.incarnation:
+            council.come_back()
         quarters = Quarters(f"kit-{self.task.short}", job.layout, len(job.tasks))
-        self._arenas.append(quarters.arena)
+        self._arenas[self.me] = quarters.arena
         self._endpoint = endpoint = Endpoint(
             [str(task) for task in job.tasks],
             self.me,
@@ -161,12 +178,17 @@ class Member:
         joining = Joining(
             endpoint, quarters, self._services.cluster_number, job.settings.checksum
         )
+        self._rejoining = Rejoining(job, self.me, joining, self._services, self._arenas)
+        stack.callback(self._rejoining.give_up)
         deadline = time.monotonic() + job.settings.start_deadline_s
         streams = self._services.streams(job, self.me)
         self._streams = list(streams.values())
         for stream in self._streams:
             stack.callback(stream.close)
-        self._arenas += joining.join(streams, deadline)
+        if self.incarnation:
+            self._rejoining.offer(streams, deadline)
+        else:
+            self._arenas |= joining.join(streams, deadline)
         self.check()
         history = History(job.settings.history, self.task)
         stack.callback(history.close)
@@ -206,8 +228,8 @@ class Member:
                 raise
 
     def _meet_and_work(self, part: Part, stage: Stage) -> None:
-        number = 0
-        while True:
+        number = self._rejoined(part, stage) if self.incarnation else 0
+        while number is not None:
             if part.synchronous:
                 part.digests.note(part.step, part.now)
             answer = self._ask_until(number, part.step)
@@ -227,6 +249,20 @@ class Member:
             part.endpoint.stamp.halt = NO_HALT
             stage.run(answer.step)
 
+    def _rejoined(self, part: Part, stage: Stage) -> int | None:
+        """Take part again; returns the next boundary, None if there is none."""
+        while True:
+            self.check()
+            answer, number = self._talk().rejoin()
+            if answer.verdict is Verdict.FINISH:
+                return None
+            if answer.epoch is not None:
+                break
+        outcome = self._change(part, stage, number, answer.epoch)
+        if outcome.verdict is not Verdict.COMMIT:
+            raise not_taken_back(self.job, self.me, outcome.reason)
+        return number + 1
+
     def _leave(self) -> None:
         self._talk().leave()
         # The others ask who leads for the verdict: it stays until they have heard it.
@@ -235,10 +271,12 @@ class Member:
             if self.authority.see_off(_LOOK_S) or time.monotonic() > give_up:
                 return
 
-    def _change(self, part: Part, stage: Stage, number: int, epoch: Epoch) -> None:
+    def _change(self, part: Part, stage: Stage, number: int, epoch: Epoch) -> Answer:
+        assert self._rejoining is not None, "it was made when the member began"
         refusal: str | None = None
         try:
             stage.prepare(epoch)
+            self._rejoining.prepare(epoch)
         except Exception as error:
             refusal = f"{self.task.short}: {error}"
         part.reach("epoch.prepared", epoch.first_step)
@@ -246,7 +284,10 @@ class Member:
         while answer.verdict is Verdict.WAIT:
             self.check()
             answer = self._talk().prepared(number, refusal)
-        if answer.verdict is Verdict.COMMIT:
+        if answer.verdict is not Verdict.COMMIT:
+            self._rejoining.give_up()
+        else:
+            self._rejoining.adopt(epoch)
             stage.adopt(epoch)
             row = EpochRow(
                 epoch.number,
@@ -254,9 +295,11 @@ class Member:
                 epoch.first_step,
                 part.endpoint.clock(),
                 epoch.link,
+                ",".join(self.job.tasks[member].short for member, _ in epoch.joined),
             )
             self.epochs.append(row)
             part.reach("epoch.committed", epoch.first_step)
+        return answer
 
     def _ask_until(self, number: int, step: int) -> Answer:
         while True:
@@ -279,9 +322,9 @@ class Member:
             self._stirred.clear()
             lost_leader = False
             try:
-                error, lost = self._tell()
+                error, lost, epoch = self._tell()
                 if self._endpoint is not None:
-                    self._endpoint.lose(lost)
+                    self._endpoint.lose(lost, epoch)
             except (UnavailableError, DeadlineExceededError) as lost:
                 lost_leader, error = True, leader_lost(self.job, self.step, lost)
             except KitError as other:

@@ -57,11 +57,25 @@ class Observer:
         self._wishes = Wishes(job, dial, self.finished.done)
         self._newest = Newest(job, dial, self._watched, self._trusted)
         self._left = len(job.tasks)
-        for member, task in enumerate(job.tasks):
-            name = f"kit-watch-{task.short}"
-            threading.Thread(
-                target=self._watch, args=(member,), name=name, daemon=True
-            ).start()
+        for member in range(len(job.tasks)):
+            self._begin_watch(member)
+
+    def _begin_watch(self, member: int) -> None:
+        name = f"kit-watch-{self._job.tasks[member].short}"
+        watched = self._watched[member]
+        threading.Thread(
+            target=self._watch, args=(member, watched), name=name, daemon=True
+        ).start()
+
+    def come_back(self, member: int, incarnation: int) -> None:
+        """Watch the new process of a member, unless the training is over."""
+        with self._guard:
+            if not self._left:
+                return
+            self._left += 1
+            # The thread that watched the last process goes on with what it has.
+            self._watched[member] = self._watched[member].come_back(incarnation)
+        self._begin_watch(member)
 
     @property
     def leader(self) -> Watched:
@@ -172,17 +186,16 @@ class Observer:
 
     # -- one thread for each member ---------------------------------------------
 
-    def _watch(self, member: int) -> None:
-        watched = self._watched[member]
+    def _watch(self, member: int, watched: Watched) -> None:
         try:
             try:
                 self._follow(self._open(member), watched)
                 says_so_itself = bool(watched.epochs)  # once it has begun
             except KitError as error:
-                self._note(member, error)
+                self._note(member, watched, error)
                 says_so_itself = False
             if watched.error and not says_so_itself:
-                self._tell(member, watched.error)
+                self._tell(member, watched, watched.error)
         finally:
             self._end_of_one()
 
@@ -232,26 +245,28 @@ class Observer:
                 # Longer each time: nobody waits half as long again as a training took.
                 pause_s = min(1.5 * pause_s, _POLL_S)
 
-    def _note(self, member: int, error: KitError) -> None:
+    def _note(self, member: int, watched: Watched, error: KitError) -> None:
         """Note why nothing more is learned of a member."""
-        watched, task = self._watched[member], self._job.tasks[member]
+        task = self._job.tasks[member]
         if isinstance(error, UnavailableError | DeadlineExceededError):
             text = (
                 f"{task} is gone, or the way to it is cut (step {watched.step}): "
                 f"{error.message}"
             )
+            if member == self._job.coordinator:
+                text += " It leads this training, which ends with it."
             watched.lose(PeerLost(text, task=str(task), step=watched.step))
         else:  # it is there, so this is its own error
             text = f"{task} cannot tell how it is doing: {error.message}"
             watched.fail(type(error)(text, task=str(task), step=watched.step))
 
-    def _tell(self, member: int, error: KitError) -> None:
+    def _tell(self, member: int, watched: Watched, error: KitError) -> None:
         """Let the coordinator know of a member that failed or cannot be reached."""
         if self.leader.state == "lost" or self._is_done():
             return
-        lost = member if self._watched[member].state == "lost" else None
+        lost = member if watched.state == "lost" else None
         values = {"run": self._job.run, "member": member, "lost": lost}
-        values["error"] = to_plain(error)
+        values |= {"incarnation": watched.incarnation, "error": to_plain(error)}
         try:
             # Once: it may be ending by itself, and knows then.
             leader = self.leader

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import Counter
 from collections.abc import Generator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kit.errors import FailedPreconditionError, KitError
 from kit.exchange.memory import Array
 from kit.hooks.progress import output_for
+from kit.task import Task
 from kit.trace import EpochRow, Trace
 from kit.training import report
 from kit.training.account import Entry, account, once_only
@@ -46,6 +48,7 @@ class Run(Steered):
         """
         super().__init__(job, Observer(job, dial, trusted=trusted))
         self._params: dict[str, Array] | None = None
+        self._incarnations: Counter[Task] = Counter()
         self._leads_here = trusted in (None, job.coordinator)
 
     # -- save -------------------------------------------------------------------
@@ -180,9 +183,23 @@ class Run(Steered):
 
     @property
     def lost(self) -> dict[str, str]:
-        """The tasks that are gone, with what was said of them."""
+        """The tasks that are gone now, with what was said of them.
+
+        A worker that has come back is not among them; `run.trace.epochs` tells since
+        when.
+        """
         found = self._observer.lost()
         return {self.job.tasks[number].short: text for number, text in found.items()}
+
+    def next_incarnation(self, task: Task) -> int:
+        """Count a lost worker's processes: return the number of the next one."""
+        self._incarnations[task] += 1
+        return self._incarnations[task]
+
+    def watch_again(self, task: Task) -> None:
+        """Watch the new process of a lost worker, in which its part has begun."""
+        member = self.job.tasks.index(task)
+        self._observer.come_back(member, self._incarnations[task])
 
     @property
     def traffic(self) -> list[Entry]:

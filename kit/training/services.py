@@ -19,7 +19,13 @@ class Services(Protocol):
         """What frames carry to tell clusters apart."""
 
     def streams(self, job: Job, me: int) -> Mapping[int, Stream]:
-        """Return a data stream to every other member."""
+        """Return a data stream to every other member.
+
+        A member that comes back gets those to the parameter servers alone.
+        """
+
+    def stream_of(self, job: Job, member: int, incarnation: int) -> Stream:
+        """Return the data stream that a member has opened which comes back."""
 
     def council(self, job: Job, me: int, authority: Authority | None) -> Council:
         """Return the way to the coordinator."""

@@ -175,16 +175,18 @@ class Stage:
         self, epoch: Epoch, owners: tuple[Owned, ...]
     ) -> tuple[moves.Move, ...]:
         """Return what moves at a switch: slots, and parameters that workers lack."""
-        handed = moves.handover(
-            self._owners, owners, self._n_slots, self._part.job.group
-        )
-        before = self._epoch
+        job, before = self._part.job, self._epoch
+        if not self._owners:  # we join: as all others, we come from where they are
+            self._owners, before = owners, epoch
+        handed = moves.handover(self._owners, owners, self._n_slots, job.group)
+        joined = [member for member, _ in epoch.joined]
+        handed = (*moves.refresh(owners, joined), *handed)
         if before.synchronous and not epoch.synchronous and self._place is not None:
             # As many as are behind us, so that no worker takes one twice.
             self._place.taken = epoch.first_step
         if before.synchronous or not epoch.synchronous:
             return handed
-        return (*moves.refresh(self._owners, self._part.job.group), *handed)
+        return (*moves.refresh(self._owners, job.workers), *handed)
 
     def _fill(self, owners: tuple[Owned, ...]) -> None:
         """Write the initial parameters and the initial slots of what is ours."""

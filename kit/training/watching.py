@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from kit.errors import KitError, from_plain
 from kit.log import Rows, rows
 from kit.trace import EpochRow, SaveRow
@@ -29,6 +31,10 @@ class Watched:
     n_steps: dict[int, int] = field(default_factory=dict)  # of each epoch, exact
     more: bool = False  # is to be fetched at once
     teller: Teller | None = None
+    incarnation: int = 0
+    # What earlier processes of the member had told.
+    _earlier: Rows = field(default_factory=lambda: rows(TOTAL))
+    _earlier_steps: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def is_over(self) -> bool:
@@ -38,12 +44,14 @@ class Watched:
     def take(self, reply: dict[str, Any], blob: bytes | bytearray) -> News:
         """Take the answer of a poll, and return the new rows in it."""
         *tables, totals = unpack_news(reply["counts"], blob)
-        self.totals = totals.copy()  # else all of the blob would stay
+        # A copy: else all of the blob would stay.
+        self.totals = np.concatenate([self._earlier, totals])
         told = zip(reply["cursors"], self.cursors, tables, strict=True)
         news = News(tables, [end - begin - len(new) for end, begin, new in told])
         self.cursors, self.leads = reply["cursors"], reply["leads"]
         self.step, self.more = int(reply["step"]), bool(reply["more"])
-        self.n_steps = {int(epoch): int(n) for epoch, n in reply["n_steps"]}
+        n_steps = {int(epoch): int(n) for epoch, n in reply["n_steps"]}
+        self.n_steps = {**self._earlier_steps, **n_steps}
         self.epochs = [EpochRow(*row) for row in reply["epochs"]]
         if reply["error"]:
             self.error = from_plain(reply["error"])
@@ -66,6 +74,17 @@ class Watched:
     def _tell(self) -> None:
         if self.teller is not None and self.leads is not None:
             self.teller.take(self.leads.get("said", ()), self.is_over)
+
+    def come_back(self, incarnation: int) -> Watched:
+        """Return what is known of the member's new process: all of the last one's."""
+        return Watched(
+            step=self.step,
+            totals=self.totals,
+            n_steps=self.n_steps,
+            incarnation=incarnation,
+            _earlier=self.totals,
+            _earlier_steps=self.n_steps,
+        )
 
     def lose(self, error: KitError) -> None:
         """Note that the member cannot be reached any more."""

@@ -119,8 +119,9 @@ def check_exposure(address: Address, *, encrypted: bool, insecure: bool) -> None
     way_out = (
         "Name one interface instead of all."
         if insecure
-        else "Give credentials with a certificate, or pass insecure=True if everyone "
-        "on this network may read and change the training."
+        else "Give credentials with a certificate. With insecure=True anybody on the "
+        "line can read and change everything, run any op of a session as this user, "
+        "and so read and write the user's files."
     )
     raise PermissionDeniedError(
         f"{address} can be reached from other machines and would not be encrypted. "

@@ -26,6 +26,8 @@ from kit.regular_file import open_regular
 from kit.wire.private import check_private, make_private_folder
 
 CERTIFICATE_NAME: Final = "psring"
+# RFC 5280, 4.1.2.5: a certificate with no well-defined expiration date.
+_NO_END: Final = datetime.datetime(9999, 12, 31, 23, 59, 59, tzinfo=datetime.UTC)
 _MOST_BYTES: Final = 65_536
 _FIELDS: Final = ("cluster_id", "key", "certificate_pem", "private_key_pem")
 
@@ -140,9 +142,12 @@ class Credentials:
 
 
 def _make_certificate(now: datetime.datetime) -> tuple[bytes, bytes]:
-    """Return a self-signed certificate and its key; valid from yesterday for a year.
+    """Return a self-signed certificate and its key; valid from yesterday without end.
 
-    Back-dated, because the clocks of the other machines may be behind.
+    It is trusted because both sides hold it, as they hold the cluster's key, which does
+    not expire either: an end would only stop a cluster or a saved file some day. `tls`
+    looks at no clock; the dates are for other programs and older versions of this one,
+    and are back-dated, because the clocks of the other machines may be behind.
     """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
@@ -159,7 +164,7 @@ def _make_certificate(now: datetime.datetime) -> tuple[bytes, bytes]:
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=365))
+        .not_valid_after(_NO_END)
         .add_extension(names, critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .sign(key, hashes.SHA256())

@@ -52,7 +52,8 @@ def dial(
 ) -> Stream:
     """Return a stream to whoever listens at `address`, ready for use.
 
-    TCP is encrypted whenever the credentials hold a certificate, unless `insecure`.
+    TCP is encrypted whenever the credentials hold a certificate, unless `insecure`,
+    which lets anybody on the line act as this user (see `Settings`).
 
     Raises `UnavailableError` when nobody listens, `DeadlineExceededError`,
     `AuthenticationFailed` for another certificate, and `PermissionDeniedError` for a

@@ -101,7 +101,8 @@ def listen(
 ) -> Listener:
     """Listen at `address`; port 0 takes a free one.
 
-    TCP is encrypted whenever the credentials hold a certificate, unless `insecure`.
+    TCP is encrypted whenever the credentials hold a certificate, unless `insecure`,
+    which lets anybody on the line act as this user (see `Settings`).
 
     Raises `AddressInUse` (with the holder, if it can be told), `PermissionDeniedError`
     for an address that would be open to strangers, and `InvalidArgumentError` for one

@@ -23,6 +23,8 @@ from kit.wire.stream import Clock, Stream, front, wait_ready
 
 TlsContext = ssl.SSLContext
 
+# X509_V_FLAG_NO_CHECK_TIME of OpenSSL's x509_vfy.h, which `ssl` does not name.
+_NO_CHECK_TIME: Final = 0x200000
 _RECORD: Final = 16_384  # the most that one TLS record carries
 
 
@@ -111,6 +113,9 @@ def tls_context(credentials: Credentials, *, server: bool) -> TlsContext:
     context = ssl.SSLContext(side)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_mode = ssl.CERT_REQUIRED
+    # Only the one pinned certificate is taken, so its dates tell nothing; a wrong
+    # clock, or credentials in a file of an older version, should not end a cluster.
+    context.verify_flags |= _NO_CHECK_TIME
     context.load_verify_locations(cadata=credentials.certificate_pem.decode())
     if server:
         context.num_tickets = 0  # no connection is ever resumed

@@ -4,6 +4,7 @@ import asyncio
 from concurrent.futures import Future
 
 import pytest
+from ipyparallel import RemoteError
 
 from kit.cluster.calls import Calls
 from kit.cluster.remote import Perform, pack
@@ -117,6 +118,24 @@ def test_an_error_on_the_way_is_explained_by_a_loss_if_there_is_one(
     expected, text = (PeerLost, "signal 9") if is_lost else (UnknownError, "died")
     with pytest.raises(expected, match=text):
         asyncio.run(scene())
+
+
+def test_an_engine_whose_end_only_ipyparallel_tells_is_lost() -> None:
+    async def scene() -> None:
+        engines = Engines()
+        calls = Calls([A], engines.submit, news_s=0.001)
+        work = asyncio.ensure_future(calls.perform({A: b""}, 5, "answer"))
+        await turn()
+        engines.futures[A].set_exception(
+            RemoteError("EngineError", "Engine 0 died while running task", "")
+        )
+        await work
+
+    with pytest.raises(
+        PeerLost, match=r"worker:0 has ended.*cluster\.restart"
+    ) as found:
+        asyncio.run(scene())
+    assert found.value.task == str(A)
 
 
 def test_the_first_failure_does_not_wait_for_the_others() -> None:

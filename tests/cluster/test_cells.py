@@ -232,7 +232,7 @@ def test_an_end_whose_reason_never_comes_is_told_after_a_second() -> None:
 
     assert run.waiting == []
     assert [one.line for one in run.failures] == [
-        "worker:1 raised EngineError: Engine 2 died"
+        "PeerLost: worker:1 has ended or has not answered its controller for long"
     ]
 
 

@@ -6,7 +6,9 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ import pytest
 import kit
 from kit.cluster import Cluster, State
 from kit.errors import ClusterBusy, PeerLost, PlacementError, StartFailed
+from kit.testing.task_process import until
 
 pytestmark = [pytest.mark.engines, pytest.mark.slow]
 
@@ -172,4 +175,48 @@ def test_a_cell_that_is_awaited_and_cancelled_is_interrupted(
         asyncio.run(cancelled(cluster))
 
         assert cluster.on("worker:1", "1", timeout_s=30)[0].result == "1"
+    gone()
+
+
+def gradient(params: Any, batch: object) -> tuple[float, Any]:
+    return 0.0, {"w": params["w"] * 0 + 1}
+
+
+def contributed(run: kit.Run, task: str, since: int) -> bool:
+    return any(task in one["contributors"] for one in run.metrics[since + 1 :])
+
+
+def test_a_lost_backup_worker_is_restarted_beside_the_training_and_rejoins_it(
+    gone: Callable[[], None],
+) -> None:
+    with Cluster(ps=1, worker=3, link="100mbit") as cluster:
+        run = kit.train(
+            gradient,
+            {"w": np.zeros(1000)},
+            (np.zeros((8, 1)),),
+            optimizer=kit.GradientDescent(0.5),
+            aggregate=2,
+            steps=10**6,
+            batch=8,
+        )
+        until(lambda: run.step > 5, 20)
+        with pytest.raises(ClusterBusy, match=r"cannot restart worker:2.*not lost it"):
+            cluster.restart("worker:2")
+        with pytest.raises(ClusterBusy, match=r"cannot restart ps:0.*needs it"):
+            cluster.restart("ps:0")
+        with pytest.raises(ClusterBusy, match=r"cannot restart worker:0.*needs it"):
+            cluster.restart("worker:0")
+
+        for _ in range(2):
+            os.kill(cluster.call("worker:2", os.getpid), signal.SIGKILL)
+            until(lambda: "worker:2" in run.lost, 20)
+            cluster.restart("worker:2")
+            until(lambda: not run.lost, 20)
+            until(partial(contributed, run, "worker:2", run.step), 20)
+
+        assert [one.joined for one in run.trace.epochs] == ["", "worker:2", "worker:2"]
+        run.stop()
+        run.wait(30)
+        assert run.state == "done"
+        np.testing.assert_array_equal(run.params["w"], np.full(1000, -0.5 * run.step))
     gone()

@@ -48,7 +48,12 @@ def endless() -> Iterator[tuple[model.Array]]:
 
 
 def begin(
-    cluster: ProcessCluster, folder: Path, steps: int = LONG, **values: Value
+    cluster: ProcessCluster,
+    folder: Path,
+    steps: int = LONG,
+    *,
+    checkpoint: Path | None = None,
+    **values: Value,
 ) -> kit.Run:
     cluster.restart_dead()
     quick: dict[str, Value] = {
@@ -66,6 +71,7 @@ def begin(
             aggregate=R,
             steps=steps,
             batch=N,
+            checkpoint=checkpoint,
             cluster=cluster,
         )
 
@@ -92,6 +98,13 @@ def steps_more(run: kit.Run, more: int = 100) -> None:
 
 def finish(cluster: ProcessCluster, run: kit.Run, folder: Path) -> list[list[int]]:
     """Stop a training and check what it made; returns whose steps they were."""
+    made_of = end(run)
+    assert_agreed(folder)
+    return made_of
+
+
+def end(run: kit.Run) -> list[list[int]]:
+    """Stop a training and check its parameters; returns whose its steps were."""
     run.stop()
     run.wait(SILENCE_S + 2 * scene.PROMISE_S)
     made_of = ranks(run)
@@ -99,7 +112,6 @@ def finish(cluster: ProcessCluster, run: kit.Run, folder: Path) -> list[list[int
     assert run.step == len(made_of) > AT
     assert {len(one) for one in made_of} == {R}
     assert model.same_bits(run.params, replayed(made_of))
-    assert_agreed(folder)
     return made_of
 
 
@@ -199,6 +211,8 @@ def test_coordinator_and_servers_cannot_be_spared(
 
     assert isinstance(error, PeerLost)
     assert error.task == str(Task.parse(task))
+    if task == "worker:0":
+        assert "leads this training, which ends" in error.message
 
 
 def test_worker_that_wakes_after_it_was_lost_ends_its_part_alone(

@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 import kit
-from kit.errors import LinkLost, PeerLost, StepFailed
+from kit.errors import (
+    FailedPreconditionError,
+    Fenced,
+    LinkLost,
+    PeerLost,
+    StepFailed,
+)
 from kit.exchange.layout import Spec
 from kit.membership import Verdict
 from kit.task import Task
@@ -154,15 +160,45 @@ def test_status_is_of_one_moment() -> None:
 
 
 def test_member_that_is_heard_is_not_lost_because_another_does_not_reach_it() -> None:
-    authority = running()
-    authority.beat(SECOND)
+    now = [0.0]
+    authority = running(clock=lambda: now[0])
     lost = PeerLost("it closed its link", task=str(TASKS[SECOND]), step=7)
 
     authority.fail(lost, by=THIRD)
+    authority.gone(THIRD, "its links closed")  # it has ended with what it reported
+    now[0] = 0.4
+    authority.beat(SECOND)
+    assert authority.error is None
+    now[0] = 1.1
+    authority.beat(0)
 
     assert isinstance(authority.error, LinkLost)
     assert authority.error.task is None
     assert f"between {TASKS[THIRD]} and {TASKS[SECOND]} is cut" in str(authority.error)
+
+
+def test_member_that_was_killed_is_lost_though_another_was_the_first_to_notice() -> (
+    None
+):
+    authority = running()
+    authority.fail(PeerLost("it closed", task=str(TASKS[SECOND]), step=7), by=THIRD)
+
+    authority.gone(SECOND, "its links closed")
+
+    assert isinstance(authority.error, PeerLost)
+    assert authority.error.task == str(TASKS[SECOND])
+
+
+def test_member_of_which_nothing_more_is_heard_is_lost_as_was_reported() -> None:
+    now = [0.0]
+    authority = running(clock=lambda: now[0])
+    lost = PeerLost("it closed its link", task=str(TASKS[SECOND]), step=7)
+    authority.fail(lost, by=THIRD)
+
+    for now[0] in (0.9, 1.8, 2.5):
+        authority.beat(0)
+
+    assert authority.error is lost
 
 
 def test_member_that_is_silent_is_lost_when_another_does_not_reach_it_either() -> None:
@@ -188,3 +224,53 @@ def test_word_that_comes_after_a_silence_that_was_too_long_does_not_mend_it() ->
 
     assert isinstance(error, PeerLost)
     assert error.task == str(TASKS[SECOND])
+
+
+def test_what_an_earlier_process_says_is_refused_when_another_has_come() -> None:
+    authority = running(aggregate=2)
+    authority.gone(THIRD, "silence")
+    authority.come_back(THIRD, 1)
+
+    with pytest.raises(Fenced, match=r"worker/task:2 has taken its place"):
+        authority.check_current(THIRD, 0)
+    with pytest.raises(Fenced):
+        authority.come_back(THIRD, 1)
+    authority.check_current(THIRD, 1)
+    assert authority.beat(THIRD) is None
+    assert authority.status()["lost"].keys() == {str(THIRD)}
+
+
+def test_who_has_joined_again_is_not_lost_any_more() -> None:
+    authority = running(aggregate=2)
+    authority.gone(THIRD, "silence")
+    authority.come_back(THIRD, 1)
+    answer, _ = authority.rejoin(THIRD, 0.0)
+    assert answer.verdict is Verdict.WAIT
+    for one in set(EVERYBODY) - {THIRD}:
+        authority.arrive(one, 1, 5, 0.0)
+
+    answer, number = authority.rejoin(THIRD, 0.0)
+    assert (answer.verdict, number) == (Verdict.PREPARE, 1)
+    for one in EVERYBODY:
+        authority.prepared(one, 1, None, 0.0)
+
+    assert authority.status()["lost"] == {}
+    assert authority.losses == (frozenset(), 2)
+
+
+@pytest.mark.parametrize("member", [0, FIRST])
+def test_servers_and_the_coordinator_cannot_come_back(member: int) -> None:
+    authority = running(aggregate=2)
+
+    with pytest.raises(FailedPreconditionError, match=r"aggregate=R.*checkpoint"):
+        authority.come_back(member, 1)
+
+
+def test_who_was_not_lost_cannot_join() -> None:
+    with pytest.raises(FailedPreconditionError, match="only the new process"):
+        running(aggregate=2).rejoin(THIRD, 0.0)
+
+
+def test_nobody_comes_back_to_a_training_that_needs_all_workers() -> None:
+    with pytest.raises(FailedPreconditionError, match="aggregate=R"):
+        running().come_back(THIRD, 1)

@@ -108,7 +108,8 @@ def test_coordinator_that_has_failed_is_dialled_once_at_most(
     watching = run._observer
     watching._give_up = time.monotonic() + 60.0  # as before the end was seen
     is_gone.set()
-    watching._tell(1, PeerLost("the way to worker:1 is cut."))
+    lost = watching._watched[1]
+    watching._tell(1, lost, PeerLost("the way to worker:1 is cut."))
 
     assert refused == [LEADER]
 

@@ -75,7 +75,9 @@ def test_local_is_what_no_other_machine_reaches(text: str, local: bool) -> None:
     if local:
         check_exposure(address, encrypted=False, insecure=False)
     else:
-        with pytest.raises(PermissionDeniedError, match="not be encrypted"):
+        with pytest.raises(
+            PermissionDeniedError, match="read and write the user's files"
+        ):
             check_exposure(address, encrypted=False, insecure=False)
 
 

@@ -7,8 +7,14 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from kit.errors import (
     AuthenticationFailed,
@@ -87,6 +93,49 @@ def tls_meeting(
 
 def test_two_holders_of_the_certificate_meet(credentials: Credentials) -> None:
     assert tls_meeting(credentials, credentials) == []
+
+
+@pytest.mark.parametrize("years", [(2001, 2002), (2200, 2201)])
+def test_holders_of_the_certificate_meet_whatever_their_clock_says(
+    years: tuple[int, int],
+) -> None:
+    dated = dated_certificate(*years)
+    certificate = x509.load_pem_x509_certificate(dated.certificate_pem)
+    now = datetime.now(UTC)
+    begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    assert not begin < now < end
+
+    assert tls_meeting(dated, dated) == []
+
+
+def test_a_stranger_is_refused_whatever_the_clock_says() -> None:
+    errors = tls_meeting(dated_certificate(2001, 2002), dated_certificate(2001, 2002))
+
+    assert any(isinstance(error, AuthenticationFailed) for error in errors)
+
+
+def dated_certificate(begin: int, end: int) -> Credentials:
+    """Return credentials as in a file of an older version, valid between two years."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "psring")])
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), 1)
+        .not_valid_before(datetime(begin, 1, 1, tzinfo=UTC))
+        .not_valid_after(datetime(end, 1, 1, tzinfo=UTC))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("psring")]), False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), True)
+        .sign(key, hashes.SHA256())
+    )
+    encoding = serialization.Encoding.PEM
+    return replace(
+        Credentials.new(certificate=False),
+        certificate_pem=certificate.public_bytes(encoding),
+        private_key_pem=key.private_bytes(
+            encoding,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        ),
+    )
 
 
 def test_another_cluster_s_certificate_is_refused_on_both_sides(

@@ -1,0 +1,118 @@
+"""A lost engine is `PeerLost`, whoever asks and however it was lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+import kit
+from kit.cluster import CellFailed, Cluster, State, keeper
+from kit.cluster.failures import tells_of_an_end
+from kit.errors import PeerLost
+from kit.testing.task_process import until
+
+pytestmark = [pytest.mark.engines, pytest.mark.slow]
+
+LOST = "worker:1"
+
+
+@pytest.fixture
+def cluster(gone: Callable[[], None]) -> Iterator[Cluster]:
+    with Cluster(ps=0, worker=3) as running:
+        yield running
+    gone()
+
+
+def train(cluster: Cluster) -> object:
+    run = kit.train(
+        lambda params, batch: (0.0, {"w": params["w"]}),
+        {"w": np.zeros(4)},
+        (np.zeros((8, 1)),),
+        topology="ring",
+        steps=1,
+        batch=8,
+        cluster=cluster,
+    )
+    return run.wait(30)
+
+
+def end(pid: int) -> None:
+    process = keeper.find(pid)
+    assert process is not None
+    os.kill(pid, signal.SIGKILL)
+    assert keeper.wait_gone([process], 5) == set()
+
+
+def fork_server(cluster: Cluster) -> int:
+    """Return the pid of the process that has forked the engines."""
+    return int(cluster.call("worker:0", os.getppid))
+
+
+WAYS: dict[str, Callable[[Cluster], object]] = {
+    "call": lambda cluster: cluster.call(LOST, os.getpid),
+    "call of all": lambda cluster: cluster.call("all", os.getpid),
+    "cell": lambda cluster: cluster.on(LOST, "1"),
+    "view": lambda cluster: cluster.view(LOST),
+    "session": lambda cluster: kit.Session(cluster, graph=kit.Graph()),
+    "session there": lambda cluster: kit.Session(
+        cluster.target(LOST), graph=kit.Graph()
+    ),
+    "training": train,
+}
+
+
+@pytest.mark.parametrize("fork_server_first", [False, True])
+def test_every_way_to_a_lost_engine_says_that_it_is_lost(
+    cluster: Cluster, fork_server_first: bool
+) -> None:
+    victim = cluster.call(LOST, os.getpid)
+    if fork_server_first:
+        end(fork_server(cluster))
+    end(victim)
+
+    for name, use in WAYS.items():
+        with pytest.raises(PeerLost, match=LOST) as found:
+            use(cluster)
+
+        assert found.value.task == "/job:worker/task:1", name
+        if name == "cell":
+            assert isinstance(found.value, CellFailed)
+        else:
+            assert f"cluster.restart('{LOST}')" in str(found.value), name
+    assert cluster.call("worker:2", len, "abc") == 3
+
+
+def test_what_is_under_way_ends_when_the_fork_server_dies_before_the_engine(
+    cluster: Cluster,
+) -> None:
+    victim = cluster.call(LOST, os.getpid)
+    end(fork_server(cluster))
+    cell = cluster.begin_cell(LOST, "import signal; signal.pause()")
+    assert cell.waiting
+
+    os.kill(victim, signal.SIGKILL)
+    with pytest.raises(PeerLost, match=LOST):
+        cluster.call(LOST, signal.pause)
+
+    until(lambda: not cell.waiting, 10)
+    assert [one.name for one in cell.failures] == ["PeerLost"]
+    assert cluster.state is State.LOST
+
+
+def test_an_engine_that_is_not_registered_any_more_is_answered_for(
+    cluster: Cluster,
+) -> None:
+    crew = cluster._crew
+    assert crew is not None
+    engines = crew.engines
+    assert engines is not None
+
+    end(cluster.call(LOST, os.getpid))
+    until(lambda: 1 not in engines.registered, 10)
+
+    assert tells_of_an_end(engines.submit(1, b"").exception(5))
+    assert tells_of_an_end(engines.execute(1, "1", lambda _: None).result(5))

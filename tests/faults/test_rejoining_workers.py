@@ -1,0 +1,224 @@
+"""A lost backup worker gets a new process, which takes part in the running training."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit.errors import Fenced, KitError, from_plain
+from kit.settings import Settings
+from kit.testing.processes import ProcessCluster, process_cluster
+from kit.testing.task_process import until
+from kit.wire.rpc import Caller
+from tests.faults import test_backup_workers as backups
+from tests.faults.test_backup_workers import (
+    AT,
+    BACKUP,
+    SILENCE_S,
+    N,
+    begin,
+    finish,
+    steps_more,
+)
+
+pytestmark = [
+    pytest.mark.slow,
+    # After a death the next test begins with another process.
+    pytest.mark.lasting("process", "descriptor"),
+]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[ProcessCluster]:
+    with process_cluster(ps=2, worker=N) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def over_tcp() -> Iterator[ProcessCluster]:
+    with process_cluster(ps=2, worker=N, settings=Settings(transport="tcp")) as running:
+        yield running
+
+
+def lose(cluster: ProcessCluster, run: kit.Run) -> None:
+    cluster[BACKUP].signal(signal.SIGKILL)
+    assert cluster[BACKUP].wait_for_death(30) == -signal.SIGKILL
+    until(lambda: list(run.lost) == [BACKUP.short], 30)
+
+
+def bring_back(cluster: ProcessCluster, run: kit.Run) -> None:
+    assert cluster.restart_dead() == [BACKUP]
+    cluster.come_back(run, BACKUP)
+
+
+def contributes_again(run: kit.Run, times: int = 1) -> None:
+    """Wait until the newest epoch has steps made with the backup worker."""
+    until(lambda: joins(run) == [BACKUP.short] * times and not run.lost, 30)
+    epoch, member = run.trace.epochs[-1].number, run.job.tasks.index(BACKUP)
+
+    def counts() -> bool:
+        rows = run.trace.steps
+        mine = rows[(rows["epoch"] == epoch) & (rows["task"] == member)]
+        return bool(np.isfinite(mine["loss"]).any())
+
+    until(counts, 20)
+
+
+def joins(run: kit.Run) -> list[str]:
+    return [one.joined for one in run.trace.epochs if one.joined]
+
+
+@pytest.mark.parametrize("which", ["cluster", "over_tcp"])
+def test_lost_worker_comes_back_and_contributes_to_the_same_bits(
+    which: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    cluster: ProcessCluster = request.getfixturevalue(which)
+    run = begin(cluster, tmp_path)
+    steps_more(run)
+
+    for times in (1, 2):
+        lose(cluster, run)
+        steps_more(run)
+        bring_back(cluster, run)
+        contributes_again(run, times)
+    steps_more(run)
+
+    finish(cluster, run, tmp_path)
+    assert run.lost == {}
+    assert all(measured == formula for _, measured, formula in run.moved_once)
+    last = run.trace.epochs[-1].number
+    assert all(one.agrees for one in run.traffic if one.epoch == last)
+
+
+@pytest.mark.parametrize("point", ["epoch.prepared", "epoch.committed", "compute.done"])
+@pytest.mark.parametrize("number", ["SIGKILL", "SIGSTOP"])
+def test_worker_that_is_lost_again_while_it_joins_holds_nobody_up_for_long(
+    cluster: ProcessCluster, tmp_path: Path, point: str, number: str
+) -> None:
+    run = begin(cluster, tmp_path, crash=f"{BACKUP}@{AT}+:{point}:{number}")
+    if point == "compute.done" and number == "SIGSTOP":
+        cluster[BACKUP].wait_for_stop(30)
+        until(lambda: bool(run.lost), SILENCE_S + 10)
+    elif point == "compute.done":
+        cluster[BACKUP].wait_for_death(30)
+    else:
+        until(lambda: run.step > AT, 30)
+        lose(cluster, run)
+
+    bring_back(cluster, run)
+    if number == "SIGKILL":
+        assert cluster[BACKUP].wait_for_death(20) == -signal.SIGKILL
+    else:
+        cluster[BACKUP].wait_for_stop(20)
+        until(lambda: bool(run.lost), SILENCE_S + 10)
+    steps_more(run)
+    until(lambda: list(run.lost) == [BACKUP.short], SILENCE_S + 10)
+
+    finish(cluster, run, tmp_path)
+    assert joins(run) == ([] if point == "epoch.prepared" else [BACKUP.short])
+
+
+def test_worker_joins_a_training_that_is_paused_and_that_stays_so(
+    cluster: ProcessCluster, tmp_path: Path
+) -> None:
+    run = begin(cluster, tmp_path)
+    steps_more(run)
+    lose(cluster, run)
+    run.pause()
+    until(lambda: halted(run), 30)
+    at = run.step
+
+    bring_back(cluster, run)
+    until(lambda: joins(run) == [BACKUP.short], 20)
+    until(lambda: halted(run) and run.step == at, 30)
+
+    run.resume()
+    contributes_again(run)
+    finish(cluster, run, tmp_path)
+
+
+def halted(run: kit.Run) -> bool:
+    leads = run._observer.leads()
+    return bool(leads.get("paused")) and not leads.get("halting")
+
+
+def test_worker_joins_while_links_change_and_a_checkpoint_is_written(
+    cluster: ProcessCluster, tmp_path: Path
+) -> None:
+    run = begin(cluster, tmp_path / "history", checkpoint=tmp_path / "saved")
+    steps_more(run)
+    lose(cluster, run)
+    cluster.restart_dead()
+
+    saving = run.save()
+    run.link = "10gbit"
+    cluster.come_back(run, BACKUP)
+    again = run.save()
+    contributes_again(run)
+
+    assert saving.wait(20).step <= again.wait(20).step
+    assert [epoch.link for epoch in run.trace.epochs][-1] == "10gbit"
+    finish(cluster, run, tmp_path / "history")
+
+
+def test_worker_that_comes_back_to_a_training_that_ends_meanwhile_ends_with_it(
+    cluster: ProcessCluster, tmp_path: Path
+) -> None:
+    run = begin(cluster, tmp_path)
+    steps_more(run)
+    lose(cluster, run)
+    cluster.restart_dead()
+
+    run.stop()
+    cluster.come_back(run, BACKUP)
+
+    run.wait(SILENCE_S + 10)
+    assert run.state == "done"
+    assert begin(cluster, tmp_path / "next", 5).wait(20).state == "done"
+
+
+def test_process_that_wakes_when_another_has_its_place_is_refused(
+    over_tcp: ProcessCluster, tmp_path: Path
+) -> None:
+    cluster = over_tcp
+    run = begin(cluster, tmp_path)
+    steps_more(run)
+    way = cluster.dial(BACKUP, "")
+    cluster[BACKUP].signal(signal.SIGSTOP)
+    until(lambda: bool(run.lost), SILENCE_S + 10)
+
+    old = cluster.replace(BACKUP)
+    try:
+        cluster.come_back(run, BACKUP)
+        contributes_again(run)
+        old.signal(signal.SIGCONT)
+        error = end_of(way, run)
+        steps_more(run)
+    finally:
+        old.kill()
+        way.close()
+
+    assert isinstance(error, Fenced)
+    assert error.task == str(BACKUP)
+    backups.end(run)
+    assert run.lost == {}
+    assert joins(run) == [BACKUP.short]
+
+
+def end_of(way: Caller, run: kit.Run) -> KitError:
+    """Return what a process says that its part in a training has failed with."""
+    question = {"run": run.job.run, "cursors": [0, 0, 0, 0]}
+    found: dict[str, Any] = {}
+
+    def has_failed() -> bool:
+        found.update(way.call("run.poll", 10, question)[0])
+        return bool(found["state"] == "failed")
+
+    until(has_failed, 30)
+    return from_plain(found["error"])
