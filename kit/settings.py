@@ -69,8 +69,8 @@ class Settings:
             number of workers. Links of 1 Gbit/s and less are busier with 2**19.
         digest_every: after how many synchronous steps the members compare digests of
             their parameters, beside every epoch and every checkpoint; 0: never between
-            those. With 1 no damage of parameters in memory goes unnoticed; it takes a
-            tenth of a nanosecond or so for each byte.
+            those. Each takes about a tenth of a nanosecond a byte. Damage that has
+            spread to all members alike in between is not found; 1 finds the most.
         native: let compiled code carry an exchange over shared memory out, and look
             after thousands of parameters, where it was built; without it the same is
             done in Python.
