@@ -26,6 +26,7 @@ from kit.errors import (
     StartFailed,
     UnknownError,
 )
+from kit.testing.task_process import until
 
 pytestmark = [pytest.mark.engines, pytest.mark.slow]
 
@@ -99,12 +100,23 @@ def test_a_start_that_hangs_ends_at_its_deadline_and_says_for_what_it_waited(
     gone()
 
 
+def in_the_midst(seen: set[Process], act: Callable[[], None]) -> threading.Thread:
+    """Act from a thread as soon as the first process of a start is recorded."""
+
+    def wait_and_act() -> None:
+        until(lambda: bool(seen), 30)
+        act()
+
+    thread = threading.Thread(target=wait_and_act)
+    thread.start()
+    return thread
+
+
 def test_a_stop_during_the_start_cleans_up(
-    bootstrap: Bootstrap, gone: Callable[[], None]
+    bootstrap: Bootstrap, seen: set[Process], gone: Callable[[], None]
 ) -> None:
     cluster = Cluster(ps=0, worker=2, bootstrap=bootstrap)
-    stopper = threading.Timer(0.3, cluster.stop)
-    stopper.start()
+    stopper = in_the_midst(seen, cluster.stop)
 
     with pytest.raises(CancelledError, match="given up"):
         cluster.start()
@@ -115,25 +127,28 @@ def test_a_stop_during_the_start_cleans_up(
 
 
 def test_ctrl_c_during_the_start_cleans_up(
-    bootstrap: Bootstrap, gone: Callable[[], None]
+    bootstrap: Bootstrap, seen: set[Process], gone: Callable[[], None]
 ) -> None:
     cluster = Cluster(ps=0, worker=2, bootstrap=bootstrap)
-    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    presser = in_the_midst(seen, lambda: os.kill(os.getpid(), signal.SIGINT))
 
     with pytest.raises(KeyboardInterrupt):
         cluster.start()
+    presser.join(20)
 
     gone()
 
 
 def test_a_cancelled_start_cleans_up(
-    bootstrap: Bootstrap, gone: Callable[[], None]
+    bootstrap: Bootstrap, seen: set[Process], gone: Callable[[], None]
 ) -> None:
     async def cell() -> None:
         start = asyncio.ensure_future(
             Cluster(ps=0, worker=2, bootstrap=bootstrap).start_async()
         )
-        await asyncio.sleep(0.3)
+        async with asyncio.timeout(30):
+            while not seen:
+                await asyncio.sleep(0.005)
         start.cancel()
         with pytest.raises(asyncio.CancelledError):
             await start

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import gc
 import threading
-import time
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -111,8 +110,10 @@ def test_it_draws_while_it_is_looked_at_and_rests_when_it_is_not(page: Page) -> 
         soon(lambda: picture.value != first)
         soon(lambda: len(board._view.loss._loss.data["step"]) > 5)
         page.close(root)
-        soon(lambda: rests(picture))  # a beat that had begun may still come
+        goes_on_for(board, 2)  # a beat that had begun may still come
         seen = picture.value
+        goes_on_for(board, 5)
+        assert picture.value == seen
 
         page.look(root)
         soon(lambda: picture.value != seen)
@@ -124,11 +125,13 @@ def test_it_draws_while_it_is_looked_at_and_rests_when_it_is_not(page: Page) -> 
         board.close()
 
 
-def rests(picture: Any) -> bool:
-    """Whether a picture stays the same for the time of some beats."""
-    seen = picture.value
-    time.sleep(0.5)
-    return bool(picture.value == seen)
+def goes_on_for(board: TrafficBoard, n_beats: int) -> None:
+    """Wait for so many beats of the training, with which a shown board draws."""
+    assert board._pulse is not None
+    beats: list[object] = []
+    board._pulse.listen(beats.append)
+    soon(lambda: len(beats) >= n_beats)
+    board._pulse.leave(beats.append)
 
 
 @pytest.mark.slow
