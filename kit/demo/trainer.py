@@ -14,7 +14,6 @@ import sys
 import numpy as np
 
 from kit import tf1 as tf
-from kit.demo.digits import load_images
 
 FLAGS = None
 BATCH, HIDDEN = 32, 64
@@ -77,7 +76,10 @@ def train(server, cluster, ps_hosts, worker_hosts):
     if FLAGS.sync:
         hooks.append(optimizer.make_session_run_hook(is_chief))
 
-    pixels, classes = load_images()
+    from sklearn.datasets import load_digits  # the servers need not wait for it
+
+    digits = load_digits()
+    pixels, classes = (digits.data / 16).astype(np.float32), digits.target
     draw = batches(pixels, classes, FLAGS.task_index, len(worker_hosts))
     config = tf.ConfigProto(
         device_filters=["/job:ps", f"/job:worker/task:{FLAGS.task_index}"]

@@ -124,8 +124,6 @@ class Handlers:
             raise FailedPreconditionError(
                 f"{member.task} does not lead this training; ask {leader}."
             )
-        if "incarnation" in question and question.get("member") is not None:
-            member.authority.check_current(question["member"], question["incarnation"])
         return member.authority
 
     def _authority_of_member(self, question: dict[str, Any]) -> Authority:
@@ -138,6 +136,8 @@ class Handlers:
                 f"{self._peer.short} is not member {member} of this training; its "
                 f"members are {names}."
             )
+        if "incarnation" in question:
+            authority.check_current(member, question["incarnation"])
         return authority
 
     def _join(self, question: dict[str, Any], _: bytearray) -> Answer:
@@ -195,6 +195,8 @@ class Handlers:
                 raise InvalidArgumentError(
                     f"there is no member {number}; this training has {n_members}."
                 )
+        if by is not None and "incarnation" in question:
+            authority.check_current(by, question["incarnation"])
         authority.fail(from_plain(question["error"]), by=by, lost=lost)
         return {}, b""
 

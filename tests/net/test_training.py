@@ -22,7 +22,13 @@ pytestmark = [pytest.mark.net, pytest.mark.slow]
 PLACES = {"ps:0": "a", "worker:0": "a", "worker:1": "b", "worker:2": "b"}
 RATE = 0.25
 BATCH = 12
-QUICK = Settings(dead_after_s=3, suspect_after_s=1, heartbeat_s=0.1, step_deadline_s=9)
+QUICK = Settings(
+    dead_after_s=3,
+    suspect_after_s=1,
+    heartbeat_s=0.1,
+    connect_deadline_s=1.5,
+    step_deadline_s=9,
+)
 
 
 def train(cluster: NetCluster, steps: int, **changes: Any) -> Run:

@@ -29,6 +29,7 @@ from kit.session.partition import Segment
 from kit.session.service import Service
 from kit.session.session import Session
 from kit.testing.cluster import CLIENT, LocalCluster, local_cluster
+from kit.testing.task_process import until
 from kit.training.commands import COMMANDS
 from kit.wire.introduction import Role
 from kit.wire.link import Link
@@ -93,6 +94,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             checkpoint=kit.Checkpoints(str(folder), every_steps=0, every_s=0),
             cluster=cluster,
         )
+        until(lambda: run.step > 0, 30)
         with Session(cluster.servers[1]) as session:
             yield Scene(cluster, run, session, asked_of_a_run(run))
         run.stop()
