@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+import os
 import queue
 import random
 import subprocess
@@ -86,6 +87,9 @@ class Servers:
         with log.open("wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "benchmarks.fuzz_server", transport],
+                # Growth is to be what is kept. With an arena for each of some threads
+                # malloc keeps tens of MiB more that nobody uses.
+                env={**os.environ, "MALLOC_ARENA_MAX": "2"},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,

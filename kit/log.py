@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kit.errors import ResourceExhaustedError
+
 Rows = npt.NDArray[Any]
 
 LONGEST_NAME = 32  # bytes of a text in a row
@@ -60,7 +62,13 @@ class Log:
         self._read = 0  # all rows before this number were given to somebody
         # From the system: a heap would clear all of a block that was used before, which
         # takes the memory at once, and for a training's logs a fifth of a second.
-        self._block = memoryview(mmap.mmap(-1, limit * self._size, _OWN))
+        try:
+            self._block = memoryview(mmap.mmap(-1, limit * self._size, _OWN))
+        except (OSError, OverflowError, ValueError) as error:
+            raise ResourceExhaustedError(
+                f"there is no memory for a log of {limit:,} rows of {self._size} bytes "
+                f"({error}); give fewer with settings(trace_rows=...)."
+            ) from error
         self._rows: Rows = np.frombuffer(self._block, dtype)
         self._rows[: self._window] = 0  # taken now, so that it does not grow later
         codes = "".join(_CODES[dtype[name].str[1:]] for name in dtype.names or ())

@@ -7,9 +7,11 @@ from collections import deque
 
 import numpy as np
 import psutil
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.errors import ResourceExhaustedError
 from kit.log import Log
 from kit.traffic import SPAN, STEP, StepRow
 
@@ -43,6 +45,12 @@ def test_log_gives_what_a_bounded_list_would(
         assert news.tolist() == expected
         assert after == max(cursor, total - len(kept)) + len(expected)
         assert log.added == total
+
+
+@pytest.mark.parametrize("limit", [2**45, 2**70])
+def test_log_that_no_memory_can_hold_is_refused_with_its_size(limit: int) -> None:
+    with pytest.raises(ResourceExhaustedError, match=f"{limit:,} rows.*trace_rows"):
+        Log(SPAN, limit)
 
 
 def test_cursor_beyond_the_end_is_the_end_and_hides_nothing_from_others() -> None:
