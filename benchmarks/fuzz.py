@@ -7,7 +7,7 @@ For each transport a process with three servers, in which a training and a sessi
 changed (`benchmarks.fuzz_mutations`), over links that prove the key. A case is one link
 and all that is sent over it; its dice are thrown by seed, transport and number, so
 `--case N` sends like frames again. It fails when a server ends, does not answer others
-within a deadline, raises what is no declared error, or takes and keeps memory.
+within a deadline, raises an undeclared error, or takes and keeps memory.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def _question(link: Link, body: bytes, fields: dict[str, Any]) -> str:
 
 
 class Faults(logging.Handler):
-    """Collects what is no declared error: tracebacks in the log and in threads."""
+    """Collects undeclared errors: tracebacks in the log and in threads."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)

@@ -1,6 +1,6 @@
 """Which values a question may carry: a table of fields, each with its type and range.
 
-Pure. Whoever asks checks by the table, and whoever is asked checks by it again: what
+Pure. The asking side checks by the table, and the answering side checks again: what
 comes over a link was made by somebody else.
 """
 

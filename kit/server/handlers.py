@@ -186,7 +186,7 @@ class Handlers:
         return {"error": plain, "lost": sorted(lost), "epoch": epoch}, b""
 
     def _fail(self, question: dict[str, Any], _: bytearray) -> Answer:
-        """Of a member, or of who watches: that speaks of any member."""
+        """Take a report: a member speaks for itself, an observer of any member."""
         lost, by = question.get("lost"), question.get("member")
         authority = self._authority(question)
         n_members = len(self._trainings.find(question["run"]).job.tasks)

@@ -175,7 +175,7 @@ class Trainings:
     def streams(self, job: Job, me: int) -> Mapping[int, Stream]:
         """Return a stream to every other member: dialled to lower numbers.
 
-        Whoever comes back dials those that it needs, the servers.
+        A worker that comes back dials the servers only, which are all it needs.
         """
         deadline = time.monotonic() + job.settings.start_deadline_s
         comes_back = self.find(job.run).incarnation > 0

@@ -350,10 +350,10 @@ class Authority:
             self._changed.notify_all()
 
     def _is_doubtful(self, error: KitError, by: int | None) -> bool:
-        """Whether a report has to wait: it calls a member lost that is heard here.
+        """Whether a report has to wait: the member it calls lost is still heard here.
 
-        Of a member that was killed the coordinator may be the last to hear: its end is
-        told by `gone` then. While one report waits, no other of its kind is new.
+        The coordinator may be the last to notice that a member was killed; `gone` tells
+        it then. While one report waits, later ones of this kind add nothing.
         """
         names = [str(task) for task in self._job.tasks]
         if by is None or type(error) is not PeerLost or error.task not in names:
