@@ -100,6 +100,7 @@ class Handlers:
                     "member": optional(maybe(whole(0))),
                     "incarnation": optional(whole(0)),
                     "lost": optional(maybe(whole(0))),
+                    "patience_s": optional(seconds()),
                 },
                 self._fail,
             ),
@@ -197,8 +198,13 @@ class Handlers:
                 )
         if by is not None and "incarnation" in question:
             authority.check_current(by, question["incarnation"])
-        authority.fail(from_plain(question["error"]), by=by, lost=lost)
-        return {}, b""
+        error = authority.fail(
+            from_plain(question["error"]),
+            by=by,
+            lost=lost,
+            patience_s=min(question.get("patience_s", 0.0), _MOST_PATIENCE_S),
+        )
+        return {"error": to_plain(error) if error else None}, b""
 
     def _leave(self, question: dict[str, Any], _: bytearray) -> Answer:
         self._authority_of_member(question).leave(question["member"])

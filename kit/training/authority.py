@@ -7,7 +7,6 @@ has to be reached in order to be stopped.
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +28,7 @@ from kit.training.latecomers import Latecomers
 from kit.training.ledger import Ledger
 from kit.training.own_state import writers_of
 from kit.training.standing import halting
+from kit.training.suspicions import Suspicions
 from kit.training.terms import difference, terms_of
 from kit.training.vault import vault_of
 from kit.wire.shaping import LinkSettings
@@ -44,15 +44,6 @@ class Answer(NamedTuple):
     epoch: Epoch | None
     reason: str
     step: int
-
-
-class Doubt(NamedTuple):
-    """A report that a member is lost, of which it is not clear yet whether it is."""
-
-    error: KitError
-    by: int
-    other: int
-    since: float
 
 
 class Authority:
@@ -87,7 +78,7 @@ class Authority:
         self._latecomers = Latecomers()
         self._watched = clock()
         self._comparison, self._doubted = Comparison(), 0.0
-        self._doubt: Doubt | None = None
+        self._suspicions = Suspicions(job)
         self._who_holds: dict[int, frozenset[int]] = {}
 
     def arrive(self, member: int, number: int, step: int, patience_s: float) -> Answer:
@@ -329,59 +320,62 @@ class Authority:
             return self._changed.wait_for(have_left, timeout_s)
 
     def fail(
-        self, error: KitError, *, by: int | None = None, lost: int | None = None
-    ) -> None:
-        """End the training for all members; the first error counts.
+        self,
+        error: KitError,
+        *,
+        by: int | None = None,
+        lost: int | None = None,
+        patience_s: float = 0.0,
+    ) -> KitError | None:
+        """End the training for all members; the first cause counts.
 
         It goes on when the error says no more than that the member `lost` is gone, and
-        it can do without that one. What a lost member reports (`by`) is not heard.
+        it can do without that one. What a lost member reports (`by`) is not heard. A
+        report that another member is lost may be the effect of something else: then it
+        waits until that is clear.
+
+        Returns what the training failed with. None if it goes on, or if that is not
+        clear after `patience_s`: ask again.
         """
         with self._changed:
             agreement = self._agreement
             # Whose links close when a training is over has not been lost.
             is_over = agreement.is_finished or agreement.error is not None
+            if lost is not None and self._suspicions.explain(lost):
+                return agreement.error  # it has reported why it ends
             if lost is not None and not is_over:
                 self._losses.setdefault(lost, error.message)
+            suspect = self._suspect(error, by)
             if lost is not None and self._can_spare(lost):
                 agreement.lose(lost)
                 self._heard.pop(lost, None)
-            elif by not in agreement.lost and not self._is_doubtful(error, by):
+            elif by in agreement.lost:
+                return agreement.error
+            elif by is not None and suspect is not None:
+                self._suspicions.add(by, suspect, error, self._clock())
+                self._settle()
+            else:
                 agreement.fail(error)
             self._changed.notify_all()
+            if suspect is not None:
+                self._changed.wait_for(lambda: agreement.error is not None, patience_s)
+            return agreement.error
 
-    def _is_doubtful(self, error: KitError, by: int | None) -> bool:
-        """Whether a report has to wait: the member it calls lost is still heard here.
-
-        The coordinator may be the last to notice that a member was killed; `gone` tells
-        it then. While one report waits, later ones of this kind add nothing.
-        """
+    def _suspect(self, error: KitError, by: int | None) -> int | None:
+        """Return the other member that a member's error says is lost."""
         names = [str(task) for task in self._job.tasks]
         if by is None or type(error) is not PeerLost or error.task not in names:
-            return False
-        other, now = names.index(error.task), self._clock()
-        silent_s = now - self._heard.get(other, -math.inf)
-        is_here = other not in self._left and other not in self._agreement.lost
-        if other == by or not is_here or silent_s > self._job.settings.suspect_after_s:
-            return False
-        self._doubt = self._doubt or Doubt(error, by, other, now)
-        return True
+            return None
+        other = names.index(error.task)
+        return None if other == by else other
 
-    def _settle(self, now: float) -> None:
-        """End the training for a report that has waited for long enough."""
-        doubt, limits = self._doubt, self._job.settings
-        if doubt is None or self._agreement.error is not None:
-            return
-        if doubt.other in self._agreement.lost:
-            self._agreement.fail(doubt.error)
-        elif now - doubt.since > 2 * limits.heartbeat_s:
-            if self._heard.get(doubt.other, 0.0) > doubt.since:
-                error: KitError = complaints.line_cut(
-                    self._job, *doubt[1:3], doubt.error
-                )
-                self._agreement.fail(error)
-            elif now - doubt.since > limits.suspect_after_s:
-                self._agreement.fail(doubt.error)
-        self._changed.notify_all()
+    def _settle(self) -> None:
+        """End the training when it is clear what the reports of losses come from."""
+        gone = self._agreement.lost | self._left
+        error = self._suspicions.verdict(gone, self._heard, self._clock())
+        if error is not None and self._agreement.error is None:
+            self._agreement.fail(error)
+            self._changed.notify_all()
 
     def _can_spare(self, member: int) -> bool:
         agreement = self._agreement
@@ -393,8 +387,6 @@ class Authority:
         with self._changed:  # of two that go together only one may be spared
             if member in self._left:
                 return
-            if self._doubt is not None and member == self._doubt.by:
-                return  # it has reported why it ends
             if self.is_finished:  # nobody need wait for its last word
                 self.leave(member)
                 return
@@ -412,7 +404,7 @@ class Authority:
         self._watched = now
         with self._changed:
             self._judge()
-            self._settle(now)
+            self._settle()
         for member, heard in list(self._heard.items()):
             if now - heard > limits.dead_after_s:
                 self.gone(member, f"it has been silent for {now - heard:.1f} s")

@@ -49,8 +49,12 @@ class Council(Protocol):
     def rejoin(self) -> tuple[Answer, int]:
         """Ask for the boundary at which such a member takes part again."""
 
-    def fail(self, error: KitError) -> None:
-        """Report that this member cannot go on."""
+    def fail(self, error: KitError, patience_s: float) -> KitError | None:
+        """Report that this member cannot go on.
+
+        Returns what the training failed with; None if that is not clear after
+        `patience_s`, or if it goes on without this member.
+        """
 
     def leave(self) -> None:
         """Say that this member ends in good order."""
@@ -94,9 +98,9 @@ class LocalCouncil:
         """See `Council`; the coordinator never does."""
         return self._authority.rejoin(self._member, _PATIENCE_S)
 
-    def fail(self, error: KitError) -> None:
+    def fail(self, error: KitError, patience_s: float) -> KitError | None:
         """See `Council`."""
-        self._authority.fail(error, by=self._member)
+        return self._authority.fail(error, by=self._member, patience_s=patience_s)
 
     def leave(self) -> None:
         """See `Council`."""
@@ -148,12 +152,13 @@ class RemoteCouncil:
 
     def arrive(self, number: int, step: int) -> Answer:
         """See `Council`."""
-        reply = self._ask("run.arrive", number=number, step=step)
+        reply = self._ask("run.arrive", {"number": number, "step": step})
         return _answer(reply)
 
     def prepared(self, number: int, refusal: str | None) -> Answer:
         """See `Council`."""
-        return _answer(self._ask("run.prepared", number=number, refusal=refusal))
+        values = {"number": number, "refusal": refusal}
+        return _answer(self._ask("run.prepared", values))
 
     def beat(self, reports: Reports = ()) -> Pulse:
         """See `Council`."""
@@ -168,13 +173,14 @@ class RemoteCouncil:
 
     def rejoin(self) -> tuple[Answer, int]:
         """See `Council`."""
-        reply = self._ask("run.rejoin")
+        reply = self._ask("run.rejoin", {})
         return _answer(reply), int(reply["number"])
 
-    def fail(self, error: KitError) -> None:
+    def fail(self, error: KitError, patience_s: float) -> KitError | None:
         """See `Council`."""
-        values = {**self._about, "error": to_plain(error)}
-        self._patient.call("run.fail", self._deadline_s, values)
+        values = {"error": to_plain(error)}
+        reply = self._ask("run.fail", values, patience_s)
+        return from_plain(reply["error"]) if reply["error"] else None
 
     def leave(self) -> None:
         """See `Council`."""
@@ -197,10 +203,12 @@ class RemoteCouncil:
         for caller in self._heart, self._patient, self._desk:
             caller.close()
 
-    def _ask(self, op: str, **values: Any) -> dict[str, Any]:
-        values |= {**self._about, "patience_s": _PATIENCE_S}
+    def _ask(
+        self, op: str, values: dict[str, Any], patience_s: float = _PATIENCE_S
+    ) -> dict[str, Any]:
+        values = {**self._about, **values, "patience_s": patience_s}
         reply, _ = self._patient.call(
-            op, self._deadline_s, values, patience_s=_PATIENCE_S
+            op, self._deadline_s, values, patience_s=patience_s
         )
         return reply
 

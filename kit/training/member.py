@@ -338,14 +338,14 @@ class Member:
     def _fail(self, error: BaseException) -> None:
         if isinstance(error, LinkLost):
             error = leader_lost(self.job, self.step, error)
-        # Who leads may know the cause where its own thread has only felt the effect.
-        known = self.authority.error if self.authority else None
-        failure = known or as_failure(error, self.task)
+        failure = as_failure(error, self.task)
         told = self.error is not None
         self.abort(failure)  # the exchange thread may wait for a neighbour
         if not told and self._council is not None:
+            limits = self.job.settings
+            patience_s = limits.suspect_after_s + 2 * limits.heartbeat_s
             try:
-                self._council.fail(failure)
+                self.error = self._council.fail(failure, patience_s) or failure
             except KitError:
                 return  # the coordinator is gone: everybody notices that alone
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import kit
 from kit.errors import (
@@ -166,10 +168,10 @@ def test_member_that_is_heard_is_not_lost_because_another_does_not_reach_it() ->
 
     authority.fail(lost, by=THIRD)
     authority.gone(THIRD, "its links closed")  # it has ended with what it reported
-    now[0] = 0.4
-    authority.beat(SECOND)
-    assert authority.error is None
-    now[0] = 1.1
+    for now[0] in (0.4, 1.2, 2.0):
+        authority.beat(SECOND)
+        assert authority.error is None
+    now[0] = 2.1  # suspect_after_s is 2
     authority.beat(0)
 
     assert isinstance(authority.error, LinkLost)
@@ -187,6 +189,51 @@ def test_member_that_was_killed_is_lost_though_another_was_the_first_to_notice()
 
     assert isinstance(authority.error, PeerLost)
     assert authority.error.task == str(TASKS[SECOND])
+
+
+@given(st.data())
+def test_member_that_was_killed_is_named_in_whatever_order_its_loss_is_felt(
+    data: st.DataObject,
+) -> None:
+    """Each one that ends makes others report it, and its links close after that."""
+    authority = running()
+    killed, *others = data.draw(st.permutations(list(EVERYBODY)))
+    news = [(killed, -1)]
+    for place, member in enumerate(others, 1):
+        felt = data.draw(st.sampled_from([killed, *others[: place - 1]]))
+        news.insert(data.draw(st.integers(0, len(news))), (member, felt))
+    told = set[int]()
+
+    for member, felt in news:
+        if felt < 0:
+            authority.gone(member, "its links closed")
+            continue
+        lost = PeerLost("it closed its link", task=str(TASKS[felt]), step=7)
+        authority.fail(lost, by=member)
+        told.add(member)
+        authority.gone(data.draw(st.sampled_from(sorted(told))), "its links closed")
+
+    assert isinstance(authority.error, PeerLost)
+    assert authority.error.task == str(TASKS[killed])
+
+
+def test_line_between_two_that_report_each_other_is_cut() -> None:
+    authority = running()
+    authority.fail(PeerLost("silence", task=str(TASKS[SECOND]), step=7), by=THIRD)
+    authority.fail(PeerLost("silence", task=str(TASKS[THIRD]), step=7), by=SECOND)
+
+    assert isinstance(authority.error, LinkLost)
+    assert authority.error.task is None
+    assert "is cut" in authority.error.message
+
+
+def test_error_of_a_step_counts_though_its_effect_was_reported_before() -> None:
+    authority = running()
+    authority.fail(PeerLost("it closed", task=str(TASKS[SECOND]), step=7), by=THIRD)
+    authority.gone(THIRD, "its links closed")
+    mistake = StepFailed("a mistake of mine", task=str(TASKS[SECOND]))
+
+    assert authority.fail(mistake, by=SECOND) is mistake
 
 
 def test_member_of_which_nothing_more_is_heard_is_lost_as_was_reported() -> None:
