@@ -21,13 +21,13 @@ from kit.errors import DeadlineExceededError
 from kit.server.directory import Directory
 from kit.settings import Settings
 from kit.task import Task
-from kit.wire.acceptor import Acceptor
-from kit.wire.address import TcpAddress
-from kit.wire.credentials import Credentials
 from kit.wire.frame import cluster_number
-from kit.wire.introduction import Role
+from kit.wire.handshake.credentials import Credentials
+from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
-from kit.wire.listener import listen
+from kit.wire.listening.acceptor import Acceptor
+from kit.wire.listening.address import TcpAddress
+from kit.wire.listening.listener import listen
 from kit.wire.stream import Stream
 
 _JOB = "bench"

@@ -14,20 +14,20 @@ from contextlib import ExitStack
 import numpy as np
 
 from benchmarks.sum_in_place import in_place
-from kit.exchange.connect import Joining, Quarters
-from kit.exchange.endpoint import Endpoint
+from kit.exchange.execution.program import Program
 from kit.exchange.layout import Layout, Spec, lay_out
-from kit.exchange.memory import Array, physical
 from kit.exchange.pipeline import pipelined
-from kit.exchange.placement import place
 from kit.exchange.plan import GRAD, NOW, Group
-from kit.exchange.port import Stamp
-from kit.exchange.program import Program
-from kit.exchange.topology import by_name
+from kit.exchange.ports.connect import Joining, Quarters
+from kit.exchange.ports.endpoint import Endpoint
+from kit.exchange.ports.memory import Array, physical
+from kit.exchange.ports.port import Stamp
+from kit.exchange.topologies.placement import place
+from kit.exchange.topologies.topology import by_name
 from kit.settings import current
-from kit.traffic import Meter
+from kit.trace.traffic import Meter
+from kit.wire.handshake.tls import make_stream
 from kit.wire.stream import Stream
-from kit.wire.tls import make_stream
 
 _DEADLINE_S = 60.0
 _SPINS = 100

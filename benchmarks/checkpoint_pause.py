@@ -24,7 +24,7 @@ import kit
 from benchmarks.results import Table, arguments, median, ratio, report, size_text
 from kit.settings import settings
 from kit.testing.processes import process_cluster
-from kit.trace import Trace
+from kit.trace.trace import Trace
 
 SIZES = (1 << 20, 16 << 20, 128 << 20)
 EVERY = 8

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from benchmarks.results import median
-from kit.cost import Case, Model, Rates, Sharing
+from kit.exchange.topologies.cost import Case, Model, Rates, Sharing
 
 Figures = dict[str, Any]  # a benchmark's own, as its JSON file holds them
 

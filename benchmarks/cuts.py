@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks.results import Table, arguments, report
 from kit.errors import DeadlineExceededError, KitError
 from kit.settings import Settings
-from kit.training.run import Run
+from kit.training.client.run import Run
 from tests.net.bench import NetCluster, net_cluster
 from tests.net.test_training import CUTS, PLACES, set_cut, train, wait_for_step
 

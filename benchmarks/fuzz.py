@@ -32,14 +32,14 @@ from typing import Any
 
 from benchmarks import fuzz_mutations as mutations
 from kit.errors import DeadlineExceededError, KitError, LinkLost, ProtocolError
-from kit.parcel import unpack
 from kit.server.directory import Directory
-from kit.session.message import Act, ask
+from kit.session.transport.message import Act, ask
+from kit.session.transport.serialization import unpack
 from kit.settings import Settings
 from kit.task import Task
-from kit.wire.credentials import Credentials
 from kit.wire.frame import CHECKSUM, Kind, pack_fields
-from kit.wire.introduction import Role
+from kit.wire.handshake.credentials import Credentials
+from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
 from kit.wire.message import unpack_message
 from kit.wire.rpc import Caller

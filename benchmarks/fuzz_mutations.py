@@ -12,7 +12,7 @@ from copy import deepcopy
 from typing import Any
 
 from kit.errors import KitError
-from kit.parcel import pack, unpack
+from kit.session.transport.serialization import pack, unpack
 from kit.wire.message import pack_message, unpack_message
 
 ODD: tuple[Any, ...] = (

@@ -25,11 +25,11 @@ import psutil
 
 import kit
 from kit.errors import KitError, UnknownError
-from kit.session.message import Act
+from kit.session.transport.message import Act
 from kit.settings import Settings
 from kit.testing.cluster import LocalCluster, local_cluster
 from kit.wire.frame import Kind
-from kit.wire.introduction import Role
+from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
 from kit.wire.message import unpack_message
 

@@ -20,12 +20,12 @@ from benchmarks import mlp
 from benchmarks.results import Table, arguments, median, report
 from kit.graph.graph import Graph
 from kit.graph.op import Tensor
-from kit.graph.ops.nn_softmax import sparse_softmax_cross_entropy
-from kit.graph.ops.source import placeholder
+from kit.graph.ops.nn.softmax import sparse_softmax_cross_entropy
+from kit.graph.ops.state.source import placeholder
 from kit.graph.variable import Variable
 from kit.task import Task
-from kit.training.graph_loss import work_of
-from kit.training.graph_step import GraphStep
+from kit.training.graph_step.loss import work_of
+from kit.training.graph_step.step import GraphStep
 
 Step = Callable[..., Any]
 _STEPS = {"small": 200, "large": 8}

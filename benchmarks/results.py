@@ -73,7 +73,7 @@ def report(table: Table, figures: dict[str, Any], path: Path | None) -> None:
 
 def machine() -> dict[str, str]:
     """Return what must be known of the machine to judge its figures."""
-    from kit.exchange.hops import loop
+    from kit.exchange.execution.native_executor import loop
     from kit.settings import current
 
     return {

@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.rank import obey
-from kit import parcel
+from kit.session.transport import serialization
 from kit.task import Task
 from kit.wire import Bounds, Kind, Link, Role
-from kit.wire.loan import open_loans
-from kit.wire.tls import make_stream
+from kit.wire.handshake.tls import make_stream
+from kit.wire.local.loan import open_loans
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -93,16 +93,16 @@ class Messages(OfLink):
 class Parcels(OfLink):
     """An array in a parcel, without plain data beside it."""
 
-    lend: parcel.Lend | None = None
-    borrow: parcel.Borrow | None = None
+    lend: serialization.Lend | None = None
+    borrow: serialization.Borrow | None = None
 
     def put(self, data: Bytes) -> None:
-        parts = parcel.pack({}, [data], self.lend)
+        parts = serialization.pack({}, [data], self.lend)
         self._link.send(*parts, deadline_s=_DEADLINE_S, kind=Kind.DATA)
 
     def get(self, n_bytes: int) -> Bytes:
         _, body = self._link.recv(deadline_s=_DEADLINE_S)
-        return parcel.unpack(body, self.borrow)[1][0]
+        return serialization.unpack(body, self.borrow)[1][0]
 
 
 class Loans(Parcels):

@@ -6,7 +6,8 @@ Every task goes through the steps of a training, in a process of its own; its gr
 is ready, so what is measured is handing over, exchange and update. The time of an
 exchange goes from the last worker's arrival to the last worker's finish. Bytes and
 messages are the meters', and a step that moves others than its formula ends this. The
-model (`kit.cost`) is fitted to one half of the points and judged by the other one.
+model (`kit.exchange.topologies.cost`) is fitted to one half of the points and judged by
+the other one.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ import psutil
 from benchmarks.conductor import Crew, CrewFailed, crew
 from benchmarks.results import Table, arguments, median, report, size_text
 from benchmarks.scaling_rank import job
-from kit.cost import Case, Model, Point, Rates, Regime, Sharing, fit
-from kit.exchange.topology import by_name, per_member
+from kit.exchange.topologies.cost import Case, Model, Point, Rates, Regime, Sharing, fit
+from kit.exchange.topologies.topology import by_name, per_member
 
 RANK = "benchmarks.scaling_rank"
 BETWEEN_WORKERS = ("ring", "mesh", "ring-whole")
@@ -54,7 +55,7 @@ class Measured(NamedTuple):
 
     @property
     def point(self) -> Point:
-        """The measurement as `kit.cost` takes it: a time that is undisturbed.
+        """The measurement as the cost model takes it: a time that is undisturbed.
 
         It is the lower quartile. Other work on the machine only adds to a time, and not
         the same to each point, so a median would have the model predict that work too.

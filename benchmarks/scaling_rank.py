@@ -1,8 +1,9 @@
 """One task of the scaling benchmark: `python -m benchmarks.scaling_rank`.
 
 Arguments: rank, number of ranks, number of parameter servers. The task goes through the
-very steps of a training (`kit.training.stage`): it reads its rows, calls a step
-function whose gradient is ready, checks and copies it, exchanges, updates, commits.
+very steps of a training (`kit.training.member.epoch_runner`): it reads its rows, calls
+a step function whose gradient is ready, checks and copies it, exchanges, updates,
+commits.
 Only who decides about epochs is missing: the conductor says when steps are done.
 """
 
@@ -25,17 +26,17 @@ import numpy as np
 from benchmarks.bare_member import Links, paired
 from benchmarks.rank import obey
 from kit.exchange.layout import Range, Spec
-from kit.exchange.memory import Array
 from kit.exchange.plan import GRAD, NOW
-from kit.membership import Epoch
+from kit.exchange.ports.memory import Array
+from kit.faults.history import History
 from kit.settings import Settings
 from kit.task import Task
-from kit.testing.history import History
-from kit.traffic import Kind, Meter
+from kit.trace.traffic import Kind, Meter
+from kit.training.coordination.membership import Epoch
 from kit.training.job import Job, Work
-from kit.training.optimizers import GradientDescent
-from kit.training.part import Part
-from kit.training.stage import Stage
+from kit.training.member.context import Part
+from kit.training.member.epoch_runner import Stage
+from kit.training.optimizers.rules import GradientDescent
 
 # The mean of all gradients is 1 and the parameters begin at 1, so after s steps all of
 # them are 1 - s * RATE, which float32 holds exactly for many thousands of steps.

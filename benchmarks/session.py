@@ -46,7 +46,7 @@ Times = dict[str, dict[str, dict[str, list[float]]]]  # client, case, system
 @contextmanager
 def kit_crew() -> Iterator[Crew]:
     """Give the four processes of ours, whose tasks know each other."""
-    from kit.wire.credentials import Credentials
+    from kit.wire.handshake.credentials import Credentials
 
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as folder,

@@ -61,7 +61,7 @@ class Kit(Member):
         """Start this task's server; returns its address."""
         from kit.server.server import Server
         from kit.settings import Settings
-        from kit.wire.credentials import Credentials
+        from kit.wire.handshake.credentials import Credentials
 
         self._credentials = Credentials.from_plain(keys)
         self._settings = Settings(runtime_dir=places[self.rank])
@@ -99,9 +99,9 @@ class Kit(Member):
         """See `Member`."""
         import kit.graph.ops
         from kit.graph.graph import Graph
-        from kit.graph.ops.source import identity
+        from kit.graph.ops.state.source import identity
         from kit.graph.variable import Variable, initialize_all
-        from kit.session.session import Session
+        from kit.session.client.session import Session
 
         assert kit.graph.ops
         graph = Graph()

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from kit.exchange.layout import Range
 from kit.exchange.plan import GRAD, NEXT, Apply, Copy, Op, Plan, Receive, Send, Term
-from kit.traffic import Kind
+from kit.trace.traffic import Kind
 
 _NOTHING = Range(0, 0)
 

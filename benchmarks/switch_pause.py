@@ -18,7 +18,7 @@ from benchmarks.problem import make
 from benchmarks.results import Table, arguments, median, ratio, report
 from kit.testing.processes import process_cluster
 from kit.testing.task_process import until
-from kit.trace import Trace
+from kit.trace.trace import Trace
 
 MODELS = ("small", "large")
 TOPOLOGIES = ("ps", "ring", "mesh", "ring-whole")

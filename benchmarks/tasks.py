@@ -19,8 +19,8 @@ from kit.exchange.layout import specs_of
 from kit.settings import Settings
 from kit.task import Task
 from kit.training.job import Job
-from kit.training.optimizers import GradientDescent
-from kit.wire.credentials import Credentials
+from kit.training.optimizers.rules import GradientDescent
+from kit.wire.handshake.credentials import Credentials
 
 N_WORKERS = 2
 RANK = "benchmarks.training_rank"

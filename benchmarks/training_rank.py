@@ -43,7 +43,7 @@ class KitTask:
         """Start the server; returns its address."""
         from kit.server.server import Server
         from kit.settings import Settings
-        from kit.wire.credentials import Credentials
+        from kit.wire.handshake.credentials import Credentials
 
         path = f"unix:{folder}/{self._job}-{self._index}.sock"
         self._server = Server(
@@ -89,7 +89,7 @@ class KitTask:
 
     def records(self) -> dict[str, Any] | None:
         """Return what the last training kept of this task; None if it had no part."""
-        from kit.traffic import Phase
+        from kit.trace.traffic import Phase
 
         if self._member is None:
             return None
@@ -106,7 +106,7 @@ class KitTask:
 
     def look(self) -> dict[str, Any]:
         """Read the news of the training, as who watches it does, and the memory."""
-        from kit.training.snapshot import poll
+        from kit.training.member.snapshot import poll
 
         member = self._member
         if member is None:
@@ -118,7 +118,7 @@ class KitTask:
 
     def record(self) -> float:
         """Record the rows of the last training again; microseconds a step it takes."""
-        from kit.traffic import Meter
+        from kit.trace.traffic import Meter
 
         old = self._member.meter if self._member is not None else Meter(0)
         moved, spans = old.transfers.since(0)[0], old.spans.since(0)[0].tolist()

@@ -23,12 +23,13 @@ if sys.platform != "linux":
         "devcontainer or on Binder, or install psring in WSL2 on Windows."
     )
 
-from kit import dask_graph as dask_graph  # tensors become collections of dask's
+from kit import dask as dask  # tensors become its collections
 from kit import errors as errors
 from kit import nn as nn
 from kit import picture as picture  # graphs show themselves
 from kit import random as random
-from kit.device import DeviceSpec as DeviceSpec
+from kit.devices.device import DeviceSpec as DeviceSpec
+from kit.devices.replica import replica_device_setter as replica_device_setter
 from kit.graph.clip import clip_by_global_norm as clip_by_global_norm
 from kit.graph.clip import clip_by_norm as clip_by_norm
 from kit.graph.clip import global_norm as global_norm
@@ -36,42 +37,41 @@ from kit.graph.gradients import gradients as gradients
 from kit.graph.graph import Graph as Graph
 from kit.graph.op import Op as Op
 from kit.graph.op import Tensor as Tensor
-from kit.graph.ops.function import py_function as py_function
-from kit.graph.ops.source import constant as constant
-from kit.graph.ops.source import group as group
-from kit.graph.ops.source import identity as identity
-from kit.graph.ops.source import placeholder as placeholder
-from kit.graph.ops.source import stop_gradient as stop_gradient
+from kit.graph.ops.state.function import py_function as py_function
+from kit.graph.ops.state.source import constant as constant
+from kit.graph.ops.state.source import group as group
+from kit.graph.ops.state.source import identity as identity
+from kit.graph.ops.state.source import placeholder as placeholder
+from kit.graph.ops.state.source import stop_gradient as stop_gradient
 from kit.graph.scopes import colocate_with as colocate_with
 from kit.graph.scopes import control_dependencies as control_dependencies
 from kit.graph.scopes import device as device
 from kit.graph.scopes import name_scope as name_scope
 from kit.graph.variable import Variable as Variable
 from kit.graph.variable import initialize_all as initialize_all
-from kit.replica_device import replica_device_setter as replica_device_setter
 from kit.server import target as _target  # noqa: F401  # how far sessions reach
 from kit.server.engine import current as this_server
 from kit.server.server import Server as Server
-from kit.session.metadata import RunMetadata as RunMetadata
-from kit.session.saving import restore_variables as restore_variables
-from kit.session.saving import save_variables as save_variables
-from kit.session.session import Session as Session
+from kit.session.client.metadata import RunMetadata as RunMetadata
+from kit.session.client.saving import restore_variables as restore_variables
+from kit.session.client.saving import save_variables as save_variables
+from kit.session.client.session import Session as Session
 from kit.settings import Settings as Settings
 from kit.settings import settings as settings
 from kit.spec import ClusterSpec as ClusterSpec
 from kit.task import Task as Task
-from kit.trace import Trace as Trace
-from kit.training.checkpoints import Checkpoints as Checkpoints
+from kit.trace.trace import Trace as Trace
+from kit.training.checkpointing.policy import Checkpoints as Checkpoints
+from kit.training.checkpointing.reading import load_checkpoint as load_checkpoint
+from kit.training.client.run import Run as Run
 from kit.training.evolve import evolve as evolve
-from kit.training.graph_values import load_variables as load_variables
-from kit.training.launch import train as train
-from kit.training.optimizers import Adagrad as Adagrad
-from kit.training.optimizers import Adam as Adam
-from kit.training.optimizers import GradientDescent as GradientDescent
-from kit.training.optimizers import Momentum as Momentum
-from kit.training.optimizers import RMSProp as RMSProp
-from kit.training.reading import load_checkpoint as load_checkpoint
-from kit.training.run import Run as Run
+from kit.training.graph_step.values import load_variables as load_variables
+from kit.training.optimizers.rules import Adagrad as Adagrad
+from kit.training.optimizers.rules import Adam as Adam
+from kit.training.optimizers.rules import GradientDescent as GradientDescent
+from kit.training.optimizers.rules import Momentum as Momentum
+from kit.training.optimizers.rules import RMSProp as RMSProp
+from kit.training.train import train as train
 
 if TYPE_CHECKING:
     from kit.cluster import Cluster as Cluster

@@ -9,26 +9,26 @@ anything that can be a tensor. Images are [image, row, column, channel].
 
 from __future__ import annotations
 
-from kit.graph.ops.nn_activations import elu as elu
-from kit.graph.ops.nn_activations import leaky_relu as leaky_relu
-from kit.graph.ops.nn_activations import relu as relu
-from kit.graph.ops.nn_activations import relu6 as relu6
-from kit.graph.ops.nn_activations import sigmoid as sigmoid
-from kit.graph.ops.nn_activations import softplus as softplus
-from kit.graph.ops.nn_embedding import dynamic_partition as dynamic_partition
-from kit.graph.ops.nn_embedding import dynamic_stitch as dynamic_stitch
-from kit.graph.ops.nn_embedding import embedding_lookup as embedding_lookup
-from kit.graph.ops.nn_images import avg_pool as avg_pool
-from kit.graph.ops.nn_images import conv2d as conv2d
-from kit.graph.ops.nn_images import max_pool as max_pool
-from kit.graph.ops.nn_layers import bias_add as bias_add
-from kit.graph.ops.nn_layers import dropout as dropout
-from kit.graph.ops.nn_layers import l2_loss as l2_loss
-from kit.graph.ops.nn_softmax import log_softmax as log_softmax
-from kit.graph.ops.nn_softmax import sigmoid_cross_entropy as sigmoid_cross_entropy
-from kit.graph.ops.nn_softmax import softmax as softmax
-from kit.graph.ops.nn_softmax import softmax_cross_entropy as softmax_cross_entropy
-from kit.graph.ops.nn_softmax import (
+from kit.graph.ops.nn.activations import elu as elu
+from kit.graph.ops.nn.activations import leaky_relu as leaky_relu
+from kit.graph.ops.nn.activations import relu as relu
+from kit.graph.ops.nn.activations import relu6 as relu6
+from kit.graph.ops.nn.activations import sigmoid as sigmoid
+from kit.graph.ops.nn.activations import softplus as softplus
+from kit.graph.ops.nn.embedding import dynamic_partition as dynamic_partition
+from kit.graph.ops.nn.embedding import dynamic_stitch as dynamic_stitch
+from kit.graph.ops.nn.embedding import embedding_lookup as embedding_lookup
+from kit.graph.ops.nn.images import avg_pool as avg_pool
+from kit.graph.ops.nn.images import conv2d as conv2d
+from kit.graph.ops.nn.images import max_pool as max_pool
+from kit.graph.ops.nn.layers import bias_add as bias_add
+from kit.graph.ops.nn.layers import dropout as dropout
+from kit.graph.ops.nn.layers import l2_loss as l2_loss
+from kit.graph.ops.nn.softmax import log_softmax as log_softmax
+from kit.graph.ops.nn.softmax import sigmoid_cross_entropy as sigmoid_cross_entropy
+from kit.graph.ops.nn.softmax import softmax as softmax
+from kit.graph.ops.nn.softmax import softmax_cross_entropy as softmax_cross_entropy
+from kit.graph.ops.nn.softmax import (
     sparse_softmax_cross_entropy as sparse_softmax_cross_entropy,
 )
 

@@ -9,10 +9,10 @@ draw equal numbers, on every device.
 
 from __future__ import annotations
 
-from kit.graph.ops.random import integers as integers
-from kit.graph.ops.random import normal as normal
-from kit.graph.ops.random import shuffle as shuffle
-from kit.graph.ops.random import truncated_normal as truncated_normal
-from kit.graph.ops.random import uniform as uniform
+from kit.graph.ops.math.random import integers as integers
+from kit.graph.ops.math.random import normal as normal
+from kit.graph.ops.math.random import shuffle as shuffle
+from kit.graph.ops.math.random import truncated_normal as truncated_normal
+from kit.graph.ops.math.random import uniform as uniform
 
 __all__ = ["integers", "normal", "shuffle", "truncated_normal", "uniform"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kit.errors import PeerLost
-from kit.membership import Agreement, Epoch, Verdict
+from kit.training.coordination.membership import Agreement, Epoch, Verdict
 
 WORKERS = (0, 1)
 IDLE = 2  # a server without a part in the topology: always at the next boundary

@@ -18,7 +18,7 @@ from benchmarks import allreduce
 from benchmarks.allreduce_links import Door, introduce
 from benchmarks.allreduce_rank import Rank
 from benchmarks.conductor import CrewFailed, crew
-from kit.wire.credentials import Credentials
+from kit.wire.handshake.credentials import Credentials
 
 NAN = float("nan")
 IN_MEMORY = {"copy": 1.0, "ring": 2.0, "mesh": 2.5, "ring-step": 4.0, "ps": 3.0}

@@ -11,9 +11,9 @@ import pytest
 
 from benchmarks.checkpoint_pause import EVERY, measured
 from benchmarks.conductor import ROOT
-from kit.log import rows
-from kit.trace import SaveRow, Trace
-from kit.traffic import STEP
+from kit.trace.log import rows
+from kit.trace.trace import SaveRow, Trace
+from kit.trace.traffic import STEP
 
 MS = 1_000_000
 

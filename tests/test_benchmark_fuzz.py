@@ -15,7 +15,7 @@ import pytest
 from benchmarks import fuzz_mutations as mutations
 from benchmarks.fuzz import fuzz
 from benchmarks.fuzz_server import Faults
-from kit.parcel import pack
+from kit.session.transport.serialization import pack
 from kit.wire.message import pack_message, unpack_message
 
 # 2,000 frames of each transport, 4,000 in CI, 80,000 at night.

@@ -17,8 +17,8 @@ from benchmarks.conductor import CrewFailed, crew
 from benchmarks.results import Table
 from benchmarks.scaling_rank import specs
 from benchmarks.tasks import Outcome
-from kit.cost import Case, Model, Point, Rates, Sharing
-from kit.exchange.topology import by_name
+from kit.exchange.topologies.cost import Case, Model, Point, Rates, Sharing
+from kit.exchange.topologies.topology import by_name
 
 ROOT = Path(__file__).parents[1]
 SIZE, WORDS = 12_000, ("same", "other", "written")

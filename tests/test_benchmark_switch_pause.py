@@ -11,9 +11,9 @@ import pytest
 
 from benchmarks.conductor import ROOT
 from benchmarks.switch_pause import pauses_s
-from kit.log import rows
-from kit.trace import EpochRow, Trace
-from kit.traffic import STEP
+from kit.trace.log import rows
+from kit.trace.trace import EpochRow, Trace
+from kit.trace.traffic import STEP
 
 MS = 1_000_000
 

@@ -32,12 +32,15 @@ from kit.errors import (
 from kit.graph.graph import Graph
 from kit.graph.variable import Variable
 from kit.regular_file import read_regular
-from kit.session.saving import restore_variables, save_variables
-from kit.session.session import Session
-from kit.tf1.train.checkpoint_state import get_checkpoint_state, write_state
-from kit.trace import Trace
-from kit.training.claim import Claim
-from kit.wire.credentials import Credentials
+from kit.session.client.saving import restore_variables, save_variables
+from kit.session.client.session import Session
+from kit.tf1.train.checkpointing.checkpoint_state import (
+    get_checkpoint_state,
+    write_state,
+)
+from kit.trace.trace import Trace
+from kit.training.checkpointing.folder_lock import Claim
+from kit.wire.handshake.credentials import Credentials
 
 MOST_BYTES = 64 << 20
 GIB = 1 << 30

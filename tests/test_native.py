@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 
 from kit import native
-from kit.exchange import hops
+from kit.exchange.execution import native_executor
 from kit.native import library
-from kit.training import many
+from kit.training.worker import native as many
 
-PARTS = [("kit.exchange._hops", hops._FORM), ("kit.training._many", many._FORM)]
+PARTS = [
+    ("kit.exchange.execution._hops", native_executor._FORM),
+    ("kit.training.worker._many", many._FORM),
+]
 
 
 @pytest.mark.parametrize(("module", "form"), PARTS)

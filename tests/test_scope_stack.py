@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.device_scope import ScopeStack, resolve
+from kit.devices.scope import ScopeStack, resolve
 
 
 class Op:

@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kit.errors import InvalidArgumentError
-from kit.trace import Trace
-from kit.trace_file import write_atomically
-from kit.training.run import Run
+from kit.trace.file import write_atomically
+from kit.trace.trace import Trace
+from kit.training.client.run import Run
 from widgets import front_end, page, snapshot
 from widgets.pulse import Beat, Pulse, pulse_of
 from widgets.still import beat_of

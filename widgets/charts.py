@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
-from kit.traffic import Phase
+from kit.trace.traffic import Phase
 from widgets.feed import Columns
 from widgets.strips import TOP, mark_words, peak
 from widgets.theme import DASHES, PHASE_HEIGHT

@@ -16,8 +16,8 @@ from typing import Any
 import ipywidgets as ipw
 
 from kit.errors import KitError
-from kit.exchange.topology import names as all_topologies
-from kit.training.run import Run
+from kit.exchange.topologies.topology import names as all_topologies
+from kit.training.client.run import Run
 from kit.wire.shaping import LinkSettings
 from widgets.moment import Moment
 

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kit.log import Rows
-from kit.spread import Bins, spread
-from kit.trace import Trace
-from kit.traffic import Phase
+from kit.trace.log import Rows
+from kit.trace.spread import Bins, spread
+from kit.trace.trace import Trace
+from kit.trace.traffic import Phase
 
 Columns = dict[str, Any]
 #: Task name -> bytes sent and received per step, as a closed formula gives them.

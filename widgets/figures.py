@@ -26,7 +26,7 @@ from bokeh.models import (
 from bokeh.models.annotations import BoxAnnotation
 from bokeh.plotting import figure
 
-from kit.traffic import Phase
+from kit.trace.traffic import Phase
 from widgets.canvas import Data, canvas, dress, legend, mark, source
 from widgets.feed import Columns
 from widgets.theme import (

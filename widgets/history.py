@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kit.log import Rows
-from kit.trace import STEP_KINDS, EpochRow, Trace
+from kit.trace.log import Rows
+from kit.trace.trace import STEP_KINDS, EpochRow, Trace
 from widgets.feed import MB, OTHERS, Columns, link_name
 
 _FAR = np.iinfo(np.int64).max

@@ -19,7 +19,7 @@ from bokeh.models import CustomJS
 from bokeh.protocol.messages.patch_doc import patch_doc
 from jupyter_bokeh import BokehModel
 
-from kit.trace import Trace
+from kit.trace.trace import Trace
 from widgets import feed, sentences
 from widgets.front_end import TELL
 from widgets.looks import style

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kit.log import Rows
-from kit.trace import STEP_KINDS, Trace
+from kit.trace.log import Rows
+from kit.trace.trace import STEP_KINDS, Trace
 from kit.wire.shaping import LinkSettings
 
 Link = tuple[int, int]
@@ -103,7 +103,7 @@ def rates(recent: Trace, now: int) -> dict[Link, float]:
     A transfer counts at its end. `now` shall be so far back that all tasks' news of it
     are there, see `LATE_NS`.
 
-    >>> from kit.traffic import TRANSFER, rows
+    >>> from kit.trace.traffic import TRANSFER, rows
     >>> table = rows(TRANSFER, [(1, 0, 1, 1, 7, 500, 10, 20)])
     >>> rates(Trace(("ps:0", "worker:0"), transfers=table), now=100)
     {(1, 0): 500.0}

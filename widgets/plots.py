@@ -22,7 +22,7 @@ from bokeh.models import (
 from bokeh.models.annotations import Legend
 from bokeh.plotting import figure
 
-from kit.traffic import Phase
+from kit.trace.traffic import Phase
 from widgets import strips
 from widgets.canvas import canvas, dress, legend
 from widgets.feed import Columns

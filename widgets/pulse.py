@@ -20,10 +20,10 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from kit.errors import KitError
-from kit.exchange.topology import by_name
-from kit.trace import Trace
-from kit.training.recorded import Cursors
-from kit.training.run import Run
+from kit.exchange.topologies.topology import by_name
+from kit.trace.trace import Trace
+from kit.training.client.recorded import Cursors
+from kit.training.client.run import Run
 from widgets.history import History
 from widgets.moment import LATE_NS, WINDOW_NS, Link, Moment, capacity, mean_rates
 from widgets.moment import numbers as numbers_of

@@ -22,8 +22,8 @@ from bokeh.plotting import figure
 from bokeh.resources import Resources
 
 from kit.errors import InvalidArgumentError
-from kit.trace import Trace
-from kit.trace_file import write_atomically
+from kit.trace.file import write_atomically
+from kit.trace.trace import Trace
 from widgets import feed, page, words
 from widgets.canvas import source
 from widgets.feed import Formula

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from html import escape
 
-from kit.trace import Trace
+from kit.trace.trace import Trace
 from widgets.feed import Window
 from widgets.moment import WINDOW_NS, Moment, whole_steps
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from html import escape
 
-from kit.trace import Trace
+from kit.trace.trace import Trace
 from widgets import charts, feed, sentences, words
 from widgets.feed import Window
 from widgets.looks import colours, style

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kit.errors import NotFoundError, OutOfRangeError
-from kit.trace_file import write_atomically
+from kit.trace.file import write_atomically
 from widgets import front_end, page
 from widgets.stepping import drawing, player, words
 from widgets.stepping.formulas import Formula, formula

@@ -5,7 +5,7 @@ Pure.
 
 from __future__ import annotations
 
-from kit.trace import Trace
+from kit.trace.trace import Trace
 from widgets.history import History
 from widgets.moment import WINDOW_NS, Moment, capacity, mean_rates, numbers
 from widgets.pulse import Beat

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kit.traffic import Phase
+from kit.trace.traffic import Phase
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 TEXT_PX = 13  # the smallest text of figures and pages

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kit.trace import Ints, Trace
-from kit.traffic import Phase
+from kit.trace.trace import Ints, Trace
+from kit.trace.traffic import Phase
 from widgets import feed
 from widgets.feed import Columns, Window
 

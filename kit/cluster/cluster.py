@@ -16,17 +16,24 @@ from functools import partial
 from typing import Any
 
 from kit import machine
-from kit.cluster import lifecycle, loop, remote, report, runtime
+from kit.cluster import lifecycle, loop, report, runtime
 from kit.cluster.arguments import check_times, merge_jobs
-from kit.cluster.bootstrap import SERVERS, Bootstrap
+from kit.cluster.cells import remote
+from kit.cluster.cells.selection import (
+    Selector,
+    check_jobs,
+    is_single,
+    make_tasks,
+    select,
+)
 from kit.cluster.engine_work import EngineWork
-from kit.cluster.keeper import Process
 from kit.cluster.launching import launch
 from kit.cluster.plan import Plan
+from kit.cluster.processes.bootstrap import SERVERS, Bootstrap
+from kit.cluster.processes.reaper import Process
 from kit.cluster.report import State, TaskStatus
 from kit.cluster.runtime import default_python
-from kit.cluster.selection import Selector, check_jobs, is_single, make_tasks, select
-from kit.dask_graph import set_cluster
+from kit.dask.graph import set_cluster
 from kit.errors import FailedPreconditionError
 from kit.graph.known_tasks import set_known_tasks
 from kit.server.directory import Directory
@@ -35,9 +42,9 @@ from kit.settings import Settings
 from kit.settings import current as current_settings
 from kit.spec import ClusterSpec
 from kit.task import Task
+from kit.training.client.run import Run
 from kit.training.job import Job, Work
-from kit.training.launch import set_current
-from kit.training.run import Run
+from kit.training.train import set_current
 from kit.wire.shaping import LinkSettings
 
 

@@ -10,24 +10,24 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
-from kit.cluster import remote
 from kit.cluster.arguments import check_times
-from kit.cluster.cell_output import OnMessage, Output
-from kit.cluster.cells import CellRun
-from kit.cluster.crew import Crew
+from kit.cluster.cells import remote
+from kit.cluster.cells.cell_output import OnMessage, Output
+from kit.cluster.cells.cells import CellRun
+from kit.cluster.cells.on import CellInterrupted, Outcome, collected, on_tasks
+from kit.cluster.cells.selection import Selector, select
 from kit.cluster.lifecycle import Lifecycle
 from kit.cluster.loop import Work
-from kit.cluster.on import CellInterrupted, Outcome, collected, on_tasks
+from kit.cluster.processes.supervisor import Crew
 from kit.cluster.report import State
 from kit.cluster.restarting import restart
 from kit.cluster.runtime import log_path, tail_of
-from kit.cluster.selection import Selector, select
 from kit.cluster.waiting import Plan, follow, follow_async
 from kit.errors import ClusterBusy
 from kit.server import engine
 from kit.task import Task
 from kit.training import job
-from kit.training.run import Run
+from kit.training.client.run import Run
 
 # Why a task that is not lost cannot be reached, by its state.
 _AWAY = {

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from kit.server import engine
 from kit.task import Task
+from kit.training.client.run import Run
 from kit.training.job import Job, Work
-from kit.training.run import Run
-from kit.wire.introduction import Role
+from kit.wire.handshake.messages import Role
 from kit.wire.rpc import Caller
 
 if TYPE_CHECKING:

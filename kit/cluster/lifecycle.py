@@ -17,9 +17,9 @@ from typing import Self
 
 from kit import machine
 from kit.cluster import memory, report
-from kit.cluster.crew import Crew, PortTaken
 from kit.cluster.loop import LoopThread, Work
 from kit.cluster.plan import Plan
+from kit.cluster.processes.supervisor import Crew, PortTaken
 from kit.cluster.report import State
 from kit.errors import (
     CancelledError,

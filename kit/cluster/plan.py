@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kit.cluster.bootstrap import SERVERS, Bootstrap
+from kit.cluster.processes.bootstrap import SERVERS, Bootstrap
 from kit.task import Task
 
 

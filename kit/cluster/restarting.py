@@ -10,10 +10,10 @@ import asyncio
 import signal
 from collections.abc import Callable
 
-from kit.cluster import keeper
-from kit.cluster.crew import Crew
-from kit.cluster.engines import Engines
-from kit.cluster.keeper import Process
+from kit.cluster.processes import reaper
+from kit.cluster.processes.engines import Engines
+from kit.cluster.processes.reaper import Process
+from kit.cluster.processes.supervisor import Crew
 from kit.cluster.report import State
 from kit.errors import ClusterBusy, KitError, StartFailed
 from kit.task import Task
@@ -71,7 +71,7 @@ async def _replace(crew: Crew, task: Task) -> None:
 
 async def _end(process: Process | None, is_forgotten: Callable[[], bool]) -> None:
     """End a process and its children, and wait until its controller has noticed."""
-    family = keeper.descendants([process]) if process is not None else set()
+    family = reaper.descendants([process]) if process is not None else set()
     try:
         if process is not None:
             await _end_process(process)
@@ -80,12 +80,12 @@ async def _end(process: Process | None, is_forgotten: Callable[[], bool]) -> Non
             await asyncio.sleep(_LOOK_S)
     finally:
         # Also when it is cancelled: the orphans of what has ended are not found later.
-        keeper.end(family, _GRACE_S)
+        reaper.end(family, _GRACE_S)
 
 
 async def _end_process(process: Process) -> None:
     for number, patience_s in ((signal.SIGTERM, _GRACE_S), (signal.SIGKILL, _KILL_S)):
-        keeper.send(process, number)
+        reaper.send(process, number)
         for _ in range(int(patience_s / _LOOK_S)):
             if not process.is_running:
                 return

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kit import machine
-from kit.cluster import keeper
+from kit.cluster.processes import reaper
 from kit.errors import InvalidArgumentError, StartFailed
 
 _THREADS = (
@@ -71,7 +71,7 @@ def engine_environment(folder: Path, threads: int) -> dict[str, str]:
         "IPYTHONDIR": str(folder / "ipython"),
         "PYTHONPATH": _python_path(os.environ.get("PYTHONPATH", "")),
         "PYTHONUNBUFFERED": "1",
-        keeper.MARK: str(folder),
+        reaper.MARK: str(folder),
     }
     return set_apart | dict.fromkeys(_THREADS, str(threads))
 

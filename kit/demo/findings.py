@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from kit.demo.phases import Training
-from kit.exchange.memory import Array
-from kit.exchange.topology import by_name, per_member
-from kit.trace import EpochRow
-from kit.training.records import Record
-from kit.training.run import Run
+from kit.exchange.ports.memory import Array
+from kit.exchange.topologies.topology import by_name, per_member
+from kit.trace.trace import EpochRow
+from kit.training.client.records import Record
+from kit.training.client.run import Run
 
 Row = dict[str, Any]
 

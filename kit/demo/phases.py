@@ -14,10 +14,10 @@ from tqdm import tqdm
 from kit.cluster import Cluster
 from kit.demo.digits import DigitsMlp
 from kit.demo.text import TextModel
-from kit.training.elementwise import Optimizer
-from kit.training.launch import train
-from kit.training.optimizers import Adagrad, Adam
-from kit.training.run import Run
+from kit.training.client.run import Run
+from kit.training.optimizers.rule import Optimizer
+from kit.training.optimizers.rules import Adagrad, Adam
+from kit.training.train import train
 
 Accuracy = Callable[[Any], float] | None
 

@@ -16,7 +16,7 @@ from kit.demo import replicas
 from kit.demo.digits import DigitsMlp
 from kit.demo.replicas import Model, Report
 from kit.server.engine import current
-from kit.session.session import Session
+from kit.session.client.session import Session
 from kit.task import Task
 
 Row = dict[str, Any]

@@ -15,14 +15,14 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kit.cluster import keeper
-from kit.cluster.keeper import Process
-from kit.cluster.processes import Keeper, why
+from kit.cluster.processes import reaper
+from kit.cluster.processes.processes import Keeper, why
+from kit.cluster.processes.reaper import Process
 from kit.cluster.runtime import engine_environment, make_folder, remove_folder, tail
 from kit.errors import DeadlineExceededError, UnavailableError
 from kit.task import Task
-from kit.wire.address import TcpAddress
-from kit.wire.listener import listen
+from kit.wire.listening.address import TcpAddress
+from kit.wire.listening.listener import listen
 
 _LOOK_S = 0.01
 _END_S = 10.0
@@ -165,7 +165,7 @@ class Shells:
         self.end()
 
     def _record(self) -> None:
-        known = (keeper.find(process.pid) for process in self._running.values())
+        known = (reaper.find(process.pid) for process in self._running.values())
         self._keeper.update({one for one in known if isinstance(one, Process)})
 
 

@@ -1,11 +1,11 @@
 """How gradients meet and how parameters come back: plans, and what carries them out."""
 
-from kit.exchange.mesh import Mesh
-from kit.exchange.ps import ParameterServer
-from kit.exchange.ring import Ring
-from kit.exchange.ring_whole import WholeRing
-from kit.exchange.topology import Topology as Topology
-from kit.exchange.topology import register as register
+from kit.exchange.topologies.mesh import Mesh
+from kit.exchange.topologies.ps import ParameterServer
+from kit.exchange.topologies.ring import Ring
+from kit.exchange.topologies.ring_whole import WholeRing
+from kit.exchange.topologies.topology import Topology as Topology
+from kit.exchange.topologies.topology import register as register
 
 register(ParameterServer())
 register(Ring())

@@ -21,8 +21,8 @@ from kit.exchange.plan import (
     Send,
     Term,
 )
-from kit.exchange.topology import Traffic
-from kit.traffic import Kind
+from kit.exchange.topologies.topology import Traffic
+from kit.trace.traffic import Kind
 
 
 class Move(NamedTuple):

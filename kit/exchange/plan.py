@@ -1,8 +1,8 @@
 """What each member does in a step: who sends which bytes to whom, in which order.
 
 Pure data. A plan is a list of six kinds of operations on flat buffers; a topology makes
-one for each member (`kit.exchange.ring`, `kit.exchange.ps`), a `Program` carries it
-out, a test checks that all plans of a step fit together.
+one for each member (`kit.exchange.topologies.ring`, `kit.exchange.topologies.ps`), a
+`Program` carries it out, a test checks that all plans of a step fit together.
 
 Messages between two members carry no name that matters: both sides make the same plan,
 so the n-th message from a to b is the same thing on both sides. A sender copies nothing
@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kit.exchange.layout import Range
-from kit.exchange.placement import Shards
-from kit.traffic import Kind
+from kit.exchange.topologies.placement import Shards
+from kit.trace.traffic import Kind
 
 # Regions: the flat buffers that every member has. NOW and NEXT change places with each
 # step, so that the parameters of the last step stay whole until the next are complete.

@@ -12,14 +12,14 @@ import numpy as np
 
 from kit.graph.convert import tensor
 from kit.graph.op import Tensor
-from kit.graph.ops.arithmetic import add_n, divide, maximum, minimum, multiply
-from kit.graph.ops.cast import cast
-from kit.graph.ops.choose import select
-from kit.graph.ops.compare import greater
-from kit.graph.ops.fill import ones_like
-from kit.graph.ops.reduce import reduce_sum
-from kit.graph.ops.source import identity
-from kit.graph.ops.unary import is_finite, sqrt, square
+from kit.graph.ops.array.choose import select
+from kit.graph.ops.array.fill import ones_like
+from kit.graph.ops.math.arithmetic import add_n, divide, maximum, minimum, multiply
+from kit.graph.ops.math.cast import cast
+from kit.graph.ops.math.compare import greater
+from kit.graph.ops.math.reduce import reduce_sum
+from kit.graph.ops.math.unary import is_finite, sqrt, square
+from kit.graph.ops.state.source import identity
 from kit.graph.slices import IndexedSlices
 
 

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from types import FrameType
 from typing import Any
 
-from kit.device_scope import ScopeStack, resolve
+from kit.devices.scope import ScopeStack, resolve
 from kit.graph.default import entered
 from kit.graph.known_tasks import check_device
 from kit.graph.lent import Pictured

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from kit.nearest import check_known
+from kit.devices.nearest import check_known
 from kit.task import Task
 
 Find = Callable[[], Sequence[Task] | None]

@@ -5,7 +5,7 @@ whoever registers with `lend`. Without a lender there is no picture, and a tenso
 collection of dask's.
 
     kit.picture     -> visualize, _repr_html_
-    kit.dask_graph  -> compute, persist, __dask_graph__ and its kin
+    kit.dask.graph  -> compute, persist, __dask_graph__ and its kin
 """
 
 from __future__ import annotations

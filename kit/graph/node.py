@@ -1,8 +1,8 @@
 """A graph as plain data: what travels to the tasks.
 
 Pure. A `Node` is an op without its Python objects. Attributes are plain data, dtypes
-and arrays; arrays travel beside the text (`kit.parcel`). No pickle: a graph that comes
-from outside can name ops of the table and nothing else.
+and arrays; arrays travel beside the text (`kit.session.transport.serialization`). No
+pickle: a graph that comes from outside can name ops of the table and nothing else.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from kit.device_scope import Scope, parse_scope
+from kit.devices.scope import Scope, parse_scope
 from kit.graph.default import default_graph
 from kit.graph.known_tasks import check_device
 from kit.graph.known_tasks import set_known_tasks as set_known_tasks

@@ -41,7 +41,7 @@ class Call(Protocol):
     container: str
     """Where shared state of this op lives; '' is the default container."""
     disk: Any
-    """What saves and restores tensors on this task (`kit.session.disk`)."""
+    """What saves and restores tensors on this task (`kit.session.worker.disk`)."""
 
     def state(self, kind: str, make: Callable[[], Any]) -> Any:
         """Return this op's state on this task, made by `make` at the first use.
@@ -52,10 +52,10 @@ class Call(Protocol):
         """
 
     def variable(self, shape: Any, dtype: Any, shared_name: str) -> Any:
-        """Return the variable that this op stands for (`kit.graph.ops.state.Ref`)."""
+        """Return the variable that this op stands for."""
 
     def queue(self, capacity: int, dtypes: Any, shapes: Any, shared_name: str) -> Any:
-        """Return the queue that this op stands for (`kit.session.queues`)."""
+        """Return the queue that this op stands for (`kit.session.worker.queues`)."""
 
     def accumulator(
         self, is_sparse: bool, dtype: Any, shape: Any, reduction: str, shared_name: str

@@ -14,8 +14,8 @@ from kit.graph.default import default_graph
 from kit.graph.dtypes import dtype_of
 from kit.graph.graph import Graph
 from kit.graph.op import Op, Tensor
-from kit.graph.ops import state
-from kit.graph.ops.source import identity
+from kit.graph.ops.state import state
+from kit.graph.ops.state.source import identity
 from kit.graph.speak import Speaker
 from kit.graph.static import is_known, text
 
@@ -135,7 +135,7 @@ def _initial(given: Any | Callable[[], Any], dtype: Any) -> Tensor:
 
 def initialize_all(variables: list[Variable] | None = None, name: str = "init") -> Op:
     """Return an op that initialises variables: all of the graph, if none are given."""
-    from kit.graph.ops.source import group
+    from kit.graph.ops.state.source import group
 
     chosen = default_graph().variables if variables is None else variables
     return group(*[one.initializer for one in chosen], name=name)

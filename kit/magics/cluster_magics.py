@@ -11,8 +11,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_magic, magics_class
 from IPython.display import display
 
-from kit.cluster import left_behind
-from kit.cluster.selection import select
+from kit.cluster.cells.selection import select
+from kit.cluster.processes import left_behind
 from kit.cluster.waiting import follow
 from kit.magics import running
 from kit.magics.one_line import told_in_one_line

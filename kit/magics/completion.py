@@ -16,7 +16,7 @@ from IPython.core.completer import (
     context_matcher,
 )
 
-from kit.exchange import topology
+from kit.exchange.topologies import topology
 from kit.magics import running
 from kit.magics.cluster_magics import WORDS
 from kit.magics.on_magics import OnMagics

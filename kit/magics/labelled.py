@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from kit.cluster.cell_output import Kind, Output
+from kit.cluster.cells.cell_output import Kind, Output
 from kit.task import Task
 
 MOST_LINES = 1000  # of one task in one cell, then only the last ones are shown

@@ -8,9 +8,9 @@ from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, cell_magic, magics_class
 
-from kit.cluster.cells import CellRun
-from kit.cluster.on import on_tasks
-from kit.cluster.selection import select
+from kit.cluster.cells.cells import CellRun
+from kit.cluster.cells.on import on_tasks
+from kit.cluster.cells.selection import select
 from kit.cluster.waiting import Plan, follow, follow_async
 from kit.magics import running
 from kit.magics.one_line import told_in_one_line

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
-from kit.cluster.on import CellFailed, CellInterrupted
+from kit.cluster.cells.on import CellFailed, CellInterrupted
 from kit.errors import KitError
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from IPython.core.interactiveshell import InteractiveShell
 
-from kit.cluster.cell_output import Output
+from kit.cluster.cells.cell_output import Output
 from kit.magics.labelled import Bundle, Labelled, Shown
 from kit.task import Task
 

@@ -13,7 +13,7 @@ from kit.errors import FailedPreconditionError
 from kit.magics import running
 from kit.magics.one_line import told_in_one_line
 from kit.magics.options import option, parse, takes
-from kit.training.run import Run
+from kit.training.client.run import Run
 
 _PATIENCE_S = 2.0
 _LOOK_S = 0.05

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import permutations
 
-from kit.device import DeviceSpec
+from kit.devices.device import DeviceSpec
 
 NOT_PLACED = "not placed"
 # 720 orders are tried in a millisecond; with more lanes the busiest goes to the middle.

@@ -24,10 +24,10 @@ from kit.errors import (
 from kit.server.local_sockets import connect_near
 from kit.settings import Settings
 from kit.task import Task
-from kit.wire.address import parse_address
-from kit.wire.credentials import Credentials
-from kit.wire.introduction import Hello, Role
+from kit.wire.handshake.credentials import Credentials
+from kit.wire.handshake.messages import Hello, Role
 from kit.wire.link import Link
+from kit.wire.listening.address import parse_address
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 0.2
 

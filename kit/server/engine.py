@@ -11,7 +11,7 @@ from kit.errors import FailedPreconditionError
 from kit.server.server import Server
 from kit.settings import Settings
 from kit.training.job import Job, Work
-from kit.wire.credentials import Credentials
+from kit.wire.handshake.credentials import Credentials
 
 _server: Server | None = None
 

@@ -6,15 +6,15 @@ import threading
 from collections.abc import Callable, Sequence
 
 from kit.server.directory import Directory
-from kit.session.home import Home
-from kit.session.master import Master
-from kit.session.members import Members
-from kit.session.peers import Peers
-from kit.session.service import Service
-from kit.session.watch import Watch
-from kit.session.worker import Worker
+from kit.session.master.master import Master
+from kit.session.master.members import Members
+from kit.session.transport.peers import Peers
+from kit.session.transport.service import Service
+from kit.session.transport.watch import Watch
+from kit.session.worker.task_runtime import Home
+from kit.session.worker.worker import Worker
 from kit.task import Task
-from kit.wire.introduction import Role
+from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
 
 

@@ -32,11 +32,11 @@ from kit.fields import (
 )
 from kit.server.trainings import Trainings
 from kit.task import Task
-from kit.training.authority import Answer as Verdict
-from kit.training.authority import Authority
-from kit.training.digests import Report
+from kit.training.coordination.coordinator import Answer as Verdict
+from kit.training.coordination.coordinator import Authority
+from kit.training.coordination.digests import Report
 from kit.training.job import Job
-from kit.training.snapshot import LOGS, parameters, poll
+from kit.training.member.snapshot import LOGS, parameters, poll
 from kit.wire.message import unpack_text
 from kit.wire.rpc import Answer, Handler
 

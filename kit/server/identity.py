@@ -11,7 +11,7 @@ import os
 import secrets
 from pathlib import Path
 
-from kit.wire.credentials import Credentials
+from kit.wire.handshake.credentials import Credentials
 
 
 def shared_credentials() -> Credentials:

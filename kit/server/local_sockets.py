@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 from kit.errors import UnavailableError
 from kit.machine import started
 from kit.settings import Settings
-from kit.wire.address import Address, TcpAddress, UnixAddress, is_local
-from kit.wire.credentials import Credentials
-from kit.wire.introduction import Hello
+from kit.wire.handshake.credentials import Credentials
+from kit.wire.handshake.messages import Hello
+from kit.wire.handshake.opening import connect
 from kit.wire.link import Link
-from kit.wire.listener import remove_dead
-from kit.wire.opening import connect
+from kit.wire.listening.address import Address, TcpAddress, UnixAddress, is_local
+from kit.wire.listening.listener import remove_dead
 
 MAX_BODY = 1 << 30  # parameters travel to an observer in one message
 # Earlier versions wrote no process into the name.

@@ -22,19 +22,19 @@ from kit.server.identity import shared_credentials
 from kit.server.local_sockets import MAX_BODY, socket_beside, sweep
 from kit.server.spmd import Rendezvous
 from kit.server.trainings import Trainings
-from kit.session import targets
+from kit.session.client import targets
 from kit.settings import Settings, current
 from kit.spec import ClusterSpec
 from kit.task import Task
+from kit.training.client.run import Run
 from kit.training.job import Job, Work
-from kit.training.run import Run
-from kit.wire.acceptor import Acceptor
-from kit.wire.address import Address, parse_address
-from kit.wire.credentials import Credentials
-from kit.wire.introduction import Role
+from kit.wire.handshake.credentials import Credentials
+from kit.wire.handshake.messages import Role
+from kit.wire.handshake.private import make_private_folder
 from kit.wire.link import Link
-from kit.wire.listener import Listener, listen
-from kit.wire.private import make_private_folder
+from kit.wire.listening.acceptor import Acceptor
+from kit.wire.listening.address import Address, parse_address
+from kit.wire.listening.listener import Listener, listen
 from kit.wire.rpc import Handler, serve
 
 _log = logging.getLogger("kit.server")

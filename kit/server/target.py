@@ -12,17 +12,17 @@ from kit.server.directory import (
 )
 from kit.server.identity import shared_credentials
 from kit.server.local_sockets import connect_near
-from kit.session import targets
-from kit.session.connection import Connection
-from kit.session.late import Carry, LateFeeds
-from kit.session.members import passes
-from kit.session.options import Options
-from kit.session.remote import Remote
+from kit.session.client import targets
+from kit.session.client.connection import Connection
+from kit.session.client.lazy_feeds import Carry, LateFeeds
+from kit.session.client.options import Options
+from kit.session.client.remote import Remote
+from kit.session.master.members import passes
 from kit.settings import Settings, current
 from kit.task import Task
-from kit.wire.address import Address, parse_address
-from kit.wire.introduction import Hello, Role
+from kit.wire.handshake.messages import Hello, Role
 from kit.wire.link import Link
+from kit.wire.listening.address import Address, parse_address
 
 SCHEME = "psring://"
 CLIENT = Task("client", 0)

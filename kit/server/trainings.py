@@ -27,12 +27,12 @@ from kit.server.arrivals import Arrivals, announce
 from kit.server.directory import Directory
 from kit.server.watchers import Watchers
 from kit.task import Task
-from kit.training.authority import Authority
-from kit.training.council import Council, LocalCouncil, RemoteCouncil
+from kit.training.coordination.client import Council, LocalCouncil, RemoteCouncil
+from kit.training.coordination.coordinator import Authority
 from kit.training.job import Job, Work
-from kit.training.member import Member
+from kit.training.member.member import Member
 from kit.wire.frame import cluster_number
-from kit.wire.introduction import Role
+from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
 from kit.wire.rpc import Caller
 from kit.wire.stream import Stream
@@ -69,8 +69,8 @@ class Trainings:
         """Start this task's part in a training, in threads of its own.
 
         `incarnation`: how often the task has come back to this training; see
-        `kit.training.rejoining`. Waits a moment for those who still watch the last one,
-        which is let go of then.
+        `kit.training.member.rejoining`. Waits a moment for those who still watch the
+        last one, which is let go of then.
         Raises `ClusterBusy` while another one runs here, `FailedPreconditionError`
         once this is closed.
         """

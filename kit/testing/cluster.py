@@ -14,10 +14,10 @@ from kit.server.server import Server
 from kit.server.target import ClusterTarget
 from kit.settings import Settings, current
 from kit.task import Task
+from kit.training.client.run import Run
 from kit.training.job import Job, Work
-from kit.training.run import Run
-from kit.wire.credentials import Credentials
-from kit.wire.introduction import Role
+from kit.wire.handshake.credentials import Credentials
+from kit.wire.handshake.messages import Role
 from kit.wire.rpc import Caller
 
 CLIENT = Task("client", 0)

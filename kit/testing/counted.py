@@ -18,7 +18,7 @@ from typing import Final
 from kit.server.server import Server
 from kit.training.job import Job
 from kit.wire.frame import Buffer
-from kit.wire.kernel_count import KernelCount, kernel_count
+from kit.wire.local.kernel_count import KernelCount, kernel_count
 from kit.wire.stream import Stream
 
 # The kernel may hold an acknowledgement back for 40 ms, more on a slow line.

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from kit.errors import KitError
-from kit.exchange.connect import Joining, Quarters
-from kit.exchange.endpoint import Endpoint
 from kit.exchange.layout import Layout
-from kit.exchange.memory import Memory
-from kit.exchange.port import Stamp
-from kit.exchange.shared_port import SharedPort
+from kit.exchange.ports.connect import Joining, Quarters
+from kit.exchange.ports.endpoint import Endpoint
+from kit.exchange.ports.memory import Memory
+from kit.exchange.ports.port import Stamp
+from kit.exchange.ports.shared_port import SharedPort
 from kit.testing.streams import memory_pair
-from kit.traffic import Meter
+from kit.trace.traffic import Meter
 from kit.wire.stream import Stream
 
 

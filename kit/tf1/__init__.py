@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.device import DeviceSpec as DeviceSpec
+from kit.devices.device import DeviceSpec as DeviceSpec
 from kit.graph.slices import IndexedSlices as IndexedSlices
-from kit.session.fetches import IndexedSlicesValue as IndexedSlicesValue
+from kit.session.client.fetches import IndexedSlicesValue as IndexedSlicesValue
 from kit.tf1 import app as app
 from kit.tf1 import contrib as contrib
 from kit.tf1 import errors as errors
 from kit.tf1 import flags as flags
-from kit.tf1 import initializers as initializers
 from kit.tf1 import logging as logging
 from kit.tf1 import math as math
 from kit.tf1 import nn as nn
@@ -30,85 +29,29 @@ from kit.tf1.accumulators import (
 from kit.tf1.accumulators import (
     SparseConditionalAccumulator as SparseConditionalAccumulator,
 )
-from kit.tf1.assigning import assign as assign
-from kit.tf1.assigning import assign_add as assign_add
-from kit.tf1.assigning import assign_sub as assign_sub
-from kit.tf1.assigning import is_variable_initialized as is_variable_initialized
-from kit.tf1.assigning import scatter_add as scatter_add
-from kit.tf1.assigning import scatter_sub as scatter_sub
-from kit.tf1.assigning import scatter_update as scatter_update
 from kit.tf1.behaviour import disable_eager_execution as disable_eager_execution
 from kit.tf1.behaviour import disable_v2_behavior as disable_v2_behavior
 from kit.tf1.behaviour import executing_eagerly as executing_eagerly
-from kit.tf1.collections import GraphKeys as GraphKeys
-from kit.tf1.collections import add_to_collection as add_to_collection
-from kit.tf1.collections import add_to_collections as add_to_collections
-from kit.tf1.collections import get_collection as get_collection
-from kit.tf1.collections import get_collection_ref as get_collection_ref
-from kit.tf1.config import ConfigProto as ConfigProto
-from kit.tf1.config import GPUOptions as GPUOptions
-from kit.tf1.config import GraphOptions as GraphOptions
-from kit.tf1.config import OptimizerOptions as OptimizerOptions
-from kit.tf1.config import RunOptions as RunOptions
-from kit.tf1.control import colocate_with as colocate_with
-from kit.tf1.control import container as container
-from kit.tf1.control import control_dependencies as control_dependencies
-from kit.tf1.control import device as device
-from kit.tf1.control import group as group
-from kit.tf1.control import no_op as no_op
-from kit.tf1.convert import convert_to_tensor as convert_to_tensor
-from kit.tf1.convert import (
-    convert_to_tensor_or_indexed_slices as convert_to_tensor_or_indexed_slices,
-)
-from kit.tf1.dimension import Dimension as Dimension
-from kit.tf1.dimension import dimension_value as dimension_value
-from kit.tf1.dtypes import DType as DType
-from kit.tf1.dtypes import as_dtype as as_dtype
-from kit.tf1.dtypes import bool_ as bool  # noqa: F401
-from kit.tf1.dtypes import complex64 as complex64
-from kit.tf1.dtypes import complex128 as complex128
-from kit.tf1.dtypes import double as double
-from kit.tf1.dtypes import float16 as float16
-from kit.tf1.dtypes import float32 as float32
-from kit.tf1.dtypes import float64 as float64
-from kit.tf1.dtypes import half as half
-from kit.tf1.dtypes import int8 as int8
-from kit.tf1.dtypes import int16 as int16
-from kit.tf1.dtypes import int32 as int32
-from kit.tf1.dtypes import int64 as int64
-from kit.tf1.dtypes import string as string
-from kit.tf1.dtypes import uint8 as uint8
-from kit.tf1.dtypes import uint16 as uint16
-from kit.tf1.dtypes import uint32 as uint32
-from kit.tf1.dtypes import uint64 as uint64
 from kit.tf1.errors import OpError as OpError
-from kit.tf1.graph import Graph as Graph
-from kit.tf1.graph import get_default_graph as get_default_graph
-from kit.tf1.graph import reset_default_graph as reset_default_graph
-from kit.tf1.graph_def import GraphDef as GraphDef
-from kit.tf1.graph_def import NodeDef as NodeDef
-from kit.tf1.initial_values import constant_initializer as constant_initializer
-from kit.tf1.initial_values import (
-    glorot_normal_initializer as glorot_normal_initializer,
-)
-from kit.tf1.initial_values import (
-    glorot_uniform_initializer as glorot_uniform_initializer,
-)
-from kit.tf1.initial_values import ones_initializer as ones_initializer
-from kit.tf1.initial_values import (
-    random_normal_initializer as random_normal_initializer,
-)
-from kit.tf1.initial_values import (
-    random_uniform_initializer as random_uniform_initializer,
-)
-from kit.tf1.initial_values import (
-    truncated_normal_initializer as truncated_normal_initializer,
-)
-from kit.tf1.initial_values import (
-    variance_scaling_initializer as variance_scaling_initializer,
-)
-from kit.tf1.initial_values import zeros_initializer as zeros_initializer
-from kit.tf1.operation import Operation as Operation
+from kit.tf1.graph.collections import GraphKeys as GraphKeys
+from kit.tf1.graph.collections import add_to_collection as add_to_collection
+from kit.tf1.graph.collections import add_to_collections as add_to_collections
+from kit.tf1.graph.collections import get_collection as get_collection
+from kit.tf1.graph.collections import get_collection_ref as get_collection_ref
+from kit.tf1.graph.control import colocate_with as colocate_with
+from kit.tf1.graph.control import container as container
+from kit.tf1.graph.control import control_dependencies as control_dependencies
+from kit.tf1.graph.control import device as device
+from kit.tf1.graph.control import group as group
+from kit.tf1.graph.control import no_op as no_op
+from kit.tf1.graph.graph import Graph as Graph
+from kit.tf1.graph.graph import get_default_graph as get_default_graph
+from kit.tf1.graph.graph import reset_default_graph as reset_default_graph
+from kit.tf1.graph.graph_def import GraphDef as GraphDef
+from kit.tf1.graph.graph_def import NodeDef as NodeDef
+from kit.tf1.graph.operation import Operation as Operation
+from kit.tf1.graph.replication import VariableAggregation as VariableAggregation
+from kit.tf1.graph.replication import VariableSynchronization as VariableSynchronization
 from kit.tf1.ops.arithmetic import abs as abs
 from kit.tf1.ops.arithmetic import accumulate_n as accumulate_n
 from kit.tf1.ops.arithmetic import add as add
@@ -234,60 +177,131 @@ from kit.tf1.ops.shape import size as size
 from kit.tf1.ops.shape import squeeze as squeeze
 from kit.tf1.ops.shape import tile as tile
 from kit.tf1.ops.shape import transpose as transpose
-from kit.tf1.partitioners import fixed_size_partitioner as fixed_size_partitioner
-from kit.tf1.partitioners import (
-    min_max_variable_partitioner as min_max_variable_partitioner,
-)
-from kit.tf1.partitioners import (
-    variable_axis_size_partitioner as variable_axis_size_partitioner,
-)
 from kit.tf1.queues import FIFOQueue as FIFOQueue
 from kit.tf1.queues import QueueBase as QueueBase
-from kit.tf1.replication import VariableAggregation as VariableAggregation
-from kit.tf1.replication import VariableSynchronization as VariableSynchronization
-from kit.tf1.run_metadata import RunMetadata as RunMetadata
-from kit.tf1.running import get_default_session as get_default_session
 from kit.tf1.scope import refuse
-from kit.tf1.scopes import AUTO_REUSE as AUTO_REUSE
-from kit.tf1.scopes import VariableScope as VariableScope
-from kit.tf1.scopes import get_local_variable as get_local_variable
-from kit.tf1.scopes import get_variable as get_variable
-from kit.tf1.scopes import get_variable_scope as get_variable_scope
-from kit.tf1.scopes import name_scope as name_scope
-from kit.tf1.scopes import variable_scope as variable_scope
-from kit.tf1.session import InteractiveSession as InteractiveSession
-from kit.tf1.session import Session as Session
-from kit.tf1.shape import TensorShape as TensorShape
-from kit.tf1.sparse import SparseTensor as SparseTensor
-from kit.tf1.sparse import SparseTensorValue as SparseTensorValue
-from kit.tf1.sparse import sparse_placeholder as sparse_placeholder
-from kit.tf1.tensor import Tensor as Tensor
-from kit.tf1.variable_lists import all_variables as all_variables
-from kit.tf1.variable_lists import (
+from kit.tf1.session.config import ConfigProto as ConfigProto
+from kit.tf1.session.config import GPUOptions as GPUOptions
+from kit.tf1.session.config import GraphOptions as GraphOptions
+from kit.tf1.session.config import OptimizerOptions as OptimizerOptions
+from kit.tf1.session.config import RunOptions as RunOptions
+from kit.tf1.session.run_metadata import RunMetadata as RunMetadata
+from kit.tf1.session.running import get_default_session as get_default_session
+from kit.tf1.session.session import InteractiveSession as InteractiveSession
+from kit.tf1.session.session import Session as Session
+from kit.tf1.tensor.convert import convert_to_tensor as convert_to_tensor
+from kit.tf1.tensor.convert import (
+    convert_to_tensor_or_indexed_slices as convert_to_tensor_or_indexed_slices,
+)
+from kit.tf1.tensor.dimension import Dimension as Dimension
+from kit.tf1.tensor.dimension import dimension_value as dimension_value
+from kit.tf1.tensor.dtypes import DType as DType
+from kit.tf1.tensor.dtypes import as_dtype as as_dtype
+from kit.tf1.tensor.dtypes import bool_ as bool  # noqa: F401
+from kit.tf1.tensor.dtypes import complex64 as complex64
+from kit.tf1.tensor.dtypes import complex128 as complex128
+from kit.tf1.tensor.dtypes import double as double
+from kit.tf1.tensor.dtypes import float16 as float16
+from kit.tf1.tensor.dtypes import float32 as float32
+from kit.tf1.tensor.dtypes import float64 as float64
+from kit.tf1.tensor.dtypes import half as half
+from kit.tf1.tensor.dtypes import int8 as int8
+from kit.tf1.tensor.dtypes import int16 as int16
+from kit.tf1.tensor.dtypes import int32 as int32
+from kit.tf1.tensor.dtypes import int64 as int64
+from kit.tf1.tensor.dtypes import string as string
+from kit.tf1.tensor.dtypes import uint8 as uint8
+from kit.tf1.tensor.dtypes import uint16 as uint16
+from kit.tf1.tensor.dtypes import uint32 as uint32
+from kit.tf1.tensor.dtypes import uint64 as uint64
+from kit.tf1.tensor.shape import TensorShape as TensorShape
+from kit.tf1.tensor.sparse import SparseTensor as SparseTensor
+from kit.tf1.tensor.sparse import SparseTensorValue as SparseTensorValue
+from kit.tf1.tensor.sparse import sparse_placeholder as sparse_placeholder
+from kit.tf1.tensor.tensor import Tensor as Tensor
+from kit.tf1.variables import initializers as initializers
+from kit.tf1.variables.assigning import assign as assign
+from kit.tf1.variables.assigning import assign_add as assign_add
+from kit.tf1.variables.assigning import assign_sub as assign_sub
+from kit.tf1.variables.assigning import (
+    is_variable_initialized as is_variable_initialized,
+)
+from kit.tf1.variables.assigning import scatter_add as scatter_add
+from kit.tf1.variables.assigning import scatter_sub as scatter_sub
+from kit.tf1.variables.assigning import scatter_update as scatter_update
+from kit.tf1.variables.initial_values import (
+    constant_initializer as constant_initializer,
+)
+from kit.tf1.variables.initial_values import (
+    glorot_normal_initializer as glorot_normal_initializer,
+)
+from kit.tf1.variables.initial_values import (
+    glorot_uniform_initializer as glorot_uniform_initializer,
+)
+from kit.tf1.variables.initial_values import ones_initializer as ones_initializer
+from kit.tf1.variables.initial_values import (
+    random_normal_initializer as random_normal_initializer,
+)
+from kit.tf1.variables.initial_values import (
+    random_uniform_initializer as random_uniform_initializer,
+)
+from kit.tf1.variables.initial_values import (
+    truncated_normal_initializer as truncated_normal_initializer,
+)
+from kit.tf1.variables.initial_values import (
+    variance_scaling_initializer as variance_scaling_initializer,
+)
+from kit.tf1.variables.initial_values import zeros_initializer as zeros_initializer
+from kit.tf1.variables.partitioners import (
+    fixed_size_partitioner as fixed_size_partitioner,
+)
+from kit.tf1.variables.partitioners import (
+    min_max_variable_partitioner as min_max_variable_partitioner,
+)
+from kit.tf1.variables.partitioners import (
+    variable_axis_size_partitioner as variable_axis_size_partitioner,
+)
+from kit.tf1.variables.scopes import AUTO_REUSE as AUTO_REUSE
+from kit.tf1.variables.scopes import VariableScope as VariableScope
+from kit.tf1.variables.scopes import get_local_variable as get_local_variable
+from kit.tf1.variables.scopes import get_variable as get_variable
+from kit.tf1.variables.scopes import get_variable_scope as get_variable_scope
+from kit.tf1.variables.scopes import name_scope as name_scope
+from kit.tf1.variables.scopes import variable_scope as variable_scope
+from kit.tf1.variables.variable_lists import all_variables as all_variables
+from kit.tf1.variables.variable_lists import (
     assert_variables_initialized as assert_variables_initialized,
 )
-from kit.tf1.variable_lists import global_variables as global_variables
-from kit.tf1.variable_lists import (
+from kit.tf1.variables.variable_lists import global_variables as global_variables
+from kit.tf1.variables.variable_lists import (
     global_variables_initializer as global_variables_initializer,
 )
-from kit.tf1.variable_lists import initialize_all_variables as initialize_all_variables
-from kit.tf1.variable_lists import (
+from kit.tf1.variables.variable_lists import (
+    initialize_all_variables as initialize_all_variables,
+)
+from kit.tf1.variables.variable_lists import (
     initialize_local_variables as initialize_local_variables,
 )
-from kit.tf1.variable_lists import initialize_variables as initialize_variables
-from kit.tf1.variable_lists import local_variables as local_variables
-from kit.tf1.variable_lists import (
+from kit.tf1.variables.variable_lists import (
+    initialize_variables as initialize_variables,
+)
+from kit.tf1.variables.variable_lists import local_variables as local_variables
+from kit.tf1.variables.variable_lists import (
     local_variables_initializer as local_variables_initializer,
 )
-from kit.tf1.variable_lists import model_variables as model_variables
-from kit.tf1.variable_lists import moving_average_variables as moving_average_variables
-from kit.tf1.variable_lists import (
+from kit.tf1.variables.variable_lists import model_variables as model_variables
+from kit.tf1.variables.variable_lists import (
+    moving_average_variables as moving_average_variables,
+)
+from kit.tf1.variables.variable_lists import (
     report_uninitialized_variables as report_uninitialized_variables,
 )
-from kit.tf1.variable_lists import tables_initializer as tables_initializer
-from kit.tf1.variable_lists import trainable_variables as trainable_variables
-from kit.tf1.variable_lists import variables_initializer as variables_initializer
-from kit.tf1.variables import Variable as Variable
+from kit.tf1.variables.variable_lists import tables_initializer as tables_initializer
+from kit.tf1.variables.variable_lists import trainable_variables as trainable_variables
+from kit.tf1.variables.variable_lists import (
+    variables_initializer as variables_initializer,
+)
+from kit.tf1.variables.variables import Variable as Variable
 
 newaxis = None
 # The release whose names these are: programs look whether it begins with "1.".

@@ -9,10 +9,16 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from kit.graph.slices import IndexedSlices
-from kit.tf1.convert import argument, convert_to_tensor, create, create_op, op_scope
-from kit.tf1.dtypes import DType, as_dtype, int32, int64
 from kit.tf1.ops.cast import cast
-from kit.tf1.shape import TensorShape
+from kit.tf1.tensor.convert import (
+    argument,
+    convert_to_tensor,
+    create,
+    create_op,
+    op_scope,
+)
+from kit.tf1.tensor.dtypes import DType, as_dtype, int32, int64
+from kit.tf1.tensor.shape import TensorShape
 
 _NUMBERS = "iufc"
 

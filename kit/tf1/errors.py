@@ -68,7 +68,7 @@ from kit.errors import (
 from kit.graph.speak import (
     OperatorNotAllowedInGraphError as OperatorNotAllowedInGraphError,
 )
-from kit.tf1.fetching import InaccessibleTensorError as InaccessibleTensorError
+from kit.tf1.session.fetching import InaccessibleTensorError as InaccessibleTensorError
 
 OpError: Any = KitError
 

@@ -9,11 +9,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from kit.errors import InvalidArgumentError
-from kit.tf1.convert import argument, convert_to_tensor, create, create_op, op_scope
-from kit.tf1.dtypes import DType, as_dtype, int32
-from kit.tf1.graph import Graph
+from kit.tf1.graph.graph import Graph
 from kit.tf1.ops.write import ints
-from kit.tf1.shape import TensorShape
+from kit.tf1.tensor.convert import (
+    argument,
+    convert_to_tensor,
+    create,
+    create_op,
+    op_scope,
+)
+from kit.tf1.tensor.dtypes import DType, as_dtype, int32
+from kit.tf1.tensor.shape import TensorShape
 
 
 class QueueBase:

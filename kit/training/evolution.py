@@ -29,9 +29,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kit.errors import NotFinite, StepFailed
-from kit.exchange.memory import Array
-from kit.training.sources import Source, make_source
-from kit.training.splits import split_bounds
+from kit.exchange.ports.memory import Array
+from kit.training.data.sources import Source, make_source
+from kit.training.data.splits import split_bounds
 
 Params = Mapping[str, Array]
 

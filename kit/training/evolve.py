@@ -13,12 +13,12 @@ from typing import Any, SupportsIndex
 
 from kit.errors import InvalidArgumentError
 from kit.hooks import SessionRunHook
-from kit.training.checkpoints import Checkpoints
-from kit.training.elementwise import Optimizer
+from kit.training.checkpointing.policy import Checkpoints
+from kit.training.client.run import Run
+from kit.training.data.splits import check_seed
 from kit.training.evolution import EvolutionStep, Population
-from kit.training.launch import Trains, running, train, whole
-from kit.training.run import Run
-from kit.training.splits import check_seed
+from kit.training.optimizers.rule import Optimizer
+from kit.training.train import Trains, running, train, whole
 
 Loss = Callable[..., Any]
 

@@ -15,9 +15,9 @@ from typing import Any, Final
 from kit import machine
 from kit.errors import InvalidArgumentError, NotEnoughMemory
 from kit.exchange.layout import Layout, Spec, lay_out
-from kit.exchange.placement import place
 from kit.exchange.plan import Group
-from kit.exchange.topology import Topology, by_name
+from kit.exchange.topologies.placement import place
+from kit.exchange.topologies.topology import Topology, by_name
 from kit.fields import (
     anything,
     check,
@@ -29,15 +29,15 @@ from kit.fields import (
     text,
     whole,
 )
-from kit.membership import Epoch
 from kit.settings import Settings
 from kit.task import Task
-from kit.training import optimizers
-from kit.training.checkpoints import Checkpoints, tensors_of
-from kit.training.elementwise import Optimizer
-from kit.training.graph_step import GraphStep
-from kit.training.hook_list import HookList
-from kit.training.splits import check_seed
+from kit.training.checkpointing.policy import Checkpoints, tensors_of
+from kit.training.coordination.membership import Epoch
+from kit.training.data.splits import check_seed
+from kit.training.graph_step.step import GraphStep
+from kit.training.hooks.adapters import HookList
+from kit.training.optimizers import rules
+from kit.training.optimizers.rule import Optimizer
 from kit.wire.shaping import LinkSettings
 
 _FIELDS: Final = {
@@ -215,7 +215,7 @@ class Job:
             "run": self.run,
             "tasks": [str(task) for task in self.tasks],
             "specs": [[spec.name, list(spec.shape), spec.dtype] for spec in self.specs],
-            "optimizer": optimizers.to_plain(self.optimizer),
+            "optimizer": rules.to_plain(self.optimizer),
             "topology": self.topology,
             "steps": self.steps,
             "batch": self.batch,
@@ -247,7 +247,7 @@ class Job:
                 f"task's machine has {limit}."
             )
         try:
-            values["optimizer"] = optimizers.from_plain(values["optimizer"])
+            values["optimizer"] = rules.from_plain(values["optimizer"])
             values["checkpoints"] = Checkpoints.from_plain(values["checkpoints"])
             values["settings"] = Settings.from_plain(values["settings"])
         except (TypeError, ValueError, OverflowError) as exc:

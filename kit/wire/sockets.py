@@ -21,8 +21,8 @@ from ipaddress import ip_address
 from typing import Any, Final, TypeVar
 
 from kit.errors import KitError, LinkLost, UnavailableError
-from kit.wire.address import TcpAddress
 from kit.wire.frame import Buffer
+from kit.wire.listening.address import TcpAddress
 from kit.wire.stream import PATIENCE_S, Clock, Stream
 
 T = TypeVar("T")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kit.cluster import Bootstrap
-from kit.cluster.keeper import Process
-from kit.cluster.processes import Keeper
+from kit.cluster.processes.processes import Keeper
+from kit.cluster.processes.reaper import Process
 
 
 @pytest.fixture(scope="session")

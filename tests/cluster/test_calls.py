@@ -6,8 +6,8 @@ from concurrent.futures import Future
 import pytest
 from ipyparallel import RemoteError
 
-from kit.cluster.calls import Calls
-from kit.cluster.remote import Perform, pack
+from kit.cluster.cells.calls import Calls
+from kit.cluster.cells.remote import Perform, pack
 from kit.errors import DeadlineExceededError, PeerLost, UnknownError
 from kit.task import Task
 

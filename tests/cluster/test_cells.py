@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kit.cluster.cell_output import Kind, OnMessage, Output, read
-from kit.cluster.cells import CellRun
-from kit.cluster.on import CellFailed, CellInterrupted, collected, on_tasks
+from kit.cluster.cells.cell_output import Kind, OnMessage, Output, read
+from kit.cluster.cells.cells import CellRun
+from kit.cluster.cells.on import CellFailed, CellInterrupted, collected, on_tasks
 from kit.errors import DeadlineExceededError
 from kit.task import Task
 

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from kit.cluster import Bootstrap, Cluster, State, keeper
-from kit.cluster.keeper import Process
+from kit.cluster import Bootstrap, Cluster, State
+from kit.cluster.processes import reaper
+from kit.cluster.processes.reaper import Process
 from kit.errors import (
     ControllerLost,
     PeerLost,
@@ -65,7 +66,7 @@ def test_a_process_that_a_task_has_started_ends_with_the_cluster(
         return int(found.stdout)
 
     with Cluster(ps=0, worker=1, bootstrap=bootstrap) as cluster:
-        orphan = keeper.find(cluster.call("worker:0", detach))
+        orphan = reaper.find(cluster.call("worker:0", detach))
         assert orphan is not None
 
     assert not orphan.is_running
@@ -174,7 +175,7 @@ def test_a_killed_kernel_takes_everything_with_it_after_the_lease(
         kernel.kill()
         kernel.wait()
 
-        assert keeper.wait_gone(found, 15) == set()
+        assert reaper.wait_gone(found, 15) == set()
         deadline = time.monotonic() + 5
         while list(runtime.iterdir()) and time.monotonic() < deadline:
             os.sched_yield()

@@ -18,7 +18,7 @@ import pytest
 
 from kit import machine
 from kit.cluster import Bootstrap, Cluster, State, memory
-from kit.cluster.keeper import Process
+from kit.cluster.processes.reaper import Process
 from kit.errors import (
     CancelledError,
     NotEnoughMemory,
@@ -31,6 +31,7 @@ from kit.testing.task_process import until
 pytestmark = [pytest.mark.engines, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
+FORK_SERVER = "kit.cluster.processes.fork_server"
 
 
 def test_a_server_that_does_not_start_fails_the_start(gone: Callable[[], None]) -> None:
@@ -72,7 +73,7 @@ def python_that(runtime: Path, action: str) -> str:
     ("action", "text"),
     [
         ("echo cannot find my libraries >&2; exit 3", "cannot find my libraries"),
-        (f'[ "$3" = kit.cluster.nursery ] && exit 4; exec {sys.executable} "$@"', "4"),
+        (f'[ "$3" = {FORK_SERVER} ] && exit 4; exec {sys.executable} "$@"', "4"),
     ],
 )
 def test_a_python_that_does_not_work_fails_the_start_with_its_words(

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from kit.cluster import crew as crew_module
-from kit.cluster.cells import CellRun
-from kit.cluster.crew import Crew
+from kit.cluster.cells.cells import CellRun
+from kit.cluster.cells.remote import pack
 from kit.cluster.engine_work import CrewEngineer
-from kit.cluster.engines import Engines
-from kit.cluster.keeper import Process
 from kit.cluster.plan import Plan
-from kit.cluster.remote import pack
+from kit.cluster.processes import supervisor as crew_module
+from kit.cluster.processes.engines import Engines
+from kit.cluster.processes.reaper import Process
+from kit.cluster.processes.supervisor import Crew
 from kit.cluster.report import State
 from kit.cluster.restarting import restart
 from kit.errors import CancelledError, ClusterBusy, PeerLost

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kit.cluster.failures import Failure, fold, grouped, rendered, summary
+from kit.cluster.cells.failures import Failure, fold, grouped, rendered, summary
 from kit.task import Task
 
 

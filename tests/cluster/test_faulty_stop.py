@@ -16,11 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from kit.cluster import Bootstrap, Cluster, State, crew, keeper
-from kit.cluster.engines import Engines
-from kit.cluster.keeper import Process
-from kit.cluster.processes import Keeper
-from kit.cluster.servers import Servers
+from kit.cluster import Bootstrap, Cluster, State
+from kit.cluster.processes import reaper, supervisor
+from kit.cluster.processes.engines import Engines
+from kit.cluster.processes.processes import Keeper
+from kit.cluster.processes.reaper import Process
+from kit.cluster.processes.servers import Servers
 from kit.errors import (
     CancelledError,
     DeadlineExceededError,
@@ -41,11 +42,11 @@ def victim_of(cluster: Cluster, name: str) -> Process:
     assert mine is not None
     assert mine.engines is not None
     engine = mine._engine_of[cluster.tasks[-1]]
-    (nanny,) = keeper.descendants([engine]) - {engine}
+    (nanny,) = reaper.descendants([engine]) - {engine}
     found = {
         "controller": mine.engines.controller,
         "fork server": mine.engines.nursery,
-        "keeper": keeper.find(mine._keeper.pid),
+        "keeper": reaper.find(mine._keeper.pid),
         "engine": engine,
         "nanny": nanny,
     }[name]
@@ -55,7 +56,7 @@ def victim_of(cluster: Cluster, name: str) -> Process:
 
 def hit(victim: Process, number: signal.Signals) -> None:
     """Send the signal and wait until it has taken effect."""
-    assert keeper.send(victim, number)
+    assert reaper.send(victim, number)
     deadline = time.monotonic() + 10
     while (state := state_of(victim)) not in ("T" if number == signal.SIGSTOP else "Z"):
         assert time.monotonic() < deadline, f"{victim} is in state {state}"
@@ -64,9 +65,9 @@ def hit(victim: Process, number: signal.Signals) -> None:
 
 def state_of(process: Process) -> str:
     """Return the letter of /proc for it, Z for one that is gone."""
-    fields = keeper._stat(process.pid)
-    is_same = fields is not None and int(fields[keeper._STARTED]) == process.started
-    return fields[keeper._STATE] if fields is not None and is_same else "Z"
+    fields = reaper._stat(process.pid)
+    is_same = fields is not None and int(fields[reaper._STARTED]) == process.started
+    return fields[reaper._STATE] if fields is not None and is_same else "Z"
 
 
 def stop_in_time(cluster: Cluster) -> None:
@@ -116,7 +117,7 @@ def test_a_stop_leaves_nothing_when_a_process_is_hit_meanwhile(
         return real(*args)
 
     monkeypatch.setattr(*moment, hit_first)
-    monkeypatch.setattr(crew, "_GRACE_S", 0.3)
+    monkeypatch.setattr(supervisor, "_GRACE_S", 0.3)
     for name in VICTIMS[:4]:
         cluster = Cluster(
             ps=0, worker=2, stop_deadline_s=0.5, bootstrap=bootstrap
@@ -232,8 +233,8 @@ def test_a_start_without_a_controller_can_be_given_up(
 def test_a_loop_that_hangs_does_not_hold_up_the_stop(
     bootstrap: Bootstrap, gone: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crew, "_GRACE_S", 0.0)
-    monkeypatch.setattr(crew, "_LAST_S", 0.0)
+    monkeypatch.setattr(supervisor, "_GRACE_S", 0.0)
+    monkeypatch.setattr(supervisor, "_LAST_S", 0.0)
     cluster = Cluster(ps=0, worker=1, stop_deadline_s=0.1, bootstrap=bootstrap).start()
     is_hanging, is_over = threading.Event(), threading.Event()
 

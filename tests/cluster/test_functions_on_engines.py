@@ -15,9 +15,9 @@ import pytest
 import kit
 from kit.errors import InvalidArgumentError
 from kit.graph.graph import Graph
-from kit.graph.ops.function import py_function
+from kit.graph.ops.state.function import py_function
 from kit.server.target import ClusterTarget
-from kit.session.session import Session
+from kit.session.client.session import Session
 from kit.task import Task
 
 pytestmark = [pytest.mark.slow, pytest.mark.engines]

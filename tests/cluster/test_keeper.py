@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.cluster import keeper, processes
-from kit.cluster.keeper import Process, Record
+from kit.cluster.processes import processes, reaper
+from kit.cluster.processes.reaper import Process, Record
 
 SLEEPER = "import signal,sys; print(flush=True); signal.pause()"
 STUBBORN = "import signal; signal.signal(15, signal.SIG_IGN);" + SLEEPER
@@ -29,7 +29,7 @@ def child(code: str = SLEEPER) -> Iterator[tuple[subprocess.Popen[bytes], Proces
     ) as started:
         assert started.stdout is not None
         started.stdout.readline()
-        found = keeper.find(started.pid)
+        found = reaper.find(started.pid)
         assert found is not None
         try:
             yield started, found
@@ -38,7 +38,7 @@ def child(code: str = SLEEPER) -> Iterator[tuple[subprocess.Popen[bytes], Proces
 
 
 def test_a_process_is_found_with_its_start_time() -> None:
-    me = keeper.find(os.getpid())
+    me = reaper.find(os.getpid())
 
     assert me is not None
     assert me.pid == os.getpid()
@@ -50,8 +50,8 @@ def test_the_same_pid_with_another_start_time_is_another_process() -> None:
         other = Process(real.pid, real.started - 1)
 
         assert not other.is_running
-        assert keeper.send(other, signal.SIGKILL) is False
-        assert keeper.end([other], grace_s=0) == set()
+        assert reaper.send(other, signal.SIGKILL) is False
+        assert reaper.end([other], grace_s=0) == set()
         assert started.poll() is None
 
 
@@ -66,12 +66,12 @@ def test_ending_takes_descendants_that_were_never_recorded() -> None:
         stderr=subprocess.DEVNULL,
     ) as parent:
         assert parent.stdout is not None
-        grandchild = keeper.find(int(parent.stdout.readline()))
-        root = keeper.find(parent.pid)
+        grandchild = reaper.find(int(parent.stdout.readline()))
+        root = reaper.find(parent.pid)
         assert grandchild is not None
         assert root is not None
 
-        assert keeper.end([root], grace_s=2) == set()
+        assert reaper.end([root], grace_s=2) == set()
 
         assert not grandchild.is_running
         assert not root.is_running
@@ -79,7 +79,7 @@ def test_ending_takes_descendants_that_were_never_recorded() -> None:
 
 def test_what_ignores_the_polite_signal_is_killed() -> None:
     with child(STUBBORN) as (started, process):
-        assert keeper.end([process], grace_s=0.01) == set()
+        assert reaper.end([process], grace_s=0.01) == set()
 
         assert started.wait(5) == -signal.SIGKILL
 
@@ -88,7 +88,7 @@ def test_a_dead_process_is_gone_though_nobody_has_waited_for_it() -> None:
     with child() as (started, process):
         os.kill(started.pid, signal.SIGKILL)
 
-        assert keeper.wait_gone([process], 5) == set()
+        assert reaper.wait_gone([process], 5) == set()
         assert not process.is_running
 
 
@@ -108,7 +108,7 @@ def folder(tmp_path: Path) -> Path:
 @contextmanager
 def keeping(first: bytes) -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(
-        [sys.executable, "-I", "-S", keeper.__file__], stdin=subprocess.PIPE, bufsize=0
+        [sys.executable, "-I", "-S", reaper.__file__], stdin=subprocess.PIPE, bufsize=0
     ) as process:
         assert process.stdin is not None
         process.stdin.write(first)
@@ -170,7 +170,7 @@ def test_an_order_given_just_before_the_kernels_end_counts(
     os.close(write)
 
     try:
-        assert keeper.watch(Record(who, 7.0, str(folder)), read) == due_s
+        assert reaper.watch(Record(who, 7.0, str(folder)), read) == due_s
     finally:
         os.close(read)
 
@@ -198,10 +198,10 @@ def test_a_closed_pipe_is_not_the_death_of_the_kernel(folder: Path) -> None:
 def test_a_folder_that_is_not_ours_is_never_removed(tmp_path: Path) -> None:
     other = tmp_path / "home"
     other.mkdir()
-    me = keeper.find(os.getpid())
+    me = reaper.find(os.getpid())
     assert me is not None
 
-    keeper.clean_up(Record(me, 0.0, str(other)))
+    reaper.clean_up(Record(me, 0.0, str(other)))
 
     assert other.exists()
 
@@ -225,7 +225,7 @@ def test_a_stopped_process_is_not_waited_for_in_vain() -> None:
     with child() as (started, process):
         os.kill(started.pid, signal.SIGSTOP)
 
-        assert keeper.end([process], grace_s=60) == set()
+        assert reaper.end([process], grace_s=60) == set()
 
         assert started.wait(5) == -signal.SIGTERM
 
@@ -255,7 +255,7 @@ def test_a_keeper_that_is_stopped_again_and_again_is_done_without(
 ) -> None:
     mine = processes.Keeper(folder, lease_s=1.0)
     monkeypatch.setattr(processes, "_MARGIN_S", 0.1)
-    monkeypatch.setattr(keeper, "KILL_S", 0.0)
+    monkeypatch.setattr(reaper, "KILL_S", 0.0)
     send_signal = subprocess.Popen.send_signal
 
     def stop_instead(process: subprocess.Popen[bytes], number: int) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from kit.cluster import keeper, left_behind
-from kit.cluster.keeper import Process
-from kit.cluster.left_behind import Owner
+from kit.cluster.processes import left_behind, reaper
+from kit.cluster.processes.left_behind import Owner
+from kit.cluster.processes.reaper import Process
 
 GONE = Process(2, 1)  # there is a process 2, and it was not started then
 
@@ -29,7 +29,7 @@ def no_clusters_of_others(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def sleeper() -> Iterator[Process]:
     child = subprocess.Popen(["sleep", "60"])
     try:
-        found = keeper.find(child.pid)
+        found = reaper.find(child.pid)
         assert found is not None
         yield found
     finally:
@@ -60,7 +60,7 @@ def found(runtime: Path) -> list[left_behind.Found]:
 
 
 def test_a_record_is_found_as_it_was_written(runtime: Path) -> None:
-    me = keeper.find(os.getpid())
+    me = reaper.find(os.getpid())
     assert me is not None
     folder = runtime / "psring-mine"
     folder.mkdir()

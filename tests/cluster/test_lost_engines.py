@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import kit
-from kit.cluster import CellFailed, Cluster, State, keeper
-from kit.cluster.failures import tells_of_an_end
+from kit.cluster import CellFailed, Cluster, State
+from kit.cluster.cells.failures import tells_of_an_end
+from kit.cluster.processes import reaper
 from kit.errors import PeerLost
 from kit.testing.task_process import until
 
@@ -41,10 +42,10 @@ def train(cluster: Cluster) -> object:
 
 
 def end(pid: int) -> None:
-    process = keeper.find(pid)
+    process = reaper.find(pid)
     assert process is not None
     os.kill(pid, signal.SIGKILL)
-    assert keeper.wait_gone([process], 5) == set()
+    assert reaper.wait_gone([process], 5) == set()
 
 
 def fork_server(cluster: Cluster) -> int:

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from kit.cluster import Cluster, crew
-from kit.cluster.engines import Engines
+from kit.cluster import Cluster
+from kit.cluster.processes import supervisor
+from kit.cluster.processes.engines import Engines
 from kit.errors import StartFailed
 
 pytestmark = [pytest.mark.engines, pytest.mark.slow]
@@ -31,7 +32,7 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             self.ended.set_result(text)
             await asyncio.sleep(60)  # what has ended says nothing more
 
-    monkeypatch.setattr(crew, "Engines", Ending)
+    monkeypatch.setattr(supervisor, "Engines", Ending)
     return left
 
 

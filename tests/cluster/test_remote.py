@@ -5,7 +5,7 @@ from collections.abc import Callable
 import cloudpickle
 import pytest
 
-from kit.cluster.remote import Perform, pack, unpack
+from kit.cluster.cells.remote import Perform, pack, unpack
 from kit.errors import KitError, PlacementError, UnknownError
 
 TASK = "/job:worker/task:1"

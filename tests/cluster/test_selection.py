@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.cluster.selection import check_jobs, is_single, make_tasks, select
+from kit.cluster.cells.selection import check_jobs, is_single, make_tasks, select
 from kit.errors import InvalidArgumentError, PlacementError
 from kit.task import Task
 

@@ -17,7 +17,7 @@ import pytest
 import kit
 from kit.errors import ClusterBusy, PeerLost
 from kit.testing.task_process import until
-from kit.training.run import Run
+from kit.training.client.run import Run
 from tests.exchange import replay
 
 pytestmark = [pytest.mark.slow, pytest.mark.engines]
@@ -53,7 +53,7 @@ def cluster() -> Iterator[kit.Cluster]:
 
 def replayed(steps: int, n_workers: int = 2, batch: int = 24) -> dict[str, Array]:
     """Return what one process of plain numpy makes of the same mini-batches."""
-    from kit.training.sources import ArraySource
+    from kit.training.data.sources import ArraySource
 
     data = (IMAGES, TARGETS)
     sources = [ArraySource(data, batch, 0, w, n_workers) for w in range(n_workers)]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kit.__main__ import main
-from kit.trace import Trace
+from kit.trace.trace import Trace
 
 pytestmark = [pytest.mark.slow, pytest.mark.engines]
 

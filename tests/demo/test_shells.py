@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.cluster import keeper
+from kit.cluster.processes import reaper
 from kit.demo.shells import Shells
 from kit.errors import DeadlineExceededError, UnavailableError
 
@@ -82,13 +82,13 @@ def test_task_that_is_started_again_writes_on_in_its_log(folder: Path) -> None:
         first = shells.start("ps:0")
         shells.wait_for_words("ps:0", "here")
         shells.kill("ps:0")
-        is_gone = keeper.find(first) is None
+        is_gone = reaper.find(first) is None
         second = shells.start("ps:0")
         shells.wait_for_words("ps:0", "here\nhere")
 
     assert is_gone
     assert first != second
-    assert keeper.find(second) is None
+    assert reaper.find(second) is None
 
 
 OWNER = """
@@ -106,10 +106,10 @@ def test_no_task_outlives_its_owner_that_is_killed(folder: Path) -> None:
         [sys.executable, "-c", OWNER, SLEEPS, str(folder)], stdout=subprocess.PIPE
     )
     assert owner.stdout is not None
-    started = [keeper.find(int(pid)) for pid in owner.stdout.readline().split()]
+    started = [reaper.find(int(pid)) for pid in owner.stdout.readline().split()]
     known = {one for one in started if one is not None}
     os.kill(owner.pid, signal.SIGKILL)
     owner.communicate()
 
     assert len(known) == 2
-    assert keeper.wait_gone(known, 30.0) == set()
+    assert reaper.wait_gone(known, 30.0) == set()

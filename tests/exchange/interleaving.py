@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kit.exchange.memory import physical
 from kit.exchange.plan import (
     GRAD,
     NEXT,
@@ -31,7 +30,8 @@ from kit.exchange.plan import (
     Send,
     Term,
 )
-from kit.traffic import Kind
+from kit.exchange.ports.memory import physical
+from kit.trace.traffic import Kind
 
 Numbers = npt.NDArray[np.int64]
 Gradients = Sequence[Mapping[int, Numbers]]  # of each step: worker -> its gradient

@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kit.exchange import moves
+from kit.exchange.execution.program import Program
 from kit.exchange.layout import Layout, Spec, lay_out
-from kit.exchange.memory import physical
-from kit.exchange.placement import place
 from kit.exchange.plan import GRAD, NOW, Group, Owned, Plan
-from kit.exchange.program import Program
-from kit.exchange.topology import by_name, per_member
+from kit.exchange.ports.memory import physical
+from kit.exchange.topologies.placement import place
+from kit.exchange.topologies.topology import by_name, per_member
 from kit.testing.group import LocalMember, local_group, run_together
-from kit.traffic import Kind
+from kit.trace.traffic import Kind
 from tests.exchange import replay
 from tests.exchange.models import models
 

@@ -13,19 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.errors import DeadlineExceededError
-from kit.exchange.acts import Descend, Sum
-from kit.exchange.endpoint import Endpoint
-from kit.exchange.hops import Hops, loop
+from kit.exchange.execution.bound_operations import Descend, Sum
+from kit.exchange.execution.native_executor import Hops, loop
+from kit.exchange.execution.program import Program
 from kit.exchange.layout import Spec, lay_out
 from kit.exchange.pipeline import pipelined
 from kit.exchange.plan import GRAD, Group, Plan, Receive, Send
-from kit.exchange.port import Stamp
-from kit.exchange.program import Program
-from kit.exchange.topology import by_name
+from kit.exchange.ports.endpoint import Endpoint
+from kit.exchange.ports.port import Stamp
+from kit.exchange.topologies.topology import by_name
 from kit.testing.group import LocalMember, local_group, run_together
-from kit.traffic import Kind, Meter, Phase
-from kit.training.optimizers import GradientDescent, Momentum
-from kit.training.update import MeanUpdate
+from kit.trace.traffic import Kind, Meter, Phase
+from kit.training.optimizers.rules import GradientDescent, Momentum
+from kit.training.optimizers.update import MeanUpdate
 
 has_loop = pytest.mark.skipif(loop() is None, reason="the compiled loop was not built")
 SPECS = [Spec("w", (90, 7), "float32"), Spec("b", (90,), "float64")]

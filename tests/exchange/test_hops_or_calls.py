@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from kit.exchange import hops
-from kit.exchange.acts import Sum, Take
-from kit.exchange.endpoint import Endpoint
-from kit.exchange.hops import loop, suit
+from kit.exchange.execution import native_executor
+from kit.exchange.execution.bound_operations import Sum, Take
+from kit.exchange.execution.native_executor import loop, suit
 from kit.exchange.layout import Spec, lay_out
-from kit.exchange.port import Stamp
-from kit.exchange.shared_port import SharedPort
+from kit.exchange.ports.endpoint import Endpoint
+from kit.exchange.ports.port import Stamp
+from kit.exchange.ports.shared_port import SharedPort
 from kit.testing.group import local_group
 from kit.wire.shaping import LineOut, LinkSettings
 
@@ -58,6 +58,6 @@ def test_a_link_with_a_speed_is_left_to_python() -> None:
 def test_without_a_build_all_is_left_to_python(
     monkeypatch: pytest.MonkeyPatch, alone: Endpoint
 ) -> None:
-    monkeypatch.setattr(hops, "loop", lambda: None)
+    monkeypatch.setattr(native_executor, "loop", lambda: None)
     assert not suit([], alone)
     assert not suit([Sum(*np.zeros((3, 4), np.float32))], alone)

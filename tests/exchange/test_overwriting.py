@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import kit.exchange  # noqa: F401  # fills the table of topologies
 from kit.exchange.layout import Layout, Spec, lay_out
 from kit.exchange.pipeline import pipelined
-from kit.exchange.placement import place
 from kit.exchange.plan import Group, Plan, Receive, Send
-from kit.exchange.topology import by_name
+from kit.exchange.topologies.placement import place
+from kit.exchange.topologies.topology import by_name
 from tests.exchange.interleaving import Members
 from tests.exchange.models import models
 

@@ -12,9 +12,9 @@ import kit.exchange  # noqa: F401  # fills the table of topologies
 from benchmarks.sum_in_place import in_place
 from kit.exchange.layout import Layout, Spec, lay_out
 from kit.exchange.pipeline import pipelined
-from kit.exchange.placement import place
 from kit.exchange.plan import NEXT, Add, Apply, Group, Op, Plan, Receive, Send
-from kit.exchange.topology import by_name
+from kit.exchange.topologies.placement import place
+from kit.exchange.topologies.topology import by_name
 from tests.exchange.models import models
 from tests.exchange.walking import walk
 

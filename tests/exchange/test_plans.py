@@ -12,9 +12,15 @@ import kit.exchange  # noqa: F401  # fills the table of topologies
 from kit.errors import InvalidArgumentError
 from kit.exchange import moves
 from kit.exchange.layout import Layout, Range, Spec, lay_out
-from kit.exchange.placement import place
 from kit.exchange.plan import GRAD, Add, Group, Op, Receive, Send
-from kit.exchange.topology import Topology, Traffic, by_name, names, per_member
+from kit.exchange.topologies.placement import place
+from kit.exchange.topologies.topology import (
+    Topology,
+    Traffic,
+    by_name,
+    names,
+    per_member,
+)
 from tests.exchange.models import models
 from tests.exchange.walking import walk
 

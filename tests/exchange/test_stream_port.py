@@ -12,13 +12,13 @@ import pytest
 
 from benchmarks.sum_in_place import in_place
 from kit.errors import ProtocolError
+from kit.exchange.execution.program import Program
 from kit.exchange.layout import Range, Spec, lay_out
 from kit.exchange.pipeline import pipelined
-from kit.exchange.placement import place
 from kit.exchange.plan import GRAD, NEXT, Group
-from kit.exchange.port import Expected
-from kit.exchange.program import Program
-from kit.exchange.topology import by_name
+from kit.exchange.ports.port import Expected
+from kit.exchange.topologies.placement import place
+from kit.exchange.topologies.topology import by_name
 from kit.testing.group import LocalMember, local_group, run_together
 from kit.testing.streams import memory_pair, sliced
 from kit.wire.frame import SIZE, Buffer

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.exchange.acts import Act, Move, Post, Sum, Take
-from kit.exchange.calls import Calls
-from kit.exchange.endpoint import Endpoint
-from kit.exchange.hops import Hops, loop
+from kit.exchange.execution.bound_operations import Act, Move, Post, Sum, Take
+from kit.exchange.execution.native_executor import Hops, loop
+from kit.exchange.execution.operation_fusion import gathered, joins
+from kit.exchange.execution.python_executor import Calls
 from kit.exchange.layout import Spec, lay_out
 from kit.exchange.plan import GRAD
-from kit.exchange.port import Stamp
-from kit.exchange.tiles import gathered, joins
+from kit.exchange.ports.endpoint import Endpoint
+from kit.exchange.ports.port import Stamp
 from kit.testing.group import local_group
-from kit.traffic import Meter
+from kit.trace.traffic import Meter
 
 has_loop = pytest.mark.skipif(loop() is None, reason="the compiled loop was not built")
 LAYOUT = lay_out([Spec("w", (90, 7), "float32")], 2, 1000)

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from kit.errors import KitError, from_plain
+from kit.faults import history
 from kit.settings import Value, settings
 from kit.task import Task
-from kit.testing import history
 from kit.testing.processes import ProcessCluster
-from kit.training.launch import train
-from kit.training.optimizers import Momentum
-from kit.training.run import Run
+from kit.training.client.run import Run
+from kit.training.optimizers.rules import Momentum
+from kit.training.train import train
 from tests.faults import model
 
 PROMISE_S = 5.0

@@ -11,9 +11,9 @@ import pytest
 
 import kit
 from kit.errors import PeerLost
+from kit.faults import history
 from kit.settings import Settings, Value, settings
 from kit.task import Task
-from kit.testing import history
 from kit.testing.processes import ProcessCluster, process_cluster
 from kit.testing.task_process import until
 from tests.faults import model, scene

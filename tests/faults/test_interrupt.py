@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.testing import history
+from kit.faults import history
 
 # What a kernel does, without a kernel: it begins a training and waits for it.
 KERNEL = """
@@ -17,10 +17,10 @@ import json, os, signal, sys, threading
 from kit.settings import settings
 from kit.testing.cluster import local_cluster
 from kit.testing.task_process import until
-from kit.training.observer import Observer
+from kit.training.client.observer import Observer
 from tests.faults import model
-from kit.training.launch import train
-from kit.training.optimizers import Momentum
+from kit.training.train import train
+from kit.training.optimizers.rules import Momentum
 
 def is_waiting():
     frame = sys._current_frames()[threading.main_thread().ident]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from kit.errors import PeerLost
+from kit.faults.points import POINTS
 from kit.task import Task
-from kit.testing.crash import POINTS
 from kit.testing.processes import ProcessCluster
 from tests.faults import model, scene
 

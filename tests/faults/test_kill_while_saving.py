@@ -10,13 +10,13 @@ import pytest
 
 import kit
 from kit.errors import PeerLost
+from kit.faults.points import POINTS
 from kit.settings import Value, settings
 from kit.task import Task
-from kit.testing.crash import POINTS
 from kit.testing.processes import ProcessCluster
 from kit.testing.task_process import until
-from kit.training.launch import train
-from kit.training.run import Run
+from kit.training.client.run import Run
+from kit.training.train import train
 from tests.faults import model, scene
 
 EVERY, AT, STEPS = 5, 10, 15

@@ -17,8 +17,8 @@ from kit.task import Task
 from kit.testing.cluster import local_cluster
 from kit.testing.processes import ProcessCluster
 from kit.testing.task_process import until
-from kit.training.launch import train
-from kit.training.optimizers import Momentum
+from kit.training.optimizers.rules import Momentum
+from kit.training.train import train
 from tests.faults import model, scene
 
 pytestmark = pytest.mark.slow

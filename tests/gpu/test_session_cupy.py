@@ -14,7 +14,7 @@ from kit import nn, random
 from kit.arrays import all_gpus
 from kit.graph.gradients import dense
 from kit.graph.graph import Graph
-from kit.session.session import Session
+from kit.session.client.session import Session
 from tests.graph.cases.case import Case, all_cases, listed
 
 pytestmark = pytest.mark.gpu

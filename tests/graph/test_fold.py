@@ -11,8 +11,8 @@ import pytest
 import kit.graph.ops
 from kit.graph.graph import Graph
 from kit.graph.op import Tensor
-from kit.graph.ops import broadcast, fill, join, shape
-from kit.graph.ops.source import constant, placeholder
+from kit.graph.ops.array import broadcast, fill, join, shape
+from kit.graph.ops.state.source import constant, placeholder
 
 assert kit.graph.ops  # fills the table
 

@@ -20,10 +20,10 @@ from kit.errors import (
 )
 from kit.graph.gradients import gradients
 from kit.graph.graph import Graph
-from kit.graph.ops.function import function_of, py_function, take
-from kit.graph.ops.source import constant, placeholder
+from kit.graph.ops.state.function import function_of, py_function, take
+from kit.graph.ops.state.source import constant, placeholder
 from kit.graph.variable import Variable, initialize_all
-from kit.session.session import Session
+from kit.session.client.session import Session
 
 
 @pytest.fixture(autouse=True)

@@ -14,12 +14,12 @@ import kit.graph.ops
 from kit.graph.gradients import dense, gradients
 from kit.graph.graph import Graph
 from kit.graph.op import Tensor
-from kit.graph.ops import rows
-from kit.graph.ops.cast import cast
-from kit.graph.ops.source import constant, identity, placeholder, stop_gradient
+from kit.graph.ops.array import rows
+from kit.graph.ops.math.cast import cast
+from kit.graph.ops.state.source import constant, identity, placeholder, stop_gradient
 from kit.graph.slices import IndexedSlices
 from kit.graph.variable import Variable, initialize_all
-from kit.session.session import Session
+from kit.session.client.session import Session
 from tests.graph.cases.case import evaluate, numbers
 from tests.graph.kernels.slopes import slopes
 

@@ -11,9 +11,9 @@ import pytest
 from kit.graph.default import default_graph, reset_default_graph
 from kit.graph.graph import Graph
 from kit.graph.op import Op
-from kit.graph.ops.source import constant, group, no_op
+from kit.graph.ops.state.source import constant, group, no_op
 from kit.graph.variable import Variable
-from kit.session.session import Session
+from kit.session.client.session import Session
 
 
 @pytest.fixture(autouse=True)

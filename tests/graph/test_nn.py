@@ -13,8 +13,8 @@ from kit.errors import InvalidArgumentError
 from kit.graph.gradients import dense, gradients
 from kit.graph.graph import Graph
 from kit.graph.op import Tensor
-from kit.graph.ops.source import constant, placeholder
-from kit.session.session import Session
+from kit.graph.ops.state.source import constant, placeholder
+from kit.session.client.session import Session
 from tests.graph.cases.case import Host
 
 TABLE = np.arange(22.0).reshape(11, 2)

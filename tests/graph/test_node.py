@@ -17,7 +17,7 @@ from kit.graph.gradients import gradients
 from kit.graph.graph import Graph
 from kit.graph.node import from_plain, node_of, to_plain
 from kit.graph.op import Op
-from kit.graph.ops.source import constant, no_op
+from kit.graph.ops.state.source import constant, no_op
 from kit.graph.variable import Variable
 from tests.graph.cases.case import Case, all_cases, listed
 

@@ -12,8 +12,8 @@ from kit import random
 from kit.errors import InvalidArgumentError
 from kit.graph.graph import Graph
 from kit.graph.node import from_plain, node_of, to_plain
-from kit.graph.ops.source import constant, placeholder
-from kit.session.session import Session
+from kit.graph.ops.state.source import constant, placeholder
+from kit.session.client.session import Session
 
 DRAWS: dict[str, Callable[..., Any]] = {
     "uniform": lambda **more: random.uniform([50], **more),

@@ -10,9 +10,9 @@ import pytest
 
 from kit.errors import InvalidArgumentError
 from kit.graph.graph import Graph
-from kit.graph.ops.reduce_along import reduce_along
-from kit.graph.ops.source import placeholder
-from kit.session.session import Session
+from kit.graph.ops.math.reduce_along import reduce_along
+from kit.graph.ops.state.source import placeholder
+from kit.session.client.session import Session
 
 X = np.arange(24.0).reshape(2, 3, 4)
 REDUCTIONS: dict[str, Callable[..., Any]] = {

@@ -9,7 +9,7 @@ import pytest
 from kit.errors import PlacementError
 from kit.graph.graph import Graph
 from kit.graph.known_tasks import set_known_tasks
-from kit.graph.ops.source import constant, no_op
+from kit.graph.ops.state.source import constant, no_op
 from kit.graph.scopes import (
     colocate_with,
     container,

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import kit.graph.ops
 from kit.graph.graph import Graph
-from kit.graph.ops.source import placeholder
+from kit.graph.ops.state.source import placeholder
 from kit.graph.speak import OperatorNotAllowedInGraphError
-from kit.session.session import Session
+from kit.session.client.session import Session
 from tests.graph.cases.case import evaluate, listed, numbers
 
 assert kit.graph.ops  # fills the tables

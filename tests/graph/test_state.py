@@ -11,10 +11,10 @@ import pytest
 import kit.graph.ops
 from kit.errors import FailedPreconditionError, InvalidArgumentError
 from kit.graph.graph import Graph
-from kit.graph.ops import scatter
-from kit.graph.ops.source import constant, placeholder
+from kit.graph.ops.array import scatter
+from kit.graph.ops.state.source import constant, placeholder
 from kit.graph.variable import Variable, initialize_all
-from kit.session.session import Session
+from kit.session.client.session import Session
 
 assert kit.graph.ops  # fills the table
 

@@ -13,12 +13,12 @@ import kit.graph.ops
 from kit.graph.gradients import dense, gradients
 from kit.graph.graph import Graph
 from kit.graph.op import Tensor
-from kit.graph.ops.arithmetic import add_n, multiply
-from kit.graph.ops.reduce import reduce_sum
-from kit.graph.ops.source import placeholder
+from kit.graph.ops.math.arithmetic import add_n, multiply
+from kit.graph.ops.math.reduce import reduce_sum
+from kit.graph.ops.state.source import placeholder
 from kit.graph.static import agrees
 from kit.graph.table import entries, missing
-from kit.session.session import Session
+from kit.session.client.session import Session
 from kit.testing.strict_arrays import strict
 from tests.graph.cases.case import Case, Host, all_cases, evaluate, listed, numbers
 from tests.graph.kernels.slopes import host, slopes

@@ -7,7 +7,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from jupyter_core.utils import ensure_event_loop
 
 import kit
-from kit.cluster import left_behind
+from kit.cluster.processes import left_behind
 from kit.magics import running
 from tests.magics.stage import FakeCluster, make_shell
 

@@ -13,9 +13,9 @@ from typing import Any
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from kit.cluster.cell_output import OnMessage
-from kit.cluster.cells import CellRun
-from kit.cluster.selection import make_tasks, select
+from kit.cluster.cells.cell_output import OnMessage
+from kit.cluster.cells.cells import CellRun
+from kit.cluster.cells.selection import make_tasks, select
 from kit.task import Task
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")

@@ -6,9 +6,9 @@ import argparse
 
 import pytest
 
+from kit.cluster.cells.selection import make_tasks
 from kit.cluster.plan import Plan
 from kit.cluster.report import State
-from kit.cluster.selection import make_tasks
 from kit.errors import ClusterBusy, FailedPreconditionError, InvalidArgumentError
 from kit.magics.asked import Action, Running, arguments, decide
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from kit.cluster import keeper, left_behind
-from kit.cluster.left_behind import Owner
+from kit.cluster.processes import left_behind, reaper
+from kit.cluster.processes.left_behind import Owner
 from tests.magics.kernel import CELL_S, kernel
 
 pytestmark = [
@@ -64,10 +64,10 @@ def test_what_a_killed_notebook_leaves_is_found_and_ended(tmp_path: Path) -> Non
         (one,) = _below(tmp_path, left_behind.find(environment))
         assert one.keeper is not None
         # Both at once: a keeper alone ends what its notebook leaves.
-        keeper.send(one.keeper, signal.SIGKILL)
+        reaper.send(one.keeper, signal.SIGKILL)
         found.run("%cluster list")
         psutil.Process(one.kernel.pid).kill()
-        assert keeper.wait_gone([one.kernel, one.keeper], 10) == set()
+        assert reaper.wait_gone([one.kernel, one.keeper], 10) == set()
     assert one.owner is Owner.NOBODY
     assert one.n_running > 3
 
@@ -108,7 +108,7 @@ def test_after_a_kill_the_next_notebook_is_told_and_can_clean_up(
         found.run("%load_ext kit")
         found.run("%cluster --ps 0 --worker 1 --lease 60")
         (folder,) = tmp_path.glob("psring-*")
-        killed = keeper.find(found.manager.provisioner.pid)  # type: ignore[union-attr]
+        killed = reaper.find(found.manager.provisioner.pid)  # type: ignore[union-attr]
         assert killed is not None
         os.kill(killed.pid, signal.SIGKILL)
         found.manager.restart_kernel(now=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.cluster.cell_output import Kind, Output
+from kit.cluster.cells.cell_output import Kind, Output
 from kit.magics.labelled import LAST_LINES, MOST_LINES, Bundle, Labelled, Text
 from kit.task import Task
 

@@ -9,9 +9,10 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from kit import machine
-from kit.cluster import Cluster, left_behind
-from kit.cluster.keeper import Process
-from kit.cluster.left_behind import Found
+from kit.cluster import Cluster
+from kit.cluster.processes import left_behind
+from kit.cluster.processes.left_behind import Found
+from kit.cluster.processes.reaper import Process
 from kit.errors import StartFailed
 from kit.magics import options
 from tests.magics.stage import FakeCluster, FakeRun, without_colours

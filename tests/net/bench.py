@@ -17,10 +17,10 @@ from kit.server.directory import Directory
 from kit.settings import Settings
 from kit.task import Task
 from kit.testing.netlab import ADDRESS, Wire
+from kit.training.client.run import Run
 from kit.training.job import Job, Work
-from kit.training.run import Run
-from kit.wire.credentials import Credentials
-from kit.wire.introduction import Role
+from kit.wire.handshake.credentials import Credentials
+from kit.wire.handshake.messages import Role
 from kit.wire.rpc import Caller
 
 ROOT = Path(__file__).parents[2]

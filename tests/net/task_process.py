@@ -19,7 +19,7 @@ from kit.settings import Settings
 from kit.testing.counted import count_data_links
 from kit.training.job import Job, Work
 from kit.wire import sockets
-from kit.wire.credentials import Credentials
+from kit.wire.handshake.credentials import Credentials
 from tests.net.models import MODELS
 
 # The parent's command must be longer than the training that it asks about.

@@ -14,7 +14,7 @@ from kit.errors import DeadlineExceededError, FailedPreconditionError
 from kit.testing import netlab
 from kit.testing.netlab import ADDRESS, Wire
 from kit.wire import Stream, dial, listen
-from kit.wire.address import TcpAddress
+from kit.wire.listening.address import TcpAddress
 from kit.wire.stream import read_exact, wait_ready, write_all
 
 

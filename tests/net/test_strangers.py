@@ -13,9 +13,9 @@ from kit.errors import AuthenticationFailed, KitError, PermissionDeniedError
 from kit.server.directory import Directory
 from kit.settings import Settings
 from kit.task import Task
-from kit.wire.address import parse_address
-from kit.wire.credentials import Credentials
-from kit.wire.introduction import Role
+from kit.wire.handshake.credentials import Credentials
+from kit.wire.handshake.messages import Role
+from kit.wire.listening.address import parse_address
 from tests.net.bench import CLIENT, NetCluster, net_cluster
 
 TARGET = Task("worker", 0)

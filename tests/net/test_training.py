@@ -11,8 +11,8 @@ import pytest
 import kit
 from kit.errors import DeadlineExceededError, PeerLost
 from kit.settings import Settings
-from kit.training.run import Run
-from kit.training.sources import ArraySource
+from kit.training.client.run import Run
+from kit.training.data.sources import ArraySource
 from tests.exchange import replay
 from tests.net.bench import NetCluster, net_cluster
 from tests.net.models import MARK, MODELS, Array, Scales

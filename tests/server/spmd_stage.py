@@ -10,7 +10,7 @@ from typing import Any
 
 import kit
 from kit.errors import KitError
-from kit.wire.credentials import Credentials
+from kit.wire.handshake.credentials import Credentials
 from tests.server.ports import spec_of
 from tests.training.toy import BATCH, DATA, fit, initial
 

@@ -10,7 +10,7 @@ from kit.task import Task
 from kit.testing.cluster import LocalCluster, local_cluster
 from kit.testing.streams import memory_pair
 from kit.wire.frame import Bounds
-from kit.wire.introduction import Role
+from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
 from kit.wire.stream import Stream
 from tests.training.paced import Held, begin, soon

@@ -18,8 +18,8 @@ from kit.errors import (
 from kit.server.directory import Directory
 from kit.settings import Settings
 from kit.task import Task
-from kit.wire.credentials import Credentials
-from kit.wire.introduction import Role
+from kit.wire.handshake.credentials import Credentials
+from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
 
 ME, FAR = Task("worker", 1), Task("worker", 0)

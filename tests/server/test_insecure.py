@@ -19,18 +19,18 @@ import pytest
 import kit.tf1 as tf
 from kit.errors import AuthenticationFailed, ProtocolError
 from kit.server.server import Server
-from kit.session.connection import Connection
-from kit.session.options import Options
-from kit.session.remote import Remote
-from kit.session.session import Session
+from kit.session.client.connection import Connection
+from kit.session.client.options import Options
+from kit.session.client.remote import Remote
+from kit.session.client.session import Session
 from kit.settings import Settings
 from kit.task import Task
-from kit.wire.address import TcpAddress
-from kit.wire.credentials import Credentials
 from kit.wire.frame import Bounds, cluster_number
-from kit.wire.introduction import HELLO, Hello, Role, unpack_hello
+from kit.wire.handshake.credentials import Credentials
+from kit.wire.handshake.messages import HELLO, Hello, Role, unpack_hello
+from kit.wire.handshake.opening import connect
 from kit.wire.link import Link
-from kit.wire.opening import connect
+from kit.wire.listening.address import TcpAddress
 from kit.wire.sockets import SocketStream
 
 CLIENT = Task("client", 0)

@@ -20,9 +20,9 @@ from kit.machine import started
 from kit.server import at_exit
 from kit.server.local_sockets import socket_beside, sweep
 from kit.task import Task
-from kit.wire.address import TcpAddress
-from kit.wire.credentials import Credentials
-from kit.wire.introduction import Role
+from kit.wire.handshake.credentials import Credentials
+from kit.wire.handshake.messages import Role
+from kit.wire.listening.address import TcpAddress
 from tests.server.ports import free_ports
 
 CLIENT = Task("client", 0)

@@ -23,15 +23,15 @@ import kit
 from kit.errors import InvalidArgumentError, KitError, UnknownError, from_plain
 from kit.graph.node import Node
 from kit.graph.node import to_plain as nodes_to_plain
-from kit.session import segment_text
-from kit.session.message import Act, Message, ask, recv, send
-from kit.session.partition import Segment
-from kit.session.service import Service
-from kit.session.session import Session
+from kit.session.client.session import Session
+from kit.session.master.partition import Segment
+from kit.session.transport import segment_text
+from kit.session.transport.message import Act, Message, ask, recv, send
+from kit.session.transport.service import Service
 from kit.testing.cluster import CLIENT, LocalCluster, local_cluster
 from kit.testing.task_process import until
 from kit.training.commands import COMMANDS
-from kit.wire.introduction import Role
+from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
 from kit.wire.rpc import Caller
 from tests.session.scene import PS, W0, works

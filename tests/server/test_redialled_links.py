@@ -13,7 +13,7 @@ from kit.errors import DeadlineExceededError
 from kit.server.directory import Directory
 from kit.task import Task
 from kit.testing.cluster import LocalCluster
-from kit.wire.introduction import Role
+from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
 from kit.wire.rpc import ReconnectingCaller
 from tests.training.toy import (

@@ -25,11 +25,11 @@ from kit.errors import (
 )
 from kit.server.directory import Directory
 from kit.task import Task
-from kit.wire.address import UnixAddress
-from kit.wire.credentials import Credentials
-from kit.wire.handshake import VERSIONS
-from kit.wire.introduction import HELLO, REPLY, Refusal, Role, unpack_reply
-from kit.wire.listener import listen
+from kit.wire.handshake.credentials import Credentials
+from kit.wire.handshake.handshake import VERSIONS
+from kit.wire.handshake.messages import HELLO, REPLY, Refusal, Role, unpack_reply
+from kit.wire.listening.address import UnixAddress
+from kit.wire.listening.listener import listen
 from kit.wire.rpc import Caller
 from tests.server.ports import free_ports
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import kit
-from kit.wire.credentials import Credentials
+from kit.wire.handshake.credentials import Credentials
 from tests.server.ports import spec_of
 from tests.server.spmd_stage import program, stage
 from tests.training.toy import BATCH, DATA, Params, fit, initial, replayed, same_bits

@@ -13,9 +13,9 @@ import pytest
 import kit
 from kit.server import trainings
 from kit.server.spmd import Rendezvous
-from kit.training.member import Member
-from kit.training.observer import Observer
-from kit.wire.credentials import Credentials
+from kit.training.client.observer import Observer
+from kit.training.member.member import Member
+from kit.wire.handshake.credentials import Credentials
 from tests.server.spmd_stage import Stage, program, stage
 from tests.training.toy import Params, fit, replayed, same_bits
 

@@ -19,7 +19,7 @@ from kit.errors import (
     MemberMismatch,
     StepFailed,
 )
-from kit.wire.credentials import Credentials
+from kit.wire.handshake.credentials import Credentials
 from tests.server.spmd_stage import error_of, program, stage
 from tests.training.toy import BATCH, DATA, Params, fit, initial, replayed, same_bits
 

@@ -10,7 +10,7 @@ import pytest
 import kit
 from kit.errors import FailedPreconditionError, MemberMismatch
 from kit.hooks import LoggingTensorHook, StopAtStepHook
-from kit.wire.credentials import Credentials
+from kit.wire.handshake.credentials import Credentials
 from tests.server.spmd_stage import Stage, error_of, program, stage
 from tests.training.toy import replayed, same_bits
 

@@ -13,8 +13,8 @@ from kit.server.directory import Directory
 from kit.task import Task
 from kit.testing.cluster import LocalCluster, local_cluster
 from kit.training.job import Job, Work
-from kit.training.member import Member
-from kit.wire.introduction import Role
+from kit.training.member.member import Member
+from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
 from tests.training.toy import BATCH, DATA, fit, initial, quick_cluster
 

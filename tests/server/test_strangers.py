@@ -18,9 +18,9 @@ import pytest
 
 import kit
 from kit.task import Task
-from kit.wire.address import TcpAddress, UnixAddress
-from kit.wire.credentials import Credentials
-from kit.wire.introduction import Role
+from kit.wire.handshake.credentials import Credentials
+from kit.wire.handshake.messages import Role
+from kit.wire.listening.address import TcpAddress, UnixAddress
 from tests.server.ports import free_ports
 
 CLIENT = Task("client", 0)

@@ -19,10 +19,10 @@ from kit.errors import (
 )
 from kit.settings import Settings, settings
 from kit.testing.cluster import LocalCluster, local_cluster
-from kit.training.council import Council
+from kit.training.client.run import Run
+from kit.training.coordination.client import Council
 from kit.training.job import Job, Work
-from kit.training.launch import train
-from kit.training.run import Run
+from kit.training.train import train
 from tests.faults import model
 
 pytestmark = pytest.mark.slow

@@ -12,10 +12,10 @@ import kit.graph.ops
 from kit.graph.graph import Graph
 from kit.server.directory import Directory
 from kit.server.target import ClusterTarget
-from kit.session.session import Session
+from kit.session.client.session import Session
 from kit.settings import Settings
 from kit.task import Task
-from kit.wire.credentials import Credentials
+from kit.wire.handshake.credentials import Credentials
 from tests.session.scene import PS, variable, waits_for_ever
 
 assert kit.graph.ops  # fills the table

@@ -13,9 +13,9 @@ import numpy as np
 from kit.errors import FailedPreconditionError
 from kit.graph.default import default_graph
 from kit.graph.op import Op, Tensor
-from kit.graph.ops.source import constant
+from kit.graph.ops.state.source import constant
 from kit.graph.variable import Variable
-from kit.session.session import Session
+from kit.session.client.session import Session
 
 PS, W0, W1 = "/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1"
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from kit.arrays import Gpu
 from kit.errors import NotFoundError
-from kit.session import targets
-from kit.session.home import Home
-from kit.session.master import Master
-from kit.session.members import Members
-from kit.session.peers import Peers
-from kit.session.session import Session
-from kit.session.worker import Worker
+from kit.session.client import targets
+from kit.session.client.session import Session
+from kit.session.master.master import Master
+from kit.session.master.members import Members
+from kit.session.transport.peers import Peers
+from kit.session.worker.task_runtime import Home
+from kit.session.worker.worker import Worker
 from kit.task import Task
 from kit.testing.strict_arrays import StrictGpu
 

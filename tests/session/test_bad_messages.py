@@ -14,15 +14,15 @@ from kit.errors import (
     from_plain,
 )
 from kit.graph.node import Node
-from kit.session.message import Act, Message, ask, recv, send
-from kit.session.options import Options
-from kit.session.plan import Kind
-from kit.session.session import Session
-from kit.session.targets import connect
+from kit.session.client.options import Options
+from kit.session.client.session import Session
+from kit.session.client.targets import connect
+from kit.session.master.plan import Kind
+from kit.session.transport.message import Act, Message, ask, recv, send
 from kit.task import Task
 from kit.testing.cluster import LocalCluster
 from kit.wire.frame import Kind as FrameKind
-from kit.wire.introduction import Role
+from kit.wire.handshake.messages import Role
 from tests.session.scene import PS, W0, works
 
 CLIENT = Task("client", 0)

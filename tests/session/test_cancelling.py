@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kit.errors import CancelledError
-from kit.session.cancelling import Cancellation
-from kit.session.session import Session
+from kit.session.client.cancelling import Cancellation
+from kit.session.client.session import Session
 from tests.session.scene import PS, W0, failure, in_thread, never, until, value, works
 
 

@@ -13,7 +13,7 @@ from kit.errors import (
     KitError,
 )
 from kit.graph.graph import Graph
-from kit.session.session import Session
+from kit.session.client.session import Session
 from kit.testing.cluster import LocalCluster, local_cluster
 from tests.session.scene import (
     PS,

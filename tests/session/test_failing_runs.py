@@ -21,12 +21,12 @@ from kit.errors import (
 from kit.graph import table
 from kit.graph.dtypes import STRING
 from kit.graph.op import Tensor
-from kit.graph.ops.source import identity, placeholder
+from kit.graph.ops.state.source import identity, placeholder
 from kit.graph.static import Static
 from kit.graph.table import OpDef
 from kit.graph.variable import initialize_all
 from kit.server import local_sockets, server
-from kit.session.session import Session
+from kit.session.client.session import Session
 from kit.settings import Settings
 from kit.task import Task
 from kit.testing.cluster import LocalCluster, local_cluster

@@ -11,9 +11,9 @@ import pytest
 from kit.errors import (
     InvalidArgumentError,
 )
-from kit.graph.ops.source import constant, identity, placeholder
+from kit.graph.ops.state.source import constant, identity, placeholder
 from kit.graph.variable import initialize_all
-from kit.session.session import Session
+from kit.session.client.session import Session
 from tests.session.scene import (
     PS,
     W0,

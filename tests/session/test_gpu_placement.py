@@ -12,9 +12,9 @@ import kit
 from kit import nn
 from kit.errors import InvalidArgumentError, PlacementError
 from kit.graph.graph import Graph
-from kit.graph.ops.function import py_function
-from kit.session.home import Home
-from kit.session.session import Session
+from kit.graph.ops.state.function import py_function
+from kit.session.client.session import Session
+from kit.session.worker.task_runtime import Home
 from kit.testing.strict_arrays import StrictGpu
 from tests.session.strict_devices import TASK, session_with
 

@@ -12,8 +12,8 @@ import kit
 from kit import nn, random
 from kit.graph.gradients import dense
 from kit.graph.graph import Graph
-from kit.session.metadata import RunMetadata
-from kit.session.session import Session
+from kit.session.client.metadata import RunMetadata
+from kit.session.client.session import Session
 from kit.testing.strict_arrays import StrictGpu
 from tests.graph.cases.case import Case, all_cases, listed
 from tests.session.strict_devices import TARGET, session_with, task_with

@@ -11,14 +11,15 @@ import pytest
 from kit.errors import AbortedError, CancelledError, DeadlineExceededError
 from kit.graph.graph import Graph
 from kit.graph.node import node_of
-from kit.graph.ops.function import py_function
-from kit.graph.ops.source import constant
+from kit.graph.ops.state.function import py_function
+from kit.graph.ops.state.source import constant
 from kit.graph.variable import initialize_all
-from kit.session import conductor, lending, segment_text
-from kit.session.master import Master
-from kit.session.members import Members
-from kit.session.message import begin_lending
-from kit.session.session import Session
+from kit.session.client.session import Session
+from kit.session.master import step_coordinator
+from kit.session.master.master import Master
+from kit.session.master.members import Members
+from kit.session.transport import segment_text, shared_tensors
+from kit.session.transport.message import begin_lending
 from kit.testing.cluster import LocalCluster, local_cluster
 from tests.session.scene import (
     PS,
@@ -56,13 +57,13 @@ def test_run_with_a_large_answer_succeeds_though_its_last_question_is_cut(
 
     def cut(link: Any, arrays: Any, deadline_s: float) -> None:
         nonlocal n_cut
-        is_asked = lending.pays(link, arrays)
+        is_asked = shared_tensors.pays(link, arrays)
         n_cut += is_asked
         begin_lending(link, arrays, 0.0 if is_asked else deadline_s)
 
     with Session(cluster.servers[1]) as session:
         session.run(initialize_all())
-        monkeypatch.setattr(conductor, "begin_lending", cut)
+        monkeypatch.setattr(step_coordinator, "begin_lending", cut)
         assert session.run(large.ref).shape == (1 << 18,)
         monkeypatch.undo()
         assert n_cut == 1
@@ -214,7 +215,7 @@ def test_closing_while_a_plan_is_being_made_leaves_no_segment(
 def test_client_that_said_nothing_for_long_keeps_its_session(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kit.session.service._IDLE_S", 0.01)
+    monkeypatch.setattr("kit.session.transport.service._IDLE_S", 0.01)
     v = variable(W0, "v", 1.0)
     master = cluster.servers[1].graphs.master
     with Session(cluster.session_target) as session:

@@ -16,9 +16,9 @@ import pytest
 import kit
 from kit.errors import FailedPreconditionError, UnknownError
 from kit.server.target import ClusterTarget
-from kit.session import late
-from kit.session.late import Late, apart, hold, present, together
-from kit.session.session import Session
+from kit.session.client import lazy_feeds
+from kit.session.client.lazy_feeds import Late, apart, hold, present, together
+from kit.session.client.session import Session
 from kit.testing.cluster import LocalCluster
 
 delayed: Any = dask.delayed  # type: ignore[attr-defined]  # dask's own gap
@@ -57,7 +57,7 @@ class Channel:
 def channel() -> Iterator[Channel]:
     loaded_by.clear()
     yield Channel()
-    late._held.clear()
+    lazy_feeds._held.clear()
 
 
 @pytest.fixture
@@ -176,10 +176,10 @@ def test_end_of_the_session_lets_the_tasks_forget(
     with Session(ClusterTarget(target.directory, target.task, channel)) as session:
         x = kit.placeholder("float32", (None, 2))
         session.run(np.sum(x), {x: array()})
-        assert late._held
+        assert lazy_feeds._held
 
     assert channel.calls == ["hold", "forget"]
-    assert not late._held
+    assert not lazy_feeds._held
 
 
 def test_collection_that_is_not_here_any_more_is_a_typed_error() -> None:
@@ -193,9 +193,9 @@ def test_only_the_newest_collections_of_a_session_are_kept(channel: Channel) -> 
     for i in range(200):
         hold("s", {str(i): i})
 
-    assert len(late._held["s"]) == 128
-    assert "199" in late._held["s"]
-    assert "0" not in late._held["s"]
+    assert len(lazy_feeds._held["s"]) == 128
+    assert "199" in lazy_feeds._held["s"]
+    assert "0" not in lazy_feeds._held["s"]
 
 
 @pytest.mark.parametrize("places", [(), (0,), (2,), (0, 1, 2), (1, 2)])

@@ -13,17 +13,17 @@ import pytest
 
 from kit.errors import AbortedError, ResourceExhaustedError
 from kit.graph.graph import Graph
-from kit.session.home import Home
-from kit.session.master import Master
-from kit.session.members import Members
-from kit.session.options import Options
-from kit.session.partition import Segment
-from kit.session.peers import Peers
-from kit.session.rendezvous import Rendezvous
-from kit.session.session import Session
-from kit.session.step import Step
-from kit.session.targets import LOCAL, local_master
-from kit.session.worker import Worker
+from kit.session.client.options import Options
+from kit.session.client.session import Session
+from kit.session.client.targets import LOCAL, local_master
+from kit.session.master.master import Master
+from kit.session.master.members import Members
+from kit.session.master.partition import Segment
+from kit.session.transport.peers import Peers
+from kit.session.worker.rendezvous import Rendezvous
+from kit.session.worker.step import Step
+from kit.session.worker.task_runtime import Home
+from kit.session.worker.worker import Worker
 from kit.testing.cluster import LocalCluster
 from tests.session.scene import PS, W0, W1, at, until, value
 

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from kit.graph.op import Tensor
-from kit.graph.ops.source import identity, placeholder
+from kit.graph.ops.state.source import identity, placeholder
 from kit.graph.variable import initialize_all
-from kit.session import lending
-from kit.session.session import Session
+from kit.session.client.session import Session
+from kit.session.transport import shared_tensors
 from kit.settings import Settings
 from kit.testing.cluster import LocalCluster, local_cluster
-from kit.wire import loan
 from kit.wire.link import Link
+from kit.wire.local import loan
 from tests.session.scene import PS, W1, at, until, variable
 
 N = 1 << 18  # of four bytes: 1 MiB
@@ -48,7 +48,7 @@ def crossing() -> tuple[Tensor, Tensor]:
 
 def lent() -> int:
     """Return how many bytes all lenders of this process have lent."""
-    return sum(lender.lent for lender, _ in list(lending._lending.values()))
+    return sum(lender.lent for lender, _ in list(shared_tensors._lending.values()))
 
 
 def test_large_tensors_go_through_no_frame(target: Any, sent: list[int]) -> None:
@@ -86,7 +86,7 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalCluster]:
     def small(stream: Any, deadline: float, **_: Any) -> Any:
         return real(stream, deadline, capacity=2**22)
 
-    monkeypatch.setattr(lending, "open_loans", small)
+    monkeypatch.setattr(shared_tensors, "open_loans", small)
     with local_cluster(1, 2) as cluster:
         yield cluster
 
@@ -130,4 +130,4 @@ def test_small_tensors_make_no_arena(target: Any) -> None:
     x, y = crossing()
     with Session(target) as session:
         session.run(y, {x: np.ones(100)})
-        assert not lending._lending
+        assert not shared_tensors._lending

@@ -24,10 +24,10 @@ from kit.errors import (
 )
 from kit.graph.graph import Graph
 from kit.graph.op import Tensor
-from kit.graph.ops.source import constant
+from kit.graph.ops.state.source import constant
 from kit.graph.variable import initialize_all
-from kit.session.metadata import RunMetadata
-from kit.session.session import Session
+from kit.session.client.metadata import RunMetadata
+from kit.session.client.session import Session
 from kit.settings import Settings
 from kit.task import Task
 from kit.testing.processes import ProcessCluster, process_cluster

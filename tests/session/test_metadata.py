@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kit.graph.ops.source import identity
-from kit.session.metadata import RunMetadata
-from kit.session.session import Session
-from kit.trace import Trace
-from kit.traffic import Kind
+from kit.graph.ops.state.source import identity
+from kit.session.client.metadata import RunMetadata
+from kit.session.client.session import Session
+from kit.trace.trace import Trace
+from kit.trace.traffic import Kind
 from tests.session.scene import PS, W0, W1, at, value
 
 

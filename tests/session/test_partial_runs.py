@@ -9,9 +9,9 @@ import pytest
 
 from kit.errors import FailedPreconditionError, InvalidArgumentError
 from kit.graph.op import Tensor
-from kit.graph.ops.source import identity, placeholder
+from kit.graph.ops.state.source import identity, placeholder
 from kit.graph.variable import initialize_all
-from kit.session.session import Session
+from kit.session.client.session import Session
 from tests.session.scene import PS, W0, W1, at, variable
 
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from kit.graph.graph import Graph
 from kit.graph.node import Edge, Node, node_of
 from kit.graph.op import Op, Tensor
-from kit.graph.ops.source import constant, placeholder
-from kit.session.devices import Device, place
-from kit.session.partition import DONE, partition, prune
-from kit.session.plan import Kind, make_plan
-from kit.session.session import Session
+from kit.graph.ops.state.source import constant, placeholder
+from kit.session.client.session import Session
+from kit.session.master.devices import Device, place
+from kit.session.master.partition import DONE, partition, prune
+from kit.session.master.plan import Kind, make_plan
 from kit.task import Task
 from kit.testing.cluster import LocalCluster, local_cluster
 from tests.session.scene import PS, W0, W1, never

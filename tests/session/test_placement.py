@@ -9,9 +9,9 @@ from kit.errors import InvalidArgumentError, PlacementError
 from kit.graph.graph import Graph
 from kit.graph.node import node_of
 from kit.graph.op import Op
-from kit.graph.ops.source import constant, identity
+from kit.graph.ops.state.source import constant, identity
 from kit.graph.variable import Variable
-from kit.session.devices import Device, place
+from kit.session.master.devices import Device, place
 from kit.task import Task
 from tests.session.scene import PS, W0, W1, value, variable
 

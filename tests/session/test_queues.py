@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from kit.errors import CancelledError, DeadlineExceededError, OutOfRangeError
-from kit.session.queues import Element, FifoQueue
+from kit.session.worker.queues import Element, FifoQueue
 from tests.session.scene import failure, in_thread, until
 
 INT = np.dtype("int32")

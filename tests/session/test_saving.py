@@ -15,10 +15,10 @@ from kit.errors import (
     NotFoundError,
 )
 from kit.graph.graph import Graph
-from kit.graph.ops.source import constant
+from kit.graph.ops.state.source import constant
 from kit.graph.variable import Variable, initialize_all
-from kit.session.saving import restore_variables, save_variables
-from kit.session.session import Session
+from kit.session.client.saving import restore_variables, save_variables
+from kit.session.client.session import Session
 from tests.session.scene import PS, W1, at, variable
 
 

@@ -20,13 +20,13 @@ from kit.errors import (
     UnavailableError,
 )
 from kit.graph.graph import Graph
-from kit.graph.ops.source import constant
+from kit.graph.ops.state.source import constant
 from kit.graph.variable import initialize_all
 from kit.server.server import Server
-from kit.session.message import Act
-from kit.session.options import Options
-from kit.session.session import Session, default_session
-from kit.session.targets import connect
+from kit.session.client.options import Options
+from kit.session.client.session import Session, default_session
+from kit.session.client.targets import connect
+from kit.session.transport.message import Act
 from kit.settings import settings
 from kit.testing.cluster import LocalCluster
 from kit.wire.link import Link

@@ -13,7 +13,7 @@ import kit
 from kit.errors import AbortedError, PlacementError, UnavailableError
 from kit.graph.graph import Graph
 from kit.graph.variable import initialize_all
-from kit.session.session import Session
+from kit.session.client.session import Session
 from kit.task import Task
 from tests.session.scene import PS, W0, W1, at, variable, works
 

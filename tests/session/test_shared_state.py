@@ -16,7 +16,7 @@ from kit.errors import (
 )
 from kit.graph.graph import Graph
 from kit.graph.variable import Variable, initialize_all
-from kit.session.session import Session
+from kit.session.client.session import Session
 from kit.testing.cluster import LocalCluster
 from tests.session.scene import PS, W0, W1, at, variable
 

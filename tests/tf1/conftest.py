@@ -14,6 +14,6 @@ import pytest
 def no_server_is_left() -> Iterator[None]:
     """Stop all servers that the test started."""
     yield
-    from kit.tf1.server import stop_all
+    from kit.tf1.session.server import stop_all
 
     stop_all()

@@ -13,7 +13,7 @@ import pytest
 
 import kit
 from kit import tf1 as tf
-from kit.traffic import Kind
+from kit.trace.traffic import Kind
 from tests.tf1.replicas import Replica, all_train, replicas
 from tests.tf1.servers import cluster
 from tests.training.backups import Late, Marked, ranks

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from kit import tf1
-from kit.tf1.server import stop_all
+from kit.tf1.session.server import stop_all
 from tests.tf1 import gallery
 from tests.tf1.agreement import difference
 from tests.tf1.outcome import outcome_of

@@ -71,7 +71,7 @@ def test_join_waits_as_long_as_the_server_serves() -> None:
     thread.join(0.1)
     was_waiting = thread.is_alive()
 
-    from kit.tf1.server import stop_all
+    from kit.tf1.session.server import stop_all
 
     stop_all()
     thread.join(10.0)

@@ -14,8 +14,8 @@ import numpy as np
 
 import kit
 from kit.server.trainings import Trainings
-from kit.training.elementwise import Optimizer
-from kit.training.sources import ArraySource, Source
+from kit.training.data.sources import ArraySource, Source
+from kit.training.optimizers.rule import Optimizer
 from tests.exchange import replay
 from tests.training.toy import BATCH, DATA, Array, Params, fit, gradients, initial
 

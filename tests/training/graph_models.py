@@ -14,10 +14,10 @@ import numpy.typing as npt
 import kit
 from kit.graph.graph import Graph
 from kit.graph.op import Tensor
-from kit.graph.ops.source import placeholder
+from kit.graph.ops.state.source import placeholder
 from kit.graph.variable import Variable
 from kit.testing.cluster import LocalCluster
-from kit.training.splits import shuffled
+from kit.training.data.splits import shuffled
 
 Array = npt.NDArray[Any]
 Params = dict[str, Array]

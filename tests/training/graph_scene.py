@@ -11,12 +11,12 @@ import pytest
 
 import kit
 from kit.graph.graph import Graph
-from kit.graph.ops.source import placeholder
+from kit.graph.ops.state.source import placeholder
 from kit.graph.slices import IndexedSlices
 from kit.graph.variable import Variable, initialize_all
-from kit.session.session import Session
-from kit.training.elementwise import Rule
-from kit.training.minimizer import Minimizer
+from kit.session.client.session import Session
+from kit.training.optimizers.minimizer import Minimizer
+from kit.training.optimizers.rule import Rule
 
 Array = npt.NDArray[Any]
 

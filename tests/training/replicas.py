@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import kit
+from kit.devices.replica import replica_device_setter
 from kit.graph.gradients import gradients
 from kit.graph.graph import Graph
 from kit.graph.op import Op, Tensor
-from kit.graph.ops.source import placeholder
+from kit.graph.ops.state.source import placeholder
 from kit.graph.variable import Variable, initialize_all
-from kit.replica_device import replica_device_setter
-from kit.session.session import Session
+from kit.session.client.session import Session
 from tests.training.graph_models import Array, Params
 
 

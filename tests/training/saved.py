@@ -10,7 +10,7 @@ from typing import Any
 import kit
 from kit.testing.cluster import LocalCluster
 from kit.testing.task_process import until
-from kit.training.elementwise import Optimizer
+from kit.training.optimizers.rule import Optimizer
 from tests.training.toy import BATCH, DATA, Params, fit, initial
 
 MOMENTUM = kit.Momentum(0.01)

@@ -8,11 +8,11 @@ import pytest
 
 import kit
 from kit.exchange.layout import Spec
-from kit.log import rows
 from kit.task import Task
-from kit.trace import EpochRow, Trace
-from kit.traffic import TOTAL, Kind
-from kit.training.account import account, once_only
+from kit.trace.log import rows
+from kit.trace.trace import EpochRow, Trace
+from kit.trace.traffic import TOTAL, Kind
+from kit.training.client.account import account, once_only
 from kit.training.job import Job
 
 SIZE = 4 * 12  # a ring of three cuts it evenly

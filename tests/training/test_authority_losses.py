@@ -19,9 +19,9 @@ from kit.errors import (
     StepFailed,
 )
 from kit.exchange.layout import Spec
-from kit.membership import Verdict
 from kit.task import Task
-from kit.training.authority import Authority
+from kit.training.coordination.coordinator import Authority
+from kit.training.coordination.membership import Verdict
 from kit.training.job import Job
 
 TASKS = (Task("ps", 0), *(Task("worker", number) for number in range(3)))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import kit
 from kit.errors import InvalidArgumentError, StepFailed
 from kit.testing.cluster import LocalCluster
-from kit.traffic import Kind
+from kit.trace.traffic import Kind
 from tests.training.backups import Late, Marked, ranks, replayed
 from tests.training.test_training_bits import settled, wait_for_step
 from tests.training.toy import BATCH, DATA, fit, initial, quick_cluster, same_bits

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pytest
 
 from kit.errors import InvalidArgumentError
-from kit.training.blocks import BlockSource, is_dask
+from kit.training.data.dask_source import BlockSource, is_dask
 
 Array = npt.NDArray[Any]
 

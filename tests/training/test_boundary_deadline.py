@@ -7,9 +7,9 @@ import pytest
 import kit
 from kit.errors import DeadlineExceededError
 from kit.exchange.layout import Spec
-from kit.membership import Verdict
 from kit.task import Task
-from kit.training.authority import Authority
+from kit.training.coordination.coordinator import Authority
+from kit.training.coordination.membership import Verdict
 from kit.training.job import Job
 
 TASKS = (Task("ps", 0), Task("worker", 0), Task("worker", 1))

@@ -8,9 +8,9 @@ import pytest
 
 import kit
 from kit.errors import PeerLost, StepFailed
-from kit.exchange import endpoint
-from kit.exchange.endpoint import Endpoint
-from kit.exchange.port import Port
+from kit.exchange.ports import endpoint
+from kit.exchange.ports.endpoint import Endpoint
+from kit.exchange.ports.port import Port
 from kit.testing.cluster import local_cluster
 from tests.training.backups import Marked
 from tests.training.toy import BATCH, Params, fit, initial

@@ -14,12 +14,18 @@ from hypothesis import strategies as st
 import kit
 from kit.checkpoint import Folder, Manifest, graph_hash, write_shard
 from kit.exchange.layout import Range, Spec, lay_out
-from kit.exchange.memory import Memory, physical
-from kit.exchange.placement import place
 from kit.exchange.plan import NOW, SLOT, Group, Owned
-from kit.exchange.topology import by_name
-from kit.training.checkpoints import tensors_of
-from kit.training.own_state import OwnState, empty_pieces, fill, ranges_of, writers_of
+from kit.exchange.ports.memory import Memory, physical
+from kit.exchange.topologies.placement import place
+from kit.exchange.topologies.topology import by_name
+from kit.training.checkpointing.own_state import (
+    OwnState,
+    empty_pieces,
+    fill,
+    ranges_of,
+    writers_of,
+)
+from kit.training.checkpointing.policy import tensors_of
 from tests.training.toy import (
     BATCH,
     DATA,

@@ -14,8 +14,8 @@ import pytest
 
 import kit
 from kit.errors import FailedPreconditionError
+from kit.faults.history import check, read
 from kit.testing.cluster import LocalCluster
-from kit.testing.history import check, read
 from tests.training.saved import MANY, MOMENTUM, Patient, names, train
 from tests.training.toy import (
     BATCH,

@@ -18,17 +18,17 @@ import pytest
 import kit
 from kit.errors import InternalError
 from kit.exchange.layout import Spec
-from kit.log import Rows
 from kit.settings import Settings
 from kit.task import Task
-from kit.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER, Kind, Meter, StepRow
+from kit.trace.log import Rows
+from kit.trace.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER, Kind, Meter, StepRow
+from kit.trace.window import Window
+from kit.training.client.recorded import Recorded
+from kit.training.client.run import Run
+from kit.training.client.watched import Watched
 from kit.training.job import Job
-from kit.training.member import Member
-from kit.training.recorded import Recorded
-from kit.training.run import Run
-from kit.training.snapshot import poll
-from kit.training.watching import Watched
-from kit.window import Window
+from kit.training.member.member import Member
+from kit.training.member.snapshot import poll
 
 TASKS = (Task("worker", 0), Task("worker", 1))
 EXAMPLES = 8

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.exchange.layout import Spec, lay_out
-from kit.exchange.memory import Memory
 from kit.exchange.plan import GRAD
-from kit.training import dict_gather as module
-from kit.training.dict_gather import DictGather, dict_gather
-from kit.training.many import FEW, compiled
+from kit.exchange.ports.memory import Memory
+from kit.training.worker import dict_gather as module
+from kit.training.worker.dict_gather import DictGather, dict_gather
+from kit.training.worker.native import FEW, compiled
 from tests.exchange.models import models
 
 Values = dict[str, Any]

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.errors import GradientMismatch, InvalidArgumentError
-from kit.training import elementwise
-from kit.training.optimizers import (
+from kit.training.optimizers import rule
+from kit.training.optimizers.rules import (
     Adagrad,
     Adam,
     GradientDescent,
@@ -75,7 +75,7 @@ def test_cutting_the_vector_anywhere_changes_no_bit(
     whole = trained(optimizer, start, gradients)
     parts = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(elementwise, "PIECE", piece)
+        patch.setattr(rule, "PIECE", piece)
         for lo, hi in pairwise(edges):
             moved = [np.empty(offset + hi - lo, dtype)[offset:] for _ in range(4)]
             for copy, original in zip(moved, (start, *gradients), strict=True):
@@ -102,7 +102,7 @@ def test_another_output_array_gives_the_same_bits_and_spares_the_inputs(
 
 @pytest.mark.parametrize("optimizer", EVERY)
 def test_memory_used_does_not_grow_with_the_array(optimizer: Optimizer) -> None:
-    start, gradients = problem(np.float32, n=8 * elementwise.PIECE, steps=1)
+    start, gradients = problem(np.float32, n=8 * rule.PIECE, steps=1)
     slots = new_slots(optimizer, start)
 
     tracemalloc.start()
@@ -112,7 +112,7 @@ def test_memory_used_does_not_grow_with_the_array(optimizer: Optimizer) -> None:
     finally:
         tracemalloc.stop()
 
-    assert peak < 1.2 * elementwise.PIECE * start.itemsize
+    assert peak < 1.2 * rule.PIECE * start.itemsize
 
 
 def floats(*shape: int, dtype: Any = np.float32) -> Array:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from kit.errors import NotFinite, StepFailed
+from kit.training.data.sources import Divided, Source, make_source
 from kit.training.evolution import EvolutionStep, Population, Share, noise, shifted
-from kit.training.sources import Divided, Source, make_source
 from tests.training.toy import DATA, N, Params, X, initial, same_bits
 
 SIGMA = 0.5

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from kit.errors import GradientMismatch, NotFinite
 from kit.exchange.layout import Spec, lay_out
-from kit.exchange.memory import Memory
 from kit.exchange.plan import GRAD
-from kit.training.handover import Handover
-from kit.training.many import FEW
+from kit.exchange.ports.memory import Memory
+from kit.training.worker.gradient_buffer import Handover
+from kit.training.worker.native import FEW
 from tests.exchange.models import models
 
 MANY = [Spec(f"p{number}", (2, 3), "float32") for number in range(FEW + 1)]

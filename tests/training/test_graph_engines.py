@@ -10,7 +10,7 @@ import pytest
 import kit
 from kit.graph.variable import initialize_all
 from kit.server.engine import current
-from kit.session.session import Session
+from kit.session.client.session import Session
 from tests.training.graph_models import (
     BATCH,
     RATE,

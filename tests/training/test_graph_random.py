@@ -9,14 +9,14 @@ import pytest
 
 import kit
 from kit.graph.graph import Graph
-from kit.graph.ops import random
-from kit.graph.ops.source import placeholder
+from kit.graph.ops.math import random
+from kit.graph.ops.state.source import placeholder
 from kit.graph.variable import Variable, initialize_all
-from kit.session.session import Session
+from kit.session.client.session import Session
 from kit.task import Task
 from kit.testing.cluster import LocalCluster
-from kit.training.graph_loss import work_of
-from kit.training.graph_step import GraphStep
+from kit.training.graph_step.loss import work_of
+from kit.training.graph_step.step import GraphStep
 from tests.training.graph_models import (
     Array,
     Params,

@@ -12,10 +12,10 @@ import kit
 from kit.errors import InvalidArgumentError
 from kit.graph.graph import Graph
 from kit.graph.op import Tensor
-from kit.graph.ops.source import constant, placeholder
+from kit.graph.ops.state.source import constant, placeholder
 from kit.graph.variable import Variable
 from kit.testing.cluster import LocalCluster
-from kit.training.graph_loss import work_of
+from kit.training.graph_step.loss import work_of
 from tests.training.toy import DATA, fit
 
 ROWS = np.zeros((8, 3), np.float32)

@@ -10,8 +10,8 @@ import pytest
 
 import kit
 from kit.graph.variable import initialize_all
-from kit.session.metadata import RunMetadata
-from kit.session.session import Session
+from kit.session.client.metadata import RunMetadata
+from kit.session.client.session import Session
 from kit.testing.cluster import local_cluster
 from tests.training.graph_models import RATE, START, STEPS, Params, X, Y, whole_batch
 from tests.training.replicas import Replica, Towers, towers

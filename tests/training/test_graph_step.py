@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from benchmarks import graph_step, mlp
-from kit.cluster import remote
+from kit.cluster.cells import remote
 from kit.graph.graph import Graph
-from kit.graph.ops.function import py_function
-from kit.graph.ops.source import placeholder
+from kit.graph.ops.state.function import py_function
+from kit.graph.ops.state.source import placeholder
 from kit.graph.variable import Variable
 from kit.task import Task
-from kit.training.graph_loss import work_of
-from kit.training.graph_step import GraphStep
+from kit.training.graph_step.loss import work_of
+from kit.training.graph_step.step import GraphStep
 from tests.training.graph_models import (
     Array,
     Params,

@@ -7,11 +7,11 @@ import pytest
 
 import kit
 from kit.graph.graph import Graph
-from kit.graph.ops.source import placeholder
+from kit.graph.ops.state.source import placeholder
 from kit.graph.variable import Variable, initialize_all
-from kit.session.session import Session
+from kit.session.client.session import Session
 from kit.testing.cluster import LocalCluster
-from kit.training.elementwise import Rule
+from kit.training.optimizers.rule import Rule
 from tests.training.graph_models import (
     BATCH,
     RATE,

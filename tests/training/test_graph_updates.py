@@ -12,12 +12,12 @@ import pytest
 import kit
 from kit.errors import FailedPreconditionError, InvalidArgumentError
 from kit.graph.graph import Graph
-from kit.graph.ops.source import placeholder
+from kit.graph.ops.state.source import placeholder
 from kit.graph.variable import Variable, initialize_all
-from kit.session.session import Session
+from kit.session.client.session import Session
 from kit.testing.strict_arrays import strict
-from kit.training.elementwise import Rule
-from kit.training.graph_updates import update_rows, update_whole
+from kit.training.optimizers.graph_updates import update_rows, update_whole
+from kit.training.optimizers.rule import Rule
 from tests.training import toy
 from tests.training.graph_scene import RULES, START, Array, Scene, every_rule
 

@@ -7,11 +7,11 @@ import pytest
 
 import kit
 from kit.graph.graph import Graph
-from kit.graph.ops import random
+from kit.graph.ops.math import random
 from kit.graph.variable import Variable, initialize_all
-from kit.session.session import Session
+from kit.session.client.session import Session
 from kit.testing.cluster import LocalCluster
-from kit.training.graph_values import load_variables
+from kit.training.graph_step.values import load_variables
 from tests.training.graph_models import (
     START,
     Model,

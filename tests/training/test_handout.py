@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.training import handout
-from kit.training.handout import Handout, watch
-from kit.training.many import FEW, compiled, marker
+from kit.training.worker import parameter_dict
+from kit.training.worker.native import FEW, compiled, marker
+from kit.training.worker.parameter_dict import Handout, watch
 
 Values = dict[str, Any]
 MANY = FEW + 1
@@ -112,8 +112,8 @@ def test_a_watch_that_misses_a_change_is_not_relied_on() -> None:
     def always(_: Values) -> Callable[[], bool]:
         return lambda: True
 
-    assert not handout._can_be_relied_on(never)
-    assert not handout._can_be_relied_on(always)
+    assert not parameter_dict._can_be_relied_on(never)
+    assert not parameter_dict._can_be_relied_on(always)
 
 
 def test_an_interpreter_of_another_kind_gets_new_dicts(

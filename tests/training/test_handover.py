@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from kit.errors import GradientMismatch, NotFinite
 from kit.exchange.layout import Spec, intersect, lay_out
-from kit.exchange.memory import Memory
 from kit.exchange.plan import GRAD
-from kit.training.handover import Handover
+from kit.exchange.ports.memory import Memory
+from kit.training.worker.gradient_buffer import Handover
 from tests.exchange.models import models
 
 TASK = "/job:worker/task:1"

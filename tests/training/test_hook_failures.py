@@ -18,7 +18,7 @@ from kit.hooks import (
     SessionRunHook,
 )
 from kit.testing.cluster import LocalCluster
-from kit.training import scribe
+from kit.training.checkpointing import writer
 from tests.training.hook_scene import Event, Told, begin
 from tests.training.toy import initial, replayed, same_bits
 
@@ -191,7 +191,7 @@ def test_saver_whose_last_save_fails_says_so_and_keeps_the_parameters(
     def full(path: Path, pieces: Any) -> Any:
         raise CheckpointFailed(f"{path} could not be written: No space left on device.")
 
-    monkeypatch.setattr(scribe, "write_shard", full)
+    monkeypatch.setattr(writer, "write_shard", full)
     run = begin(cluster, CheckpointSaverHook(str(tmp_path), save_steps=100))
 
     with pytest.raises(CheckpointFailed, match=r"Saver.*\.end\(\).*No space left"):

@@ -12,7 +12,7 @@ from kit.checkpoint import write_shard
 from kit.errors import CheckpointFailed
 from kit.hooks import CheckpointSaverHook, CheckpointSaverListener, StopAtStepHook
 from kit.testing.cluster import LocalCluster
-from kit.training import scribe
+from kit.training.checkpointing import writer
 from tests.training.hook_scene import Event, Listener, begin
 from tests.training.saved import Patient, names
 from tests.training.toy import replayed, same_bits
@@ -87,7 +87,7 @@ def test_nothing_is_told_of_a_save_that_failed(
             raise CheckpointFailed("No space left on device.")
         return write_shard(path, pieces)
 
-    monkeypatch.setattr(scribe, "write_shard", full_at_first)
+    monkeypatch.setattr(writer, "write_shard", full_at_first)
     book: list[Event] = []
     hook = CheckpointSaverHook(str(tmp_path), save_steps=99, listeners=[Listener(book)])
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import kit
 from kit.errors import InvalidArgumentError
 from kit.exchange.layout import Spec
-from kit.exchange.topology import names
+from kit.exchange.topologies.topology import names
 from kit.task import Task
 from kit.training.job import Job
 from kit.training.terms import difference, terms_of

@@ -9,7 +9,7 @@ import pytest
 import kit
 from kit.testing.cluster import LocalCluster
 from kit.testing.task_process import until
-from kit.training.authority import Authority
+from kit.training.coordination.coordinator import Authority
 from tests.training.saved import MANY, train
 
 

@@ -15,9 +15,9 @@ import kit
 from kit.checkpoint import Folder, Piece, write_shard
 from kit.exchange.layout import Spec
 from kit.task import Task
-from kit.training.attempt import Key
+from kit.training.checkpointing.attempt import Key
+from kit.training.checkpointing.save_coordinator import Ledger
 from kit.training.job import Job
-from kit.training.ledger import Ledger
 
 WRITERS = (0, 1)
 BUSY = "it was still writing the checkpoint before."

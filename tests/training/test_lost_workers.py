@@ -6,7 +6,7 @@ import pytest
 
 import kit
 from kit.errors import ClusterBusy, PeerLost
-from kit.training.watching import Watched, gone
+from kit.training.client.watched import Watched, gone
 from tests.training.paced import LONG_S, begin, soon
 from tests.training.toy import quick_cluster
 

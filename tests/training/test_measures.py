@@ -11,8 +11,8 @@ import pytest
 
 import kit
 from kit.errors import StepFailed
-from kit.trace import Trace
-from kit.training.measures import named
+from kit.trace.trace import Trace
+from kit.training.worker.measures import named
 from tests.training.paced import begin
 from tests.training.toy import (
     BATCH,

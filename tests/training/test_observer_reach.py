@@ -13,7 +13,7 @@ import kit
 from kit.errors import PeerLost, StepFailed, UnavailableError, UnknownError
 from kit.task import Task
 from kit.testing.cluster import LocalCluster
-from kit.training import observer
+from kit.training.client import observer
 from kit.wire.rpc import Answer, Caller
 from tests.training.paced import answer_with
 from tests.training.toy import BATCH, DATA, Params, fit, initial, quick_cluster

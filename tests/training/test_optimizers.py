@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pytest
 
 from kit.errors import InvalidArgumentError
-from kit.training import elementwise
-from kit.training.optimizers import (
+from kit.training.optimizers import rule
+from kit.training.optimizers.rules import (
     Adagrad,
     Adam,
     GradientDescent,
@@ -24,7 +24,7 @@ from kit.training.optimizers import (
     from_plain,
     to_plain,
 )
-from kit.training.update import MeanUpdate
+from kit.training.optimizers.update import MeanUpdate
 
 Array = npt.NDArray[Any]
 DTYPES = [np.float32, np.float64]
@@ -146,7 +146,7 @@ def test_every_step_follows_the_formula(
 def test_an_update_may_overwrite_its_gradient(
     optimizer: Optimizer, dtype: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(elementwise, "PIECE", 300)  # the last one is not full
+    monkeypatch.setattr(rule, "PIECE", 300)  # the last one is not full
     start, gradients = problem(dtype)
     want = trained(optimizer, start, gradients)
 

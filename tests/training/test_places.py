@@ -9,8 +9,8 @@ import pytest
 
 from kit.errors import GradientMismatch
 from kit.exchange.layout import Spec, lay_out
-from kit.exchange.memory import Memory
-from kit.training.places import Marks, Places, takes_places
+from kit.exchange.ports.memory import Memory
+from kit.training.worker.gradient_views import Marks, Places, takes_places
 
 SPECS = [Spec("w", (2, 3), "float32"), Spec("b", (3,), "float64")]
 

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from kit.log import rows
-from kit.trace import EpochRow, Trace
-from kit.traffic import STEP, TOTAL, TRANSFER, Kind
-from kit.training.records import Record, records
+from kit.trace.log import rows
+from kit.trace.trace import EpochRow, Trace
+from kit.trace.traffic import STEP, TOTAL, TRANSFER, Kind
+from kit.training.client.records import Record, records
 
 MS = 1_000_000
 NAMES = ("ps:0", "worker:0", "worker:1")

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 import kit
-from kit.membership import Epoch
 from kit.testing.cluster import LocalCluster
-from kit.training.stage import Stage
+from kit.training.coordination.membership import Epoch
+from kit.training.member.epoch_runner import Stage
 from tests.training.paced import Held, begin, how
 from tests.training.toy import replayed, same_bits
 

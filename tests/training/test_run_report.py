@@ -9,9 +9,9 @@ import numpy as np
 
 import kit
 from kit.testing.cluster import local_cluster
-from kit.trace import EpochRow
-from kit.training.account import Entry
-from kit.training.report import Picture, table
+from kit.trace.trace import EpochRow
+from kit.training.client.account import Entry
+from kit.training.client.report import Picture, table
 
 PICTURE = Picture("0123456789", "running", 1200, 6000, 0.25)
 ENTRY = Entry(0, "ring", "worker:0", 9, 1_000, 2_000, 1_000, 2_000)

@@ -11,20 +11,20 @@ import numpy as np
 import pytest
 
 import kit
-from kit.exchange.connect import Quarters
-from kit.exchange.endpoint import Endpoint
 from kit.exchange.layout import Range, Spec
-from kit.exchange.memory import physical
 from kit.exchange.plan import NOW, Owned
-from kit.exchange.port import Stamp
+from kit.exchange.ports.connect import Quarters
+from kit.exchange.ports.endpoint import Endpoint
+from kit.exchange.ports.memory import physical
+from kit.exchange.ports.port import Stamp
+from kit.faults.history import History
 from kit.task import Task
-from kit.testing.history import History
 from kit.testing.task_process import until
-from kit.traffic import Meter
-from kit.training import scribe
-from kit.training.attempt import Key, Place
+from kit.trace.traffic import Meter
+from kit.training.checkpointing import writer
+from kit.training.checkpointing.attempt import Key, Place
 from kit.training.job import Job
-from kit.training.part import Part
+from kit.training.member.context import Part
 
 ME, FILE = 1, "worker-1.safetensors"
 
@@ -83,7 +83,7 @@ class Scene:
         self.desk = SlowDesk(folder)
         parts = (Meter(ME), None, self._endpoint, self._memory, history)
         part, told = Part(job, ME, None, *parts), threading.Event()
-        self.scribe = scribe.Scribe(part, self.desk, None, told)
+        self.scribe = writer.Scribe(part, self.desk, None, told)
         self.scribe._is_idle = AnswerWhileWaiting(self.desk)
         self.scribe.adopt([Owned(Range(0, job.layout.n_bytes), (ME,))], 0, True)
 
@@ -102,7 +102,7 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
-    monkeypatch.setattr(scribe, "_DROP_S", 30.0)  # the machine may be busy
+    monkeypatch.setattr(writer, "_DROP_S", 30.0)  # the machine may be busy
     found = Scene(tmp_path)
     yield found
     found.close()

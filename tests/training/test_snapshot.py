@@ -10,11 +10,11 @@ from typing import Any, cast
 import pytest
 
 from kit.errors import DeadlineExceededError
-from kit.exchange.port import Stamp
+from kit.exchange.ports.port import Stamp
 from kit.task import Task
-from kit.training.member import Member
-from kit.training.part import Part
-from kit.training.snapshot import parameters
+from kit.training.member.context import Part
+from kit.training.member.member import Member
+from kit.training.member.snapshot import parameters
 
 
 @dataclass

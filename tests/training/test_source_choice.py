@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pytest
 
 from kit.errors import InvalidArgumentError
-from kit.training.blocks import BlockSource
-from kit.training.sources import ArraySource, IterableSource, Source, make_source
+from kit.training.data.dask_source import BlockSource
+from kit.training.data.sources import ArraySource, IterableSource, Source, make_source
 
 Array = npt.NDArray[Any]
 
@@ -79,7 +79,7 @@ def test_other_collections_of_dask_are_not_gathered_behind_the_users_back() -> N
 @pytest.mark.slow
 def test_arrays_in_memory_never_load_dask() -> None:
     program = (
-        "import sys, numpy as np; from kit.training.sources import make_source;"
+        "import sys, numpy as np; from kit.training.data.sources import make_source;"
         "make_source((np.ones(4), np.ones(4)), 2, 0, 0, 1).batch(0);"
         "sys.exit('dask' in sys.modules)"
     )

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.errors import InvalidArgumentError, OutOfRangeError
-from kit.training.sources import ArraySource, IterableSource
-from kit.training.splits import shuffled
+from kit.training.data.sources import ArraySource, IterableSource
+from kit.training.data.splits import shuffled
 
 Array = npt.NDArray[Any]
 
@@ -100,7 +100,7 @@ def test_order_is_made_once_per_pass(monkeypatch: pytest.MonkeyPatch) -> None:
         made.append(pass_index)
         return shuffled(n, seed, pass_index)
 
-    sources = import_module("kit.training.sources")  # `kit.train` is the function
+    sources = import_module("kit.training.data.sources")  # `kit.train` is the function
     monkeypatch.setattr(sources, "shuffled", counted)
     (source,) = over_arrays(n=20, batch=5, n_workers=1)
     for step in range(12):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.errors import InvalidArgumentError
-from kit.training.splits import shuffled, split_bounds
+from kit.training.data.splits import shuffled, split_bounds
 
 
 @given(batch=st.integers(1, 500), data=st.data())

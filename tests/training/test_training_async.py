@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kit
-from kit.traffic import Kind
+from kit.trace.traffic import Kind
 from tests.training.toy import BATCH, DATA, X, fit, initial, quick_cluster
 
 STEPS = 60

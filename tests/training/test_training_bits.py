@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import kit
 from kit.testing.cluster import LocalCluster
-from kit.training.elementwise import Optimizer
+from kit.training.optimizers.rule import Optimizer
 from tests.training.toy import (
     BATCH,
     DATA,

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import kit
-from kit.traffic import Kind
+from kit.trace.traffic import Kind
 from tests.training.toy import BATCH, DATA, Params, quick_cluster
 
 pytestmark = pytest.mark.slow

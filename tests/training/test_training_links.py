@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kit
-from kit.trace import Trace
+from kit.trace.trace import Trace
 from tests.training.toy import BATCH, DATA, quick_cluster
 
 N_ITEMS = 2500

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kit
-from kit.traffic import Kind, Phase
+from kit.trace.traffic import Kind, Phase
 from tests.training.toy import (
     BATCH,
     DATA,

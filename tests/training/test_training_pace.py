@@ -13,8 +13,8 @@ import pytest
 import kit
 from kit.checkpoint import Folder
 from kit.errors import InvalidArgumentError
-from kit.traffic import Kind
-from kit.training.elementwise import Optimizer
+from kit.trace.traffic import Kind
+from kit.training.optimizers.rule import Optimizer
 from tests.training.paced import Held, always_one, begin, how, soon, standing
 from tests.training.saved import Patient
 from tests.training.toy import Params, initial, quick_cluster, replayed, same_bits

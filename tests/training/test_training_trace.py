@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kit
-from kit.traffic import Phase
+from kit.trace.traffic import Phase
 from tests.training.toy import BATCH, DATA, X, Y, fit, initial, quick_cluster, rows
 
 TRANSPORTS: dict[str, dict[str, Any]] = {

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 import kit
 from kit.testing.cluster import LocalCluster, local_cluster
-from kit.training.elementwise import Optimizer
-from kit.training.splits import shuffled
+from kit.training.data.splits import shuffled
+from kit.training.optimizers.rule import Optimizer
 from tests.exchange import replay
 
 Array = npt.NDArray[Any]

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from kit.log import rows
-from kit.trace import EpochRow, Trace
-from kit.traffic import (
+from kit.trace.log import rows
+from kit.trace.trace import EpochRow, Trace
+from kit.trace.traffic import (
     SPAN,
     STEP,
     TOTAL,

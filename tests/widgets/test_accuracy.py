@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kit.log import rows
-from kit.trace import Trace
-from kit.traffic import MEASURE
+from kit.trace.log import rows
+from kit.trace.trace import Trace
+from kit.trace.traffic import MEASURE
 from tests.training.paced import LONG_S, begin
 from tests.training.test_measures import telling
 from tests.training.toy import X, quick_cluster

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import kit
-from kit.trace import Trace
+from kit.trace.trace import Trace
 from tests.training.paced import LONG_S, begin, soon
 from tests.training.toy import quick_cluster
 from tests.widgets.live import is_quiet, standing_training

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from bokeh.core.serialization import Deserializer
 
-from kit.trace import Trace
+from kit.trace.trace import Trace
 from widgets.live_view import CURVES_S, TIMELINE_S, LiveView
 from widgets.pulse import Beat
 from widgets.still import beat_of

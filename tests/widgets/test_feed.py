@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kit.log import rows
-from kit.trace import EpochRow, Trace
-from kit.traffic import SPAN, STEP, Phase
+from kit.trace.log import rows
+from kit.trace.trace import EpochRow, Trace
+from kit.trace.traffic import SPAN, STEP, Phase
 from widgets import feed
 
 MakeTrace = Callable[..., Trace]

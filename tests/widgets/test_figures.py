@@ -7,7 +7,7 @@ import pytest
 from bokeh.models import ColumnDataSource, HBar, Model, Scatter, VBar
 from bokeh.models.annotations import Legend
 
-from kit.trace import Trace
+from kit.trace.trace import Trace
 from widgets import feed
 from widgets.canvas import source
 from widgets.figures import links_figure, loss_figure, timeline_figure, volume_figure

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kit.log import Rows, rows
-from kit.trace import EpochRow, Kept, Trace
-from kit.traffic import STEP, TRANSFER, Kind
+from kit.trace.log import Rows, rows
+from kit.trace.trace import EpochRow, Kept, Trace
+from kit.trace.traffic import STEP, TRANSFER, Kind
 from widgets import feed
 from widgets.history import History
 

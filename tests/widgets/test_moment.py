@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kit.log import rows
-from kit.trace import EpochRow, Trace
-from kit.traffic import STEP, TRANSFER, Kind
+from kit.trace.log import rows
+from kit.trace.trace import EpochRow, Trace
+from kit.trace.traffic import STEP, TRANSFER, Kind
 from widgets.moment import (
     WINDOW_NS,
     Moment,

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as Xml
 import numpy as np
 import pytest
 
-from kit.trace import Trace
+from kit.trace.trace import Trace
 from widgets import charts, feed, sentences, strips
 from widgets.history import History
 from widgets.plots import LinksPlot, LossPlot, TimelinePlot

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kit.errors import InvalidArgumentError
-from kit.trace import EpochRow, Trace
+from kit.trace.trace import EpochRow, Trace
 from widgets import Section, page, write_report
 
 MakeTrace = Callable[..., Trace]

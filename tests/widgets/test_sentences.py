@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kit.trace import Trace
+from kit.trace.trace import Trace
 from widgets import sentences
 from widgets.moment import Moment, Numbers
 

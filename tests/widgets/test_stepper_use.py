@@ -13,8 +13,8 @@ from kit.errors import (
     NotFoundError,
     OutOfRangeError,
 )
-from kit.exchange import topology
-from kit.exchange.ring import Ring
+from kit.exchange.topologies import topology
+from kit.exchange.topologies.ring import Ring
 from widgets import ExchangeStepper, RingStepper, ServerStepper
 
 

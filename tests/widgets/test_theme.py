@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from kit.traffic import Phase
+from kit.trace.traffic import Phase
 from widgets.theme import (
     DARK,
     LIGHT,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kit.trace import Trace
+from kit.trace.trace import Trace
 from widgets import feed, words
 
 MakeTrace = Callable[..., Trace]

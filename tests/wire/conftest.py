@@ -12,12 +12,12 @@ import pytest
 from kit.task import Task
 from kit.testing.streams import memory_pair, sliced
 from kit.wire import Credentials, Hello, Link, Role, Stream
-from kit.wire.address import Address, TcpAddress, UnixAddress
-from kit.wire.dialer import dial
-from kit.wire.handshake import ClientHandshake
-from kit.wire.listener import listen
-from kit.wire.opening import link_bounds, perform, welcome
-from kit.wire.tls import establish
+from kit.wire.handshake.handshake import ClientHandshake
+from kit.wire.handshake.opening import link_bounds, perform, welcome
+from kit.wire.handshake.tls import establish
+from kit.wire.listening.address import Address, TcpAddress, UnixAddress
+from kit.wire.listening.dialer import dial
+from kit.wire.listening.listener import listen
 
 Streams = tuple[Stream, Stream]
 KINDS = ("memory", "sliced", "unix", "tcp", "tls")

@@ -23,8 +23,8 @@ from kit.errors import (
 )
 from kit.task import Task
 from kit.wire import Acceptor, Credentials, Hello, Link, Role, TcpAddress, connect
-from kit.wire.address import Address, UnixAddress
-from kit.wire.listener import Listener, listen
+from kit.wire.listening.address import Address, UnixAddress
+from kit.wire.listening.listener import Listener, listen
 from kit.wire.sockets import SocketStream
 
 WORKER, PS = Task("worker", 1), Task("ps", 0)

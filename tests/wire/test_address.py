@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.errors import InvalidArgumentError, PermissionDeniedError
-from kit.wire.address import (
+from kit.wire.listening.address import (
     MAX_UNIX_PATH,
     Address,
     TcpAddress,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.wire.admission import PATIENCE_S, Admission, Arrival, Stage
+from kit.wire.listening.admission import PATIENCE_S, Admission, Arrival, Stage
 
 OWNER, STRANGER = "user 1000", "user 65534"
 

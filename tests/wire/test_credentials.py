@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kit.errors import InvalidArgumentError, NotFoundError, PermissionDeniedError
-from kit.wire.credentials import Credentials
+from kit.wire.handshake.credentials import Credentials
 
 PLAIN = Credentials.new(certificate=False)
 

@@ -11,8 +11,8 @@ import pytest
 from kit.errors import KitError, ProtocolError
 from kit.task import Task
 from kit.wire.frame import CHECKSUM, SIZE, Bounds, Header, Kind, pack, unpack, verify
-from kit.wire.handshake import ClientHandshake, ServerHandshake
-from kit.wire.introduction import Hello, Role
+from kit.wire.handshake.handshake import ClientHandshake, ServerHandshake
+from kit.wire.handshake.messages import Hello, Role
 from kit.wire.message import pack_message, unpack_message
 
 N_MUTATIONS = int(os.environ.get("KIT_FUZZ_MUTATIONS", "200000"))

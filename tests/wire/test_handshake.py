@@ -16,8 +16,8 @@ from kit.errors import (
     VersionMismatch,
 )
 from kit.task import Task
-from kit.wire.handshake import ClientHandshake, Handshake, ServerHandshake
-from kit.wire.introduction import Hello, Role, Versions
+from kit.wire.handshake.handshake import ClientHandshake, Handshake, ServerHandshake
+from kit.wire.handshake.messages import Hello, Role, Versions
 
 KEY, CLUSTER = b"k" * 32, b"c" * 16
 HELLO = Hello(Role.DATA, Task("worker", 2), incarnation=5, run_id=b"r" * 16)

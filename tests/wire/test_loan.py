@@ -18,7 +18,7 @@ import pytest
 
 from kit.errors import InvalidArgumentError, LinkLost, ProtocolError
 from kit.wire import Arena, Stream
-from kit.wire.loan import MOST_LOANS, Borrower, Lender, open_loans
+from kit.wire.local.loan import MOST_LOANS, Borrower, Lender, open_loans
 
 PAGE = 4096
 CAPACITY = 8 * PAGE

@@ -11,10 +11,11 @@ import pytest
 
 from kit.errors import AuthenticationFailed
 from kit.task import Task
-from kit.wire import frame, introduction
+from kit.wire import frame
 from kit.wire.frame import CHECKSUM, SIZE, Bounds, Header, cluster_number, pack, unpack
-from kit.wire.handshake import ClientHandshake, ServerHandshake
-from kit.wire.introduction import Hello, Refusal, Role
+from kit.wire.handshake import messages
+from kit.wire.handshake.handshake import ClientHandshake, ServerHandshake
+from kit.wire.handshake.messages import Hello, Refusal, Role
 from kit.wire.message import pack_message, unpack_message
 
 TEXT = (Path(frame.__file__).parent / "PROTOCOL.md").read_text()
@@ -101,9 +102,9 @@ def test_frames_are_those_of_the_document(what: dict[str, Any], data: bytes) -> 
 @pytest.mark.parametrize(
     ("title", "size"),
     [
-        (r"\*\*Hello\*\*", introduction.HELLO.size),
-        (r"\*\*Reply\*\*", introduction.REPLY.size),
-        (r"\*\*Proof\*\*", introduction.PROOF.size),
+        (r"\*\*Hello\*\*", messages.HELLO.size),
+        (r"\*\*Reply\*\*", messages.REPLY.size),
+        (r"\*\*Proof\*\*", messages.PROOF.size),
         (r"## 3\. Frames", SIZE),
     ],
 )

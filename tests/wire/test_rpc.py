@@ -21,7 +21,7 @@ from kit.fields import anything, list_of, optional, whole
 from kit.task import Task
 from kit.testing.streams import memory_pair
 from kit.wire.frame import Bounds
-from kit.wire.introduction import Role
+from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
 from kit.wire.rpc import Answer, Caller, Handler, ReconnectingCaller, serve
 

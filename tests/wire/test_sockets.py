@@ -20,9 +20,10 @@ from kit.errors import (
     PermissionDeniedError,
     UnavailableError,
 )
-from kit.wire import Credentials, Listener, dial, listen, opening
-from kit.wire.address import Address, TcpAddress, UnixAddress
-from kit.wire.introduction import Role
+from kit.wire import Credentials, Listener, dial, listen
+from kit.wire.handshake import opening
+from kit.wire.handshake.messages import Role
+from kit.wire.listening.address import Address, TcpAddress, UnixAddress
 from kit.wire.sockets import SocketStream, suit_to_loopback
 
 LOOPBACK = TcpAddress("127.0.0.1", 0)

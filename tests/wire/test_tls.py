@@ -24,9 +24,9 @@ from kit.errors import (
     LinkLost,
 )
 from kit.wire import Credentials, Listener, Stream, dial, listen
-from kit.wire.address import Address, TcpAddress
+from kit.wire.handshake.tls import establish, tls_context
+from kit.wire.listening.address import Address, TcpAddress
 from kit.wire.stream import read_some, write_all
-from kit.wire.tls import establish, tls_context
 
 LOOPBACK = TcpAddress("127.0.0.1", 0)
 

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kit.exchange.layout import Range
-from kit.exchange.memory import is_apart
 from kit.exchange.plan import (
     GRAD,
     NEXT,
@@ -24,6 +23,7 @@ from kit.exchange.plan import (
     Op,
     Term,
 )
+from kit.exchange.ports.memory import is_apart
 
 Who = tuple[int, ...]
 

@@ -1,9 +1,10 @@
 """The members of an exchange in one thread, each stopped at its next message.
 
 What they carry out is what a training carries out: the topology's plan of each member,
-by `kit.exchange.program`, over flat buffers, counted by a meter. Only the links are
-special (`widgets.stepping.held`), and each operation is a program of its own, so that a
-member can stop after any of them. Members run in turn: the order is always the same.
+by `kit.exchange.execution.program`, over flat buffers, counted by a meter. Only the
+links are special (`widgets.stepping.held`), and each operation is a program of its own,
+so that a member can stop after any of them. Members run in turn: the order is always
+the same.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from itertools import count
 import numpy as np
 
 from kit.errors import FailedPreconditionError
-from kit.exchange.endpoint import Endpoint
+from kit.exchange.execution.program import Program
 from kit.exchange.layout import Layout
-from kit.exchange.memory import Array, Memory
 from kit.exchange.plan import Group, Op, Plan, Receive
-from kit.exchange.port import Stamp
-from kit.exchange.program import Program
-from kit.exchange.topology import Topology
-from kit.traffic import Meter
+from kit.exchange.ports.endpoint import Endpoint
+from kit.exchange.ports.memory import Array, Memory
+from kit.exchange.ports.port import Stamp
+from kit.exchange.topologies.topology import Topology
+from kit.trace.traffic import Meter
 from widgets.stepping.held import Hold
 
 _ROWS = 64  # of a meter's log, which nobody reads here; its totals are read
@@ -107,5 +108,5 @@ def check_done(members: Sequence[Member]) -> None:
         raise FailedPreconditionError(
             f"{', '.join(waiting)} would wait without end: the plans of this topology "
             f"do not fit together. Each receive needs a send of the same range by its "
-            f"source; `kit.exchange.mesh` is a short example."
+            f"source; `kit.exchange.topologies.mesh` is a short example."
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from kit.traffic import Kind
+from kit.trace.traffic import Kind
 from widgets.snapshot import ONE_OF_BOTH
 from widgets.stepping import words
 from widgets.stepping.formulas import Formula

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from kit.exchange.layout import Layout
 from kit.exchange.plan import Group
-from kit.exchange.topology import Topology, per_member
+from kit.exchange.topologies.topology import Topology, per_member
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kit.exchange.layout import Range
-from kit.exchange.memory import Array, Memory, is_apart
-from kit.exchange.port import NO_HALT, Arrival, Expected
+from kit.exchange.ports.memory import Array, Memory, is_apart
+from kit.exchange.ports.port import NO_HALT, Arrival, Expected
 from kit.wire.shaping import LineOut
 
 
@@ -45,7 +45,7 @@ class Hold:
 
 
 class HeldPort:
-    """One member's end of a link; see `kit.exchange.port.Port`."""
+    """One member's end of a link; see `kit.exchange.ports.port.Port`."""
 
     shared = True  # there are no bytes to pump
     line_out: LineOut | None = None

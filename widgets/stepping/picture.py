@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from html import escape
 
-from kit.traffic import Kind
+from kit.trace.traffic import Kind
 from widgets.geometry import WIDTH, Layout, Path, layout, path
 from widgets.stepping import words
 from widgets.stepping.recording import Message, Recording, State

@@ -17,10 +17,10 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from kit.exchange.layout import Layout, Range
-from kit.exchange.memory import Array
 from kit.exchange.plan import GRAD, NEXT, SELF, Group, Send
-from kit.exchange.topology import Topology
-from kit.traffic import Kind
+from kit.exchange.ports.memory import Array
+from kit.exchange.topologies.topology import Topology
+from kit.trace.traffic import Kind
 from widgets.stepping.books import Books, Place, Who
 from widgets.stepping.crew import Member, check_done, crew
 from widgets.stepping.held import Hold, Parcel

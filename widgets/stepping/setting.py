@@ -13,10 +13,10 @@ import numpy as np
 
 from kit.errors import InvalidArgumentError
 from kit.exchange.layout import ITEMSIZE, Layout, Spec, lay_out
-from kit.exchange.memory import Array
-from kit.exchange.placement import place
 from kit.exchange.plan import Group
-from kit.exchange.topology import Topology, by_name
+from kit.exchange.ports.memory import Array
+from kit.exchange.topologies.placement import place
+from kit.exchange.topologies.topology import Topology, by_name
 
 MOST_WORKERS = 8  # more rows and columns than that cannot be read
 MOST_SERVERS = 4

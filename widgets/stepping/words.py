@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kit.traffic import Kind
+from kit.trace.traffic import Kind
 from widgets.stepping.recording import Cell, Holding, Message, Recording, State, Values
 
 _SHOWN = 4  # numbers of a cell; the rest is dots

@@ -5,11 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from kit import load_balancing
-from kit.load_balancing import (
+from kit.devices import load_balancing
+from kit.devices.load_balancing import (
     GreedyLoadBalancingStrategy as GreedyLoadBalancingStrategy,
 )
-from kit.load_balancing import RandomStrategy as RandomStrategy
+from kit.devices.load_balancing import RandomStrategy as RandomStrategy
 
 __all__ = ["GreedyLoadBalancingStrategy", "RandomStrategy", "byte_size_load_fn"]
 

@@ -6,15 +6,15 @@ from typing import Any, Protocol
 
 from kit.errors import InvalidArgumentError
 from kit.graph.speak import Speaker
-from kit.tf1.convert import (
+from kit.tf1.ops.write import write
+from kit.tf1.tensor.convert import (
     argument,
     convert_to_tensor,
     convert_to_tensor_or_indexed_slices,
     create,
     op_scope,
 )
-from kit.tf1.operators import binary, exclusive_or, true_divide, unary
-from kit.tf1.ops.write import write
+from kit.tf1.tensor.operators import binary, exclusive_or, true_divide, unary
 
 
 class Unary(Protocol):

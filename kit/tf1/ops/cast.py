@@ -7,9 +7,9 @@ from typing import Any
 from kit.errors import UnimplementedError
 from kit.graph.dtypes import STRING
 from kit.graph.slices import IndexedSlices
-from kit.tf1.convert import convert_to_tensor, create, op_scope
-from kit.tf1.dtypes import DType, as_dtype, float32, float64, int32, int64
-from kit.tf1.tensor import Tensor
+from kit.tf1.tensor.convert import convert_to_tensor, create, op_scope
+from kit.tf1.tensor.dtypes import DType, as_dtype, float32, float64, int32, int64
+from kit.tf1.tensor.tensor import Tensor
 
 
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:

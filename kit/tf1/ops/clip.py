@@ -9,13 +9,19 @@ import numpy as np
 
 from kit.graph.slices import IndexedSlices
 from kit.graph.static import merge
-from kit.tf1.convert import argument, convert_to_tensor, create, graph_for, op_scope
 from kit.tf1.ops.arithmetic import identity, maximum, minimum, multiply, sqrt
 from kit.tf1.ops.creation import ones_like
 from kit.tf1.ops.index import where
 from kit.tf1.ops.join import stack
 from kit.tf1.ops.reduce import reduce_sum
 from kit.tf1.ops.write import write
+from kit.tf1.tensor.convert import (
+    argument,
+    convert_to_tensor,
+    create,
+    graph_for,
+    op_scope,
+)
 
 
 def clip_by_value(

@@ -9,12 +9,12 @@ import numpy as np
 from kit.graph.dtypes import STRING
 from kit.graph.speak import Speaker
 from kit.graph.static import is_known, known
-from kit.tf1.constant import to_constant
-from kit.tf1.convert import argument, convert_to_tensor, create, op_scope
-from kit.tf1.dtypes import as_dtype, float32
-from kit.tf1.graph import get_default_graph
+from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.ops.write import ints, vector
-from kit.tf1.shape import TensorShape
+from kit.tf1.tensor.constant import to_constant
+from kit.tf1.tensor.convert import argument, convert_to_tensor, create, op_scope
+from kit.tf1.tensor.dtypes import as_dtype, float32
+from kit.tf1.tensor.shape import TensorShape
 
 # From so many elements on zeros and ones are filled in a run, not carried in the graph.
 _MANY = 1000

@@ -6,9 +6,9 @@ from typing import Any
 
 from kit.errors import InvalidArgumentError
 from kit.graph.op import Tensor
-from kit.tf1.allowed import check_allowed
-from kit.tf1.convert import argument, create, op_scope
 from kit.tf1.ops.write import ints
+from kit.tf1.tensor.allowed import check_allowed
+from kit.tf1.tensor.convert import argument, create, op_scope
 
 
 def cumsum(

@@ -6,8 +6,8 @@ from typing import Any
 
 from kit.graph.op import Op
 from kit.graph.slices import IndexedSlices
-from kit.tf1.control import group
-from kit.tf1.convert import create, graph_for, op_scope
+from kit.tf1.graph.control import group
+from kit.tf1.tensor.convert import create, graph_for, op_scope
 
 
 def tuple(

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from kit.errors import UnknownError
-from kit.graph.ops.function import py_function
-from kit.tf1.convert import argument, op_scope
-from kit.tf1.dtypes import as_dtype
+from kit.graph.ops.state.function import py_function
+from kit.tf1.tensor.convert import argument, op_scope
+from kit.tf1.tensor.dtypes import as_dtype
 
 # Errors of a function for which the run raises one of its own kind.
 _WITH_A_KIND = (

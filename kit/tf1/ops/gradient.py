@@ -8,13 +8,13 @@ from typing import Any
 from kit.graph import gradients as native
 from kit.graph.slices import IndexedSlices
 from kit.graph.static import merge
-from kit.tf1.convert import (
+from kit.tf1.ops.creation import zeros_like
+from kit.tf1.tensor.convert import (
     convert_to_tensor,
     convert_to_tensor_or_indexed_slices,
     op_scope,
 )
-from kit.tf1.dtypes import string
-from kit.tf1.ops.creation import zeros_like
+from kit.tf1.tensor.dtypes import string
 
 _METHODS = (0, 1, 2)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from kit.errors import InvalidArgumentError
-from kit.graph.ops import blocks
+from kit.graph.ops.array import blocks
 from kit.graph.static import merge
-from kit.tf1.convert import argument, convert_to_tensor, create, op_scope
 from kit.tf1.ops.reduce import reduce_prod
 from kit.tf1.ops.shape import reshape, squeeze
 from kit.tf1.ops.write import index, ints, vector
+from kit.tf1.tensor.convert import argument, convert_to_tensor, create, op_scope
 
 
 def gather(

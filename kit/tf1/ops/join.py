@@ -8,10 +8,16 @@ import numpy as np
 
 from kit.graph.op import Tensor
 from kit.graph.static import axis_of
-from kit.tf1.convert import argument, convert_to_tensor, create, create_op, op_scope
-from kit.tf1.dtypes import int32
 from kit.tf1.ops.arithmetic import identity
 from kit.tf1.ops.write import hinted, ints
+from kit.tf1.tensor.convert import (
+    argument,
+    convert_to_tensor,
+    create,
+    create_op,
+    op_scope,
+)
+from kit.tf1.tensor.dtypes import int32
 
 
 def concat(values: Any, axis: Any, name: str | None = "concat") -> Any:

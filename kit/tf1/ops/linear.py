@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.tf1.convert import convert_to_tensor, create, op_scope
+from kit.tf1.tensor.convert import convert_to_tensor, create, op_scope
 
 
 def matmul(

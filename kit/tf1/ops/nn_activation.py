@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from kit.errors import InvalidArgumentError
-from kit.tf1.allowed import check_allowed
-from kit.tf1.convert import argument, convert_to_tensor, create, op_scope
-from kit.tf1.dtypes import float32
 from kit.tf1.ops.arithmetic import abs as absolute
 from kit.tf1.ops.arithmetic import divide
 from kit.tf1.ops.cast import cast
 from kit.tf1.ops.write import one_of, reserve, write
+from kit.tf1.tensor.allowed import check_allowed
+from kit.tf1.tensor.convert import argument, convert_to_tensor, create, op_scope
+from kit.tf1.tensor.dtypes import float32
 
 # What the original makes to bring an axis to the end and back again.
 _TO_THE_END = ("Rank", "Rank", "Sub", "range", "range", "concat", "transpose")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.graph.ops import nn_embedding, nn_images
-from kit.graph.ops.random import uniform
+from kit.graph.ops.math.random import uniform
+from kit.graph.ops.nn import embedding, images
 from kit.graph.speak import Speaker
 from kit.graph.static import is_known
-from kit.tf1.convert import argument, convert_to_tensor, create, op_scope
 from kit.tf1.ops.arithmetic import multiply
 from kit.tf1.ops.cast import cast
 from kit.tf1.ops.clip import clip_by_norm
@@ -17,7 +16,8 @@ from kit.tf1.ops.nn_activation import relu
 from kit.tf1.ops.shape import reshape
 from kit.tf1.ops.shape import shape as shape_of
 from kit.tf1.ops.write import index, ints, one_of
-from kit.tf1.shape import TensorShape
+from kit.tf1.tensor.convert import argument, convert_to_tensor, create, op_scope
+from kit.tf1.tensor.shape import TensorShape
 
 _FORMATS = (None, "NHWC", "NCHW")
 
@@ -82,7 +82,7 @@ def conv2d(
     with op_scope(name, "Conv2D", [input, given]) as scope:
         x = argument("Conv2D", "input", input)
         w = argument("Conv2D", "filter", given, x.dtype.base_dtype)
-        return nn_images.conv2d(x, w, strides, padding, name=scope)
+        return images.conv2d(x, w, strides, padding, name=scope)
 
 
 def max_pool(
@@ -99,7 +99,7 @@ def max_pool(
     _check_images(data_format, padding)
     with op_scope(name, "MaxPool", [given]) as scope:
         x = argument("MaxPool", "input", given)
-        return nn_images.max_pool(x, ksize, strides, padding, name=scope)
+        return images.max_pool(x, ksize, strides, padding, name=scope)
 
 
 def avg_pool(
@@ -116,7 +116,7 @@ def avg_pool(
     _check_images(data_format, padding)
     with op_scope(name, "AvgPool", [given]) as scope:
         x = argument("AvgPool", "value", given)
-        return nn_images.avg_pool(x, ksize, strides, padding, name=scope)
+        return images.avg_pool(x, ksize, strides, padding, name=scope)
 
 
 def _check_images(data_format: Any, padding: Any) -> None:
@@ -207,7 +207,7 @@ def embedding_lookup(
         ]
         wanted = index("GatherV2", "ids", ids)
         # The original's last operation has another name than the scope.
-        found = nn_embedding.embedding_lookup(
+        found = embedding.embedding_lookup(
             tables, wanted, partition_strategy, name=scope
         )
         if max_norm is not None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.tf1.convert import convert_to_tensor, op_scope
-from kit.tf1.dtypes import float16, float32
 from kit.tf1.ops.arithmetic import (
     identity,
     maximum,
@@ -19,6 +17,8 @@ from kit.tf1.ops.cast import cast
 from kit.tf1.ops.reduce import reduce_mean, reduce_sum
 from kit.tf1.ops.shape import squeeze
 from kit.tf1.ops.write import one_of
+from kit.tf1.tensor.convert import convert_to_tensor, op_scope
+from kit.tf1.tensor.dtypes import float16, float32
 
 
 def moments(

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from kit.errors import InvalidArgumentError
-from kit.graph.ops import random as native
-from kit.tf1.convert import argument, convert_to_tensor, op_scope
-from kit.tf1.dtypes import DType, as_dtype, float32
-from kit.tf1.graph import get_default_graph
+from kit.graph.ops.math import random as native
+from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.ops.write import vector
+from kit.tf1.tensor.convert import argument, convert_to_tensor, op_scope
+from kit.tf1.tensor.dtypes import DType, as_dtype, float32
 
 _UNIFORM = ("float16", "float32", "float64", "int32", "int64")
 

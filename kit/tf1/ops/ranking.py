@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from kit.graph.op import Tensor
-from kit.tf1.allowed import check_allowed
-from kit.tf1.convert import argument, create, create_op, op_scope
-from kit.tf1.dtypes import float32
 from kit.tf1.ops.write import index, ints
+from kit.tf1.tensor.allowed import check_allowed
+from kit.tf1.tensor.convert import argument, create, create_op, op_scope
+from kit.tf1.tensor.dtypes import float32
 
 
 class TopKV2(NamedTuple):

@@ -7,14 +7,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from kit.graph.op import Tensor
-from kit.graph.ops.reduce import reduced
-from kit.graph.ops.reduce_along import reduce_along
+from kit.graph.ops.math.reduce import reduced
+from kit.graph.ops.math.reduce_along import reduce_along
 from kit.graph.static import is_known
-from kit.tf1.allowed import check_allowed
-from kit.tf1.convert import argument, create, op_scope
-from kit.tf1.dtypes import as_dtype, int64
-from kit.tf1.graph import get_default_graph
+from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.ops.write import Ints, ints, one_of, reserve
+from kit.tf1.tensor.allowed import check_allowed
+from kit.tf1.tensor.convert import argument, create, op_scope
+from kit.tf1.tensor.dtypes import as_dtype, int64
 
 
 class Reduction(Protocol):

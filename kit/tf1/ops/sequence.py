@@ -7,13 +7,13 @@ from typing import Any
 
 from kit.graph.dtypes import name_of
 from kit.graph.speak import Speaker
-from kit.tf1.constant import to_constant
-from kit.tf1.convert import argument, convert_to_tensor, create, op_scope
-from kit.tf1.dtypes import as_dtype, float32, int32
 from kit.tf1.ops.cast import cast
 from kit.tf1.ops.reduce import reduce_max
 from kit.tf1.ops.shape import expand_dims
 from kit.tf1.ops.write import index, ints, reserve
+from kit.tf1.tensor.constant import to_constant
+from kit.tf1.tensor.convert import argument, convert_to_tensor, create, op_scope
+from kit.tf1.tensor.dtypes import as_dtype, float32, int32
 
 _RANKED = ("int32", "int64", "float32", "float64")
 

@@ -8,13 +8,13 @@ import numpy as np
 
 from kit.errors import InvalidArgumentError
 from kit.graph.op import Tensor
-from kit.graph.ops import broadcast
-from kit.graph.ops import shape as native
-from kit.graph.ops.pad import pad as native_pad
+from kit.graph.ops.array import broadcast
+from kit.graph.ops.array import shape as native
+from kit.graph.ops.array.pad import pad as native_pad
 from kit.graph.static import axis_of, is_known, n_elements, text
-from kit.tf1.convert import argument, convert_to_tensor, create, op_scope
-from kit.tf1.dtypes import as_dtype, int32
 from kit.tf1.ops.write import index, ints, one_of, vector
+from kit.tf1.tensor.convert import argument, convert_to_tensor, create, op_scope
+from kit.tf1.tensor.dtypes import as_dtype, int32
 
 
 def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:

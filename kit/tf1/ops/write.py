@@ -10,10 +10,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from kit.tf1.convert import argument, arguments, convert_to_tensor, create, op_scope
-from kit.tf1.dtypes import int32
-from kit.tf1.graph import get_default_graph
-from kit.tf1.tensor import Tensor
+from kit.tf1.graph.graph import get_default_graph
+from kit.tf1.tensor.convert import (
+    argument,
+    arguments,
+    convert_to_tensor,
+    create,
+    op_scope,
+)
+from kit.tf1.tensor.dtypes import int32
+from kit.tf1.tensor.tensor import Tensor
 
 # Integers that are known when the line is written, or the tensor that will tell them.
 Ints: TypeAlias = Any

@@ -22,27 +22,51 @@ from kit.hooks import StepCounterHook as StepCounterHook
 from kit.hooks import StopAtStepHook as StopAtStepHook
 from kit.hooks import SummarySaverHook as SummarySaverHook
 from kit.tf1.scope import refuse
-from kit.tf1.train.average import ExponentialMovingAverage as ExponentialMovingAverage
-from kit.tf1.train.checkpoint_files import checkpoint_exists as checkpoint_exists
-from kit.tf1.train.checkpoint_files import (
+from kit.tf1.session.train_servers import ClusterDef as ClusterDef
+from kit.tf1.session.train_servers import ClusterSpec as ClusterSpec
+from kit.tf1.session.train_servers import JobDef as JobDef
+from kit.tf1.session.train_servers import Server as Server
+from kit.tf1.session.train_servers import ServerDef as ServerDef
+from kit.tf1.session.train_servers import replica_device_setter as replica_device_setter
+from kit.tf1.train.checkpointing.checkpoint_files import (
+    checkpoint_exists as checkpoint_exists,
+)
+from kit.tf1.train.checkpointing.checkpoint_files import (
     get_checkpoint_mtimes as get_checkpoint_mtimes,
 )
-from kit.tf1.train.checkpoint_files import remove_checkpoint as remove_checkpoint
-from kit.tf1.train.checkpoint_reader import CheckpointReader as CheckpointReader
-from kit.tf1.train.checkpoint_reader import NewCheckpointReader as NewCheckpointReader
-from kit.tf1.train.checkpoint_reader import list_variables as list_variables
-from kit.tf1.train.checkpoint_reader import load_checkpoint as load_checkpoint
-from kit.tf1.train.checkpoint_reader import load_variable as load_variable
-from kit.tf1.train.checkpoint_state import CheckpointState as CheckpointState
-from kit.tf1.train.checkpoint_state import (
+from kit.tf1.train.checkpointing.checkpoint_files import (
+    remove_checkpoint as remove_checkpoint,
+)
+from kit.tf1.train.checkpointing.checkpoint_reader import (
+    CheckpointReader as CheckpointReader,
+)
+from kit.tf1.train.checkpointing.checkpoint_reader import (
+    NewCheckpointReader as NewCheckpointReader,
+)
+from kit.tf1.train.checkpointing.checkpoint_reader import (
+    list_variables as list_variables,
+)
+from kit.tf1.train.checkpointing.checkpoint_reader import (
+    load_checkpoint as load_checkpoint,
+)
+from kit.tf1.train.checkpointing.checkpoint_reader import load_variable as load_variable
+from kit.tf1.train.checkpointing.checkpoint_state import (
+    CheckpointState as CheckpointState,
+)
+from kit.tf1.train.checkpointing.checkpoint_state import (
     generate_checkpoint_state_proto as generate_checkpoint_state_proto,
 )
-from kit.tf1.train.checkpoint_state import get_checkpoint_state as get_checkpoint_state
-from kit.tf1.train.checkpoint_state import latest_checkpoint as latest_checkpoint
-from kit.tf1.train.checkpoint_state import (
+from kit.tf1.train.checkpointing.checkpoint_state import (
+    get_checkpoint_state as get_checkpoint_state,
+)
+from kit.tf1.train.checkpointing.checkpoint_state import (
+    latest_checkpoint as latest_checkpoint,
+)
+from kit.tf1.train.checkpointing.checkpoint_state import (
     update_checkpoint_state as update_checkpoint_state,
 )
-from kit.tf1.train.coordinator import Coordinator as Coordinator
+from kit.tf1.train.checkpointing.saver import Saver as Saver
+from kit.tf1.train.checkpointing.saver_def import SaverDef as SaverDef
 from kit.tf1.train.global_step import assert_global_step as assert_global_step
 from kit.tf1.train.global_step import create_global_step as create_global_step
 from kit.tf1.train.global_step import get_global_step as get_global_step
@@ -50,47 +74,53 @@ from kit.tf1.train.global_step import (
     get_or_create_global_step as get_or_create_global_step,
 )
 from kit.tf1.train.global_step import global_step as global_step
-from kit.tf1.train.looper import LooperThread as LooperThread
-from kit.tf1.train.monitored_session import MonitoredSession as MonitoredSession
-from kit.tf1.train.monitored_session import (
+from kit.tf1.train.monitored.monitored_session import (
+    MonitoredSession as MonitoredSession,
+)
+from kit.tf1.train.monitored.monitored_session import (
     SingularMonitoredSession as SingularMonitoredSession,
 )
-from kit.tf1.train.monitored_training import (
+from kit.tf1.train.monitored.monitored_training import (
     MonitoredTrainingSession as MonitoredTrainingSession,
 )
-from kit.tf1.train.optimizer import Optimizer as Optimizer
-from kit.tf1.train.optimizers import AdagradOptimizer as AdagradOptimizer
-from kit.tf1.train.optimizers import AdamOptimizer as AdamOptimizer
-from kit.tf1.train.optimizers import (
+from kit.tf1.train.monitored.scaffold import Scaffold as Scaffold
+from kit.tf1.train.monitored.session_creators import (
+    ChiefSessionCreator as ChiefSessionCreator,
+)
+from kit.tf1.train.monitored.session_creators import SessionCreator as SessionCreator
+from kit.tf1.train.monitored.session_creators import (
+    WorkerSessionCreator as WorkerSessionCreator,
+)
+from kit.tf1.train.monitored.session_manager import SessionManager as SessionManager
+from kit.tf1.train.optimizers.average import (
+    ExponentialMovingAverage as ExponentialMovingAverage,
+)
+from kit.tf1.train.optimizers.optimizer import Optimizer as Optimizer
+from kit.tf1.train.optimizers.optimizers import AdagradOptimizer as AdagradOptimizer
+from kit.tf1.train.optimizers.optimizers import AdamOptimizer as AdamOptimizer
+from kit.tf1.train.optimizers.optimizers import (
     GradientDescentOptimizer as GradientDescentOptimizer,
 )
-from kit.tf1.train.optimizers import MomentumOptimizer as MomentumOptimizer
-from kit.tf1.train.optimizers import RMSPropOptimizer as RMSPropOptimizer
-from kit.tf1.train.queue_runner import QueueRunner as QueueRunner
-from kit.tf1.train.queue_runner import QueueRunnerDef as QueueRunnerDef
-from kit.tf1.train.queue_runner import add_queue_runner as add_queue_runner
-from kit.tf1.train.queue_runner import start_queue_runners as start_queue_runners
-from kit.tf1.train.saver import Saver as Saver
-from kit.tf1.train.saver_def import SaverDef as SaverDef
-from kit.tf1.train.scaffold import Scaffold as Scaffold
-from kit.tf1.train.schedule import cosine_decay as cosine_decay
-from kit.tf1.train.schedule import exponential_decay as exponential_decay
-from kit.tf1.train.schedule import inverse_time_decay as inverse_time_decay
-from kit.tf1.train.schedule import natural_exp_decay as natural_exp_decay
-from kit.tf1.train.schedule import piecewise_constant as piecewise_constant
-from kit.tf1.train.schedule import piecewise_constant as piecewise_constant_decay
-from kit.tf1.train.schedule import polynomial_decay as polynomial_decay
-from kit.tf1.train.session_creators import ChiefSessionCreator as ChiefSessionCreator
-from kit.tf1.train.session_creators import SessionCreator as SessionCreator
-from kit.tf1.train.session_creators import WorkerSessionCreator as WorkerSessionCreator
-from kit.tf1.train.session_manager import SessionManager as SessionManager
-from kit.tf1.train.sync_replicas import SyncReplicasOptimizer as SyncReplicasOptimizer
-from kit.tf1.train_servers import ClusterDef as ClusterDef
-from kit.tf1.train_servers import ClusterSpec as ClusterSpec
-from kit.tf1.train_servers import JobDef as JobDef
-from kit.tf1.train_servers import Server as Server
-from kit.tf1.train_servers import ServerDef as ServerDef
-from kit.tf1.train_servers import replica_device_setter as replica_device_setter
+from kit.tf1.train.optimizers.optimizers import MomentumOptimizer as MomentumOptimizer
+from kit.tf1.train.optimizers.optimizers import RMSPropOptimizer as RMSPropOptimizer
+from kit.tf1.train.optimizers.schedule import cosine_decay as cosine_decay
+from kit.tf1.train.optimizers.schedule import exponential_decay as exponential_decay
+from kit.tf1.train.optimizers.schedule import inverse_time_decay as inverse_time_decay
+from kit.tf1.train.optimizers.schedule import natural_exp_decay as natural_exp_decay
+from kit.tf1.train.optimizers.schedule import piecewise_constant as piecewise_constant
+from kit.tf1.train.optimizers.schedule import (
+    piecewise_constant as piecewise_constant_decay,
+)
+from kit.tf1.train.optimizers.schedule import polynomial_decay as polynomial_decay
+from kit.tf1.train.optimizers.sync_replicas import (
+    SyncReplicasOptimizer as SyncReplicasOptimizer,
+)
+from kit.tf1.train.queues.coordinator import Coordinator as Coordinator
+from kit.tf1.train.queues.looper import LooperThread as LooperThread
+from kit.tf1.train.queues.queue_runner import QueueRunner as QueueRunner
+from kit.tf1.train.queues.queue_runner import QueueRunnerDef as QueueRunnerDef
+from kit.tf1.train.queues.queue_runner import add_queue_runner as add_queue_runner
+from kit.tf1.train.queues.queue_runner import start_queue_runners as start_queue_runners
 
 __all__ = [
     "AdagradOptimizer",

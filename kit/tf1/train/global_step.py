@@ -6,12 +6,12 @@ from typing import Any
 
 from kit.graph.op import Tensor
 from kit.tf1 import logging
-from kit.tf1.collections import GraphKeys
-from kit.tf1.dtypes import int64
-from kit.tf1.graph import get_default_graph
-from kit.tf1.initial_values import Zeros
-from kit.tf1.scopes import get_variable
-from kit.tf1.variables import Variable
+from kit.tf1.graph.collections import GraphKeys
+from kit.tf1.graph.graph import get_default_graph
+from kit.tf1.tensor.dtypes import int64
+from kit.tf1.variables.initial_values import Zeros
+from kit.tf1.variables.scopes import get_variable
+from kit.tf1.variables.variables import Variable
 
 
 def create_global_step(graph: Any = None) -> Any:

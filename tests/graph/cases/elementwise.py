@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from kit.graph.convert import make
-from kit.graph.ops import arithmetic, cast, choose, compare, unary
+from kit.graph.ops.array import choose
+from kit.graph.ops.math import arithmetic, cast, compare, unary
 from tests.graph.cases.case import Case, Host, numbers, positive
 
 A, B, ROW = numbers(1, 2, 3), numbers(2, 2, 3), numbers(3, 3)

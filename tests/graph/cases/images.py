@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kit.graph.convert import make
-from kit.graph.ops import nn_images
+from kit.graph.ops.nn import images
 from tests.graph.cases.case import Case, Host, numbers
 from tests.graph.kernels import sliding
 from tests.graph.kernels.sliding import Slide, spots
@@ -69,7 +69,7 @@ def cases(slide: Slide) -> list[Case]:
     return [
         Case(
             "Conv2D",
-            lambda x, w: nn_images.conv2d(x, w, (2, 1), padding),
+            lambda x, w: images.conv2d(x, w, (2, 1), padding),
             lambda x, w: sliding.naive_conv(slide, x, w),
             (IMAGES, FILTERS),
         ),
@@ -87,7 +87,7 @@ def cases(slide: Slide) -> list[Case]:
         ),
         Case(
             "MaxPool",
-            lambda x: nn_images.max_pool(x, (2, 3), STRIDES, padding),
+            lambda x: images.max_pool(x, (2, 3), STRIDES, padding),
             lambda x: sliding.naive_max(slide, x),
             (IMAGES,),
         ),
@@ -105,7 +105,7 @@ def cases(slide: Slide) -> list[Case]:
         ),
         Case(
             "AvgPool",
-            lambda x: nn_images.avg_pool(x, WINDOW, STRIDES, padding),
+            lambda x: images.avg_pool(x, WINDOW, STRIDES, padding),
             lambda x: sliding.naive_mean(slide, x),
             (IMAGES,),
         ),

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from kit.graph.convert import make
-from kit.graph.ops import nn_activations as act
-from kit.graph.ops import nn_embedding, nn_layers, nn_softmax
+from kit.graph.ops.nn import activations as act
+from kit.graph.ops.nn import embedding, layers, softmax
 from tests.graph.cases.case import Case, Host, numbers
 
 # Nothing near the places where a slope jumps: 0 and 6.
@@ -109,14 +109,12 @@ ACTIVATIONS = [
 ]
 
 LOSSES = [
-    Case("Softmax", nn_softmax.softmax, shares, (LOGITS,)),
-    Case(
-        "Softmax", lambda x: nn_softmax.softmax(x, 1), lambda x: shares(x, 1), (CUBE,)
-    ),
-    Case("LogSoftmax", nn_softmax.log_softmax, lambda x: np.log(shares(x)), (LOGITS,)),
+    Case("Softmax", softmax.softmax, shares, (LOGITS,)),
+    Case("Softmax", lambda x: softmax.softmax(x, 1), lambda x: shares(x, 1), (CUBE,)),
+    Case("LogSoftmax", softmax.log_softmax, lambda x: np.log(shares(x)), (LOGITS,)),
     Case(
         "LogSoftmax",
-        lambda x: nn_softmax.log_softmax(x, axis=0),
+        lambda x: softmax.log_softmax(x, axis=0),
         lambda x: np.log(shares(x, 0)),
         (CUBE,),
     ),
@@ -128,7 +126,7 @@ LOSSES = [
     ),
     Case(
         "SoftmaxCrossEntropyWithLogits",
-        lambda x, z: nn_softmax.softmax_cross_entropy(z, x, axis=1),
+        lambda x, z: softmax.softmax_cross_entropy(z, x, axis=1),
         lambda x, z: surprise(np.moveaxis(x, 1, -1), np.moveaxis(z, 1, -1)),
         (CUBE, shares(numbers(8, 2, 3, 4), 1)),
     ),
@@ -140,13 +138,13 @@ LOSSES = [
     ),
     Case(
         "SparseSoftmaxCrossEntropyWithLogits",
-        lambda x, z: nn_softmax.sparse_softmax_cross_entropy(z, x),
+        lambda x, z: softmax.sparse_softmax_cross_entropy(z, x),
         lambda x, z: surprise(x, one_hot(z, 4)),
         (CUBE, MORE_CLASSES),
     ),
     Case(
         "SigmoidCrossEntropyWithLogits",
-        lambda x, z: nn_softmax.sigmoid_cross_entropy(z, x),
+        lambda x, z: softmax.sigmoid_cross_entropy(z, x),
         binary_surprise,
         (LOGITS, HALVES),
     ),
@@ -159,28 +157,28 @@ LOSSES = [
 ]
 
 LAYERS = [
-    Case("BiasAdd", nn_layers.bias_add, lambda x, b: x + b, (X, numbers(10, 3))),
-    Case("BiasAdd", nn_layers.bias_add, lambda x, b: x + b, (IMAGE, BIAS)),
+    Case("BiasAdd", layers.bias_add, lambda x, b: x + b, (X, numbers(10, 3))),
+    Case("BiasAdd", layers.bias_add, lambda x, b: x + b, (IMAGE, BIAS)),
     Case(
         "BiasAddGrad",
         built("BiasAddGrad"),
         lambda g: np.array([g[..., k].sum() for k in range(4)]),
         (IMAGE,),
     ),
-    Case("L2Loss", nn_layers.l2_loss, lambda x: np.square(x).sum() / 2, (IMAGE,)),
+    Case("L2Loss", layers.l2_loss, lambda x: np.square(x).sum() / 2, (IMAGE,)),
 ]
 
 PARTS = [
     Case(
         "DynamicPartition",
-        lambda x, p: nn_embedding.dynamic_partition(x, p, 2),
+        lambda x, p: embedding.dynamic_partition(x, p, 2),
         lambda x, p: [np.array([x[1]]), np.array([x[0], x[2]])],
         (numbers(11, 3, 2), np.array([1, 0, 1], np.int32)),
         is_dynamic=True,
     ),
     Case(
         "DynamicStitch",
-        lambda i, j, x, y: nn_embedding.dynamic_stitch([i, j], [x, y]),
+        lambda i, j, x, y: embedding.dynamic_stitch([i, j], [x, y]),
         lambda i, j, x, y: np.array([y[0], x[1], x[0]]),
         (np.array([2, 1]), np.array([0]), numbers(12, 2, 2), numbers(13, 1, 2)),
         is_dynamic=True,

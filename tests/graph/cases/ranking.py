@@ -7,7 +7,8 @@ from functools import partial
 import numpy as np
 
 from kit.graph.convert import make
-from kit.graph.ops import cumulative, nn_ranking, ranking
+from kit.graph.ops.math import cumulative, ranking
+from kit.graph.ops.nn import top_k
 from tests.graph.cases.case import Case, Host, numbers
 
 A, CUBE, ROW = numbers(1, 3, 4), numbers(2, 2, 3, 4), numbers(3, 5)
@@ -116,14 +117,14 @@ CASES = [
     ),
     Case(
         "InTopKV2",
-        partial(nn_ranking.in_top_k, k=1),
+        partial(top_k.in_top_k, k=1),
         lambda x, y: np.array([True, False, False, False]),
         (ODD, np.array([2, 1, 0, 3], np.int32)),
         has_slope=False,
     ),
     Case(
         "InTopKV2",
-        partial(nn_ranking.in_top_k, k=2),
+        partial(top_k.in_top_k, k=2),
         lambda x, y: np.array([False, False, True, True]),
         (ODD, np.array([0, 1, 1, 1], np.int64)),
         has_slope=False,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kit.graph.convert import make
-from kit.graph.ops import arg, linear, reduce
+from kit.graph.ops.math import arg, linear, reduce
 from tests.graph.cases.case import Case, Host, numbers
 
 A, CUBE = numbers(1, 3, 4), numbers(2, 2, 3, 4)

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from kit.graph.convert import make
-from kit.graph.ops import blocks, rows
+from kit.graph.ops.array import blocks, rows
 from tests.graph.cases.case import Case, Host, numbers
 
 A, CUBE, ROW = numbers(1, 4, 3), numbers(2, 2, 3, 4), numbers(3, 5)

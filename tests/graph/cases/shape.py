@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kit.graph.convert import make, tensor
-from kit.graph.ops import broadcast, fill, join, pad, shape
+from kit.graph.ops.array import broadcast, fill, join, pad, shape
 from tests.graph.cases.case import Case, Host, numbers
 
 A, B, CUBE = numbers(1, 2, 3), numbers(2, 2, 3), numbers(3, 2, 3, 4)

@@ -8,8 +8,8 @@ import pytest
 
 from kit.errors import UnavailableError
 from kit.settings import settings
-from kit.tf1.train.recovery import Recovery
-from kit.tf1.train.session_layers import RecoverableSession
+from kit.tf1.train.monitored.recovery import Recovery
+from kit.tf1.train.monitored.session_layers import RecoverableSession
 
 LOST = UnavailableError("/job:ps/task:1 cannot be reached: nobody answers. See why.")
 

@@ -10,7 +10,7 @@ import pytest
 
 from kit import tf1 as tf
 from kit.settings import settings
-from kit.tf1.train.patience import Patience, limit_s
+from kit.tf1.train.monitored.patience import Patience, limit_s
 from tests.tf1.monitored.counting import Told, counting
 from tests.tf1.servers import addresses, cluster
 

@@ -1,0 +1,117 @@
+"""A cell at work on several tasks: its output as it comes, its failures, its end.
+
+It runs nothing by itself: `begin` is handed in, and messages arrive in whatever thread.
+Whoever looks at it calls `outputs`, `waiting` and `failures` from time to time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from kit.cluster.cells.cell_output import OnMessage, Output, read
+from kit.cluster.cells.failures import ENDED, Failure, tells_of_an_end
+from kit.task import Task
+
+# How long output may come after the answer that the cell is done.
+_LAST_OUTPUT_S = 1.0
+
+
+class Engineer(Protocol):
+    """What is done with the engines; a crew's, or one of a test."""
+
+    def execute(self, task: Task, code: str, on_message: OnMessage) -> Any:
+        """Run code on a task; return the future of its reply."""
+
+    def interrupt(self, tasks: Sequence[Task]) -> None:
+        """Send SIGINT to the tasks."""
+
+    def reason_of_loss(self, task: Task) -> str:
+        """Return why a task is gone or away; empty while it can be used."""
+
+
+class CellRun:
+    """One cell under way on some tasks, or over. Every method is for any thread."""
+
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        code: str,
+        engineer: Engineer,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Begin the code on all the tasks."""
+        self.tasks = tuple(tasks)
+        self._engineer, self._clock = engineer, clock
+        self._outputs: deque[Output] = deque()
+        self._replied: dict[Task, float] = {}
+        self._reasons: dict[Task, str] = {}
+        self._replies = {task: self._begin(task, code) for task in self.tasks}
+
+    def _begin(self, task: Task, code: str) -> Any:
+        def take(message: Mapping[str, Any]) -> None:
+            output = read(task, message)
+            if output is not None:
+                self._outputs.append(output)
+
+        if self._reason_of_loss(task):
+            return None
+        return self._engineer.execute(task, code, take)
+
+    def _reason_of_loss(self, task: Task) -> str:
+        # For good: a task that was restarted can be used again, but this cell is gone.
+        reason = self._reasons.get(task) or self._engineer.reason_of_loss(task)
+        self._reasons[task] = reason
+        return reason
+
+    def outputs(self) -> list[Output]:
+        """Return what was put out since the last look, in the order of arrival."""
+        found = []
+        while self._outputs:
+            found.append(self._outputs.popleft())
+        return found
+
+    @property
+    def waiting(self) -> list[Task]:
+        """The tasks that have not answered yet, or whose last output may still come."""
+        return [task for task in self.tasks if not self._is_over(task)]
+
+    def _is_over(self, task: Task) -> bool:
+        reply = self._replies[task]
+        if reply is None or self._reason_of_loss(task):
+            return True
+        if not reply.done():
+            return False
+        since = self._replied.setdefault(task, self._clock())
+        if tells_of_an_end(reply.result()):
+            # Why it ended is known in a moment, and says more.
+            return self._clock() - since > _LAST_OUTPUT_S
+        return reply.output.done() or self._clock() - since > _LAST_OUTPUT_S
+
+    def interrupt(self) -> list[Task]:
+        """Send SIGINT to the tasks that are still at it; return these."""
+        waiting = self.waiting
+        self._engineer.interrupt(waiting)
+        return waiting
+
+    @property
+    def failures(self) -> list[Failure]:
+        """What went wrong on tasks that are done or lost, in the order of the tasks."""
+        found = [self._failure(task) for task in self.tasks]
+        return [failure for failure in found if failure is not None]
+
+    def _failure(self, task: Task) -> Failure | None:
+        reply, reason = self._replies[task], self._reason_of_loss(task)
+        if reply is not None and reply.done():
+            result = reply.result()
+            if not isinstance(result, Exception):
+                return None
+            if not tells_of_an_end(result):
+                return Failure.of_reply(task, result)
+            reason = reason or ENDED
+        if reason:
+            return Failure(task, "PeerLost", f"{task.short} {reason}")
+        return None

@@ -1,0 +1,150 @@
+"""Run a cell on tasks: what comes out, who failed, who is silent, and the stop button.
+
+A plan (see `waiting`) does it, so that a notebook's widgets live on meanwhile. What it
+does with output is the caller's: a notebook shows it, `Cluster.on` collects it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kit.cluster.cells.cell_output import Kind, Output
+from kit.cluster.cells.cells import CellRun
+from kit.cluster.cells.failures import Failure, rendered, summary
+from kit.cluster.waiting import Plan
+from kit.errors import DeadlineExceededError, PeerLost, UnknownError
+from kit.task import Task
+
+# Ten looks a second would do for the eye; short cells shall be short.
+_LOOK_S = 0.05
+_SOON_S = 0.005
+_PATIENCE_S = 3.0
+
+Show = Callable[[Sequence[Output]], object]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a cell put out on one task.
+
+    `result` is the text of its last expression, `shown` all that was displayed: bundles
+    of formats by mime type, the result's among them.
+    """
+
+    task: Task
+    stdout: str
+    stderr: str
+    result: str
+    shown: tuple[Mapping[str, object], ...]
+
+
+class CellFailed(UnknownError):
+    """A cell raised on a task. `failures` has all, `lines` what is to be shown."""
+
+    def __init__(self, failures: Sequence[Failure]) -> None:
+        super().__init__(summary(failures), task=str(failures[0].task))
+        self.failures = tuple(failures)
+        self.lines = rendered(failures)
+
+
+class TaskLostInCell(CellFailed, PeerLost):
+    """A cell failed because a task was lost; others may have raised besides."""
+
+    code = PeerLost.code
+
+
+class CellInterrupted(KeyboardInterrupt):
+    """A cell was stopped by Ctrl-C or the stop button; its text says on which tasks."""
+
+
+def on_tasks(
+    run: CellRun,
+    show: Show,
+    timeout_s: float | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Plan[None]:
+    """Follow a cell to its end on all tasks, showing its output as it comes.
+
+    Raises `CellFailed` when it raised somewhere, `PeerLost` too if a task was lost,
+    `DeadlineExceededError` after `timeout_s` and `CellInterrupted` after Ctrl-C; then
+    the tasks that were still at it have got a SIGINT, and who is silent is named.
+    """
+    try:
+        yield from _until_over(run, show, timeout_s, clock)
+    except KeyboardInterrupt:
+        stopped = run.interrupt()
+        yield from _until_over(run, show, _PATIENCE_S, clock)
+        raise CellInterrupted(_interrupted(stopped, run.waiting)) from None
+    if run.waiting:
+        late = run.interrupt()
+        yield from _until_over(run, show, _PATIENCE_S, clock)
+        raise _too_late(late, run.waiting, timeout_s or 0.0)
+    if run.failures:
+        is_lost = any(one.name == PeerLost.__name__ for one in run.failures)
+        raise (TaskLostInCell if is_lost else CellFailed)(run.failures)
+
+
+def _until_over(
+    run: CellRun, show: Show, timeout_s: float | None, clock: Callable[[], float]
+) -> Plan[None]:
+    begin = clock()
+    while run.waiting:
+        past_s = clock() - begin
+        if timeout_s is not None and past_s >= timeout_s:
+            break
+        yield _LOOK_S if past_s > 10 * _SOON_S else _SOON_S
+        show(run.outputs())
+    show(run.outputs())
+
+
+def _names(tasks: Sequence[Task]) -> str:
+    return ", ".join(task.short for task in tasks)
+
+
+def _interrupted(stopped: Sequence[Task], silent: Sequence[Task]) -> str:
+    if not stopped:
+        return "interrupted; the cell was over on all tasks."
+    if not silent:
+        return f"interrupted on {_names(stopped)}; the cluster goes on."
+    return f"interrupted on {_names(stopped)}; {_is_silent(silent)}"
+
+
+def _is_silent(silent: Sequence[Task]) -> str:
+    verb = "does" if len(silent) == 1 else "do"
+    one = silent[0].short
+    return (
+        f"{_names(silent)} {verb} not react within {_PATIENCE_S:g} s. Code outside of "
+        f"Python may end later; cluster.restart({one!r}) ends it at once."
+    )
+
+
+def _too_late(
+    late: Sequence[Task], silent: Sequence[Task], timeout_s: float
+) -> DeadlineExceededError:
+    verb = "has" if len(late) == 1 else "have"
+    end = _is_silent(silent) if silent else "Give more time, or look why."
+    return DeadlineExceededError(
+        f"{_names(late)} {verb} not answered within {timeout_s:g} s and got an "
+        f"interrupt. {end}",
+        task=str(late[0]),
+    )
+
+
+def collected(tasks: Sequence[Task], outputs: Sequence[Output]) -> list[Outcome]:
+    """Return what each task put out, from all outputs in their order.
+
+    >>> one = Output(Task("worker", 0), Kind.STDOUT, text="hello")
+    >>> collected([one.task], [one])[0].stdout
+    'hello'
+    """
+    return [_outcome(task, [o for o in outputs if o.task == task]) for task in tasks]
+
+
+def _outcome(task: Task, outputs: Sequence[Output]) -> Outcome:
+    def text(kind: Kind) -> str:
+        return "".join(one.text for one in outputs if one.kind is kind)
+
+    shown = tuple(one.data for one in outputs if not one.is_stream)
+    return Outcome(task, text(Kind.STDOUT), text(Kind.STDERR), text(Kind.RESULT), shown)

@@ -1,0 +1,1 @@
+"""The processes of a cluster: how they start, and how all of them end."""

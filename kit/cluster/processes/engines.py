@@ -1,0 +1,368 @@
+"""The door to ipyparallel: start its controller and engines, run calls on them.
+
+The notebook's side; `engine_process.py` is the engines' side. Nothing else imports
+ipyparallel. It starts and stops and talks; it does not judge: who lives and who is lost
+is decided in `cluster.py` by watching processes.
+
+What is set differently from ipyparallel's defaults, and why (measured with 4 engines):
+
+* the heart beats each 0.2 s, not each 3 s, because an engine is registered only after
+  two beats; 150 beats may be missed, so the patience stays at 30 s;
+* the schedulers are threads of the controller: 2 processes instead of 9;
+* engines are forks of one nursery, started at the same time as the controller;
+* CURVE is on, and messages are signed besides: CURVE alone keeps strangers from
+  listening but lets in whoever knows the server's public key;
+* the hub keeps no copy of messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import secrets
+import signal
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import ipyparallel
+import zmq
+from ipyparallel.cluster.launcher import LocalEngineLauncher
+from traitlets.config import Config
+
+from kit.cluster.cells.cell_output import OnMessage
+from kit.cluster.cells.remote import Perform
+from kit.cluster.loop import in_thread
+from kit.cluster.processes import reaper
+from kit.cluster.processes.reaper import Process
+from kit.cluster.runtime import log_tail, tail
+from kit.errors import FailedPreconditionError
+
+_POLL_S = 0.01
+_ANSWER_S = 2.0  # of the hub, to a client; it may be asked several times
+_ASK_AGAIN_S = 0.2
+_JOIN_S = 0.5
+_BEAT_MS = 200
+_MISSES = 150
+# What an engine would import by itself in its first second, seen by comparing.
+_PRELOAD = (
+    "numpy.random",
+    "ipykernel.debugger",
+    "IPython.core.completerlib",
+    "IPython.extensions.storemagic",
+    "tornado.platform.asyncio",
+    "kit.cluster.processes.engine_process",
+    "kit.cluster.cells.remote",
+    "kit.server.engine",
+)
+_CONTROLLER_ARGS = [
+    f"--HeartMonitor.period={_BEAT_MS}",
+    f"--HeartMonitor.max_heartmonitor_misses={_MISSES}",
+    "--IPController.broadcast_scheduler_depth=0",
+    "--IPController.db_class=ipyparallel.controller.dictdb.NoDB",
+    "--IPController.use_threads=True",
+]
+
+# What the client raises for an engine that its controller has taken off the list.
+_UNREGISTERED = (IndexError, KeyError, ipyparallel.NoEnginesRegistered)
+# In the log of a controller that chose a port and came too late to bind it.
+PORT_IN_USE = "Address already in use"
+
+
+class NurseryLauncher(LocalEngineLauncher):  # type: ignore[misc]  # untyped base
+    """Launch one nursery, which forks all engines of the set."""
+
+    def start(self, n: int) -> None:
+        """Start the nursery; the number of engines is in its arguments already."""
+        self.n = n
+        super().start()
+
+
+class Engines:
+    """An ipyparallel controller with its engines and a client of it.
+
+    `folder` is the cluster's own; `names` are the engines' task names in order. All
+    methods are for the thread of the cluster's loop.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        names: Sequence[str],
+        environment: dict[str, str],
+        python: str,
+        deadline_s: float,
+        log: logging.Logger,
+    ) -> None:
+        _require_curve()
+        self._folder = folder
+        self._names = list(names)
+        self._client: Any = None
+        self.controller: Process | None = None
+        self.nursery: Process | None = None
+        self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._cluster: Any = ipyparallel.Cluster(
+            config=self._config(environment, python, deadline_s),
+            engines=NurseryLauncher,
+            n=len(self._names),
+            profile_dir=str(folder / "ipython" / "profile"),
+            cluster_id="psring",
+            cluster_file="",
+            controller_args=_CONTROLLER_ARGS,
+            delay=0,
+            send_engines_connection_env=False,
+            shutdown_atexit=False,
+            load_profile=False,
+            log=log,
+        )
+
+    def _config(
+        self, environment: dict[str, str], python: str, deadline_s: float
+    ) -> Any:
+        config = Config()
+        # -P: a file `random.py` in the working folder is no reason for a failing start.
+        config.LocalControllerLauncher.controller_cmd = [
+            *(python, "-P", "-m", "ipyparallel.controller")
+        ]
+        curve = {"IPP_ENABLE_CURVE": "1"}
+        config.LocalControllerLauncher.environment = environment | curve
+        config.NurseryLauncher.environment = environment
+        config.NurseryLauncher.engine_cmd = [
+            python,
+            "-P",
+            "-m",
+            "kit.cluster.processes.fork_server",
+        ]
+        config.NurseryLauncher.engine_args = [
+            f"--names={','.join(self._names)}",
+            f"--connection={self._connection('engine')}",
+            f"--report={self._report}",
+            f"--orders={self._orders}",
+            f"--logs={self._folder / 'logs'}",
+            f"--deadline={deadline_s}",
+            f"--preload={','.join(_PRELOAD)}",
+        ]
+        return config
+
+    def _connection(self, kind: str) -> Path:
+        security = self._folder / "ipython" / "profile" / "security"
+        return security / f"ipcontroller-psring-{kind}.json"
+
+    @property
+    def _report(self) -> Path:
+        return self._folder / "engines.jsonl"
+
+    @property
+    def _orders(self) -> Path:
+        return self._folder / "orders"
+
+    async def launch(self, record: Callable[[Process], object]) -> None:
+        """Start the controller and the nursery; `record` gets each at once."""
+        self._write_key()
+        await self._cluster.start_controller()
+        self.controller = self._started(self._cluster.controller, "the controller")
+        record(self.controller)
+        await self._cluster.start_engines()
+        self.nursery = self._started(self._cluster.engine_set, "all engines")
+        record(self.nursery)
+
+    def _write_key(self) -> None:
+        # In a file of the private folder: arguments and environments are less private.
+        path = self._folder / "ipython" / "profile" / "ipcontroller_config.py"
+        path.touch(mode=0o600)
+        path.write_text(f"c.Session.key = {secrets.token_hex(32).encode()!r}\n")
+
+    def _started(self, launcher: Any, what: str) -> Process:
+        def ended(data: dict[str, Any]) -> None:
+            if not self.ended.done():
+                text = launcher.get_output()
+                status = data.get("exit_code")
+                self.ended.set_result(
+                    f"{what} ended with status {status}.\n{tail(text)}"
+                )
+
+        launcher.on_stop(ended)
+        # One without a start time has ended already, and is found nowhere.
+        return reaper.find(launcher.pid) or Process(launcher.pid, 0)
+
+    @property
+    def controller_pid(self) -> int:
+        """The controller's process id."""
+        return int(self._cluster.controller.pid)
+
+    def report(self) -> tuple[dict[int, Process], dict[int, int]]:
+        """Return what is told of the engines: processes and exit statuses by number."""
+        processes: dict[int, Process] = {}
+        statuses: dict[int, int] = {}
+        with contextlib.suppress(FileNotFoundError):
+            for line in self._report.read_text().splitlines():
+                entry = json.loads(line)
+                index = entry["engine"]
+                if "pid" in entry:
+                    processes[index] = Process(entry["pid"], entry["started"])
+                    statuses.pop(index, None)  # that of an earlier process
+                else:
+                    statuses[index] = entry["status"]
+        return processes, statuses
+
+    def fork_again(self, index: int) -> None:
+        """Order another process for engine `index`, whose last one is gone."""
+        with self._orders.open("a", encoding="utf-8") as file:
+            file.write(f"{index}\n")
+        if self.nursery is not None:
+            reaper.send(self.nursery, signal.SIGUSR1)
+
+    async def processes(self) -> dict[int, Process]:
+        """Wait until the nursery has forked all engines; return their processes."""
+        while len(processes := self.report()[0]) < len(self._names):
+            await asyncio.sleep(_POLL_S)
+        return processes
+
+    async def connect(self, deadline_s: float) -> None:
+        """Connect the client and wait until every engine is registered."""
+        info = await self._cluster.controller.get_connection_info(deadline_s)
+        while self._client is None:
+            with contextlib.suppress(TimeoutError):  # a busy hub; ask again
+                self._client = await in_thread(
+                    partial(self._new_client, info["client"]),
+                    name="kit-cluster-connect",
+                    undo=_close,
+                    patience_s=_ANSWER_S,
+                )
+        while len(self._client.ids) < len(self._names):
+            await self._learn_engines()
+
+    def _new_client(self, info: Any) -> Any:
+        context = zmq.Context()
+        # Else what was to go to a controller that was killed keeps the context's end
+        # waiting for ever: ipyparallel's loop closes its sockets without asking for 0.
+        context.linger = 0
+        try:
+            return ipyparallel.Client(
+                info,
+                profile_dir=str(self._connection("client").parent.parent),
+                ipython_dir=str(self._folder / "ipython"),
+                context=context,
+                timeout=_ANSWER_S,
+            )
+        except BaseException:
+            context.destroy()
+            raise
+
+    async def _learn_engines(self) -> None:
+        """Ask the hub which engines it has, besides what it tells by itself.
+
+        It tells each registration once, by publish and subscribe. Those that come
+        after its answer to the client and before the subscription takes effect, some
+        milliseconds later, are lost: with 16 engines in half of all starts.
+        """
+        client = self._client
+        answer = client._send(client._query_stream, "connection_request")
+        while not answer.done() and len(client.ids) < len(self._names):
+            await asyncio.sleep(_POLL_S)
+        if answer.done():
+            # In its own thread, where it learns the others.
+            engines = answer.result()["content"]["engines"]
+            client._io_loop.add_callback(client._update_engines, engines)
+        pause_until = time.monotonic() + _ASK_AGAIN_S
+        while len(client.ids) < len(self._names) and time.monotonic() < pause_until:
+            await asyncio.sleep(_POLL_S)
+
+    def submit(self, index: int, payload: bytes) -> Future[bytes]:
+        """Run a packed call (`kit.cluster.cells.remote`) on engine `index`."""
+        result: Future[bytes]
+        try:
+            result = self._client[index].apply_async(Perform(), payload)
+        except _UNREGISTERED:
+            result = Future()
+            result.set_exception(_ended(index))
+        return result
+
+    def view(self, indices: Sequence[int]) -> Any:
+        """Return an ipyparallel DirectView of these engines."""
+        return self._client.direct_view(list(indices))
+
+    @property
+    def registered(self) -> frozenset[int]:
+        """The engines that the controller knows now."""
+        return frozenset() if self._client is None else frozenset(self._client.ids)
+
+    def execute(self, index: int, code: str, on_message: OnMessage) -> Any:
+        """Run code on engine `index` as a cell; return ipyparallel's future of it.
+
+        `on_message` gets each message of the cell's output, in ipyparallel's thread.
+        """
+        client = self._client
+        try:
+            view, (identities, _) = client[index], client._build_targets([index])
+        except _UNREGISTERED:
+            reply: Future[Any] = Future()
+            reply.set_result(_ended(index))  # errors of cells come as results
+            return reply
+
+        # Before it is sent: output that comes at once would be missed later.
+        def attach(future: Any) -> None:
+            future.iopub_callbacks.append(on_message)
+
+        return client.send_execute_request(
+            view._socket,
+            code,
+            silent=False,
+            ident=identities[0],
+            metadata={"label": None},
+            message_future_hook=attach,
+        )
+
+    def interrupt(self, indices: Sequence[int]) -> None:
+        """Send SIGINT to these engines; returns at once."""
+        known = self.registered.intersection(indices)
+        if known:
+            self._client.send_signal(signal.SIGINT, targets=sorted(known), block=False)
+
+    def log_tail(self, index: int, n_lines: int = 12) -> str:
+        """Return the last lines that engine `index` wrote."""
+        return log_tail(self._folder, self._names[index], n_lines)
+
+    async def forget(self) -> None:
+        """Let ipyparallel notice that its processes have ended, and close the client.
+
+        Raises what ipyparallel and zmq do; nothing of it leaves a process.
+        """
+        self.ended.cancel()
+        client, self._client = self._client, None
+        try:
+            for launcher in (self._cluster.controller, self._cluster.engine_set):
+                if launcher is not None:
+                    await launcher.join(timeout=_JOIN_S)
+            # Their callbacks come through the loop; then there is nothing to stop.
+            await asyncio.sleep(0)
+            await self._cluster.stop_cluster()
+        finally:
+            if client is not None:
+                _close(client)
+
+
+def _close(client: Any) -> None:
+    client.close(linger=0)
+    client._context.destroy()
+
+
+def _ended(index: int) -> Exception:
+    """Return what ipyparallel answers for an engine that ended during a call."""
+    text = f"Engine {index} is not registered any more"
+    error: Exception = ipyparallel.RemoteError("EngineError", text, "")
+    return error
+
+
+def _require_curve() -> None:
+    if not zmq.has("curve"):
+        raise FailedPreconditionError(
+            f"this pyzmq ({zmq.__version__}, libzmq {zmq.zmq_version()}) is built "
+            f"without CURVE, so the cluster's messages would travel unencrypted. "
+            f"Install the wheel from PyPI: pip install --force-reinstall pyzmq"
+        )

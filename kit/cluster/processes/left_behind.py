@@ -1,0 +1,127 @@
+"""The clusters of this user on this machine: those at work, and those left behind.
+
+Each cluster's folder holds a record of its processes, each as pid and start time, kept
+up to date by the notebook that owns it. Nothing is ever looked up by name, and only
+clusters whose notebook is gone are ended here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from kit.cluster.processes import reaper as keeper
+from kit.cluster.processes.reaper import Process
+
+_FILE = "cluster.json"
+_GRACE_S = 2.0
+
+
+class Owner(StrEnum):
+    """Who takes care of a cluster."""
+
+    HERE = "this process"
+    OTHER = "another process"
+    KEEPER = "its keeper, which ends it when the lease runs out"
+    NOBODY = "nobody"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A cluster of this user. `jobs` is like `ps=1, worker=3`."""
+
+    folder: Path
+    jobs: str
+    kernel: Process
+    keeper: Process | None
+    processes: frozenset[Process]
+
+    @property
+    def owner(self) -> Owner:
+        """Who takes care of it now."""
+        if self.kernel == keeper.find(os.getpid()):
+            return Owner.HERE
+        if self.kernel.is_running:
+            return Owner.OTHER
+        is_kept = self.keeper is not None and self.keeper.is_running
+        return Owner.KEEPER if is_kept else Owner.NOBODY
+
+    @property
+    def n_running(self) -> int:
+        """How many of its recorded processes run now."""
+        return sum(process.is_running for process in self.processes)
+
+    def __str__(self) -> str:
+        plural = "es" if self.n_running != 1 else ""
+        name = f"{self.folder.name}: {self.jobs}, {self.n_running} process{plural}"
+        if self.owner is Owner.HERE:
+            return f"{name}, of this notebook"
+        if self.owner is Owner.OTHER:
+            return f"{name}, of the process {self.kernel.pid}"
+        return f"{name}, left behind by {self.kernel.pid}; kept by {self.owner}"
+
+
+def record(folder: Path, jobs: str, kept_by: int, processes: Iterable[Process]) -> None:
+    """Write what `find` reads, whole or not at all; what fails is passed over."""
+    draft = folder / f"{_FILE}.new"
+    with contextlib.suppress(OSError):
+        plain = {
+            "jobs": jobs,
+            "kernel": keeper.find(os.getpid()),
+            "keeper": keeper.find(kept_by),
+            "processes": sorted(processes),
+        }
+        draft.write_text(json.dumps(plain), encoding="utf-8")
+        draft.replace(folder / _FILE)
+
+
+def find(environment: Mapping[str, str] = os.environ) -> list[Found]:
+    """Return all clusters of this user, by name; damaged records are passed over."""
+    bases = {environment.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir()}
+    folders = [f for base in bases if base for f in Path(base).glob("psring-*")]
+    found = [_read(folder) for folder in sorted(folders)]
+    return [one for one in found if one is not None]
+
+
+def _read(folder: Path) -> Found | None:
+    try:
+        path = folder / _FILE
+        if folder.stat().st_uid != os.getuid() or path.stat().st_uid != os.getuid():
+            return None
+        plain = json.loads(path.read_text(encoding="utf-8"))
+        kept_by = plain["keeper"]
+        return Found(
+            folder,
+            str(plain["jobs"]),
+            Process(*map(int, plain["kernel"])),
+            None if kept_by is None else Process(*map(int, kept_by)),
+            frozenset(Process(*map(int, one)) for one in plain["processes"]),
+        )
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def is_left_behind(one: Found) -> bool:
+    """Whether its notebook is gone."""
+    return one.owner in (Owner.KEEPER, Owner.NOBODY)
+
+
+def clean(environment: Mapping[str, str] = os.environ) -> list[Found]:
+    """End all clusters whose notebook is gone, and remove their folders; blocks.
+
+    Returns what was there to end. One that is kept needs no cleaning; it goes sooner.
+    """
+    gone = [one for one in find(environment) if is_left_behind(one)]
+    for one in gone:
+        keeper.end(one.processes, _GRACE_S, folder=str(one.folder))
+        if one.keeper is not None:  # last: till here it would have done the rest
+            keeper.end([one.keeper], _GRACE_S)
+        shutil.rmtree(one.folder, ignore_errors=True)
+    return gone

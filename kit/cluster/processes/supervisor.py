@@ -1,0 +1,367 @@
+"""One cluster from its first process to its last: start, watch, call, stop.
+
+Everything here runs in the cluster's loop thread; `Cluster` is what users hold.
+
+    launch -> forked -> registered -> servers -> connected      all raced against
+                                                                 any process's end
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from kit.cluster.cells.calls import Calls, cancel
+from kit.cluster.loop import to_the_end
+from kit.cluster.plan import Plan
+from kit.cluster.processes import reaper
+from kit.cluster.processes.engines import PORT_IN_USE, Engines
+from kit.cluster.processes.processes import Keeper, Processes, why
+from kit.cluster.processes.servers import Servers
+from kit.cluster.report import State, TaskStatus
+from kit.cluster.runtime import engine_environment, make_folder, remove_folder
+from kit.errors import (
+    CancelledError,
+    ControllerLost,
+    DeadlineExceededError,
+    FailedPreconditionError,
+    PeerLost,
+    StartFailed,
+)
+from kit.spec import ClusterSpec
+from kit.task import Task
+from kit.wire.handshake.credentials import Credentials
+
+_REFRESH_S = 5.0
+# A stop: what is at work here gives up, the servers stop, the processes get a signal.
+_GIVE_UP_S = 1.0
+_GRACE_S = 2.0
+_LAST_S = 3.5  # the rest of a stop that goes wrong in every part
+_LAST_WORD_S = 0.9  # less than calls and cells wait for the news of a loss
+
+
+class PortTaken(StartFailed):
+    """Somebody took a port after ipyparallel chose it; a new start chooses others."""
+
+
+class Crew:
+    """The processes of one cluster and what is known of them."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.status = {task: TaskStatus(task, State.STARTING) for task in plan.tasks}
+        self.spec: ClusterSpec | None = None
+        self.controller_lost = ""
+        self.nursery_lost = ""
+        self.has_ended = False
+        self._engine_of: dict[Task, reaper.Process] = {}
+        self._loop = asyncio.get_running_loop()
+        self._phase = "the processes"
+        self._began = self._loop.time()
+        self._failed: asyncio.Future[str] = self._loop.create_future()
+        self._refresher: asyncio.Task[None] | None = None
+        self._endings: set[asyncio.Task[None]] = set()
+        self.restarts: dict[Task, asyncio.Task[Any]] = {}  # those under way
+        self.folder = make_folder()
+        try:
+            self._keeper = Keeper(self.folder, plan.lease_s, plan.as_arguments)
+        except OSError:
+            remove_folder(self.folder)
+            raise
+        self._processes = Processes(self._keeper)
+        self.engines: Engines | None = None
+        self.calls = Calls(plan.tasks, self._submit)
+        encrypted = plan.transport == "tcp" and not plan.insecure
+        self.credentials = Credentials.new(certificate=encrypted)
+        self._servers = Servers(plan, self.calls, self.folder, self.credentials)
+
+    @property
+    def processes(self) -> frozenset[reaper.Process]:
+        """Every recorded process, without the keeper."""
+        return self._processes.known
+
+    # -- start -----------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Bring everything up within the deadline, or leave nothing behind."""
+        stages = asyncio.ensure_future(self._stages())
+        try:
+            either: set[asyncio.Future[Any]] = {stages, self._failed}
+            await asyncio.wait(
+                either,
+                timeout=self.plan.start_deadline_s,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if self._failed.done():
+                reason = self._failed.result()
+                kind = PortTaken if PORT_IN_USE in reason else StartFailed
+                raise kind(f"the cluster did not start: {reason}")
+            if not stages.done():
+                raise StartFailed(self._too_late())
+            stages.result()
+        except BaseException:
+            await to_the_end(self.stop(stages))
+            raise
+
+    async def _stages(self) -> None:
+        self._set_phase("waits for the controller")
+        names = [task.short for task in self.plan.tasks]
+        environment = engine_environment(self.folder, self.plan.threads)
+        self.engines = engines = Engines(
+            *(self.folder, names, environment, self.plan.python),
+            *(self.plan.start_deadline_s, _logger(self.plan.log_level)),
+        )
+        engines.ended.add_done_callback(self._set_ended)
+        await engines.launch(self._processes.add)
+        self._phase = "the engines to be forked"
+        processes = await engines.processes()
+        self._processes.add(*processes.values())
+        for index, process in processes.items():
+            self.watch_engine(self.plan.tasks[index], process)
+        self._phase = "the engines to register"
+        self._set_phase("registers")
+        await engines.connect(self.plan.start_deadline_s)
+        for helper, ended in (
+            (engines.controller, self._controller_ended),
+            (engines.nursery, self._nursery_ended),
+        ):
+            assert helper is not None, "it was launched"
+            self._processes.on_end(helper, partial(ended, helper.pid))
+        self._phase = "the tasks' servers"
+        await self._start_servers()
+        self._processes.refresh()
+        self._refresher = asyncio.create_task(self._keep_fresh())
+
+    async def _start_servers(self) -> None:
+        self._set_phase("starts its server")
+        replies = await self._servers.start(self.plan.tasks)
+        addresses: dict[str, list[str]] = {}
+        for task, reply in replies.items():
+            addresses.setdefault(task.job, []).append(str(reply["address"]))
+            self._set(task, host=str(reply.get("host", "")))
+        self.spec = ClusterSpec(dict(addresses))
+        await self._connect(self.plan.tasks)
+
+    async def start_server(self, task: Task) -> None:
+        """Start one task's server where its last one was, and connect it."""
+        await self._servers.start([task], self.spec)
+        await self._connect([task])
+
+    async def _connect(self, tasks: Sequence[Task]) -> None:
+        assert self.spec is not None, "it was made of their addresses"
+        await self._servers.connect(tasks, self.spec)
+        for task in tasks:
+            self.set_ready(task)
+
+    def _too_late(self) -> str:
+        waiting = [t.short for t, s in self.status.items() if s.state is State.STARTING]
+        index = self.plan.tasks.index(Task.parse(waiting[0])) if waiting else 0
+        log = self.engines.log_tail(index) if self.engines is not None else ""
+        return (
+            f"the cluster was not ready within {self.plan.start_deadline_s:g} s: still "
+            f"waiting for {self._phase} ({', '.join(waiting)}). A busy machine may "
+            f"need start_deadline_s={2 * self.plan.start_deadline_s:g}.\n{log}"
+        )
+
+    # -- watch -----------------------------------------------------------------
+
+    def watch_engine(self, task: Task, process: reaper.Process) -> None:
+        """Take over a new process of a task: its end is the task's loss."""
+        self._set(task, pid=process.pid)
+        self._engine_of[task] = process
+        self._processes.add(process)
+        self._processes.on_end(process, partial(self._engine_ended, task, process))
+
+    def forget_engine(self, task: Task) -> reaper.Process | None:
+        """Return a task's process, whose end is expected; fail the calls to it."""
+        self._set(task, state=State.STARTING, pid=None, reason="", ready_s=None)
+        self._began = self._loop.time()
+        self.calls.lose(
+            task,
+            PeerLost(
+                f"{task.short} is being restarted; call it again when "
+                f"cluster.restart({task.short!r}) has returned."
+            ),
+        )
+        return self._engine_of.pop(task, None)
+
+    def set_ready(self, task: Task) -> None:
+        """Note that a task can be used."""
+        took_s = self._loop.time() - self._began
+        self._set(task, state=State.READY, phase="", ready_s=took_s)
+
+    def _engine_ended(self, task: Task, process: reaper.Process) -> None:
+        if self._engine_of.get(task) != process:
+            return  # it was replaced
+        ending = asyncio.create_task(self._find_reason(task, process))
+        self._endings.add(ending)  # the loop itself keeps no reference
+        ending.add_done_callback(self._endings.discard)
+
+    async def _find_reason(self, task: Task, process: reaper.Process) -> None:
+        index = self.plan.tasks.index(task)
+        reason = why(await self._exit_status(index))
+        if self._engine_of.get(task) != process:
+            return  # it was replaced meanwhile
+        self.set_lost(task, reason)
+        log = self.engines.log_tail(index) if self.engines is not None else ""
+        self._fail(f"{task.short} {reason}.\n{log}")
+
+    def set_lost(self, task: Task, reason: str) -> None:
+        """Note that a task is gone, and fail the calls to it."""
+        self._set(task, state=State.LOST, reason=reason, phase="")
+        self.calls.lose(
+            task,
+            PeerLost(
+                f"{task.short} {reason}. Its state is lost; begin it anew with "
+                f"cluster.restart({task.short!r})."
+            ),
+        )
+
+    async def _exit_status(self, index: int) -> int | None:
+        """Wait for it: the nursery writes it a moment after the end is seen here."""
+        for _ in range(50):
+            if self.engines is None or self.nursery_lost:
+                return None  # nobody will write it
+            status = self.engines.report()[1].get(index)
+            if status is not None:
+                return status
+            await asyncio.sleep(_LAST_WORD_S / 50)
+        return None
+
+    def _controller_ended(self, pid: int) -> None:
+        self.controller_lost = (
+            f"the cluster's controller (pid {pid}) has ended, so no call reaches the "
+            f"engines any more. Call cluster.stop() and start a new one."
+        )
+        for task in self.plan.tasks:
+            self.calls.lose(task, ControllerLost(self.controller_lost))
+
+    def _nursery_ended(self, pid: int) -> None:
+        self.nursery_lost = (
+            f"the cluster's fork server (pid {pid}) has ended, so a lost task cannot "
+            f"get a new process"
+        )
+        for task, status in self.status.items():
+            if status.state is State.READY:
+                self._set(task, reason=self.nursery_lost)
+
+    @property
+    def lost(self) -> list[str]:
+        """What has ended by itself: tasks, the controller, the fork server."""
+        helpers = {"controller": self.controller_lost, "fork server": self.nursery_lost}
+        lost = [t.short for t, s in self.status.items() if s.state is State.LOST]
+        return lost + [name for name, reason in helpers.items() if reason]
+
+    def check_can_fork(self, task: Task) -> None:
+        """Raise `FailedPreconditionError` where a task cannot get a new process."""
+        reason = self.nursery_lost
+        if not self.folder.is_dir():
+            reason = f"the cluster's folder {self.folder} was removed"
+        if reason:
+            raise FailedPreconditionError(
+                f"{task.short} cannot be restarted: {reason}. The other tasks go on: "
+                f"save what they hold, then call cluster.stop() and start a new one.",
+                task=str(task),
+            )
+
+    def _submit(self, task: Task, payload: bytes) -> Future[bytes]:
+        if self.engines is None:
+            raise StartFailed(f"{task.short} has no process yet.")
+        return self.engines.submit(self.plan.tasks.index(task), payload)
+
+    def _set_ended(self, ended: asyncio.Future[str]) -> None:
+        if not ended.cancelled():
+            self._fail(ended.result())
+
+    def _fail(self, reason: str) -> None:
+        if not self._failed.done():
+            self._failed.set_result(reason)
+
+    def _set(self, task: Task, **changes: Any) -> None:
+        self.status[task] = replace(self.status[task], **changes)
+
+    def _set_phase(self, phase: str) -> None:
+        for task in self.plan.tasks:
+            self._set(task, phase=phase)
+
+    async def _keep_fresh(self) -> None:
+        while True:
+            await asyncio.sleep(_REFRESH_S)
+            self._processes.refresh()
+
+    # -- stop ------------------------------------------------------------------
+
+    @property
+    def stop_s(self) -> float:
+        """How long a stop may take; after that, who waits for it calls `end`."""
+        return _GIVE_UP_S + self.plan.stop_deadline_s + _GRACE_S + _LAST_S
+
+    async def stop(self, *under_way: asyncio.Future[Any]) -> None:
+        """End everything; leaves no process, no file, no socket. Never raises.
+
+        What is `under_way` is cancelled first. Calls and restarts raise.
+        """
+        try:
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(_GIVE_UP_S + self.plan.stop_deadline_s):
+                    await self._ask_to_stop(*under_way)
+        finally:
+            # Whatever has failed or hung there, this ends the processes.
+            self.end(_GRACE_S)
+            for task in self.plan.tasks:
+                self._set(task, state=State.STOPPED)
+            # Last: it is ipyparallel's and zmq's, and nothing depends on it any more.
+            if self.engines is not None:
+                with contextlib.suppress(Exception):
+                    await self.engines.forget()
+
+    async def _ask_to_stop(self, *under_way: asyncio.Future[Any]) -> None:
+        await cancel(*under_way)
+        await cancel(*self._endings, *([self._refresher] if self._refresher else []))
+        alive = [t for t, s in self.status.items() if s.state is State.READY]
+        for task in self.plan.tasks:
+            self._set(task, state=State.STOPPING)
+        if alive and not self.controller_lost:
+            await self._servers.stop(alive)
+        await cancel(*self.restarts.values())
+
+    def end(self, grace_s: float) -> None:
+        """End all processes and remove the folder; blocks, for any thread.
+
+        Only what the system itself does not let go of outlives it; `has_ended` tells.
+        """
+        for task in self.plan.tasks:
+            self.calls.lose(task, self._stopped())
+        # What ends from now on ends because we end it.
+        self._processes.unwatch()
+        self.has_ended = self._keeper.end(grace_s)
+        remove_folder(self.folder)
+
+    def check_ended(self) -> None:
+        """Raise `DeadlineExceededError` when some process has outlived the end."""
+        if not self.has_ended:
+            pids = ",".join(str(process.pid) for process in sorted(self.processes))
+            raise DeadlineExceededError(
+                f"some processes of the cluster have not ended {self.stop_s:g} s after "
+                f"the stop began, though they were killed: see ps -o pid,stat,wchan "
+                f"-p {pids}. Call stop() again when the system has let "
+                f"go of them."
+            )
+
+    def _stopped(self) -> CancelledError:
+        return CancelledError(
+            f"the cluster was stopped, and the calls under way with it. Start a new "
+            f"one, Cluster({self.plan.as_arguments}).start(), and call there."
+        )
+
+
+def _logger(level: int) -> logging.Logger:
+    log = logging.getLogger("kit.cluster.ipyparallel")
+    log.setLevel(level)
+    return log

@@ -1,0 +1,3 @@
+"""dask arrays as feeds, and graphs as dask graphs."""
+
+from kit.dask import graph as graph

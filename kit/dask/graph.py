@@ -1,0 +1,253 @@
+"""Tensors as collections of dask: `dask.compute(tensor, array)` in one call.
+
+Loads dask only when dask asks. To dask a tensor is one task: a run of a session. Below
+it each op is a task of its own that does nothing, so that `dask.visualize` has a
+picture; dask never computes ops itself, since placing them, moving tensors and keeping
+variables are the session's affair, and a run costs less than one task of dask's.
+
+    Placeholder ─┐
+    read ────────┴─ MatMul ─ Add ─ run      all runs of one compute become one
+
+The task belongs to this process. Workers of dask.distributed have no variables; what is
+sent to them is a `Refusal`, an error that says what to do.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import getitem
+from typing import Any, NoReturn
+
+from kit.errors import FailedPreconditionError
+from kit.graph.convert import tensor
+from kit.graph.graph import Graph
+from kit.graph.lent import lend
+from kit.graph.needs import needed
+from kit.graph.op import Op, Tensor
+from kit.graph.speak import Speaker
+from kit.session.client.session import Session, default_session
+
+_cluster: list[Callable[[], Any]] = []
+_defaults: list[Callable[[], Any]] = [default_session]
+_UID = "kit.dask.graph"
+
+
+def set_cluster(find: Callable[[], Any]) -> None:
+    """Say how the running cluster is found; `find` raises if there is none."""
+    _cluster[:] = [find]
+
+
+def add_default(find: Callable[[], Any]) -> None:
+    """Let `find` name a default session too, None if there is none."""
+    _defaults.append(find)
+
+
+def _default() -> Any:
+    found = (find() for find in reversed(_defaults))
+    return next((one for one in found if one is not None), None)
+
+
+class SessionRun:
+    """A task of dask's: the values of some tensors, by one run."""
+
+    __name__ = "session.run"  # what dask.visualize writes
+
+    def __init__(self, session: Any, tensors: Sequence[Tensor]) -> None:
+        """`session` None makes one for this run alone."""
+        self.session, self.tensors = session, tuple(tensors)
+
+    def __call__(self, *_: Any) -> Any:
+        """Return the value of the first tensor."""
+        return run_once(self.session, self.tensors[0])
+
+    def together(self, *_: Any) -> list[Any]:
+        """Return the values of all tensors."""
+        return list(run_once(self.session, list(self.tensors)))
+
+    def __reduce__(self) -> Any:
+        # An error here would be lost among those of the three picklers that dask tries.
+        return Refusal, (", ".join(one.name for one in self.tensors),)
+
+
+class Refusal:
+    """What arrives at a worker of dask.distributed in the place of a session's run."""
+
+    def __init__(self, names: str) -> None:
+        self.names = names
+
+    def __call__(self, *_: Any) -> NoReturn:
+        """Say why nothing is computed here."""
+        raise FailedPreconditionError(
+            f"{self.names}: a tensor is computed by a session, in the process that "
+            f"asks for it, and not by dask's workers, which have none of its "
+            f"variables. Compute it there: tensor.compute(), or "
+            f"dask.compute(..., scheduler='threads')."
+        )
+
+    together = __call__
+
+
+class OpName:
+    """A task of dask's that does nothing: an op in the picture of a graph."""
+
+    def __init__(self, op: Op) -> None:
+        """`__name__` is what dask.visualize writes."""
+        self.__name__ = op.type
+
+    def __call__(self, *_: Any) -> None:
+        """Do nothing."""
+
+
+def run_once(session: Any, fetches: Any, feeds: Mapping[Any, Any] | None = None) -> Any:
+    """Run fetches on a session; without one on a new one, closed at the end."""
+    if session is not None:
+        return session.run(fetches, feeds)
+    first = fetches[0] if isinstance(fetches, list) else fetches
+    target = running_cluster()
+    if target is None:
+        _check_needs_no_variable(fetches if isinstance(fetches, list) else [fetches])
+    own = Session(target, first.graph)
+    try:
+        return own.run(fetches, feeds)
+    finally:
+        own.close()
+
+
+def running_cluster() -> Any:
+    """Return the cluster that a session without a target of its own uses, or None."""
+    try:
+        return _cluster[0]() if _cluster else None
+    except FailedPreconditionError:
+        return None
+
+
+def _check_needs_no_variable(tensors: Iterable[Tensor]) -> None:
+    names = [op.name for op in needed(one.op for one in tensors) if op.op_def.gives_ref]
+    if names:
+        raise FailedPreconditionError(
+            f"{', '.join(names[:3])}: variables have values in a session that has "
+            f"initialised them, and there is neither a default session nor a running "
+            f"cluster. Compute inside of `with kit.Session() as session:`."
+        )
+
+
+def _uid(graph: Graph) -> str:
+    return str(graph.notes.setdefault(_UID, uuid.uuid4().hex[:12]))
+
+
+def _key(of: Tensor) -> str:
+    return f"{of.name.replace(':', '-')}-{_uid(of.graph)}"
+
+
+def _op_key(op: Op) -> str:
+    return f"{op.name}-op-{_uid(op.graph)}"
+
+
+def _dask_graph(x: Speaker) -> dict[str, Any]:
+    asked = x._as_tensor()
+    # The session that is the default now, in the thread that asks, not in dask's pool.
+    tasks: dict[str, Any] = {
+        _key(asked): (SessionRun(_default(), [asked]), _op_key(asked.op))
+    }
+    for op in needed([asked.op]):
+        before = [*(one.op for one in op.inputs), *op.control_inputs]
+        tasks[_op_key(op)] = (OpName(op), *map(_op_key, dict.fromkeys(before)))
+    return tasks
+
+
+class Optimizer:
+    """Drops the ops, and makes one run of all tensors of a session.
+
+    It is equal to the optimizer of dask's arrays, and does their work too: dask groups
+    what it computes by optimizer, and some versions return the results group by group,
+    not in the order in which they were asked for. (With an array in front the arrays'
+    own one is taken for all; then each tensor is a run of its own.)
+    """
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Optimizer) or other is _optimize_arrays()
+
+    def __hash__(self) -> int:
+        return hash(_optimize_arrays())
+
+    def __call__(self, graph: Any, keys: Any, **options: Any) -> Any:
+        """Return the graph for dask's scheduler."""
+        tasks = dict(graph)
+        if not any(_is(task, SessionRun) for task in tasks.values()):
+            return _optimize_arrays()(graph, keys, **options)
+        return _merged(tasks)
+
+
+def _optimize_arrays() -> Any:
+    from dask.array.optimization import optimize
+
+    return optimize
+
+
+def _merged(tasks: dict[Any, Any]) -> dict[Any, Any]:
+    kept = {key: task for key, task in tasks.items() if not _is(task, OpName)}
+    together: dict[Any, list[tuple[Any, Tensor]]] = {}
+    for key, task in kept.items():
+        if _is(task, SessionRun):
+            run: SessionRun = _function(task)
+            one = run.tensors[0]
+            together.setdefault((run.session, one.graph), []).append((key, one))
+    for (session, _graph), group in together.items():
+        run = SessionRun(session, [one for _, one in group])
+        name = f"session-run-{uuid.uuid4().hex}"
+        kept[name] = (run.together,)
+        kept |= {key: (getitem, name, i) for i, (key, _) in enumerate(group)}
+    return kept
+
+
+def _function(task: Any) -> Any:
+    return task[0] if isinstance(task, tuple) and task else getattr(task, "func", None)
+
+
+def _is(task: Any, kind: type) -> bool:
+    return isinstance(_function(task), kind)
+
+
+def _compute(x: Speaker, feeds: Mapping[Any, Any] | None, **options: Any) -> Any:
+    if not options:
+        return run_once(_default(), x._as_tensor(), feeds)
+    from dask.base import compute
+
+    if feeds is not None:
+        raise TypeError(f"feed_dict and {', '.join(options)} cannot be given together.")
+    options = {"scheduler": "synchronous", **options}
+    return compute(x, traverse=False, **options)[0]  # type: ignore[no-untyped-call]  # dask's own gap
+
+
+def _persist(x: Speaker, **options: Any) -> Tensor:
+    return _constant({_key(x._as_tensor()): x.compute(**options)}, x._as_tensor())
+
+
+def _constant(values: Mapping[str, Any], of: Tensor) -> Tensor:
+    (value,) = values.values()
+    with of.graph.as_default():
+        return tensor(value, of.static.dtype, name=f"{of.op.name}_persisted")
+
+
+def _first(values: Sequence[Any]) -> Any:
+    return values[0]
+
+
+def _threads() -> Any:
+    from dask.threaded import get
+
+    return get
+
+
+lend(
+    compute=_compute,
+    persist=_persist,
+    dask_graph=_dask_graph,
+    dask_keys=lambda x: [_key(x._as_tensor())],
+    dask_postcompute=lambda x: (_first, ()),
+    dask_postpersist=lambda x: (_constant, (x._as_tensor(),)),
+    dask_token=lambda x: ("kit.Tensor", _key(x._as_tensor())),
+    dask_scheduler=_threads,
+    dask_optimizer=Optimizer,
+)

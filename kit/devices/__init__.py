@@ -1,0 +1,1 @@
+"""Device names, scopes, and functions that choose devices."""

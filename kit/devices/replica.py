@@ -1,0 +1,123 @@
+"""The device function of between-graph replication: variables to ps tasks, ops to here.
+
+Pure: no I/O. It names devices; whether they exist shows when the graph is run.
+
+    op.type in ps_ops  ->  /job:ps/task:<strategy(op)>
+    any other          ->  /job:worker
+
+What scopes inside of this one have set wins; this one completes it. Which task a
+variable gets is decided by `kit.devices.load_balancing`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from kit.cluster_def import ClusterDef
+from kit.devices.device import DeviceSpec, merge
+from kit.devices.load_balancing import PsOp, PsStrategy, RoundRobinStrategy
+from kit.spec import ClusterSpec
+
+STANDARD_PS_OPS = (
+    "Variable",
+    "VariableV2",
+    "AutoReloadVariable",
+    "MutableHashTable",
+    "MutableHashTableV2",
+    "MutableHashTableOfTensors",
+    "MutableHashTableOfTensorsV2",
+    "MutableDenseHashTable",
+    "MutableDenseHashTableV2",
+    "VarHandleOp",
+)
+
+
+def replica_device_setter(
+    ps_tasks: int = 0,
+    ps_device: str | None = "/job:ps",
+    worker_device: str | None = "/job:worker",
+    merge_devices: bool = True,
+    cluster: ClusterSpec | ClusterDef | dict[Any, Any] | None = None,
+    ps_ops: Iterable[str] | None = None,
+    ps_strategy: PsStrategy | None = None,
+) -> Callable[[PsOp], str] | None:
+    """Return a device scope that spreads variables over the tasks of `ps_device`.
+
+    Each op whose type is in `ps_ops` (by default `STANDARD_PS_OPS`) goes to the task
+    that `ps_strategy(op)` gives: by default to 0, 1, ..., ps_tasks-1 in turn. All other
+    ops go to `worker_device`. Parts that scopes inside of this one have set win; an op
+    that they have put on another job takes no turn. With `merge_devices=False` an op
+    that has any device keeps it as it is.
+
+    `cluster` overrides `ps_tasks` by the number of tasks of the job in `ps_device`; the
+    indices count from 0 even if the cluster's have holes. Returns None, which as a
+    scope means "no device", if there are no ps tasks. Use a new one for each graph: the
+    turns belong to it.
+
+    Raises `ValueError` for a bad device name or a negative `ps_tasks`, `TypeError` for
+    wrong types of the others.
+
+    >>> from types import SimpleNamespace as Op
+    >>> setter = replica_device_setter(ps_tasks=2, worker_device="/job:worker/task:1")
+    >>> [setter(Op(type="VariableV2", device="")) for _ in range(3)]
+    ['/job:ps/task:0', '/job:ps/task:1', '/job:ps/task:0']
+    >>> setter(Op(type="MatMul", device="/cpu:0"))
+    '/job:worker/task:1/device:CPU:0'
+    """
+    if cluster is not None:
+        ps_tasks = _count(ClusterSpec(cluster), DeviceSpec.from_string(ps_device).job)
+    if operator.index(ps_tasks) == 0:
+        return None
+    if ps_strategy is not None and not callable(ps_strategy):
+        raise TypeError(
+            f"ps_strategy must be a function that takes an op and returns the index of "
+            f"a ps task, not {ps_strategy!r}."
+        )
+    # Made in any case: it refuses a negative number of tasks.
+    in_turn = RoundRobinStrategy(ps_tasks)
+    return _Setter(
+        ps_device=DeviceSpec.from_string(ps_device).to_string(),
+        worker_device=DeviceSpec.from_string(worker_device).to_string(),
+        merge_devices=merge_devices,
+        ps_ops=_types(STANDARD_PS_OPS if ps_ops is None else ps_ops),
+        strategy=in_turn if ps_strategy is None else ps_strategy,
+    )
+
+
+@dataclass(frozen=True)
+class _Setter:
+    ps_device: str
+    worker_device: str
+    merge_devices: bool
+    ps_ops: frozenset[str]
+    strategy: PsStrategy
+
+    def __call__(self, op: PsOp) -> str:
+        if op.device and not self.merge_devices:
+            return op.device
+        inner = DeviceSpec.from_string(op.device)
+        if self.ps_device and op.type in self.ps_ops:
+            outer = self._ps(op, inner)
+        else:
+            outer = DeviceSpec.from_string(self.worker_device)
+        return merge(outer, inner).to_string()
+
+    def _ps(self, op: PsOp, inner: DeviceSpec) -> DeviceSpec:
+        spec = DeviceSpec.from_string(self.ps_device)
+        if spec.job and (not inner.job or inner.job == spec.job):
+            spec.task = self.strategy(op)
+        return spec
+
+
+def _count(cluster: ClusterSpec, job: str | None) -> int:
+    return cluster.num_tasks(job) if job in cluster.jobs else 0
+
+
+def _types(ps_ops: Iterable[str]) -> frozenset[str]:
+    # The letters of a str would be taken for types, and match nothing.
+    if isinstance(ps_ops, str):
+        raise TypeError(f"ps_ops must be a list of types of ops, such as [{ps_ops!r}].")
+    return frozenset(ps_ops)

@@ -1,0 +1,1 @@
+"""Plans bound to arrays and ports, and carried out."""

@@ -1,0 +1,227 @@
+"""What the operations of a plan come to: acts on arrays and ports, one after the other.
+
+An operation names members, regions and ranges; an act holds the arrays and the port
+themselves, looked up once an epoch. There are six.
+`kit.exchange.execution.python_executor` carries them out in Python,
+`kit.exchange.execution.native_executor` gives them to a compiled loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from kit.exchange.layout import Range
+from kit.exchange.plan import (
+    GRAD,
+    NEXT,
+    NOW,
+    SELF,
+    SLOT,
+    Add,
+    Apply,
+    Copy,
+    Op,
+    Plan,
+    Receive,
+    Send,
+    Term,
+)
+from kit.exchange.ports.endpoint import Endpoint
+from kit.exchange.ports.memory import Array, Memory, is_apart, physical
+from kit.exchange.ports.port import Port
+from kit.trace.traffic import Kind, Phase
+
+
+class Post(NamedTuple):
+    """Tell a neighbour that a range of ours is ready."""
+
+    port: Port
+    region: int  # physical
+    range: Range
+    phase: Phase = Phase.SEND
+
+
+class Take(NamedTuple):
+    """Wait for a neighbour's next message and count its bytes."""
+
+    port: Port
+    kind: int
+    size: int
+    phase: Phase = Phase.WAIT
+
+
+class Sum(NamedTuple):
+    """Set `out` to a + b; `out` is one of them, or apart from both."""
+
+    out: Array
+    a: Array
+    b: Array
+    phase: Phase = Phase.RECEIVE
+
+
+class Move(NamedTuple):
+    """Copy `source`, which lies apart from it, to `out`."""
+
+    out: Array
+    source: Array
+    phase: Phase = Phase.RECEIVE
+
+
+class Change(NamedTuple):
+    """Update parameters."""
+
+    call: Callable[[], None]
+    phase: Phase = Phase.APPLY
+
+
+class Descend(NamedTuple):
+    """Update parameters by gradient descent: out = now - total * weight * rate.
+
+    `out` is `total`, or apart from it; `now` is apart from both. Each operation is
+    rounded by itself. `call` does the same, and may change `total`.
+    """
+
+    call: Callable[[], None]
+    out: Array
+    now: Array
+    total: Array
+    weight: float
+    rate: float
+    phase: Phase = Phase.APPLY
+
+
+Act = Post | Take | Sum | Move | Change | Descend
+
+
+class Update(Protocol):
+    """Sets `out` from the parameters and the sum of all workers' gradients."""
+
+    def __call__(
+        self, now: Array, total: Array, slots: Sequence[Array], out: Array, step: int
+    ) -> None:
+        """All arrays are flat, of one dtype and length; `total` may be overwritten.
+
+        Where the stamp says that the next parameters overwrite the gradients, `out` is
+        `total` itself.
+        """
+
+
+@runtime_checkable
+class Descent(Protocol):
+    """An update that may be gradient descent and nothing else."""
+
+    def descent(self, dtype: np.dtype[Any]) -> tuple[float, float] | None:
+        """Return weight and rate, see `Descend`; None where it is something else.
+
+        Both are numbers of `dtype`, the same in each step.
+        """
+
+
+@dataclass
+class Binder:
+    """Looks up what the operations of one member's plan name.
+
+    `update` may be missing where nothing is applied.
+    """
+
+    endpoint: Endpoint
+    memory: Memory
+    update: Update | None
+    n_slots: int
+    plan: Plan
+
+    @cached_property
+    def _finals(self) -> frozenset[tuple[int, int, Range]]:
+        """Source, region and range of what comes finished."""
+        return frozenset(
+            (op.source, op.region, op.range)
+            for op in self.plan.ops
+            if isinstance(op, Receive) and op.kind == Kind.GATHER
+        )
+
+    def acts(self, op: Op, parity: int) -> Iterator[Act]:
+        """Yield what carries one operation out in steps of this parity."""
+        match op:
+            case Send():
+                yield from self._send(op, parity)
+            case Receive():
+                port = self.endpoint.ports[op.source]
+                yield Take(port, int(op.kind), op.range.size)
+            case Add(part, terms):
+                views = [self._view(term, part, parity) for term in terms]
+                yield from _sum(views, self._own(GRAD, part, parity))
+            case Copy(source, into, part):
+                view = self._view(source, part, parity)
+                own = self._own(into, part, parity)
+                is_here = not part.size or np.shares_memory(view, own)
+                if not is_here and not self._is_placed(source, into, part):
+                    yield Move(own, view)
+            case Apply(part):
+                if part.size:
+                    yield self._change(part, parity)
+
+    def _send(self, op: Send, parity: int) -> Iterator[Act]:
+        port, part = self.endpoint.ports[op.to], op.range
+        region = self._physical(op.region, parity)
+        if self.plan.placed and port.shared and op.kind == Kind.GATHER and part.size:
+            theirs = port.window(region, part, apart=is_apart(op.region))
+            yield Move(theirs, self.memory.typed(region, part), Phase.SEND)
+        yield Post(port, region, part)
+
+    def _is_placed(self, source: Term, into: int, part: Range) -> bool:
+        """Whether the member at the other end, or the port, has put this here."""
+        if source.member == SELF or source.region != into:
+            return False
+        if self.endpoint.ports[source.member].shared:
+            return self.plan.placed
+        return (source.member, into, part) in self._finals
+
+    def _view(self, term: Term, part: Range, parity: int) -> Array:
+        if term.member == SELF:
+            return self._own(term.region, part, parity)
+        region, apart = self._physical(term.region, parity), is_apart(term.region)
+        return self.endpoint.ports[term.member].window(region, part, apart=apart)
+
+    def _own(self, region: int, part: Range, parity: int) -> Array:
+        return self.memory.typed(self._physical(region, parity), part)
+
+    def _physical(self, region: int, parity: int) -> int:
+        return physical(region, parity, self.endpoint.stamp.overwrites)
+
+    def _change(self, part: Range, parity: int) -> Change | Descend:
+        update, stamp = self.update, self.endpoint.stamp
+        if update is None:
+            raise ValueError("this plan updates parameters: give `update`.")
+        now, out, total = (
+            self._own(region, part, parity) for region in (NOW, NEXT, GRAD)
+        )
+        slots = [self.memory.typed(SLOT + n, part) for n in range(self.n_slots)]
+
+        def apply() -> None:
+            update(now, total, slots, out, stamp.step)
+
+        found = update.descent(now.dtype) if isinstance(update, Descent) else None
+        return Descend(apply, out, now, total, *found) if found else Change(apply)
+
+
+def _sum(views: Sequence[Array], out: Array) -> Iterator[Act]:
+    """Add strictly from left to right."""
+    if not out.size:
+        return
+    first, *rest = views
+    if not rest:
+        yield Move(out, first)
+        return
+    # In place, unless our own summand would be overwritten before its turn.
+    early = any(np.shares_memory(view, out) for view in rest[1:])
+    target = np.empty_like(out) if early else out
+    yield Sum(target, first, rest[0])
+    for view in rest[1:]:
+        yield Sum(target, target, view)
+    if early:
+        yield Move(out, target)

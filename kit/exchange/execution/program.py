@@ -1,0 +1,126 @@
+"""Carry out a plan: its operations are bound once an epoch, and run step after step.
+
+Where all neighbours share memory and the compiled loop was built, all that lies between
+two updates which it does not know is one call of it
+(`kit.exchange.execution.native_executor`); else each act is one call in Python
+(`kit.exchange.execution.python_executor`). Both give the same bits, the same messages
+and the same records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Protocol
+
+from kit.exchange.execution import native_executor
+from kit.exchange.execution.bound_operations import Act, Binder, Change, Update
+from kit.exchange.execution.python_executor import Calls
+from kit.exchange.plan import Op, Plan, Receive
+from kit.exchange.ports.endpoint import Endpoint
+from kit.exchange.ports.memory import Memory, is_apart, physical
+from kit.exchange.ports.port import Expected
+from kit.trace.traffic import Kind, Meter
+
+_FINISH, _WHOLE = -1, -2  # beside the buckets, the parts of a plan that are run at once
+
+
+class Stretch(Protocol):
+    """Some acts in a row."""
+
+    def run(self, begun: int) -> tuple[int, int]:
+        """Do them all; returns when that was done, and how long they waited (ns)."""
+
+
+class Program:
+    """One member's plan, bound to its memory, links and meter.
+
+    `reduce(bucket)` for each bucket in order, then `finish()`, make a step;
+    `endpoint.stamp` says which one.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        endpoint: Endpoint,
+        memory: Memory,
+        meter: Meter,
+        *,
+        update: Update | None = None,
+        n_slots: int = 0,
+        once: bool = False,
+        expects: bool = True,
+    ) -> None:
+        """Bind a plan; `update` may be missing where it applies nothing.
+
+        A program to be run `once` expects no message beyond its own; one that does not
+        expect at all leaves it to the caller to tell the endpoint what will come.
+        """
+        self._endpoint, self._meter = endpoint, meter
+        self._binder = Binder(endpoint, memory, update, n_slots, plan)
+        self.waited_ns = 0
+        if expects:
+            self._expect(plan, once)
+        self._parts = {**dict(enumerate(plan.reduce)), _FINISH: plan.finish}
+        self._parts[_WHOLE] = plan.ops
+        # Bound when they are first run: who does whole steps needs no buckets.
+        self._bound: dict[tuple[int, int], list[Stretch]] = {}
+        self.n_buckets = len(plan.reduce)
+
+    def reduce(self, bucket: int) -> None:
+        """Sum up one bucket. Raises what `Endpoint.receive` raises."""
+        self._run(bucket)
+
+    def finish(self) -> None:
+        """Update what is ours, hand it out, take the rest; then NEXT is complete."""
+        self._run(_FINISH)
+        self._endpoint.flush()
+
+    def step(self) -> None:
+        """Do a whole step; it costs less than its parts."""
+        self._run(_WHOLE)
+        self._endpoint.flush()
+
+    def _run(self, part: int) -> None:
+        key = part, self._endpoint.stamp.parity
+        stretches = self._bound.get(key)
+        if stretches is None:
+            stretches = self._bound[key] = self._bind(self._parts[part], key[1])
+        begun = self._endpoint.clock()
+        for stretch in stretches:
+            begun, waited = stretch.run(begun)
+            self.waited_ns += waited
+
+    def _expect(self, plan: Plan, once: bool) -> None:
+        scripts: dict[int, list[list[Expected]]] = {
+            member: [[], []] for member in self._endpoint.ports
+        }
+        overwrites = self._endpoint.stamp.overwrites
+        for op in plan.ops:
+            if isinstance(op, Receive):
+                for parity, script in enumerate(scripts[op.source]):
+                    region = physical(op.region, parity, overwrites)
+                    apart = is_apart(op.region) and op.kind != Kind.GATHER
+                    script.append(Expected(region, op.range, apart))
+        first = self._endpoint.stamp.parity
+        for pair in scripts.values():
+            if once:
+                pair[1 - first] = []
+        self._endpoint.expect(scripts, first)
+
+    def _bind(self, ops: Iterable[Op], parity: int) -> list[Stretch]:
+        acts = [act for op in ops for act in self._binder.acts(op, parity)]
+        if not native_executor.suit(acts, self._endpoint):
+            return [Calls(acts, self._endpoint, self._meter)] if acts else []
+        return [
+            self._stretch(tuple(group), is_update)
+            for is_update, group in groupby(acts, key=_is_update)
+        ]
+
+    def _stretch(self, acts: tuple[Act, ...], is_update: bool) -> Stretch:
+        way = Calls if is_update else native_executor.Hops
+        return way(acts, self._endpoint, self._meter)
+
+
+def _is_update(act: Act) -> bool:
+    return isinstance(act, Change)

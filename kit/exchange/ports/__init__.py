@@ -1,0 +1,1 @@
+"""Ports: how a member reads and writes its neighbours' memory."""

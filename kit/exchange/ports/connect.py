@@ -1,0 +1,160 @@
+"""Turn the links between the members of a training into ports.
+
+On one host both sides hand each other their arena and their doorbell over the unix
+socket and map them; elsewhere the socket itself carries the ranges.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from kit.errors import LinkLost, PeerLost
+from kit.exchange.layout import Layout
+from kit.exchange.ports.endpoint import Endpoint
+from kit.exchange.ports.memory import Memory, memory_bytes
+from kit.exchange.ports.port import Port
+from kit.exchange.ports.shared_port import Control, SharedPort
+from kit.exchange.ports.stream_port import StreamPort
+from kit.wire.frame import Bounds
+from kit.wire.local.arena import Arena
+from kit.wire.local.descriptors import recv_fds, send_fds
+from kit.wire.stream import Stream
+
+_PAGE = 4096
+_MAX_HOLD_US = 2**32 - 1
+
+
+class Quarters:
+    """A member's own arena: control words, then the regions of its `Memory`."""
+
+    def __init__(self, name: str, layout: Layout, n_members: int) -> None:
+        """Make the arena. Untouched pages cost nothing."""
+        self.layout, self.n_members = layout, n_members
+        # More notes than a step has messages between two members; a power of 2.
+        most = 4 * len(layout.buckets) * layout.n_chunks
+        self.depth = max(1024, 1 << most.bit_length())
+        words = Control.n_words(n_members, self.depth)
+        self._control_bytes = -(-8 * words // _PAGE) * _PAGE
+        self.size = self._control_bytes + memory_bytes(layout)
+        self.arena = Arena.create(name, self.size)
+        self.control, self.memory = self.open(self.arena)
+
+    def open(self, arena: Arena) -> tuple[Control, Memory]:
+        """Return the parts of an arena of this form."""
+        words = arena.view(0, self._control_bytes).cast("Q")
+        memory = arena.view(self._control_bytes, memory_bytes(self.layout))
+        return Control(words, self.n_members, self.depth), Memory(self.layout, memory)
+
+
+@dataclass
+class Joining:
+    """What is needed to make ports: our endpoint and quarters, and how frames look."""
+
+    endpoint: Endpoint
+    quarters: Quarters
+    cluster: int
+    checksum: bool = True
+
+    def join(self, streams: Mapping[int, Stream], deadline: float) -> dict[int, Arena]:
+        """Make a port of each stream; returns the neighbours' arenas.
+
+        Blocks until every neighbour on this host has sent its arena. All members call
+        this at the same time, each with a stream to every other.
+        """
+        self.offer(streams, deadline)
+        ports, arenas = self.take(streams, deadline)
+        for port in ports:
+            self.endpoint.add(port)
+        return arenas
+
+    def offer(self, streams: Mapping[int, Stream], deadline: float) -> None:
+        """Send our arena to the neighbours on this host."""
+        ours = [self.quarters.arena.fd, self.endpoint.doorbell]
+        for peer, stream in _sorted(streams):
+            if stream.kind == "unix":
+                # What an earlier process at that place was sent is not for this one.
+                self.quarters.control.line(peer)[0] = 0
+                with self._blaming(peer):
+                    send_fds(stream, ours, deadline)
+
+    def take(
+        self, streams: Mapping[int, Stream], deadline: float
+    ) -> tuple[list[Port], dict[int, Arena]]:
+        """Return a port of each stream, and the arenas that the neighbours offer.
+
+        Waits for these. The endpoint does not have the ports yet.
+        """
+        ports: list[Port] = []
+        arenas: dict[int, Arena] = {}
+        try:
+            for peer, stream in _sorted(streams):
+                if stream.kind == "unix":
+                    port, arenas[peer] = self._attach(peer, stream, deadline)
+                else:
+                    port = self._carry(peer, stream)
+                ports.append(port)
+        except BaseException:
+            for arena in arenas.values():
+                arena.close()
+            for port in ports:
+                port.close()
+            raise
+        return ports, arenas
+
+    @contextmanager
+    def _blaming(self, peer: int) -> Iterator[None]:
+        name = self.endpoint.names[peer]
+        try:
+            yield
+        except LinkLost as error:
+            raise PeerLost(
+                f"{name} closed its link before the first step: {error.message}",
+                task=name,
+            ) from error
+
+    def _attach(self, peer: int, stream: Stream, deadline: float) -> tuple[Port, Arena]:
+        with self._blaming(peer):
+            fd, doorbell = recv_fds(stream, 2, deadline)
+        try:
+            arena = Arena.attach(fd, self.quarters.size, writable=True)
+        except BaseException:
+            os.close(doorbell)
+            raise
+        control, memory = self.quarters.open(arena)
+        port = SharedPort(
+            me=self.endpoint.me,
+            peer=peer,
+            ours=self.quarters.control,
+            theirs=control,
+            memory=memory,
+            doorbell=doorbell,
+            stream=stream,
+            stamp=self.endpoint.stamp,
+            clock=self.endpoint.clock,
+        )
+        return port, arena
+
+    def _carry(self, peer: int, stream: Stream) -> Port:
+        bounds = Bounds(
+            cluster=self.cluster,
+            max_length=max(1, self.quarters.layout.n_bytes),
+            max_sender=self.quarters.n_members,
+            max_hold_us=_MAX_HOLD_US,
+        )
+        return StreamPort(
+            me=self.endpoint.me,
+            peer=peer,
+            memory=self.quarters.memory,
+            stream=stream,
+            stamp=self.endpoint.stamp,
+            bounds=bounds,
+            clock=self.endpoint.clock,
+            checksum=self.checksum and stream.kind != "tls",  # it checks better
+        )
+
+
+def _sorted(streams: Mapping[int, Stream]) -> list[tuple[int, Stream]]:
+    return sorted(streams.items(), key=lambda one: one[0])

@@ -1,0 +1,301 @@
+"""One member's end of all its data links, and how it waits on them.
+
+Waiting is where small messages are won and lost. A wait first looks a few times (the
+answer is often a microsecond away), then gives its turn to the other processes of the
+machine, and after some tens of microseconds sleeps in `poll` until its doorbell rings,
+a socket has news, or a slice is over. Every wait has a deadline and ends at once when
+the training is aborted.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+
+from kit.errors import DeadlineExceededError, KitError, PeerLost
+from kit.exchange.ports.port import Arrival, Expected, Port, Stamp
+from kit.wire.shaping import LineIn
+
+_SLICE_MS = 20  # a lost ring of the doorbell costs so much at most
+_YIELD_NS = 60_000  # about the price of a wake-up: yield that long before sleeping
+_GRACE_S = 1.5  # a lost peer's own report explains more than its closed link
+
+
+class Endpoint:
+    """All ports of one member. One thread uses it; `abort` may come from any."""
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        me: int,
+        stamp: Stamp,
+        *,
+        deadline_s: float,
+        spins: int = 0,
+        asleep: memoryview | None = None,
+        doorbell: int | None = None,
+        native: bool = True,
+        clock: Callable[[], int] = time.monotonic_ns,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """`names` are the members' task names; `asleep` is our word in our arena.
+
+        `native`: the compiled loop may be used, where it was built.
+        """
+        self.native = native
+        self.names, self.me, self.stamp = tuple(names), me, stamp
+        self.deadline_s, self.spins = deadline_s, spins
+        self.clock = clock
+        self.ports: dict[int, Port] = {}
+        self._carriers: list[Port] = []  # the ports that have bytes to move
+        self.line_in: LineIn | None = None
+        self.doorbell = (
+            os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+            if doorbell is None
+            else doorbell
+        )
+        self._asleep = asleep if asleep is not None else memoryview(bytearray(8))
+        self._sleep = sleep
+        self._error: KitError | None = None
+        self.lost: frozenset[int] = frozenset()  # members that are not waited for
+        # Those of them or of others whose end must not end our part.
+        self.spared: frozenset[int] = frozenset()
+        self._news = threading.Lock()
+        self._poll = select.poll()
+        self._poll.register(self.doorbell, select.POLLIN)
+        self._by_fd: dict[int, Port] = {}
+
+    def add(self, port: Port) -> None:
+        """Take a port in."""
+        self.ports[port.peer] = port
+        if not port.shared:
+            self._carriers.append(port)
+
+    def expect(
+        self, scripts: Mapping[int, Sequence[Sequence[Expected]]], first: int
+    ) -> None:
+        """Tell each port its messages, and watch those that have any."""
+        for fd in self._by_fd:
+            self._poll.unregister(fd)
+        self._by_fd = {}
+        for peer, pair in scripts.items():
+            port = self.ports[peer]
+            port.expect(pair, first)
+            if any(pair) and not port.lost:
+                self._by_fd[port.fileno()] = port
+                self._poll.register(port.fileno(), select.POLLIN)
+
+    def abort(self, error: KitError) -> None:
+        """End every wait of this endpoint, now and later, with `error`."""
+        if self._error is None:
+            self._error = error
+            self.wake()
+
+    @property
+    def error(self) -> KitError | None:
+        """What the training was aborted with."""
+        return self._error
+
+    def wake(self) -> None:
+        """Let a sleeping wait look again."""
+        if self.doorbell >= 0:
+            os.eventfd_write(self.doorbell, 1)
+
+    def receive(self, port: Port, n_bytes: int) -> Arrival:
+        """Wait for a port's next message as `take` does; the result has names."""
+        return Arrival(*self.take(port, n_bytes))
+
+    def take(self, port: Port, n_bytes: int) -> tuple[int, int, int, int]:
+        """Wait for a port's next message and until it may be used.
+
+        Returns what an `Arrival` holds. Raises `PeerLost` when the other side is gone,
+        `DeadlineExceededError` naming it after `deadline_s`, or what the training was
+        aborted with.
+        """
+        if not port.has_arrived():
+            self._wait(port.has_arrived, port)
+        posted, usable, step, halt = arrival = port.take()
+        if halt < self.stamp.halt:
+            self.stamp.halt = halt
+        if self.line_in is None:
+            return arrival
+        usable = self.line_in.arrives_at(usable, n_bytes)
+        while (rest := usable - self.clock()) > 0:
+            self.check()
+            self._pump()
+            self._sleep(min(rest * 1e-9, _SLICE_MS * 1e-3))
+        return posted, usable, step, halt
+
+    def until_arrived(self, port: Port) -> None:
+        """Wait until a port has a message; raises as `take` does."""
+        if not port.has_arrived():
+            self._wait(port.has_arrived, port)
+
+    def any_of(self, ports: Sequence[Port]) -> Port:
+        """Return the first port that has a message; wait until one has.
+
+        Raises as `receive` does.
+        """
+
+        def ready() -> bool:
+            return any(port.has_arrived() or port.lost for port in ports)
+
+        if not ready():
+            self._wait(ready, None)
+        for port in ports:
+            if port.has_arrived():
+                return port
+        lost = next(port for port in ports if port.lost)
+        self._wait(lost.has_arrived, lost)
+        return lost
+
+    def until(self, ready: Callable[[], bool]) -> None:
+        """Wait until `ready`, which is asked whenever something may have happened.
+
+        Raises `DeadlineExceededError`, or what the training was aborted with.
+        """
+        if not ready():
+            self._wait(ready, None)
+
+    def lose(self, members: Iterable[int], epoch: int) -> None:
+        """Note that the training goes on without some members; from any thread.
+
+        News that are older than our `epoch` may be of an earlier process.
+        """
+        with self._news:
+            if epoch < self.stamp.epoch or self.lost.issuperset(members):
+                return
+            self.lost |= set(members)
+        self.wake()
+
+    def readmit(self, port: Port, epoch: int) -> None:
+        """Take in the port of a member that was lost, from the begin of an epoch on."""
+        if port.peer in self.ports:
+            self.forget(port.peer)
+        with self._news:
+            self.stamp.epoch = epoch
+            self.lost -= {port.peer}
+        self.spared |= {port.peer}
+        self.add(port)
+
+    def forget(self, member: int) -> None:
+        """Close the port to a member; what it has not taken is dropped."""
+        port = self.ports.pop(member)
+        if port in self._carriers:
+            self._carriers.remove(port)
+        for fd in [fd for fd, one in self._by_fd.items() if one is port]:
+            self._poll.unregister(fd)
+            del self._by_fd[fd]
+        port.close()
+
+    def flush(self) -> None:
+        """Wait until everything posted has left this process."""
+        for port in self._carriers:
+            if port.is_idle():
+                continue
+            if port.peer in self.spared:  # what it has not taken is dropped
+                self._wait(partial(_is_done_with, port), None)
+            else:
+                self._wait(port.is_idle, port)
+
+    def check(self) -> None:
+        """Raise what the training was aborted with, if it was."""
+        if self._error is not None:
+            raise self._error
+
+    def close(self) -> None:
+        """Close all ports and the doorbell."""
+        for port in self.ports.values():
+            port.close()
+        self.ports.clear()
+        self._carriers.clear()
+        self._by_fd.clear()
+        if self.doorbell >= 0:
+            os.close(self.doorbell)
+            self.doorbell = -1
+
+    def _wait(self, ready: Callable[[], bool], port: Port | None) -> None:
+        is_near = port is None or port.shared  # else nothing changes unless we pump
+        for _ in range(self.spins if is_near else 0):
+            if ready():
+                return
+        start = self.clock()
+        give_up = start + round(self.deadline_s * 1e9)
+        lost_at = 0
+        while not ready():
+            self.check()
+            moved = self._pump()
+            now = self.clock()
+            if port is not None and port.lost and not ready():
+                lost_at = lost_at or now
+                if now - lost_at > _GRACE_S * 1e9:
+                    raise self._gone(port)
+            if now > give_up:
+                raise self._late(port)
+            if not moved:
+                self._rest(now - start, ready)
+
+    def _pump(self) -> bool:
+        moved = False
+        for port in self._carriers:
+            if port.pump():
+                moved = True
+        return moved
+
+    def _rest(self, waited_ns: int, ready: Callable[[], bool]) -> None:
+        if waited_ns < _YIELD_NS:
+            os.sched_yield()
+            return
+        self._watch_writers()
+        self._asleep[0] = 1
+        try:
+            # Look again: a message may have come before the sender saw us asleep.
+            if not ready():
+                self._answer(self._poll.poll(_SLICE_MS))
+        finally:
+            self._asleep[0] = 0
+
+    def _answer(self, events: list[tuple[int, int]]) -> None:
+        for fd, _ in events:
+            if fd == self.doorbell:
+                os.eventfd_read(fd)
+                continue
+            port = self._by_fd[fd]
+            port.pump()
+            if port.lost:  # its end would make every poll return at once
+                self._poll.unregister(fd)
+                del self._by_fd[fd]
+
+    def _watch_writers(self) -> None:
+        for fd, port in self._by_fd.items():
+            if not port.shared:
+                writing = 0 if port.is_idle() else select.POLLOUT
+                self._poll.modify(fd, select.POLLIN | writing)
+
+    def _gone(self, port: Port) -> PeerLost:
+        name = self.names[port.peer]
+        return PeerLost(
+            f"{name} closed its link to {self.names[self.me]} in step "
+            f"{self.stamp.step}; its process has ended or was killed. Look at its log, "
+            f"then start the training again.",
+            task=name,
+            step=self.stamp.step,
+        )
+
+    def _late(self, port: Port | None) -> DeadlineExceededError:
+        name = self.names[port.peer] if port else "any worker"
+        return DeadlineExceededError(
+            f"{self.names[self.me]} waited {self.deadline_s:g} s in step "
+            f"{self.stamp.step} for {name}, which sent nothing. It is stopped, stuck "
+            f"or slower than that: allow more with settings(step_deadline_s=...).",
+            task=name if port else None,
+            step=self.stamp.step,
+        )
+
+
+def _is_done_with(port: Port) -> bool:
+    return port.lost or port.is_idle()

@@ -1,0 +1,102 @@
+"""One member's end of the data link to one other member.
+
+A port does four things: it announces our ranges (`post`), it lets us read the other's
+memory (`window`), it tells whether the next message has arrived, and takes it. Two
+kinds exist: `SharedPort` reads a neighbour's arena in place, `StreamPort` carries bytes
+over a socket. What a plan means is the same over both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from kit.exchange.layout import Range
+from kit.exchange.ports.memory import Array, physical
+from kit.wire.shaping import LineOut
+
+NO_HALT = (1 << 62) - 1
+
+
+class Expected(NamedTuple):
+    """What the next message of a port must be."""
+
+    region: int  # physical
+    range: Range
+    apart: bool = False  # goes to a place of its own, not to ours of that name
+
+
+class Arrival(NamedTuple):
+    """What a message carries beside its range."""
+
+    posted: int  # when it was handed over, nanoseconds
+    usable: int  # when it may be used, nanoseconds
+    step: int  # the sender's
+    halt: int  # the first step that the sender will not begin, see `Stamp`
+
+
+class Stamp:
+    """What every message of this member carries: epoch, step and the halt.
+
+    `parity` says which of two regions is NOW: it changes with each step that this
+    member completes; `overwrites`, whether the next parameters overwrite the gradients
+    (see `kit.exchange.ports.memory.physical`). `halt` is the first step that shall not
+    be begun, as far as this member knows. It travels with the messages, so when a step
+    is complete on a member, that member knows of every halt that the coordinator
+    announced before it contributed to the step.
+    """
+
+    def __init__(self) -> None:
+        """Begin before the first epoch."""
+        self.epoch = 0
+        self.step = 0
+        self.parity = 0
+        self.overwrites = False
+        self.halt = NO_HALT
+
+    def where(self, region: int) -> int:
+        """Return the physical region that a plan's region is in this step."""
+        return physical(region, self.parity, self.overwrites)
+
+
+class Port(Protocol):
+    """See the module's docstring."""
+
+    peer: int
+    lost: bool  # the other side closed the link
+    shared: bool  # reads the peer's memory in place; nothing to pump
+    line_out: LineOut | None  # how fast we send, None for full speed
+
+    def expect(self, scripts: Sequence[Sequence[Expected]], first: int) -> None:
+        """Give the messages of even and odd steps; `first` says which comes next."""
+
+    def window(self, region: int, part: Range, *, apart: bool) -> Array:
+        """Return the other's range as seen here; valid once it has arrived.
+
+        Where memory is `shared` it is the other's own, to be written as well; else our
+        own range of that name, or a place that is kept `apart` from it.
+        """
+
+    def post(self, region: int, part: Range) -> None:
+        """Announce one of our ranges; never blocks."""
+
+    def has_arrived(self) -> bool:
+        """Whether the next message is here; costs one look at memory."""
+
+    def n_arrived(self) -> int:
+        """Return how many messages are here and not taken yet."""
+
+    def take(self) -> tuple[int, int, int, int]:
+        """Take the next message, an `Arrival`; only when `has_arrived`."""
+
+    def pump(self) -> bool:
+        """Move bytes if there are any; whether anything moved."""
+
+    def is_idle(self) -> bool:
+        """Whether everything that we posted has left this process."""
+
+    def fileno(self) -> int:
+        """Return the descriptor to poll."""
+
+    def close(self) -> None:
+        """Let go of the link."""

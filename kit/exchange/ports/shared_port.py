@@ -1,0 +1,162 @@
+"""A port to a neighbour on the same host: its memory is mapped here and used in place.
+
+Each member's arena begins with control words: for each other member a line with the
+number of messages posted so far, and a ring with what each message carries (when it was
+posted, when it reaches the other end, step and halt). Posting is a store of the counter
+after the data are complete; taking is a look at it. Both are single aligned 64-bit
+accesses, which x86-64 and the system calls in between keep in order.
+
+    arena   | asleep | line 0 | line 1 | ... | notes 0 | notes 1 | ... | regions ...
+
+A member that sleeps says so in its first line, and whoever posts to it then rings its
+doorbell, an eventfd. A lost ring costs one poll slice and nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+
+from kit.exchange.layout import Range
+from kit.exchange.ports.memory import Array, Memory
+from kit.exchange.ports.port import Expected, Stamp
+from kit.wire.shaping import LineOut
+from kit.wire.stream import Stream
+
+_LINE = 8  # 64-bit words in a cache line
+_NOTE = 4  # words a message: posted, reaches, step, halt
+_POSTED, _TAKEN, _BELL = range(3)
+
+
+class Control:
+    """The control words of one member's arena."""
+
+    def __init__(self, words: memoryview, n_members: int, depth: int) -> None:
+        """`words` are 64-bit; `depth` notes are kept for each other member."""
+        self._words = words
+        self._n_members = n_members
+        self.depth = depth
+
+    @staticmethod
+    def n_words(n_members: int, depth: int) -> int:
+        """Return how many 64-bit words the control part takes."""
+        return _LINE * (1 + n_members) + _NOTE * depth * n_members
+
+    @property
+    def asleep(self) -> memoryview:
+        """One word: 1 while the member sleeps."""
+        return self._words[0:1]
+
+    def line(self, member: int) -> memoryview:
+        """Return what this arena's owner has posted to `member`."""
+        start = _LINE * (1 + member)
+        return self._words[start : start + _LINE]
+
+    def notes(self, member: int) -> memoryview:
+        """Return what each of the last messages to `member` carries."""
+        size = _NOTE * self.depth
+        start = _LINE * (1 + self._n_members) + size * member
+        return self._words[start : start + size]
+
+
+class SharedPort:
+    """The data link to a member whose arena is mapped here."""
+
+    shared = True
+
+    def __init__(
+        self,
+        *,
+        me: int,
+        peer: int,
+        ours: Control,
+        theirs: Control,
+        memory: Memory,
+        doorbell: int,
+        stream: Stream,
+        stamp: Stamp,
+        clock: Callable[[], int],
+        line_out: LineOut | None = None,
+    ) -> None:
+        """Take the peer's memory and doorbell; `stream` only tells its end."""
+        self.peer, self.lost = peer, False
+        self.line_out = line_out
+        self._out, self._in = ours.line(peer), theirs.line(me)
+        self._notes_out, self._notes_in = ours.notes(peer), theirs.notes(me)
+        self.mask = ours.depth - 1
+        self._asleep = theirs.asleep
+        self._memory, self._stream = memory, stream
+        self._stamp, self._clock = stamp, clock
+        # Posted, taken, doorbell: where the compiled loop finds them as well.
+        self._own = memoryview(bytearray(24)).cast("q")
+        self._own[_BELL] = doorbell
+
+    def words(self) -> tuple[memoryview, ...]:
+        """Return the words that posting and taking touch, in the order of hops.c.
+
+        Counters of both directions, notes of both, whether the peer sleeps, and our
+        own: how many messages we posted and took, and the peer's doorbell.
+        """
+        counters, notes = (self._out, self._in), (self._notes_out, self._notes_in)
+        return *counters, *notes, self._asleep, self._own
+
+    def expect(self, scripts: Sequence[Sequence[Expected]], first: int) -> None:
+        """Nothing to prepare: what is posted lies where the plan says."""
+
+    def window(self, region: int, part: Range, *, apart: bool) -> Array:
+        """Return the peer's own memory."""
+        return self._memory.typed(region, part)
+
+    def post(self, region: int, part: Range) -> None:
+        """Publish a counter, and ring if the peer sleeps; about a microsecond."""
+        own = self._own
+        own[_POSTED] = number = own[_POSTED] + 1
+        place = (number & self.mask) * _NOTE
+        notes, stamp, line_out = self._notes_out, self._stamp, self.line_out
+        notes[place] = now = self._clock()
+        notes[place + 1] = (
+            line_out.reaches_at(now, part.hi - part.lo) if line_out else now
+        )
+        notes[place + 2] = stamp.step
+        notes[place + 3] = stamp.halt
+        self._out[0] = number
+        if self._asleep[0]:
+            os.eventfd_write(self._own[_BELL], 1)
+
+    def has_arrived(self) -> bool:
+        """Whether the peer has posted more than we took."""
+        return bool(self._in[0] > self._own[_TAKEN])
+
+    def n_arrived(self) -> int:
+        """Return how much more the peer has posted than we took."""
+        return int(self._in[0] - self._own[_TAKEN])
+
+    def take(self) -> tuple[int, int, int, int]:
+        """Take the next message, an `Arrival` without names: those cost time."""
+        own = self._own
+        own[_TAKEN] = number = own[_TAKEN] + 1
+        place, notes = (number & self.mask) * _NOTE, self._notes_in
+        return notes[place], notes[place + 1], notes[place + 2], notes[place + 3]
+
+    def pump(self) -> bool:
+        """Look whether the peer has gone; it never sends anything on this stream."""
+        try:
+            self.lost = self._stream.read_into(memoryview(bytearray(1))) is not None
+        except OSError:
+            self.lost = True
+        return False
+
+    def is_idle(self) -> bool:
+        """Say yes: posting leaves nothing behind."""
+        return True
+
+    def fileno(self) -> int:
+        """Return the stream's, for its end."""
+        return self._stream.fileno()
+
+    def close(self) -> None:
+        """Close the stream and our copy of the doorbell."""
+        self._stream.close()
+        if self._own[_BELL] >= 0:
+            os.close(self._own[_BELL])
+            self._own[_BELL] = -1

@@ -1,0 +1,220 @@
+"""A port to a member on another host: ranges travel as frames over a socket.
+
+One thread does everything: frames wait in a queue and leave when the socket takes them,
+bytes are read straight to where they belong. The plan tells what each incoming frame
+must be, so no size, place or name is believed from the wire; a frame that differs is a
+`ProtocolError` that names both.
+
+A gradient goes to a place apart, because the receiver has a gradient of its own there;
+finished parameters and optimizer slots go straight into the receiver's own region,
+since that is where they are copied to anyway.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from kit.crc import crc32
+from kit.errors import Fenced, LinkLost, ProtocolError
+from kit.exchange.layout import Range
+from kit.exchange.ports.memory import Array, Memory
+from kit.exchange.ports.port import NO_HALT, Arrival, Expected, Stamp
+from kit.wire import frame
+from kit.wire.shaping import LineOut
+from kit.wire.stream import Stream
+
+_DATA = int(frame.Kind.DATA)
+_VECTORS = 64  # buffers handed to one system call
+
+
+class StreamPort:
+    """The data link to a member whose memory cannot be mapped here."""
+
+    shared = False
+
+    def __init__(
+        self,
+        *,
+        me: int,
+        peer: int,
+        memory: Memory,
+        stream: Stream,
+        stamp: Stamp,
+        bounds: frame.Bounds,
+        clock: Callable[[], int],
+        checksum: bool = True,
+        line_out: LineOut | None = None,
+    ) -> None:
+        """`memory` is our own; what comes from the peer is written into it."""
+        self.peer, self.lost = peer, False
+        self.line_out = line_out
+        self._me, self._memory, self._stream, self._stamp = me, memory, stream, stamp
+        self._mirror = Memory(memory.layout)
+        self._bounds, self._clock = bounds, clock
+        self._flags = frame.CHECKSUM if checksum else 0
+        self._queue: deque[memoryview] = deque()
+        self._sequence = 0
+        self._scripts: Sequence[Sequence[Expected]] = ((), ())
+        self._place, self._step_parity = 0, 0
+        self._head = memoryview(bytearray(frame.SIZE))
+        self._n_head = 0
+        self._header: frame.Header | None = None
+        self._rest = memoryview(b"")
+        self._sum = 0
+        self._begun = 0
+        self._received = 0
+        self._arrived: deque[Arrival] = deque()
+
+    def expect(self, scripts: Sequence[Sequence[Expected]], first: int) -> None:
+        """Start over with the messages of even and odd steps."""
+        self._scripts = scripts
+        self._place, self._step_parity = 0, first
+
+    def window(self, region: int, part: Range, *, apart: bool) -> Array:
+        """Return where the peer's range is kept here."""
+        memory = self._mirror if apart else self._memory
+        return memory.typed(region, part)
+
+    def post(self, region: int, part: Range) -> None:
+        """Queue a frame and send what the socket takes now."""
+        stamp, size = self._stamp, part.hi - part.lo
+        payload = self._memory.raw(region, part)
+        halting = frame.HALT if stamp.halt <= stamp.step + 1 else 0
+        now = self._clock()
+        hold = self.line_out.reaches_at(now, size) - now if self.line_out else 0
+        self._sequence += 1
+        header = (
+            *(_DATA, self._flags | halting, self._bounds.cluster, stamp.epoch),
+            *(self._me, stamp.step, self._sequence, region, 0, size),
+            round(hold / 1000),
+        )
+        head = frame.pack_fields(header, (payload,))
+        self._queue.append(memoryview(head))
+        if size:
+            self._queue.append(payload)
+        try:
+            self._write()
+        except LinkLost:
+            self.lost = True  # whoever waits for this peer says which one it was
+
+    def has_arrived(self) -> bool:
+        """Whether a whole frame is here."""
+        return bool(self._arrived)
+
+    def n_arrived(self) -> int:
+        """Return how many whole frames are here."""
+        return len(self._arrived)
+
+    def take(self) -> Arrival:
+        """Take the next message."""
+        return self._arrived.popleft()
+
+    def pump(self) -> bool:
+        """Write and read as far as the socket goes; whether anything moved."""
+        try:
+            wrote = self._write()
+            return self._read() or wrote
+        except (LinkLost, OSError):
+            self.lost = True
+            return False
+
+    def is_idle(self) -> bool:
+        """Whether the queue is empty."""
+        return not self._queue
+
+    def fileno(self) -> int:
+        """Return the socket's."""
+        return self._stream.fileno()
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._queue.clear()
+        self._stream.close()
+
+    def _write(self) -> bool:
+        moved = False
+        queue = self._queue
+        while queue:
+            few = [queue[place] for place in range(min(len(queue), _VECTORS))]
+            taken = self._stream.write(few)
+            if taken is None:
+                break
+            moved = True
+            while queue and taken >= len(queue[0]):
+                taken -= len(queue.popleft())
+            if taken:
+                queue[0] = queue[0][taken:]
+        return moved
+
+    def _read(self) -> bool:
+        moved = False
+        while self._place < len(self._scripts[self._step_parity]):
+            view = self._head[self._n_head :] if self._header is None else self._rest
+            size = self._stream.read_into(view)
+            if size is None:
+                break
+            if size == 0:
+                self.lost = True
+                break
+            moved = True
+            if self._header is None:
+                self._take_head(size)
+            else:
+                self._take_piece(self._header, size)
+        return moved
+
+    def _take_head(self, size: int) -> None:
+        if not self._n_head:
+            self._begun = self._clock()
+        self._n_head += size
+        if self._n_head < frame.SIZE:
+            return
+        self._header = header = frame.unpack(self._head, bounds=self._bounds)
+        expected = self._scripts[self._step_parity][self._place]
+        self._check(header, expected)
+        memory = self._mirror if expected.apart else self._memory
+        self._rest = memory.raw(expected.region, expected.range)
+        if header.checksum is not None:
+            self._sum = frame.checksum(self._head)
+        if not self._rest:
+            self._finish(header)
+
+    def _take_piece(self, header: frame.Header, size: int) -> None:
+        rest = self._rest
+        if header.checksum is not None:
+            # At once: when the rest has come, these bytes have left the cache.
+            self._sum = crc32(rest[:size], self._sum)
+        self._rest = rest[size:]
+        if size == len(rest):
+            self._finish(header)
+
+    def _check(self, header: frame.Header, expected: Expected) -> None:
+        stamp = self._stamp
+        if header.epoch < stamp.epoch:
+            raise Fenced(
+                f"member {self.peer} sent a frame of epoch {header.epoch}; this "
+                f"training is in epoch {stamp.epoch}. It must join again.",
+                step=header.step,
+            )
+        got = (header.kind, header.sender, header.sequence, header.tensor)
+        want = (_DATA, self.peer, self._received + 1, expected.region)
+        if got != want or header.length != expected.range.size:
+            raise ProtocolError(
+                f"member {self.peer} sent (kind, sender, sequence, tensor) {got} of "
+                f"{header.length} bytes in step {header.step}, where {want} of "
+                f"{expected.range.size} bytes was due; the two sides do not run the "
+                f"same plan.",
+                step=header.step,
+            )
+
+    def _finish(self, header: frame.Header) -> None:
+        frame.compare(header, self._sum)
+        self._received += 1
+        halt = header.step + 1 if header.flags & frame.HALT else NO_HALT
+        usable = self._clock() + header.hold_us * 1000
+        self._arrived.append(Arrival(self._begun, usable, header.step, halt))
+        self._header, self._n_head = None, 0
+        self._place += 1
+        if self._place == len(self._scripts[self._step_parity]):
+            self._place, self._step_parity = 0, 1 - self._step_parity

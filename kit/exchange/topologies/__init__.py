@@ -1,0 +1,1 @@
+"""How gradients meet: the topologies, and what each costs."""

@@ -1,0 +1,135 @@
+"""The parameter server: gradients go in, parameters come out.
+
+Pure. Li et al., "Scaling distributed machine learning with the parameter server", OSDI
+2014; the synchronous form of Dean et al., "Large scale distributed deep networks",
+2012.
+
+    worker 0 --+             each worker pushes its gradient of a range to the server
+    worker 1 --+-- ps 0      that holds the range; the server adds, updates once, and
+    worker 2 --+-- ps 1      each worker pulls the result
+
+The server adds a chunk in the order in which it would travel round the ring, and not in
+the order in which gradients arrive, so both topologies give the same bits.
+
+Cost a step, with n workers and S bytes of parameters: each worker sends S and receives
+S; the servers together receive n*S and send n*S.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kit.exchange.layout import Bucket, Layout, Range, intersect
+from kit.exchange.plan import (
+    GRAD,
+    NEXT,
+    Add,
+    Apply,
+    Copy,
+    Group,
+    Op,
+    Owned,
+    Plan,
+    Receive,
+    Send,
+    Term,
+    chain,
+)
+from kit.exchange.topologies.topology import Traffic
+from kit.trace.traffic import Kind
+
+_NOTHING = Range(0, 0)
+
+
+class ParameterServer:
+    """Synchronous parameter servers."""
+
+    name = "ps"
+    needs_ps = True
+
+    def plan(self, layout: Layout, group: Group, member: int) -> Plan | None:
+        """Return the plan of a worker or of a server."""
+        part = _serve if member in group.ps else _work
+        if member not in group.members:
+            return None
+        steps = [part(layout, group, member, bucket) for bucket in layout.buckets]
+        return Plan(
+            tuple(tuple(reduce) for reduce, _ in steps),
+            tuple(op for _, finish in steps for op in finish),
+            overwrites=True,
+        )
+
+    def owners(self, layout: Layout, group: Group) -> tuple[Owned, ...]:
+        """Each server updates what it holds."""
+        return tuple(
+            Owned(part, (server,))
+            for bucket in layout.buckets
+            for server in group.ps
+            for part in parts(layout, group, server, bucket)
+        )
+
+    def traffic(self, layout: Layout, group: Group) -> Traffic:
+        """Each worker pushes and pulls every byte once."""
+        return {
+            key: sum(part.size for part in shard)
+            for server, shard in zip(group.ps, group.shards, strict=True)
+            for worker in group.workers
+            for key in (
+                (worker, server, Kind.PUSH),
+                (server, worker, Kind.PULL),
+            )
+        }
+
+
+def parts(
+    layout: Layout, group: Group, server: int, bucket: Bucket
+) -> tuple[Range, ...]:
+    """Return what a server holds of a bucket.
+
+    A server that holds nothing at all still gets an empty message from each worker and
+    sends one back in the first bucket: that keeps it in step with the others.
+    """
+    shard = group.shards[group.ps.index(server)]
+    shared = [intersect(held, bucket.range) for held in shard]
+    found = tuple(part for part in shared if part)
+    if not any(held.size for held in shard) and bucket is layout.buckets[0]:
+        return (_NOTHING,)
+    return found
+
+
+def _work(
+    layout: Layout, group: Group, _: int, bucket: Bucket
+) -> tuple[list[Op], list[Op]]:
+    pairs = [
+        (server, part)
+        for server in group.ps
+        for part in parts(layout, group, server, bucket)
+    ]
+    reduce: list[Op] = [Send(ps, GRAD, part, Kind.PUSH) for ps, part in pairs]
+    finish: list[Op] = []
+    for server, part in pairs:
+        finish.append(Receive(server, NEXT, part, Kind.PULL))
+        finish.append(Copy(Term(server, NEXT), NEXT, part))
+    return reduce, finish
+
+
+def _serve(
+    layout: Layout, group: Group, server: int, bucket: Bucket
+) -> tuple[list[Op], list[Op]]:
+    reduce: list[Op] = []
+    finish: list[Op] = []
+    for part in parts(layout, group, server, bucket):
+        reduce += [Receive(w, GRAD, part, Kind.PUSH) for w in group.workers]
+        reduce += _sums(group, part, bucket)
+        finish.append(Apply(part))
+        finish += [Send(worker, NEXT, part, Kind.PULL) for worker in group.workers]
+    return reduce, finish
+
+
+def _sums(group: Group, part: Range, bucket: Bucket) -> Iterator[Op]:
+    for number, chunk in enumerate(bucket.chunks):
+        shared = intersect(part, chunk)
+        if shared:
+            order = chain(number, len(group.workers))
+            terms = tuple(Term(group.workers[worker], GRAD) for worker in order)
+            yield Add(shared, terms)

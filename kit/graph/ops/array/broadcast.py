@@ -1,0 +1,146 @@
+"""A tensor repeated along axes: by a shape, by another tensor, or a number of times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from kit.graph.arguments import Ints, given_or_input, numbers_or_input
+from kit.graph.convert import make, tensor
+from kit.graph.fold import sizes_of
+from kit.graph.op import Op, Tensor
+from kit.graph.ops.math.elementwise import sum_like
+from kit.graph.speak import speaks
+from kit.graph.static import Shape, Static, broadcast, text
+from kit.graph.table import Attrs, bound, register
+
+
+@speaks(np.broadcast_to)
+def broadcast_to(x: Any, shape: Any, name: str | None = None) -> Tensor:
+    """Return the tensor repeated so that it has this shape; a copy of that size."""
+    attr, extra = numbers_or_input(shape, "the shape")
+    made: Tensor = make("BroadcastTo", tensor(x), *extra, shape=attr, name=name)
+    return made
+
+
+def tile(x: Any, multiples: Any, name: str | None = None) -> Tensor:
+    """Return the tensor repeated, for each axis a number of times.
+
+    Raises `ValueError` unless there is a number for each axis.
+    """
+    attr, extra = numbers_or_input(multiples, "multiples")
+    made: Tensor = make("Tile", tensor(x), *extra, multiples=attr, name=name)
+    return made
+
+
+def _infer_to(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    x, wanted = inputs[0], attrs["shape"]
+    shape: Shape = sizes_of(inputs[1]) if wanted is None else wanted
+    if shape is not None and x.shape is not None:
+        common = broadcast(x.shape, shape, "a tensor and its new shape")
+        if common is None or len(common) != len(shape) or _grows(shape, common):
+            raise ValueError(
+                f"a tensor of {text(x.shape)} cannot be repeated to {text(shape)}."
+            )
+    return [Static(shape, x.dtype)]
+
+
+def _grows(shape: Sequence[int | None], common: Sequence[int | None]) -> bool:
+    return any(
+        a is not None and b is not None and a != b
+        for a, b in zip(shape, common, strict=True)
+    )
+
+
+def _fill_out(xp: ModuleType, x: Any, shape: Ints) -> Any:
+    # A copy and no view of stride 0: a product of matrices would crawl on that.
+    out = xp.empty(shape, x.dtype)
+    out[...] = x
+    return out
+
+
+def _to(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+    wanted = attrs["shape"]
+    return lambda x, *extra: _fill_out(xp, x, given_or_input(wanted, extra))
+
+
+def _to_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    return [sum_like(gradients[0], op.inputs[0]), *[None] * (len(op.inputs) - 1)]
+
+
+def _infer_like(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
+    return [Static(inputs[1].shape, inputs[0].dtype)]
+
+
+def _like(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
+    return lambda g, x: g if g.shape == x.shape else _fill_out(xp, g, x.shape)
+
+
+def _infer_tile(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    x, given = inputs[0], attrs["multiples"]
+    times: Shape = sizes_of(inputs[1]) if given is None else given
+    if x.shape is None or times is None:
+        known = x.shape if times is None else times
+        return [Static(known and (None,) * len(known), x.dtype)]
+    if len(times) != len(x.shape):
+        raise ValueError(
+            f"multiples has {len(times)} numbers for the {len(x.shape)} axes of "
+            f"{text(x.shape)}; give one for each."
+        )
+    if given is not None and any(one < 0 for one in given):
+        raise ValueError(
+            f"multiples is {list(given)}; nothing repeats less than 0 times."
+        )
+    shape = tuple(
+        None if size is None or n is None else size * n
+        for size, n in zip(x.shape, times, strict=True)
+    )
+    return [Static(shape, x.dtype)]
+
+
+def _tile(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+    times = attrs["multiples"]
+    return lambda x, *extra: xp.tile(x, given_or_input(times, extra))
+
+
+def _tile_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    folded = make("SumOfTiles", gradients[0], op.inputs[0])
+    return [folded, *[None] * (len(op.inputs) - 1)]
+
+
+def _sum_of_tiles(_: ModuleType, __: Attrs) -> Callable[..., Any]:
+    def compute(g: Any, x: Any) -> Any:
+        parts: list[int] = []
+        for all_of_it, size in zip(g.shape, x.shape, strict=True):
+            parts += [all_of_it // max(size, 1), size]
+        return g.reshape(parts).sum(axis=tuple(range(0, len(parts), 2)), dtype=g.dtype)
+
+    return compute
+
+
+def _sum_of_tiles_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    return [make("TileLike", gradients[0], op.inputs[0]), None]
+
+
+def _tile_like(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
+    def compute(x: Any, whole: Any) -> Any:
+        pairs = zip(whole.shape, x.shape, strict=True)
+        return xp.tile(x, [total // max(size, 1) for total, size in pairs])
+
+    return compute
+
+
+def _tile_like_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    return [make("SumOfTiles", gradients[0], op.inputs[0]), None]
+
+
+register(bound("BroadcastTo", _infer_to, _to, gradient=_to_gradient))
+register(bound("BroadcastLike", _infer_like, _like, gradient=_to_gradient))
+register(bound("Tile", _infer_tile, _tile, gradient=_tile_gradient))
+register(
+    bound("SumOfTiles", _infer_like, _sum_of_tiles, gradient=_sum_of_tiles_gradient)
+)
+register(bound("TileLike", _infer_like, _tile_like, gradient=_tile_like_gradient))

@@ -1,0 +1,259 @@
+"""Tensors that are computed from no other: filled ones, sequences, one-hot rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from kit.graph.arguments import given_or_input, number, numbers, numbers_or_input
+from kit.graph.convert import make, operands, tensor
+from kit.graph.dtypes import STRING, DType, dtype_of, name_of
+from kit.graph.fold import sizes_of
+from kit.graph.op import Op, Tensor
+from kit.graph.ops.math.cast import cast
+from kit.graph.speak import Speaker, speaks
+from kit.graph.static import Static, axis_of
+from kit.graph.table import Attrs, bound, register
+
+
+def fill(shape: Any, value: Any, name: str | None = None) -> Tensor:
+    """Return a tensor of this shape with one value everywhere.
+
+    `shape` is ints or a tensor of them, `value` has no axes.
+    """
+    attr, extra = numbers_or_input(shape, "the shape")
+    made: Tensor = make("Fill", tensor(value), *extra, shape=attr, name=name)
+    return made
+
+
+def zeros(shape: Any, dtype: Any = "float32", name: str | None = None) -> Tensor:
+    """Return a tensor of zeros; texts are empty."""
+    wanted = dtype_of(dtype)
+    return fill(shape, _of(0, wanted), name=name)
+
+
+def ones(shape: Any, dtype: Any = "float32", name: str | None = None) -> Tensor:
+    """Return a tensor of ones."""
+    return fill(shape, _of(1, dtype_of(dtype)), name=name)
+
+
+def _of(number: int, dtype: DType) -> Any:
+    if dtype == STRING:
+        return np.array(b"" if not number else b"1", object)
+    return np.array(number, dtype)
+
+
+@speaks(np.zeros_like)
+def zeros_like(x: Any, dtype: Any = None, name: str | None = None) -> Tensor:
+    """Return zeros in the shape and dtype of `x`, or in another dtype."""
+    return _same_shape("ZerosLike", x, dtype, name)
+
+
+@speaks(np.ones_like)
+def ones_like(x: Any, dtype: Any = None, name: str | None = None) -> Tensor:
+    """Return ones in the shape and dtype of `x`, or in another dtype."""
+    return _same_shape("OnesLike", x, dtype, name)
+
+
+@speaks(np.full_like)
+def full_like(
+    x: Any, fill_value: Any, dtype: Any = None, name: str | None = None
+) -> Tensor:
+    """Return a tensor in the shape of `x` with one value everywhere."""
+    found = tensor(x)
+    wanted = found.static.dtype if dtype is None else dtype_of(dtype)
+    if isinstance(fill_value, Speaker):
+        value = cast(fill_value, wanted)
+    else:
+        value = tensor(np.asarray(fill_value).astype(wanted))
+    made: Tensor = make("BroadcastLike", value, found, name=name)
+    return made
+
+
+def arange(
+    start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, name: Any = None
+) -> Tensor:
+    """Return start, start + step, ... below stop; with one bound it begins at 0."""
+    if stop is None:
+        start, stop = 0, start
+    bounds = operands(start, stop, step)
+    if dtype is not None:
+        bounds = [cast(one, dtype) for one in bounds]
+    made: Tensor = make("Range", *bounds, name=name)
+    return made
+
+
+def linspace(start: Any, stop: Any, num: Any, name: str | None = None) -> Tensor:
+    """Return `num` numbers from start to stop, both included, equally far apart."""
+    made: Tensor = make(
+        "LinSpace", *operands(start, stop), num=number(num, "num"), name=name
+    )
+    return made
+
+
+def eye(
+    rows: Any, columns: Any = None, dtype: Any = "float32", name: str | None = None
+) -> Tensor:
+    """Return a matrix with ones on the diagonal and zeros elsewhere."""
+    n = number(rows, "the number of rows")
+    m = n if columns is None else number(columns, "the number of columns")
+    made: Tensor = make("Eye", shape=(n, m), dtype=dtype_of(dtype), name=name)
+    return made
+
+
+def one_hot(
+    indices: Any,
+    depth: Any,
+    on_value: Any = 1,
+    off_value: Any = 0,
+    axis: int = -1,
+    dtype: Any = "float32",
+    name: str | None = None,
+) -> Tensor:
+    """Return `on_value` at each index along a new axis of size `depth`, else the other.
+
+    An index that is out of range has no place: its row is off everywhere.
+    """
+    found = numbers(depth)
+    extra = [] if found is not None else [tensor(depth)]
+    attrs = {
+        "depth": None if found is None else number(depth, "depth"),
+        "axis": number(axis, "the axis"),
+    }
+    wanted = dtype_of(dtype)
+    values = [
+        cast(one, wanted) if isinstance(one, Speaker) else tensor(one, wanted)
+        for one in (on_value, off_value)
+    ]
+    made: Tensor = make("OneHot", tensor(indices), *values, *extra, name=name, **attrs)
+    return made
+
+
+def _same_shape(op_type: str, x: Any, dtype: Any, name: str | None) -> Tensor:
+    found = tensor(x)
+    wanted = found.static.dtype if dtype is None else dtype_of(dtype)
+    made: Tensor = make(op_type, found, dtype=wanted, name=name)
+    return made
+
+
+def _infer_fill(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    given = attrs["shape"]
+    if inputs[0].shape not in ((), None):
+        raise ValueError("fill takes one value, without axes; use broadcast_to.")
+    if given is not None and any(size < 0 for size in given):
+        raise ValueError(f"{list(given)} is no shape: sizes are not negative.")
+    return [Static(sizes_of(inputs[1]) if given is None else given, inputs[0].dtype)]
+
+
+def _fill(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+    given = attrs["shape"]
+
+    def compute(value: Any, *extra: Any) -> Any:
+        out = xp.empty(given_or_input(given, extra), value.dtype)
+        out[...] = value
+        return out
+
+    return compute
+
+
+def _fill_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    whole = make("Sum", gradients[0], axis=None, keepdims=False)
+    return [whole, *[None] * (len(op.inputs) - 1)]
+
+
+def _infer_like(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    return [Static(inputs[0].shape, attrs.get("dtype", inputs[0].dtype))]
+
+
+def _all(number: int) -> Callable[..., Any]:
+    def bind(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+        make_all = xp.ones if number else xp.zeros
+        wanted = attrs.get("dtype")
+        if wanted == STRING:
+            return lambda x: np.full(x.shape, b"1" if number else b"", object)
+        return lambda x: make_all(x.shape, x.dtype if wanted is None else wanted)
+
+    return bind
+
+
+def _infer_range(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
+    dtype = inputs[0].dtype
+    if any(one.shape not in ((), None) for one in inputs):
+        raise ValueError("the bounds of a range are numbers, without axes.")
+    if dtype.kind not in "iuf":
+        raise TypeError(f"a range is of numbers, not of {name_of(dtype)}.")
+    values = [one.value for one in inputs]
+    if any(value is None for value in values):
+        return [Static((None,), dtype)]
+    found = _range(np, *values)
+    return [Static(found.shape, dtype)]
+
+
+def _range(xp: ModuleType, start: Any, stop: Any, step: Any) -> Any:
+    dtype = start.dtype
+    first, last, by = start.item(), stop.item(), step.item()
+    if by == 0 or (first > last and by > 0) or (first < last and by < 0):
+        raise ValueError(
+            f"a range from {first} to {last} cannot go by {by}; the step must lead "
+            f"from the first to the last."
+        )
+    return xp.arange(first, last, by, dtype=dtype)
+
+
+def _infer_linspace(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    if inputs[0].dtype.kind != "f":
+        raise TypeError(f"linspace is of floats, not of {name_of(inputs[0].dtype)}.")
+    if attrs["num"] < 1:
+        raise ValueError(f"num is {attrs['num']}; linspace has at least one number.")
+    return [Static((attrs["num"],), inputs[0].dtype)]
+
+
+def _linspace(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+    return lambda start, stop: xp.linspace(
+        start.item(), stop.item(), attrs["num"], dtype=start.dtype
+    )
+
+
+def _infer_one_hot(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    indices, on, depth = inputs[0], inputs[1], attrs["depth"]
+    if indices.dtype.kind not in "iu":
+        raise TypeError(f"indices are integers, not {name_of(indices.dtype)}.")
+    if depth is None and inputs[3].value is not None:
+        depth = int(inputs[3].value)
+    if depth is not None and depth < 0:
+        raise ValueError(f"depth is {depth}; it cannot be negative.")
+    if indices.shape is None:
+        return [Static(None, on.dtype)]
+    place = axis_of(attrs["axis"], len(indices.shape) + 1)
+    shape = (*indices.shape[:place], depth, *indices.shape[place:])
+    return [Static(shape, on.dtype)]
+
+
+def _one_hot(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+    depth, axis = attrs["depth"], attrs["axis"]
+
+    def compute(indices: Any, on: Any, off: Any, *extra: Any) -> Any:
+        classes = xp.arange(depth if depth is not None else int(extra[0]))
+        place = axis % (indices.ndim + 1)
+        shape = [1] * (indices.ndim + 1)
+        shape[place] = -1
+        is_on = xp.expand_dims(indices, place) == classes.reshape(shape)
+        return xp.where(is_on, on, off)
+
+    return compute
+
+
+def _eye(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+    return lambda: xp.eye(*attrs["shape"], dtype=attrs["dtype"])
+
+
+register(bound("Fill", _infer_fill, _fill, gradient=_fill_gradient))
+register(bound("ZerosLike", _infer_like, _all(0)))
+register(bound("OnesLike", _infer_like, _all(1)))
+register(bound("Range", _infer_range, lambda xp, _: lambda *b: _range(xp, *b)))
+register(bound("LinSpace", _infer_linspace, _linspace))
+register(bound("OneHot", _infer_one_hot, _one_hot))
+register(bound("Eye", lambda _, attrs: [Static(attrs["shape"], attrs["dtype"])], _eye))

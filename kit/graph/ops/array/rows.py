@@ -1,0 +1,268 @@
+"""Slices by number: taken out of a tensor, and added up into one.
+
+The gradient of rows taken from the first axis is an `IndexedSlices`: only these rows.
+An index that is out of range is an error in a run; nothing wraps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from kit.errors import InvalidArgumentError
+from kit.graph.arguments import number, numbers_or_input
+from kit.graph.convert import make, tensor
+from kit.graph.dtypes import name_of
+from kit.graph.fold import sizes_of
+from kit.graph.kernels import segments
+from kit.graph.kernels.bounds import check_indices
+from kit.graph.op import Op, Tensor
+from kit.graph.ops.array.shape import reshape, shape_of
+from kit.graph.ops.math.arithmetic import add, multiply
+from kit.graph.slices import IndexedSlices
+from kit.graph.speak import Speaker
+from kit.graph.static import Shape, Static, axis_of, is_known, text
+from kit.graph.table import Attrs, OpDef, bound, missing, register
+
+
+def gather(x: Any, indices: Any, axis: Any = 0, name: str | None = None) -> Tensor:
+    """Return the slices of `x` along an axis that integers name.
+
+    The shape of `indices` takes the axis' place. Negative indices are errors.
+    """
+    place = number(axis, "the axis")
+    made: Tensor = make("GatherV2", tensor(x), tensor(indices), axis=place, name=name)
+    return made
+
+
+def from_the_start(indices: Any, x: Tensor, axis: int) -> Any:
+    """Return indices, as Python counts them, all counted from the start of an axis.
+
+    Only constants can be negative: an op refuses negative indices on every device.
+    """
+    if isinstance(indices, Speaker):
+        return indices
+    given = np.asarray(indices)
+    below = given < 0
+    if not below.any():
+        return given
+    size = x.static.shape[axis] if x.static.shape else None
+    if size is not None:
+        return np.where(below, given + size, given)
+    return add(given, multiply(below.astype(given.dtype), shape_of(x)[axis]))
+
+
+def gather_nd(x: Any, indices: Any, name: str | None = None) -> Tensor:
+    """Return the slices at places: the last axis of `indices` is one place in `x`."""
+    made: Tensor = make("GatherNd", tensor(x), tensor(indices), name=name)
+    return made
+
+
+def scatter_nd(
+    indices: Any, updates: Any, shape: Any, name: str | None = None
+) -> Tensor:
+    """Return zeros of this shape with updates added at places; equal places add up."""
+    attr, extra = numbers_or_input(shape, "the shape")
+    made: Tensor = make(
+        "ScatterNd", tensor(indices), tensor(updates), *extra, shape=attr, name=name
+    )
+    return made
+
+
+def sum_rows(rows: IndexedSlices, name: str | None = None) -> IndexedSlices:
+    """Return slices with each index once, ascending, rows of one index added up."""
+    indices, values = make("SumByIndex", rows.indices, rows.values, name=name)
+    return IndexedSlices(values, indices, rows.dense_shape)
+
+
+def check_whole(static: Static, what: str = "indices") -> None:
+    """Raise `TypeError` unless these are integers."""
+    if static.dtype.kind not in "iu":
+        raise TypeError(f"{what} are integers, not {name_of(static.dtype)}; cast them.")
+
+
+def _infer_gather(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    x, indices = inputs
+    check_whole(indices)
+    if x.shape is None or indices.shape is None:
+        return [Static(None, x.dtype)]
+    if not x.shape:
+        raise ValueError("a number without axes has no rows to gather.")
+    place = axis_of(attrs["axis"], len(x.shape))
+    return [Static((*x.shape[:place], *indices.shape, *x.shape[place + 1 :]), x.dtype)]
+
+
+def _gather(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+    axis = attrs["axis"]
+
+    def compute(x: Any, indices: Any) -> Any:
+        check_indices(xp, indices, x.shape[axis])
+        return xp.take(x, indices, axis=axis)
+
+    return compute
+
+
+def _gather_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    (g,), (x, indices) = gradients, op.inputs
+    shape = x.static.shape
+    if shape is None or axis_of(op.attrs["axis"], len(shape)) != 0:
+        return [make("GatherGrad", g, indices, x, axis=op.attrs["axis"]), None]
+    # Set beside the rows' owner, so that only rows travel there.
+    if is_known(shape):
+        # Not computed from x: of a variable the shape is known before any value is.
+        whole = tensor(np.array(shape, np.int32), name="Shape")
+        row: Any = (-1, *shape[1:])
+    else:
+        whole = shape_of(x)
+        row = make("ConcatV2", tensor([-1], np.int32), whole[1:], axis=0)
+    return [IndexedSlices(reshape(g, row), reshape(indices, -1), whole), None]
+
+
+def _gather_back(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+    axis = attrs["axis"]
+
+    def compute(g: Any, indices: Any, x: Any) -> Any:
+        place = axis % x.ndim
+        turned = xp.moveaxis(xp.zeros(x.shape, g.dtype), place, 0)
+        flat = g.reshape((*g.shape[:place], -1, *g.shape[place + indices.ndim :]))
+        rows = xp.moveaxis(flat, place, 0)
+        found = segments.scatter("add", xp, turned, indices.reshape(-1), rows)
+        return xp.moveaxis(found, 0, place)
+
+    return compute
+
+
+def _gather_back_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    again = make("GatherV2", gradients[0], op.inputs[1], axis=op.attrs["axis"])
+    return [again, None, None]
+
+
+def _places(x: Shape, indices: Static) -> tuple[Shape, int | None]:
+    """Return the shape of the places, and how many axes of `x` each one names."""
+    check_whole(indices)
+    if indices.shape is None:
+        return None, None
+    if not indices.shape:
+        raise ValueError("the indices need an axis: each place is a list of numbers.")
+    depth = indices.shape[-1]
+    if x is not None and depth is not None and depth > len(x):
+        raise ValueError(
+            f"a place of {depth} numbers is too long for the {len(x)} axes of "
+            f"{text(x)}."
+        )
+    return indices.shape[:-1], depth
+
+
+def _infer_gather_nd(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
+    x, indices = inputs
+    lead, depth = _places(x.shape, indices)
+    if lead is None or depth is None or x.shape is None:
+        return [Static(None, x.dtype)]
+    return [Static((*lead, *x.shape[depth:]), x.dtype)]
+
+
+def _flat_places(xp: ModuleType, indices: Any, shape: Sequence[int]) -> Any:
+    """Return each place as one number of a row, counted through the leading axes."""
+    flat = xp.zeros(indices.shape[:-1], dtype=np.int64)
+    for i in range(indices.shape[-1]):
+        part = indices[..., i]
+        check_indices(xp, part, shape[i])
+        flat = flat * shape[i] + part
+    return flat
+
+
+def _gather_nd(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
+    def compute(x: Any, indices: Any) -> Any:
+        depth = indices.shape[-1]
+        rows = x.reshape((_count(x.shape[:depth]), *x.shape[depth:]))
+        return xp.take(rows, _flat_places(xp, indices, x.shape), axis=0)
+
+    return compute
+
+
+def _count(sizes: Sequence[int]) -> int:
+    total = 1
+    for size in sizes:
+        total *= size
+    return total
+
+
+def _gather_nd_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    x, indices = op.inputs
+    shape = x.static.shape
+    given = shape if is_known(shape) else shape_of(x)
+    return [scatter_nd(indices, gradients[0], given), None]
+
+
+def _infer_scatter_nd(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    indices, updates, given = inputs[0], inputs[1], attrs["shape"]
+    shape: Shape = sizes_of(inputs[2]) if given is None else given
+    lead, depth = _places(shape, indices)
+    if lead is not None and updates.shape is not None:
+        n = len(lead)
+        tail = None if shape is None or depth is None else shape[depth:]
+        wanted = None if tail is None else (*lead, *tail)
+        fits = wanted is None or len(wanted) == len(updates.shape)
+        pairs = zip(wanted or updates.shape[:n], updates.shape, strict=False)
+        if not fits or any(a != b for a, b in pairs if None not in (a, b)):
+            raise ValueError(
+                f"updates of {text(updates.shape)} do not fit indices of "
+                f"{text(indices.shape)} into {text(shape)}."
+            )
+    return [Static(shape, updates.dtype)]
+
+
+def _scatter_nd(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+    given = attrs["shape"]
+
+    def compute(indices: Any, updates: Any, *extra: Any) -> Any:
+        shape = given if given is not None else tuple(extra[0].tolist())
+        depth = indices.shape[-1]
+        flat = _flat_places(xp, indices, shape).reshape(-1)
+        tail = tuple(shape[depth:])
+        if updates.shape != (*indices.shape[:-1], *tail):
+            raise InvalidArgumentError(
+                f"updates of {list(updates.shape)} do not fit indices of "
+                f"{list(indices.shape)} into {list(shape)}."
+            )
+        rows = updates.reshape((flat.size, *tail))
+        zeros = xp.zeros((_count(shape[:depth]), *tail), updates.dtype)
+        found = segments.scatter("add", xp, zeros, flat, rows, in_place=True)
+        return found.reshape(shape)
+
+    return compute
+
+
+def _scatter_nd_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    back = make("GatherNd", gradients[0], op.inputs[0])
+    return [None, back, *[None] * (len(op.inputs) - 2)]
+
+
+def _infer_sum_by_index(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
+    indices, values = inputs
+    check_whole(indices)
+    tail = None if values.shape is None else (None, *values.shape[1:])
+    return [Static((None,), indices.dtype), Static(tail, values.dtype)]
+
+
+def _sum_by_index(xp: ModuleType, indices: Any, values: Any) -> Any:
+    return segments.sum_by_index(xp, values, indices)
+
+
+register(bound("GatherV2", _infer_gather, _gather, gradient=_gather_gradient))
+register(
+    bound(
+        "GatherGrad",
+        lambda inputs, _: [Static(inputs[2].shape, inputs[0].dtype)],
+        _gather_back,
+        gradient=_gather_back_gradient,
+    )
+)
+register(bound("GatherNd", _infer_gather_nd, _gather_nd, gradient=_gather_nd_gradient))
+register(
+    bound("ScatterNd", _infer_scatter_nd, _scatter_nd, gradient=_scatter_nd_gradient)
+)
+register(OpDef("SumByIndex", _infer_sum_by_index, _sum_by_index, missing, n_outputs=2))

@@ -1,0 +1,220 @@
+"""Parts of a tensor by Python's brackets.
+
+What stands in the brackets travels as plain data, a tuple of
+
+    ("i", n)            one index
+    ("s", a, b, step)   a slice; each is an int or None
+    ("n",)  ("e",)      a new axis, an ellipsis
+
+where ("t", k) instead of a number means: the value of the op's input k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import EllipsisType, ModuleType
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from kit.graph.convert import make, tensor
+from kit.graph.dtypes import name_of
+from kit.graph.op import Op, Tensor
+from kit.graph.ops.array.rows import from_the_start, gather
+from kit.graph.speak import SLICING, Speaker
+from kit.graph.static import Shape, Static, text
+from kit.graph.table import Attrs, bound, register
+
+Item: TypeAlias = tuple[Any, ...]
+
+
+def strided_slice(x: Any, key: Any, name: str | None = None) -> Tensor:
+    """Return `x[key]`: ints, slices, None, an ellipsis, and tensors without axes.
+
+    A single array or tensor of integers takes these rows. Raises `TypeError` for other
+    keys, `ValueError` for an index or a number of axes that cannot be.
+    """
+    found = tensor(x)
+    if isinstance(key, Speaker | np.ndarray | list) and _has_axes(key):
+        return gather(found, _rows(key, found), name=name)
+    inputs: list[Tensor] = []
+    parts = key if isinstance(key, tuple) else (key,)
+    spec = tuple(_item(one, inputs) for one in parts)
+    made: Tensor = make("StridedSlice", found, *inputs, spec=spec, name=name)
+    return made
+
+
+def _has_axes(key: Any) -> bool:
+    if isinstance(key, Speaker):
+        return key._as_tensor().static.shape != ()
+    return np.ndim(key) > 0
+
+
+def _rows(key: Any, x: Tensor) -> Any:
+    dtype = key._as_tensor().static.dtype if isinstance(key, Speaker) else None
+    if (np.asarray(key).dtype if dtype is None else dtype).kind == "b":
+        raise TypeError(
+            "a mask would leave a part whose size is unknown; use "
+            "np.where(mask, x, 0), or rows by number."
+        )
+    return from_the_start(key, x, 0)
+
+
+def _item(one: Any, inputs: list[Tensor]) -> Item:
+    if one is None:
+        return ("n",)
+    if isinstance(one, EllipsisType):
+        return ("e",)
+    if isinstance(one, slice):
+        bounds = (one.start, one.stop, one.step)
+        return ("s", *[None if b is None else _bound(b, inputs) for b in bounds])
+    return ("i", _bound(one, inputs))
+
+
+def _bound(one: Any, inputs: list[Tensor]) -> Any:
+    if isinstance(one, Speaker):
+        found = one._as_tensor()
+        if found.static.dtype.kind not in "iu" or found.static.shape not in ((), None):
+            raise TypeError(
+                f"{found!r} of {name_of(found.static.dtype)} cannot stand here in the "
+                f"brackets; use a tensor of one integer."
+            )
+        inputs.append(found)
+        return ("t", len(inputs))
+    if isinstance(one, bool | np.bool_) or not hasattr(one, "__index__"):
+        raise TypeError(
+            f"{one!r} cannot stand in the brackets of a tensor; use integers, slices, "
+            f"None, ... or tensors of one integer."
+        )
+    return one.__index__()
+
+
+def _infer(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    shape, spec = inputs[0].shape, attrs["spec"]
+    return [Static(_part(shape, spec, inputs), inputs[0].dtype)]
+
+
+def _part(shape: Shape, spec: Sequence[Item], inputs: Sequence[Static]) -> Shape:
+    """Return the shape of the part that the brackets take."""
+    if shape is None:
+        return None
+    used = sum(one[0] in "is" for one in spec)
+    if used > len(shape) or sum(one == ("e",) for one in spec) > 1:
+        raise ValueError(
+            f"{used} indices are too many for the {len(shape)} axes of {text(shape)}, "
+            f"or there are two ellipses."
+        )
+    left, sizes = list(shape), list[int | None]()
+    for one in spec if ("e",) in spec else (*spec, ("e",)):
+        match one[0]:
+            case "n":
+                sizes.append(1)
+            case "e":
+                rest = len(shape) - used
+                sizes += left[:rest]
+                del left[:rest]
+            case "i":
+                _check_index(one[1], left.pop(0), shape, inputs)
+            case _:
+                sizes.append(_length(left.pop(0), one[1:], inputs))
+    return tuple(sizes)
+
+
+def _check_index(
+    given: Any, size: int | None, shape: Shape, inputs: Sequence[Static]
+) -> None:
+    index = _known(given, inputs)
+    if index is not None and size is not None and not -size <= index < size:
+        raise ValueError(
+            f"the index {index} is out of bounds for an axis of {size} elements of "
+            f"{text(shape)}."
+        )
+
+
+def _known(given: Any, inputs: Sequence[Static]) -> int | None:
+    if not isinstance(given, tuple):
+        return None if given is None else int(given)
+    value = inputs[given[1]].value
+    return None if value is None else int(value)
+
+
+def _length(
+    size: int | None, bounds: Sequence[Any], inputs: Sequence[Static]
+) -> int | None:
+    known = [_known(one, inputs) for one in bounds]
+    if any(a is not None and b is None for a, b in zip(bounds, known, strict=True)):
+        return None
+    if known[2] == 0:
+        raise ValueError("the step of a slice cannot be 0.")
+    if size is None:
+        return None
+    return len(range(*slice(*known).indices(size)))
+
+
+def _key(spec: Sequence[Item], inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the key of the brackets; with an ellipsis numpy gives no bare scalars."""
+    key: list[Any] = []
+    for one in spec:
+        match one[0]:
+            case "n":
+                key.append(None)
+            case "e":
+                key.append(...)
+            case "i":
+                key.append(_value(one[1], inputs))
+            case _:
+                key.append(slice(*[_value(b, inputs) for b in one[1:]]))
+    return tuple(key if ("e",) in spec else (*key, ...))
+
+
+def _value(given: Any, inputs: Sequence[Any]) -> Any:
+    return int(inputs[given[1] - 1]) if isinstance(given, tuple) else given
+
+
+def _is_fixed(spec: Sequence[Item]) -> bool:
+    return not any(isinstance(part, tuple) for one in spec for part in one)
+
+
+def _bind(_: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+    spec = attrs["spec"]
+    if _is_fixed(spec):
+        fixed = _key(spec, ())
+        return lambda x: x[fixed]
+    return lambda x, *inputs: x[_key(spec, inputs)]
+
+
+def _gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    back = make(
+        "StridedSliceGrad",
+        gradients[0],
+        op.inputs[0],
+        *op.inputs[1:],
+        spec=op.attrs["spec"],
+    )
+    return [back, *[None] * (len(op.inputs) - 1)]
+
+
+def _bind_back(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+    spec = attrs["spec"]
+
+    def compute(g: Any, x: Any, *inputs: Any) -> Any:
+        out = xp.zeros(x.shape, g.dtype)
+        out[_key(spec, inputs)] = g
+        return out
+
+    return compute
+
+
+def _gradient_back(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    part = make("StridedSlice", gradients[0], *op.inputs[2:], spec=op.attrs["spec"])
+    return [part, *[None] * (len(op.inputs) - 1)]
+
+
+def _infer_like(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
+    return [Static(inputs[1].shape, inputs[0].dtype)]
+
+
+SLICING.append(strided_slice)
+
+register(bound("StridedSlice", _infer, _bind, gradient=_gradient))
+register(bound("StridedSliceGrad", _infer_like, _bind_back, gradient=_gradient_back))

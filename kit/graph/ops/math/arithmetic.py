@@ -1,0 +1,212 @@
+"""Arithmetic of two operands.
+
+table row:  op type | numpy function | what it returns | gradient by each operand
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from kit.errors import InvalidArgumentError
+from kit.graph.convert import make, resolved, tensor
+from kit.graph.dtypes import STRING
+from kit.graph.op import Op, Tensor
+from kit.graph.ops.math.elementwise import (
+    Binary,
+    by_each,
+    enter_binary,
+    infer_binary,
+    infer_float,
+    zero_for,
+)
+from kit.graph.static import Static, merge, same_dtype
+from kit.graph.table import Attrs, OpDef, missing, register
+
+
+def _whole(function: str) -> Callable[..., Any]:
+    """Make the `bind` of a division that refuses whole numbers divided by zero."""
+
+    def bind(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
+        call = getattr(xp, function)
+
+        def divide(x: Any, y: Any) -> Any:
+            if y.dtype.kind in "iu" and not y.all():
+                raise InvalidArgumentError(
+                    "whole numbers are divided by zero; use a divisor that is not 0, "
+                    "or cast to a floating dtype for infinity."
+                )
+            return call(x, y)
+
+        return divide
+
+    return bind
+
+
+def _squared_difference(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
+    def compute(x: Any, y: Any) -> Any:
+        d = xp.subtract(x, y)
+        d *= d
+        return d
+
+    return compute
+
+
+def _power_by_x(g: Any, x: Any, y: Any, _: Any) -> Any:
+    if y.static.value is not None and y.static.value.shape == ():
+        exponent = y.static.value.item()
+        if exponent == 2:
+            return multiply(g, add(x, x))
+        return multiply(g, multiply(y, power(x, exponent - 1)))
+    return multiply(g, multiply(y, power(x, subtract(y, 1))))
+
+
+def _power_by_y(g: Any, x: Any, _: Any, z: Any) -> Any:
+    return multiply(g, make("PowLog", x, z))
+
+
+def _pow_log(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
+    def compute(x: Any, z: Any) -> Any:
+        x = xp.broadcast_to(x, z.shape)
+        positive = x > 0
+        return xp.where(positive, z * xp.log(xp.where(positive, x, 1)), 0 * z)
+
+    return compute
+
+
+def _chosen(first: str) -> Callable[..., Any]:
+    """Return a gradient that goes to x where `first` holds, and to y elsewhere."""
+
+    def by_x(g: Any, x: Any, y: Any, _: Any) -> Any:
+        return make("Select", make(first, x, y), g, zero_for(g))
+
+    def by_y(g: Any, x: Any, y: Any, _: Any) -> Any:
+        return make("Select", make(first, x, y), zero_for(g), g)
+
+    return by_each(by_x, by_y)
+
+
+add: Binary = enter_binary(
+    "Add", np.add, "x + y", by_each(lambda g, x, y, z: g, lambda g, x, y, z: g)
+)
+subtract: Binary = enter_binary(
+    "Sub",
+    np.subtract,
+    "x - y",
+    by_each(lambda g, x, y, z: g, lambda g, x, y, z: make("Neg", g)),
+)
+multiply: Binary = enter_binary(
+    "Mul",
+    np.multiply,
+    "x * y",
+    by_each(lambda g, x, y, z: multiply(g, y), lambda g, x, y, z: multiply(g, x)),
+)
+divide: Binary = enter_binary(
+    "RealDiv",
+    np.true_divide,
+    "x / y, a floating point number also for integers",
+    by_each(
+        lambda g, x, y, z: divide(g, y),
+        lambda g, x, y, z: make("Neg", divide(multiply(g, z), y)),
+    ),
+    infer_float,
+)
+floor_divide: Binary = enter_binary(
+    "FloorDiv",
+    np.floor_divide,
+    "x // y, rounded down",
+    bind=_whole("floor_divide"),
+)
+remainder = enter_binary(
+    "FloorMod",
+    np.remainder,
+    "x % y, which has the sign of y",
+    by_each(
+        lambda g, x, y, z: g,
+        lambda g, x, y, z: make("Neg", multiply(g, floor_divide(x, y))),
+    ),
+    bind=_whole("remainder"),
+)
+fmod = enter_binary(
+    "Mod", np.fmod, "the rest of x / y with the sign of x", missing, bind=_whole("fmod")
+)
+power: Binary = enter_binary(
+    "Pow", np.power, "x ** y", by_each(_power_by_x, _power_by_y)
+)
+maximum = enter_binary(
+    "Maximum", np.maximum, "the greater of both", _chosen("GreaterEqual")
+)
+minimum = enter_binary("Minimum", np.minimum, "the less of both", _chosen("LessEqual"))
+
+
+def squared_difference(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """Return (x - y)**2, element by element with broadcasting."""
+    made: Tensor = make("SquaredDifference", *resolved(np.subtract, x, y), name=name)
+    return made
+
+
+def add_n(xs: Sequence[Any], name: str | None = None) -> Tensor:
+    """Return the sum of tensors of one shape and dtype, added in their order.
+
+    Raises `ValueError` for an empty list and for unequal shapes.
+    """
+    if not isinstance(xs, list | tuple) or not xs:
+        raise ValueError(f"add_n adds a list of at least one tensor, not {xs!r}.")
+    made: Tensor = make("AddN", *[tensor(x) for x in xs], name=name)
+    return made
+
+
+def _infer_add_n(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
+    dtype, shape = same_dtype(inputs, "add_n"), inputs[0].shape
+    for one in inputs[1:]:
+        shape = merge(shape, one.shape, "the terms of add_n")
+    if dtype == STRING:
+        raise TypeError("add_n adds numbers, not texts.")
+    return [Static(shape, dtype)]
+
+
+def _add_n(xp: ModuleType, *xs: Any) -> Any:
+    if any(x.shape != xs[0].shape for x in xs):
+        raise InvalidArgumentError(
+            f"the terms of add_n have the shapes "
+            f"{', '.join(str(list(x.shape)) for x in xs)}; they must be equal."
+        )
+    if len(xs) == 1:
+        return xs[0]
+    total = xp.add(xs[0], xs[1])
+    for x in xs[2:]:
+        total += x
+    return total
+
+
+def _add_n_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    return [gradients[0]] * len(op.inputs)
+
+
+_difference_gradient = by_each(
+    lambda g, x, y, z: multiply(multiply(g, 2), subtract(x, y)),
+    lambda g, x, y, z: multiply(multiply(g, -2), subtract(x, y)),
+)
+
+register(
+    OpDef(
+        "SquaredDifference",
+        infer_binary,
+        lambda xp, x, y: _squared_difference(xp, {})(x, y),
+        _difference_gradient,
+        bind=_squared_difference,
+    )
+)
+register(OpDef("AddN", _infer_add_n, _add_n, _add_n_gradient))
+register(
+    OpDef(
+        "PowLog",
+        lambda inputs, _: [inputs[1]._replace(value=None)],
+        lambda xp, x, z: _pow_log(xp, {})(x, z),
+        missing,
+        bind=_pow_log,
+    )
+)

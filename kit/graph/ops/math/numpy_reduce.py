@@ -1,0 +1,114 @@
+"""Reductions as numpy does them: its names, its defaults, its dtypes.
+
+numpy adds small integers up in int64, and the mean of integers is a float64.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kit.graph.convert import make, tensor
+from kit.graph.dtypes import DType
+from kit.graph.op import Tensor
+from kit.graph.ops.math import reduce
+from kit.graph.ops.math.arithmetic import divide, subtract
+from kit.graph.ops.math.cast import cast
+from kit.graph.ops.math.compare import not_zero
+from kit.graph.ops.math.unary import sqrt, square
+from kit.graph.speak import speaks
+
+
+@speaks(np.sum)
+def sum_of(
+    x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False
+) -> Tensor:
+    """Return the sum along some axes, in the dtype of numpy's."""
+    return reduce.reduce_sum(_added_up(x, dtype, np.add), axis, keepdims)
+
+
+@speaks(np.prod)
+def prod_of(
+    x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False
+) -> Tensor:
+    """Return the product along some axes, in the dtype of numpy's."""
+    return reduce.reduce_prod(_added_up(x, dtype, np.multiply), axis, keepdims)
+
+
+@speaks(np.mean)
+def mean_of(
+    x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False
+) -> Tensor:
+    """Return the mean along some axes, in the dtype of numpy's."""
+    return reduce.reduce_mean(_real(x, dtype), axis, keepdims)
+
+
+@speaks(np.max, np.amax)
+def max_of(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Return the greatest element along some axes."""
+    return reduce.reduce_max(x, axis, keepdims)
+
+
+@speaks(np.min, np.amin)
+def min_of(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Return the least element along some axes."""
+    return reduce.reduce_min(x, axis, keepdims)
+
+
+@speaks(np.all)
+def all_of(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Return whether all elements along some axes are true, or not zero."""
+    return reduce.reduce_all(not_zero(x), axis, keepdims)
+
+
+@speaks(np.any)
+def any_of(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Return whether any element along some axes is true, or not zero."""
+    return reduce.reduce_any(not_zero(x), axis, keepdims)
+
+
+@speaks(np.var)
+def var_of(
+    x: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+) -> Tensor:
+    """Return the mean of the squared distances to the mean along some axes.
+
+    With `ddof` their sum is divided by that many less than there are.
+    """
+    found = _real(x, dtype)
+    far = square(subtract(found, reduce.reduce_mean(found, axis, True)))
+    if not ddof:
+        return reduce.reduce_mean(far, axis, keepdims)
+    count = reduce.reduce_sum(make("OnesLike", far), axis, keepdims)
+    return divide(reduce.reduce_sum(far, axis, keepdims), subtract(count, ddof))
+
+
+@speaks(np.std)
+def std_of(
+    x: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+) -> Tensor:
+    """Return the square root of the variance along some axes."""
+    return sqrt(var_of(x, axis, dtype, ddof, keepdims))
+
+
+def _added_up(x: Any, dtype: Any, ufunc: np.ufunc) -> Tensor:
+    """Return `x` in the dtype in which numpy adds it up or multiplies it out."""
+    found = tensor(x)
+    wanted = ufunc.reduce(np.empty(0, found.static.dtype)).dtype
+    return cast(found, wanted if dtype is None else dtype)
+
+
+def _real(x: Any, dtype: Any) -> Tensor:
+    found = tensor(x)
+    own: DType = found.static.dtype
+    wanted = own if own.kind in "fc" else np.dtype(np.float64)
+    return cast(found, wanted if dtype is None else dtype)

@@ -1,0 +1,242 @@
+"""Random numbers: a stream for each op and session, which its seeds repeat.
+
+An op's two seeds, the graph's and its own, decide its stream. With neither, the stream
+begins where nobody can predict. Each run draws on; a new session begins again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from kit.graph.arguments import Ints, given_or_input, numbers_or_input
+from kit.graph.convert import make, tensor
+from kit.graph.default import graph_of
+from kit.graph.dtypes import DType, dtype_of, name_of
+from kit.graph.fold import sizes_of
+from kit.graph.graph import Graph
+from kit.graph.kernels import random as kernels
+from kit.graph.op import Tensor
+from kit.graph.ops.math.arithmetic import add, multiply, subtract
+from kit.graph.speak import Speaker
+from kit.graph.static import Static
+from kit.graph.table import Attrs, OpDef, register
+
+Seeds: TypeAlias = tuple[int, int] | None
+
+
+def seeds_in(graph: Graph, seed: int | None) -> Seeds:
+    """Return the two seeds of the graph's next op, None if nothing is seeded.
+
+    With the graph's seed alone, the op's number in the graph is its own seed.
+    """
+    own = None if seed is None else int(seed)
+    return kernels.seed_pair(graph.seed, own, graph.version)
+
+
+def uniform(
+    shape: Any,
+    low: Any = 0.0,
+    high: Any = 1.0,
+    dtype: Any = "float32",
+    seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Return floats spread evenly over low <= x < high, new ones in each run.
+
+    `shape` and the bounds may be tensors. Raises `TypeError` for a dtype of no floats.
+    """
+    wanted = _float_of(dtype)
+    if _is_number(low) and _is_number(high):
+        bounds = {"low": float(low), "high": float(high)}
+        return _draw("RandomUniform", shape, wanted, seed, name, **bounds)
+    drawn = _draw("RandomUniform", shape, wanted, seed, None, low=0.0, high=1.0)
+    span = subtract(_as(high, wanted), _as(low, wanted))
+    return add(multiply(drawn, span), _as(low, wanted), name=name)
+
+
+def normal(
+    shape: Any,
+    mean: Any = 0.0,
+    stddev: Any = 1.0,
+    dtype: Any = "float32",
+    seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Return floats of the normal distribution, new ones in each run.
+
+    `shape`, `mean` and `stddev` may be tensors. Raises as `uniform` does.
+    """
+    return _bell("RandomStandardNormal", shape, mean, stddev, dtype, seed, name)
+
+
+def truncated_normal(
+    shape: Any,
+    mean: Any = 0.0,
+    stddev: Any = 1.0,
+    dtype: Any = "float32",
+    seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Return what `normal` does, without numbers beyond two standard deviations.
+
+    What lies beyond is drawn again.
+    """
+    return _bell("TruncatedNormal", shape, mean, stddev, dtype, seed, name)
+
+
+def integers(
+    shape: Any,
+    low: Any,
+    high: Any,
+    dtype: Any = "int32",
+    seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Return integers spread evenly over low <= x < high, new ones in each run.
+
+    Raises `TypeError` for a dtype other than int32 and int64, `ValueError` for known
+    bounds between which nothing lies.
+    """
+    wanted = dtype_of(dtype)
+    if wanted.name not in ("int32", "int64"):
+        raise TypeError(f"integers are int32 or int64, not {name_of(wanted)}.")
+    if not (_is_number(low) and _is_number(high)):
+        bounds = [_as(low, wanted), _as(high, wanted)]
+        return _draw("RandomUniformInt", shape, wanted, seed, name, *bounds)
+    if not low < high:
+        raise ValueError(f"no integer x has {low} <= x < {high}; give low < high.")
+    both = {"low": int(low), "high": int(high)}
+    return _draw("RandomUniformInt", shape, wanted, seed, name, **both)
+
+
+def shuffle(x: Any, seed: int | None = None, name: str | None = None) -> Tensor:
+    """Return the rows of x in a random order, a new one in each run."""
+    value = tensor(x)
+    seeds = seeds_in(value.graph, seed)
+    made: Tensor = make("RandomShuffle", value, name=name, seeds=seeds)
+    return made
+
+
+def _bell(
+    op_type: str,
+    shape: Any,
+    mean: Any,
+    stddev: Any,
+    dtype: Any,
+    seed: int | None,
+    name: str | None,
+) -> Tensor:
+    wanted = _float_of(dtype)
+    if _is_number(mean) and _is_number(stddev):
+        curve = {"mean": float(mean), "stddev": float(stddev)}
+        return _draw(op_type, shape, wanted, seed, name, **curve)
+    drawn = _draw(op_type, shape, wanted, seed, None, mean=0.0, stddev=1.0)
+    return add(multiply(drawn, _as(stddev, wanted)), _as(mean, wanted), name=name)
+
+
+def _draw(
+    op_type: str,
+    shape: Any,
+    dtype: DType,
+    seed: int | None,
+    name: str | None,
+    *more: Tensor,
+    **attrs: Any,
+) -> Tensor:
+    sizes, extra = numbers_or_input(shape, "the shape")
+    if sizes is not None and min(sizes, default=0) < 0:
+        raise ValueError(f"the shape is {list(sizes)}; give sizes of at least 0.")
+    inputs = (*extra, *more)
+    seeds = seeds_in(graph_of(inputs), seed)
+    made: Tensor = make(
+        op_type, *inputs, name=name, shape=sizes, dtype=dtype, seeds=seeds, **attrs
+    )
+    return made
+
+
+def _float_of(dtype: Any) -> DType:
+    wanted = dtype_of(dtype)
+    if wanted.kind != "f":
+        raise TypeError(
+            f"these are floating point numbers, not {name_of(wanted)}; for whole ones "
+            f"use integers."
+        )
+    return wanted
+
+
+def _is_number(given: Any) -> bool:
+    return not isinstance(given, Speaker) and np.ndim(given) == 0
+
+
+def _as(given: Any, dtype: DType) -> Tensor:
+    return tensor(given, dtype)
+
+
+def _infer(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    sizes = attrs["shape"]
+    return [Static(sizes_of(inputs[0]) if sizes is None else sizes, attrs["dtype"])]
+
+
+def _infer_shuffle(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
+    return [Static(inputs[0].shape, inputs[0].dtype)]
+
+
+def _stream(call: Any, seeds: Seeds) -> kernels.Generator:
+    def begin() -> kernels.Generator:
+        graph_seed, op_seed = seeds or (None, None)
+        return kernels.generator(graph_seed, op_seed, op_number=0, entropy=call.entropy)
+
+    stream: kernels.Generator = call.own(begin)
+    return stream
+
+
+def _drawing(kernel: Callable[..., Any], *settings: str) -> Callable[..., Any]:
+    """Make the `forward` of an op whose kernel takes these attributes after a shape."""
+
+    def forward(
+        call: Any,
+        *inputs: Any,
+        shape: Ints | None,
+        dtype: DType,
+        seeds: Seeds,
+        **more: Any,
+    ) -> Any:
+        sizes = given_or_input(shape, inputs)
+        given = [more[one] for one in settings]
+        return kernel(call.xp, _stream(call, seeds), sizes, *given, dtype)
+
+    return forward
+
+
+def _integers(
+    call: Any,
+    *inputs: Any,
+    shape: Ints | None,
+    dtype: DType,
+    seeds: Seeds,
+    low: int | None = None,
+    high: int | None = None,
+) -> Any:
+    sizes = given_or_input(shape, inputs)
+    if low is None or high is None:
+        low, high = (int(one) for one in inputs[-2:])
+    stream = _stream(call, seeds)
+    return kernels.random_uniform(call.xp, stream, sizes, low, high, dtype)
+
+
+def _shuffle(call: Any, value: Any, *, seeds: Seeds) -> Any:
+    return kernels.shuffle(call.xp, _stream(call, seeds), value)
+
+
+_DRAWS: dict[str, Callable[..., Any]] = {
+    "RandomUniform": _drawing(kernels.random_uniform, "low", "high"),
+    "RandomStandardNormal": _drawing(kernels.random_normal, "mean", "stddev"),
+    "TruncatedNormal": _drawing(kernels.truncated_normal, "mean", "stddev"),
+    "RandomUniformInt": _integers,
+}
+for _name, _forward in _DRAWS.items():
+    register(OpDef(_name, _infer, _forward, stateful=True))
+register(OpDef("RandomShuffle", _infer_shuffle, _shuffle, stateful=True))

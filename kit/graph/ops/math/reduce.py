@@ -1,0 +1,251 @@
+"""Sums, means, products and extremes along axes.
+
+The builders of this file keep the dtype of what they reduce; those that stand for
+numpy's functions are in `numpy_reduce`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any, Protocol
+
+from kit.graph.arguments import Ints, axes
+from kit.graph.convert import make, tensor
+from kit.graph.dtypes import STRING, name_of
+from kit.graph.kernels.precision import widened
+from kit.graph.op import Op, Tensor
+from kit.graph.ops.math.arithmetic import divide, multiply, subtract
+from kit.graph.ops.math.cast import cast
+from kit.graph.static import Shape, Static, axis_of
+from kit.graph.table import Attrs, Gradient, bound, missing, register
+
+
+class Reduction(Protocol):
+    """Builds a reduction along `axis`: an int, several, or None for all."""
+
+    def __call__(
+        self, x: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
+    ) -> Tensor:
+        """Return the op's result; with `keepdims` a reduced axis stays, of size 1."""
+
+
+def reduced(shape: Shape, axis: Ints | None, keepdims: bool) -> Shape:
+    """Return the shape that a reduction leaves.
+
+    >>> reduced((2, None, 4), (-1,), False), reduced((2, 3), None, True)
+    ((2, None), (1, 1))
+    """
+    if shape is None:
+        return () if axis is None and not keepdims else None
+    gone = set(range(len(shape)))
+    if axis is not None:
+        numbers = [axis_of(one, len(shape)) for one in axis]
+        gone = set(numbers)
+        if len(gone) != len(numbers):
+            raise ValueError(f"the axes {list(axis)} name one axis twice.")
+    if keepdims:
+        return tuple(1 if i in gone else size for i, size in enumerate(shape))
+    return tuple(size for i, size in enumerate(shape) if i not in gone)
+
+
+def _infer(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    dtype = inputs[0].dtype
+    if dtype == STRING:
+        raise TypeError("texts cannot be reduced.")
+    return [Static(reduced(inputs[0].shape, attrs["axis"], attrs["keepdims"]), dtype)]
+
+
+def _infer_float(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    if inputs[0].dtype.kind not in "fc":
+        raise TypeError(f"this needs real numbers, not {name_of(inputs[0].dtype)}.")
+    return _infer(inputs, attrs)
+
+
+def _infer_bool(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    if inputs[0].dtype.kind != "b":
+        raise TypeError(f"logic is of bools, not {name_of(inputs[0].dtype)}.")
+    return _infer(inputs, attrs)
+
+
+def _enter(
+    op_type: str,
+    doc: str,
+    compute: Callable[[ModuleType, Any, Ints | None, bool], Any],
+    gradient: Gradient | None = None,
+    infer: Callable[..., Sequence[Static]] = _infer,
+) -> Reduction:
+    def bind(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+        axis, keep = attrs["axis"], attrs["keepdims"]
+        return lambda x: compute(xp, x, axis, keep)
+
+    def builder(
+        x: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
+    ) -> Tensor:
+        attrs = {"axis": axes(axis), "keepdims": bool(keepdims)}
+        made: Tensor = make(op_type, tensor(x), name=name, **attrs)
+        return made
+
+    builder.__doc__ = f"Return {doc} along some axes, in the dtype of `x`."
+    register(bound(op_type, infer, bind, gradient=gradient))
+    return builder
+
+
+def _sum(_: ModuleType, x: Any, axis: Ints | None, keep: bool) -> Any:
+    return x.sum(axis=axis, dtype=x.dtype, keepdims=keep)
+
+
+def _mean(xp: ModuleType, x: Any, axis: Ints | None, keep: bool) -> Any:
+    is_whole = x.dtype.kind in "iu"
+    total = (x if is_whole else widened(xp, x)).sum(axis=axis, keepdims=keep)
+    count = x.size // max(total.size, 1)
+    if is_whole:
+        return xp.trunc(total / count).astype(x.dtype)
+    total /= count
+    return total.astype(x.dtype, copy=False)
+
+
+def _prod(_: ModuleType, x: Any, axis: Ints | None, keep: bool) -> Any:
+    return x.prod(axis=axis, dtype=x.dtype, keepdims=keep)
+
+
+def _log_sum_exp(xp: ModuleType, x: Any, axis: Ints | None, keep: bool) -> Any:
+    wide = widened(xp, x)
+    greatest = wide.max if wide.size else wide.sum
+    top = greatest(axis=axis, keepdims=True)
+    top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
+    total = xp.log(xp.exp(wide - top).sum(axis=axis, keepdims=True)) + top
+    if not keep:
+        total = total.reshape(reduced(x.shape, axis, False))
+    return total.astype(x.dtype, copy=False)
+
+
+def spread(g: Any, op: Op, *, mean: bool = False) -> Any:
+    """Return a value of a reduction's result for each element that went into it.
+
+    With `mean` it is divided by the number of these elements.
+    """
+    attrs = {key: op.attrs[key] for key in ("axis", "keepdims")}
+    return make("Spread", g, op.inputs[0], mean=mean, **attrs)
+
+
+def _extreme_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    """Give all that attain the extreme an equal share."""
+    x = op.inputs[0]
+    is_extreme = cast(make("Equal", x, spread(op.outputs[0], op)), x.static.dtype)
+    attrs = {"axis": op.attrs["axis"], "keepdims": op.attrs["keepdims"]}
+    share = divide(gradients[0], make("Sum", is_extreme, **attrs))
+    return [multiply(is_extreme, spread(share, op))]
+
+
+def _prod_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    others = make("ProdOfOthers", op.inputs[0], axis=op.attrs["axis"])
+    return [multiply(spread(gradients[0], op), others)]
+
+
+def _log_sum_exp_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    x = op.inputs[0]
+    weight = make("Exp", subtract(x, spread(op.outputs[0], op)))
+    return [multiply(spread(gradients[0], op), weight)]
+
+
+reduce_sum = _enter(
+    "Sum", "the sum", _sum, lambda op, gradients: [spread(gradients[0], op)]
+)
+reduce_mean = _enter(
+    "Mean",
+    "the mean",
+    _mean,
+    lambda op, gradients: [spread(gradients[0], op, mean=True)],
+)
+reduce_prod = _enter("Prod", "the product", _prod, _prod_gradient)
+reduce_max = _enter(
+    "Max",
+    "the greatest element",
+    lambda _, x, axis, keep: x.max(axis=axis, keepdims=keep),
+    _extreme_gradient,
+)
+reduce_min = _enter(
+    "Min",
+    "the least element",
+    lambda _, x, axis, keep: x.min(axis=axis, keepdims=keep),
+    _extreme_gradient,
+)
+reduce_all = _enter(
+    "All",
+    "whether all are true",
+    lambda _, x, axis, keep: x.all(axis=axis, keepdims=keep),
+    infer=_infer_bool,
+)
+reduce_any = _enter(
+    "Any",
+    "whether any is true",
+    lambda _, x, axis, keep: x.any(axis=axis, keepdims=keep),
+    infer=_infer_bool,
+)
+reduce_log_sum_exp = _enter(
+    "LogSumExp",
+    "log(sum(exp(x))), without overflow",
+    _log_sum_exp,
+    _log_sum_exp_gradient,
+    _infer_float,
+)
+
+
+def _spread(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+    axis, keep, mean = attrs["axis"], attrs["keepdims"], attrs["mean"]
+
+    def compute(g: Any, x: Any) -> Any:
+        if mean:
+            g = g / (x.size // max(g.size, 1))
+        if not keep:
+            g = g.reshape(reduced(x.shape, axis, True))
+        out = xp.empty(x.shape, g.dtype)
+        out[...] = g
+        return out
+
+    return compute
+
+
+def _spread_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    attrs = {"axis": op.attrs["axis"], "keepdims": op.attrs["keepdims"]}
+    return [make("Mean" if op.attrs["mean"] else "Sum", gradients[0], **attrs), None]
+
+
+def _prod_of_others(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+    """Multiply the factors before each element and those after it: zeros are safe."""
+
+    def compute(x: Any) -> Any:
+        n = x.ndim
+        gone = [i % n for i in (attrs["axis"] or range(n))] if n else []
+        if attrs["axis"] == ():
+            gone = []
+        order = [i for i in range(n) if i not in gone] + gone
+        turned = x.transpose(order)
+        lead = turned.shape[: n - len(gone)]
+        flat = turned.reshape((*lead, -1)) if x.size else turned.reshape((*lead, 0))
+        ones = xp.ones((*lead, 1), x.dtype)
+        before = xp.concatenate([ones, flat[..., :-1]], axis=-1).cumprod(axis=-1)
+        after = xp.concatenate([ones, flat[..., :0:-1]], axis=-1).cumprod(axis=-1)
+        found = (before * after[..., ::-1]).reshape(turned.shape)
+        return found.transpose([order.index(i) for i in range(n)])
+
+    return compute
+
+
+register(
+    bound(
+        "Spread",
+        lambda inputs, _: [Static(inputs[1].shape, inputs[0].dtype)],
+        _spread,
+        gradient=_spread_gradient,
+    )
+)
+register(
+    bound(
+        "ProdOfOthers",
+        lambda inputs, _: [Static(inputs[0].shape, inputs[0].dtype)],
+        _prod_of_others,
+        gradient=missing,
+    )
+)

@@ -1,0 +1,179 @@
+"""Functions of one operand, element by element.
+
+table row:  op type | numpy function | what it returns | gradient
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from kit.graph.convert import make, resolved, tensor
+from kit.graph.op import Tensor
+from kit.graph.ops.math.arithmetic import add, divide, multiply, subtract
+from kit.graph.ops.math.cast import cast
+from kit.graph.ops.math.elementwise import (
+    Unary,
+    by_each,
+    by_one,
+    enter_unary,
+    infer_binary,
+    infer_float,
+    infer_test,
+)
+from kit.graph.speak import speaks
+from kit.graph.table import Attrs, bound, register
+
+
+def _zeros(g: Any, x: Any, y: Any) -> Any:
+    return make("ZerosLike", g)
+
+
+def _tanh_slope(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
+    def compute(y: Any, g: Any) -> Any:
+        slope = xp.multiply(y, y)
+        slope = xp.subtract(1, slope, out=slope if slope.ndim else None)
+        slope *= g
+        return slope
+
+    return compute
+
+
+def _rsqrt(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
+    def compute(x: Any) -> Any:
+        root = xp.sqrt(x)
+        return xp.divide(1, root, out=root if root.ndim else None)
+
+    return compute
+
+
+def _enter(
+    op_type: str,
+    ufunc: np.ufunc,
+    doc: str,
+    rule: Callable[[Any, Any, Any], Any] | None = None,
+    *,
+    floats: bool = False,
+) -> Unary:
+    gradient = None if rule is None else by_one(rule)
+    if floats:
+        return enter_unary(op_type, ufunc, doc, gradient, infer_float)
+    return enter_unary(op_type, ufunc, doc, gradient)
+
+
+negative: Unary = _enter("Neg", np.negative, "-x", lambda g, x, y: negative(g))
+absolute = _enter(
+    "Abs", np.absolute, "|x|", lambda g, x, y: multiply(g, make("Sign", x))
+)
+square = _enter(
+    "Square", np.square, "x * x", lambda g, x, y: multiply(g, multiply(x, 2))
+)
+sign = _enter("Sign", np.sign, "-1, 0 or 1", _zeros)
+exp = _enter("Exp", np.exp, "e**x", lambda g, x, y: multiply(g, y), floats=True)
+expm1 = _enter(
+    "Expm1",
+    np.expm1,
+    "e**x - 1, exact for small x",
+    lambda g, x, y: multiply(g, add(y, 1)),
+    floats=True,
+)
+log = _enter(
+    "Log", np.log, "the natural logarithm", lambda g, x, y: divide(g, x), floats=True
+)
+log1p = _enter(
+    "Log1p",
+    np.log1p,
+    "log(1 + x), exact for small x",
+    lambda g, x, y: divide(g, add(x, 1)),
+    floats=True,
+)
+sqrt = _enter(
+    "Sqrt",
+    np.sqrt,
+    "the square root",
+    lambda g, x, y: divide(multiply(g, 0.5), y),
+    floats=True,
+)
+sin: Unary = _enter(
+    "Sin", np.sin, "the sine", lambda g, x, y: multiply(g, cos(x)), floats=True
+)
+cos: Unary = _enter(
+    "Cos",
+    np.cos,
+    "the cosine",
+    lambda g, x, y: negative(multiply(g, sin(x))),
+    floats=True,
+)
+tanh = _enter(
+    "Tanh",
+    np.tanh,
+    "the hyperbolic tangent",
+    lambda g, x, y: make("TanhGrad", y, g),
+    floats=True,
+)
+reciprocal = _enter(
+    "Reciprocal",
+    np.reciprocal,
+    "1 / x",
+    lambda g, x, y: negative(multiply(g, multiply(y, y))),
+    floats=True,
+)
+floor = _enter("Floor", np.floor, "the next whole number below")
+ceil = _enter("Ceil", np.ceil, "the next whole number above")
+rint = _enter("Rint", np.rint, "the nearest whole number, even at halves", _zeros)
+is_finite = enter_unary(
+    "IsFinite", np.isfinite, "whether x is a finite number", infer=infer_test
+)
+is_nan = enter_unary("IsNan", np.isnan, "whether x is not a number", infer=infer_test)
+is_inf = enter_unary("IsInf", np.isinf, "whether x is infinite", infer=infer_test)
+
+
+def rsqrt(x: Any, name: str | None = None) -> Tensor:
+    """Return 1 / sqrt(x), element by element."""
+    made: Tensor = make("Rsqrt", *resolved(np.sqrt, x), name=name)
+    return made
+
+
+@speaks(np.round, np.around)
+def round_half_even(x: Any, decimals: int = 0, name: str | None = None) -> Tensor:
+    """Return x rounded to some decimals, halves to the even neighbour."""
+    found = tensor(x)
+    own = found.static.dtype
+    if own.kind in "iu":
+        is_whole = decimals >= 0
+        return found if is_whole else cast(_rounded(found, decimals, name), own)
+    return _rounded(found, decimals, name)
+
+
+def _rounded(x: Tensor, decimals: int, name: str | None) -> Tensor:
+    if not decimals:
+        return rint(x, name=name)
+    factor = 10.0 ** abs(decimals)
+    there, back = (multiply, divide) if decimals > 0 else (divide, multiply)
+    return back(rint(there(x, factor)), factor, name=name)
+
+
+register(
+    bound(
+        "Rsqrt",
+        infer_float,
+        _rsqrt,
+        gradient=by_one(
+            lambda g, x, y: multiply(multiply(g, -0.5), multiply(y, multiply(y, y)))
+        ),
+    )
+)
+register(
+    bound(
+        "TanhGrad",
+        infer_binary,
+        _tanh_slope,
+        gradient=by_each(
+            lambda gg, y, g, z: multiply(multiply(gg, -2), multiply(y, g)),
+            lambda gg, y, g, z: multiply(gg, subtract(1, multiply(y, y))),
+        ),
+    )
+)

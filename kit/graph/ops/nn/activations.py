@@ -1,0 +1,238 @@
+"""Activations: relu and its relatives, the logistic function, softplus.
+
+table row:  op type | what it returns | its computation | its gradient
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from kit.graph.convert import make, resolved, tensor
+from kit.graph.dtypes import name_of
+from kit.graph.kernels import sigmoid as sigmoids
+from kit.graph.op import Op, Tensor
+from kit.graph.ops.math.arithmetic import multiply, subtract
+from kit.graph.ops.math.compare import less
+from kit.graph.ops.math.elementwise import Unary
+from kit.graph.static import Static, merge, same_dtype
+from kit.graph.table import Attrs, Bind, Gradient, Infer, bound, register
+
+# From the gradient g of the result and what the op was given and made.
+Rule: TypeAlias = Callable[..., Any]
+
+
+def infer_real(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
+    """Give the result shape and dtype of the one operand: floating point numbers."""
+    _refuse_unless(inputs[0], "f", "floating point numbers")
+    return [Static(inputs[0].shape, inputs[0].dtype)]
+
+
+def infer_alike(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
+    """Give the result shape and dtype of all operands, which are floats and agree."""
+    dtype, shape = same_dtype(inputs, "this op"), inputs[0].shape
+    _refuse_unless(inputs[0], "f", "floating point numbers")
+    for one in inputs[1:]:
+        shape = merge(shape, one.shape)
+    return [Static(shape, dtype)]
+
+
+def _infer_ordered(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
+    _refuse_unless(inputs[0], "iuf", "real numbers")
+    return [Static(inputs[0].shape, inputs[0].dtype)]
+
+
+def _refuse_unless(static: Static, kinds: str, what: str) -> None:
+    if static.dtype.kind not in kinds:
+        raise TypeError(
+            f"this op is of {what}, not of {name_of(static.dtype)}; cast them first."
+        )
+
+
+def _slope(op_type: str, rule: Rule) -> Gradient:
+    """Make the gradient of an activation: one op of the gradient and of a known value.
+
+    `rule` chooses the known value: from the op, its input or its output.
+    """
+
+    def gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+        return [make(op_type, gradients[0], rule(op), **op.attrs)]
+
+    return gradient
+
+
+def _input_of(op: Op) -> Tensor:
+    return op.inputs[0]
+
+
+def _output_of(op: Op) -> Any:
+    return op.outputs[0]
+
+
+def _relu(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
+    maximum = xp.maximum
+    return lambda x: maximum(x, 0)
+
+
+def _relu_grad(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
+    product = xp.multiply
+    return lambda dy, y: product(dy, y > 0)
+
+
+def _relu6(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
+    return lambda x: xp.minimum(xp.maximum(x, 0), 6)
+
+
+def _relu6_grad(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
+    return lambda dy, y: xp.multiply(dy, (y > 0) & (y < 6))
+
+
+def _elu(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
+    def compute(x: Any) -> Any:
+        # One of the two terms is always 0, so the sum is exact.
+        y = xp.expm1(xp.minimum(x, 0))
+        y += xp.maximum(x, 0)
+        return y
+
+    return compute
+
+
+def _elu_grad(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
+    # Above 0 the slope is 1: the part of y that is above is left out.
+    return lambda dy, y: xp.multiply(dy, xp.minimum(y, 0) + 1)
+
+
+def _leaky_relu(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+    alpha = float(attrs["alpha"])
+    if 0 < alpha <= 1:
+        return lambda x: xp.maximum(x, x * alpha)
+    return lambda x: xp.where(x > 0, x, x * alpha)
+
+
+def _leaky_relu_grad(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+    alpha = float(attrs["alpha"])
+    return lambda dy, x: xp.where(x > 0, dy, dy * alpha)
+
+
+def _sigmoid(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
+    return lambda x: sigmoids.sigmoid(xp, x)
+
+
+def _sigmoid_grad(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
+    def compute(y: Any, dy: Any) -> Any:
+        slope = xp.subtract(1, y)
+        slope *= y
+        slope *= dy
+        return slope
+
+    return compute
+
+
+def _softplus(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
+    return lambda x: sigmoids.softplus(xp, x)
+
+
+def _softplus_grad(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
+    def compute(dy: Any, x: Any) -> Any:
+        slope = sigmoids.sigmoid(xp, x)
+        slope *= dy
+        return slope
+
+    return compute
+
+
+def _linear(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    """Differentiate a slope whose second input only chooses among constant slopes."""
+    return [make(op.type, gradients[0], op.inputs[1], **op.attrs), None]
+
+
+def _sigmoid_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    return [make("SigmoidGrad", op.outputs[0], gradients[0])]
+
+
+def _sigmoid_grad_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    (y, dy), g = op.inputs, gradients[0]
+    by_y = multiply(multiply(g, dy), subtract(1, multiply(y, 2)))
+    return [by_y, make("SigmoidGrad", y, g)]
+
+
+def _softplus_grad_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    (dy, x), g = op.inputs, gradients[0]
+    by_x = make("SigmoidGrad", make("Sigmoid", x), multiply(g, dy))
+    return [make("SoftplusGrad", g, x), by_x]
+
+
+def _elu_grad_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    (dy, y), g = op.inputs, gradients[0]
+    by_y = make("Select", less(y, 0), multiply(g, dy), make("ZerosLike", g))
+    return [make("EluGrad", g, y), by_y]
+
+
+def _enter(
+    op_type: str,
+    doc: str,
+    bind: Bind,
+    gradient: Gradient,
+    infer: Infer = infer_real,
+) -> Unary:
+    """Enter an activation into the table and return its builder."""
+    register(bound(op_type, infer, bind, gradient=gradient))
+
+    def builder(x: Any, name: str | None = None) -> Tensor:
+        floats = infer is infer_real
+        made: Tensor = make(
+            op_type, *(resolved(np.exp, x) if floats else [tensor(x)]), name=name
+        )
+        return made
+
+    builder.__doc__ = f"Return {doc}, element by element."
+    return builder
+
+
+relu = _enter(
+    "Relu", "max(x, 0)", _relu, _slope("ReluGrad", _output_of), _infer_ordered
+)
+relu6 = _enter(
+    "Relu6",
+    "min(max(x, 0), 6)",
+    _relu6,
+    _slope("Relu6Grad", _output_of),
+    _infer_ordered,
+)
+elu = _enter(
+    "Elu", "x above 0 and exp(x) - 1 below", _elu, _slope("EluGrad", _output_of)
+)
+sigmoid = _enter("Sigmoid", "1 / (1 + exp(-x))", _sigmoid, _sigmoid_gradient)
+softplus = _enter(
+    "Softplus", "log(1 + exp(x))", _softplus, _slope("SoftplusGrad", _input_of)
+)
+
+
+def leaky_relu(x: Any, alpha: float = 0.2, name: str | None = None) -> Tensor:
+    """Return x above 0 and `alpha` times x below, element by element."""
+    inputs = resolved(np.exp, x)
+    made: Tensor = make("LeakyRelu", *inputs, name=name, alpha=float(alpha))
+    return made
+
+
+register(
+    bound(
+        "LeakyRelu",
+        infer_real,
+        _leaky_relu,
+        gradient=_slope("LeakyReluGrad", _input_of),
+    )
+)
+_SLOPES: list[tuple[str, Bind, Gradient]] = [
+    ("ReluGrad", _relu_grad, _linear),
+    ("Relu6Grad", _relu6_grad, _linear),
+    ("LeakyReluGrad", _leaky_relu_grad, _linear),
+    ("EluGrad", _elu_grad, _elu_grad_gradient),
+    ("SigmoidGrad", _sigmoid_grad, _sigmoid_grad_gradient),
+    ("SoftplusGrad", _softplus_grad, _softplus_grad_gradient),
+]
+for _name, _bind, _gradient in _SLOPES:
+    register(bound(_name, infer_alike, _bind, gradient=_gradient))

@@ -1,0 +1,157 @@
+"""Parts of layers that need no window: biases, half the sum of squares, dropout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from kit.graph.convert import make, operands, resolved, tensor
+from kit.graph.dtypes import name_of
+from kit.graph.kernels.precision import widened
+from kit.graph.op import Op, Tensor
+from kit.graph.ops.array.shape import shape_of
+from kit.graph.ops.math.arithmetic import divide, multiply, subtract
+from kit.graph.ops.math.cast import cast
+from kit.graph.ops.math.compare import greater_equal
+from kit.graph.ops.math.random import uniform
+from kit.graph.ops.nn.activations import infer_real
+from kit.graph.speak import Speaker
+from kit.graph.static import Static, is_known, same_dtype, text
+from kit.graph.table import Attrs, bound, register
+
+
+def bias_add(x: Any, bias: Any, name: str | None = None) -> Tensor:
+    """Return x with a bias [n] added along its last axis, which has n elements.
+
+    Raises `ValueError` unless `bias` has one axis and `x` at least two.
+    """
+    made: Tensor = make("BiasAdd", *operands(x, bias), name=name)
+    return made
+
+
+def l2_loss(x: Any, name: str | None = None) -> Tensor:
+    """Return half the sum of the squares of all elements."""
+    made: Tensor = make("L2Loss", *resolved(np.exp, x), name=name)
+    return made
+
+
+def dropout(
+    x: Any,
+    rate: Any,
+    noise_shape: Any = None,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Return x with elements set to 0, each by chance, the others scaled up.
+
+    `rate` is the share that is dropped, 0 <= rate < 1 (a number or a tensor); what is
+    kept is divided by 1 - rate, so that sums stay the same on average. With
+    `noise_shape` one decision holds for all elements along its axes of size 1. Raises
+    `ValueError` for a rate out of range, `TypeError` for whole numbers.
+    """
+    value = tensor(x)
+    dtype = value.static.dtype
+    if dtype.kind != "f":
+        raise TypeError(
+            f"dropout scales what it keeps, and {value!r} holds whole numbers; cast it "
+            f"to a floating dtype first."
+        )
+    is_known_rate = not isinstance(rate, Speaker)
+    if is_known_rate and not 0 <= rate < 1:
+        raise ValueError(
+            f"rate is {rate!r}, the share of elements that is dropped; give 0 <= rate "
+            f"< 1."
+        )
+    if is_known_rate and rate == 0:
+        return value
+    with value.graph.as_default(), value.graph.name_scope(name or "dropout"):
+        rate = float(rate) if is_known_rate else cast(rate, dtype)
+        noise = uniform(_noise_shape(value, noise_shape), dtype=dtype, seed=seed)
+        is_kept = cast(greater_equal(noise, rate), dtype)
+        scale = 1 / (1 - rate) if is_known_rate else divide(1.0, subtract(1.0, rate))
+        kept: Tensor = multiply(multiply(value, scale), is_kept)
+        return kept
+
+
+def _noise_shape(x: Tensor, given: Any) -> Any:
+    if given is None:
+        return x.static.shape if is_known(x.static.shape) else shape_of(x)
+    if isinstance(given, Speaker) or None not in list(given):
+        return given
+    own = shape_of(x)
+    return [own[i] if size is None else size for i, size in enumerate(given)]
+
+
+def _infer_bias(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
+    x, bias = inputs
+    dtype = same_dtype(inputs, "bias_add")
+    if dtype.kind not in "iufc":
+        raise TypeError(f"a bias is added to numbers, not to {name_of(dtype)}.")
+    if bias.shape is not None and len(bias.shape) != 1:
+        raise ValueError(f"a bias has one axis, not the shape {text(bias.shape)}.")
+    if x.shape is None:
+        return [Static(None, dtype)]
+    if len(x.shape) < 2:
+        raise ValueError(
+            f"a bias is added to rows, so x needs two axes at least; it has the shape "
+            f"{text(x.shape)}."
+        )
+    size, wanted = x.shape[-1], (bias.shape or (None,))[0]
+    if None not in (size, wanted) and size != wanted:
+        raise ValueError(
+            f"a bias of {wanted} does not fit x of shape {text(x.shape)}, whose last "
+            f"axis has {size}."
+        )
+    return [Static((*x.shape[:-1], wanted if size is None else size), dtype)]
+
+
+def _add(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
+    found: Callable[..., Any] = xp.add
+    return found
+
+
+def _bias_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    return [gradients[0], make("BiasAddGrad", gradients[0])]
+
+
+def _infer_bias_grad(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
+    shape = inputs[0].shape
+    return [Static(shape[-1:] if shape else (None,), inputs[0].dtype)]
+
+
+def _bias_grad(_: ModuleType, __: Attrs) -> Callable[..., Any]:
+    def compute(g: Any) -> Any:
+        rows = g if g.ndim == 2 else g.reshape(-1, g.shape[-1])
+        return rows.sum(axis=0, dtype=g.dtype)
+
+    return compute
+
+
+def _bias_grad_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    return [make("BroadcastLike", gradients[0], op.inputs[0])]
+
+
+def _infer_number(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    return [infer_real(inputs, attrs)[0]._replace(shape=())]
+
+
+def _l2_loss(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
+    def compute(x: Any) -> Any:
+        flat = widened(xp, x).reshape(-1)
+        return (xp.dot(flat, flat) / 2).astype(x.dtype)
+
+    return compute
+
+
+def _l2_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    return [multiply(gradients[0], op.inputs[0])]
+
+
+register(bound("BiasAdd", _infer_bias, _add, gradient=_bias_gradient))
+register(
+    bound("BiasAddGrad", _infer_bias_grad, _bias_grad, gradient=_bias_grad_gradient)
+)
+register(bound("L2Loss", _infer_number, _l2_loss, gradient=_l2_gradient))

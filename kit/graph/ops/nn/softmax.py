@@ -1,0 +1,268 @@
+"""Softmax, its logarithm, and the cross-entropies.
+
+A cross-entropy over classes finds loss and gradient in one go: the backward pass then
+is one multiplication of each row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from kit.graph.arguments import number
+from kit.graph.convert import make, resolved, tensor
+from kit.graph.dtypes import name_of
+from kit.graph.kernels import sigmoid as sigmoids
+from kit.graph.kernels import softmax as kernels
+from kit.graph.op import Op, Tensor
+from kit.graph.ops.array.shape import transpose
+from kit.graph.ops.math.arithmetic import multiply, subtract
+from kit.graph.ops.math.cast import cast
+from kit.graph.ops.math.reduce import reduce_sum
+from kit.graph.ops.math.unary import exp, negative
+from kit.graph.ops.nn.activations import infer_alike, infer_real
+from kit.graph.speak import Speaker
+from kit.graph.static import Shape, Static, axis_of, merge, same_dtype, text
+from kit.graph.table import Attrs, OpDef, bound, register
+
+
+def softmax(x: Any, axis: int = -1, name: str | None = None) -> Tensor:
+    """Return exp(x) / sum(exp(x)) along an axis.
+
+    Raises `ValueError` for a tensor without axes and for an axis that it does not have.
+    """
+    return _along("Softmax", x, axis, name)
+
+
+def log_softmax(x: Any, axis: int = -1, name: str | None = None) -> Tensor:
+    """Return x - log(sum(exp(x))) along an axis; raises as `softmax` does."""
+    return _along("LogSoftmax", x, axis, name)
+
+
+def softmax_cross_entropy(
+    labels: Any, logits: Any, axis: int = -1, name: str | None = None
+) -> Tensor:
+    """Return the cross-entropy of each row of logits with a distribution over classes.
+
+    `labels` and `logits` have one shape; `axis` has the classes, and the result is
+    without it. Raises `ValueError` for shapes that differ.
+    """
+    inputs = _logits_and_labels(logits, labels)
+    if axis != -1:
+        inputs = [_classes_last(one, axis) for one in inputs]
+    loss: Tensor = make("SoftmaxCrossEntropyWithLogits", *inputs, name=name)[0]
+    return loss
+
+
+def sparse_softmax_cross_entropy(
+    labels: Any, logits: Any, name: str | None = None
+) -> Tensor:
+    """Return the cross-entropy of each row of logits with the number of its class.
+
+    Logits [..., classes] and labels [...], integers; a run raises
+    `InvalidArgumentError` for a label that is no class.
+    """
+    inputs = tensor(logits), tensor(labels)
+    loss: Tensor = make("SparseSoftmaxCrossEntropyWithLogits", *inputs, name=name)[0]
+    return loss
+
+
+def sigmoid_cross_entropy(labels: Any, logits: Any, name: str | None = None) -> Tensor:
+    """Return the cross-entropy of each logit with the probability in `labels`.
+
+    Classes are independent of each other: labels and logits have one shape, which is
+    the result's too.
+    """
+    inputs = _logits_and_labels(logits, labels)
+    made: Tensor = make("SigmoidCrossEntropyWithLogits", *inputs, name=name)
+    return made
+
+
+def _logits_and_labels(logits: Any, labels: Any) -> list[Tensor]:
+    """Return both as tensors of the logits' dtype: whole labels do not widen it."""
+    (found,) = resolved(np.exp, logits)
+    if isinstance(labels, Speaker):
+        return [found, cast(labels, found.static.dtype)]
+    return [found, tensor(np.asarray(labels, found.static.dtype))]
+
+
+def _classes_last(x: Tensor, axis: int) -> Tensor:
+    shape = x.static.shape
+    if shape is None:
+        raise ValueError(
+            f"{x!r} has an unknown number of axes, so its axis {axis} cannot be moved; "
+            f"tell its shape with set_shape, or put the classes last."
+        )
+    place = axis_of(axis, len(shape))
+    others = [one for one in range(len(shape)) if one != place]
+    return transpose(x, [*others, place])
+
+
+def _along(op_type: str, x: Any, axis: Any, name: str | None) -> Tensor:
+    made: Tensor = make(
+        op_type, *resolved(np.exp, x), name=name, axis=number(axis, "the axis")
+    )
+    return made
+
+
+def _infer_along(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    shape = inputs[0].shape
+    if shape is not None:
+        if not shape:
+            raise ValueError("softmax is along an axis, and a single number has none.")
+        axis_of(attrs["axis"], len(shape))
+    return infer_real(inputs, attrs)
+
+
+def _bind_along(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    def bind(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+        return partial(kernel, xp, axis=attrs["axis"])
+
+    return bind
+
+
+def _softmax_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    return [_through_softmax(gradients[0], op.outputs[0], op.attrs["axis"])]
+
+
+def _through_softmax(g: Any, y: Any, axis: int) -> Tensor:
+    return multiply(subtract(g, reduce_sum(multiply(g, y), axis, keepdims=True)), y)
+
+
+def _log_softmax_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    g = gradients[0]
+    total = reduce_sum(g, op.attrs["axis"], keepdims=True)
+    return [subtract(g, multiply(total, exp(op.outputs[0])))]
+
+
+def _infer_rows(logits: Static, losses: Shape) -> Sequence[Static]:
+    """Return the statics of the losses and of the gradient by the logits."""
+    if logits.dtype.kind != "f":
+        raise TypeError(
+            f"logits are floating point numbers, not {name_of(logits.dtype)}; cast "
+            f"them first."
+        )
+    shape = logits.shape
+    if shape is not None and not shape:
+        raise ValueError("logits need an axis for the classes, and these have no axis.")
+    rows = None if shape is None else shape[:-1]
+    rows = merge(rows, losses, "logits without their classes and labels")
+    return [Static(rows, logits.dtype), Static(shape, logits.dtype)]
+
+
+def _infer_dense(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
+    logits, labels = inputs
+    dtype = same_dtype(inputs, "a cross-entropy")
+    shape = merge(logits.shape, labels.shape, "logits and labels")
+    rows = shape[:-1] if shape else None
+    return _infer_rows(Static(shape, dtype), rows)
+
+
+def _infer_sparse(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
+    logits, labels = inputs
+    if labels.dtype.kind not in "iu":
+        raise TypeError(
+            f"labels are the numbers of classes, integers, not {name_of(labels.dtype)} "
+            f"of shape {text(labels.shape)}; for distributions over classes use "
+            f"softmax_cross_entropy."
+        )
+    return _infer_rows(logits, labels.shape)
+
+
+def _by_rows(op: Op, gradients: Sequence[Any]) -> Any:
+    """Return the gradient by the logits of either cross-entropy over classes."""
+    by_loss, by_backprop = gradients
+    total = None
+    if by_loss is not None:
+        total = make("ScaleRows", op.outputs[1], by_loss)
+    if by_backprop is not None:  # a gradient of a gradient
+        more = _through_softmax(by_backprop, softmax(op.inputs[0]), -1)
+        total = more if total is None else make("AddN", total, more)
+    return total
+
+
+def _dense_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    by_loss, by_backprop = gradients
+    parts = []
+    if by_loss is not None:
+        parts.append(make("ScaleRows", negative(log_softmax(op.inputs[0])), by_loss))
+    if by_backprop is not None:
+        parts.append(negative(by_backprop))
+    return [_by_rows(op, gradients), make("AddN", *parts)]
+
+
+def _sparse_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    return [_by_rows(op, gradients), None]
+
+
+def _sigmoid_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    (logits, labels), g = op.inputs, gradients[0]
+    by_logits = multiply(g, subtract(make("Sigmoid", logits), labels))
+    return [by_logits, negative(multiply(g, logits))]
+
+
+def _infer_scale(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
+    return [Static(inputs[0].shape, same_dtype(inputs, "a scaling of rows"))]
+
+
+def _scale(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
+    product = xp.multiply
+    return lambda rows, factors: product(rows, factors[..., None])
+
+
+def _scale_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    (rows, factors), g = op.inputs, gradients[0]
+    return [make("ScaleRows", g, factors), reduce_sum(multiply(g, rows), -1)]
+
+
+def _sigmoid_cross_entropy(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
+    return partial(sigmoids.sigmoid_cross_entropy, xp)
+
+
+register(
+    bound(
+        "Softmax",
+        _infer_along,
+        _bind_along(kernels.softmax),
+        gradient=_softmax_gradient,
+    )
+)
+register(
+    bound(
+        "LogSoftmax",
+        _infer_along,
+        _bind_along(kernels.log_softmax),
+        gradient=_log_softmax_gradient,
+    )
+)
+register(
+    OpDef(
+        "SoftmaxCrossEntropyWithLogits",
+        _infer_dense,
+        kernels.softmax_cross_entropy,
+        _dense_gradient,
+        n_outputs=2,
+    )
+)
+register(
+    OpDef(
+        "SparseSoftmaxCrossEntropyWithLogits",
+        _infer_sparse,
+        kernels.sparse_softmax_cross_entropy,
+        _sparse_gradient,
+        n_outputs=2,
+    )
+)
+register(
+    bound(
+        "SigmoidCrossEntropyWithLogits",
+        infer_alike,
+        _sigmoid_cross_entropy,
+        gradient=_sigmoid_gradient,
+    )
+)
+register(bound("ScaleRows", _infer_scale, _scale, gradient=_scale_gradient))

@@ -1,0 +1,1 @@
+"""Ops with state, and calls of the user's functions."""

@@ -1,0 +1,221 @@
+"""Fed values that the tasks load themselves, each where it is used.
+
+    session.run(loss, {x: dask_images})        # on a kit.Cluster
+
+What dask has yet to compute is carried to the tasks as it is, once, over the channel
+that may carry code; a run then names it by a token, and a task whose segment wants it
+computes it there. The client never holds its values. Without such a channel (a session
+on a bare server, or in this process) the client computes it: see `kit.dask.feeds`.
+"""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+from uuid import uuid4
+
+from kit.dask.feeds import announced_shape, loaded, token_of
+from kit.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    KitError,
+    UnknownError,
+)
+from kit.fields import (
+    check,
+    flag,
+    list_of,
+    maybe,
+    optional,
+    row_of,
+    table_of,
+    text,
+    whole,
+)
+from kit.graph.dtypes import Array, dtype_of, name_of
+from kit.graph.static import Static
+from kit.session.client.feeds import Fed, check_shape, fed_value
+
+# Calls a function with arguments on all tasks; takes `deadline_s` too.
+Carry = Callable[..., Any]
+
+# So many collections of one session are kept on the tasks, so many sessions' at most.
+_MOST: Final = 128
+_MOST_SESSIONS: Final = 64
+_CLOSE_S: Final = 2.0
+_KEY: Final = "late"
+_SHAPE: Final = maybe(list_of(maybe(whole(0))))
+_FIELDS: Final = {
+    "traced": optional(flag()),
+    _KEY: optional(table_of(row_of(text(), text(), text(), text(), _SHAPE))),
+}
+
+_held: Final[OrderedDict[str, OrderedDict[str, Any]]] = OrderedDict()
+_guard: Final = threading.Lock()
+
+
+class Late:
+    """Stands in a run's feeds for what is loaded where it is used."""
+
+    __slots__ = ("name", "session", "static", "token")
+
+    def __init__(self, session: str, token: str, name: str, static: Static) -> None:
+        """`name` and `static` are those of the fed tensor."""
+        self.session, self.token = session, token
+        self.name, self.static = name, static
+
+    def to_plain(self) -> list[Any]:
+        """Return it as data for a message."""
+        shape, dtype = self.static.shape, name_of(self.static.dtype)
+        plain = None if shape is None else list(shape)
+        return [self.session, self.token, self.name, dtype, plain]
+
+    @classmethod
+    def from_plain(cls, plain: Sequence[Any]) -> Late:
+        """Rebuild it from `to_plain`."""
+        session, token, name, dtype, shape = plain
+        static = Static(None if shape is None else tuple(shape), dtype_of(dtype))
+        return cls(str(session), str(token), str(name), static)
+
+
+class LateFeeds:
+    """One session's collections on the tasks of a cluster."""
+
+    def __init__(self, carry: Carry) -> None:
+        self._carry, self._session = carry, uuid4().hex
+        self._carried: OrderedDict[str, Any] = OrderedDict()
+        self._carrying = threading.Lock()
+
+    def feed(self, fed: Sequence[tuple[Fed, Any]]) -> list[Any]:
+        """Return what to feed tensors in the place of collections.
+
+        What cannot travel (it is bound to this process) is computed here. Raises
+        `ValueError` for a shape that is known to be wrong, before anything moves.
+        """
+        for tensor, value in fed:
+            check_shape(tensor, announced_shape(value))
+        values = {token_of(value): value for _, value in fed}
+        if not self._bring(values):
+            here = loaded([value for _, value in fed])
+            pairs = zip((one for one, _ in fed), here, strict=True)
+            return [fed_value(*pair) for pair in pairs]
+        return [
+            Late(self._session, token_of(value), one.name, one.static)
+            for one, value in fed
+        ]
+
+    def here(self, values: list[Any]) -> list[Any]:
+        """Return values with those that stand for a collection computed here."""
+        return [self._computed(one) if type(one) is Late else one for one in values]
+
+    def close(self) -> None:
+        """Let the tasks forget this session's collections."""
+        if self._carried:
+            self._carried.clear()
+            self._carry(forget, self._session, deadline_s=_CLOSE_S)
+
+    def _bring(self, values: Mapping[str, Any]) -> bool:
+        with self._carrying:
+            known = self._carried
+            new = {key: one for key, one in values.items() if key not in known}
+            if new:
+                try:
+                    self._carry(hold, self._session, new)
+                except KitError:
+                    raise
+                except Exception:  # what pickling raises is the object's own affair
+                    return False
+                _keep(self._carried, new)
+        return True
+
+    def _computed(self, one: Late) -> Array:
+        (value,) = loaded([self._carried[one.token]])
+        return fed_value(one, value)
+
+
+def hold(session: str, collections: Mapping[str, Any]) -> None:
+    """Keep collections on this task; the oldest of a session make room."""
+    with _guard:
+        _keep(_held.setdefault(session, OrderedDict()), collections)
+        _held.move_to_end(session)
+        while len(_held) > _MOST_SESSIONS:
+            _held.popitem(last=False)
+
+
+def forget(session: str) -> None:
+    """Forget what a session had here."""
+    with _guard:
+        _held.pop(session, None)
+
+
+def apart(feeds: Sequence[Any]) -> tuple[Sequence[Array], dict[str, Any]]:
+    """Return the arrays of a run's feeds, and plain data about the rest."""
+    late = {str(i): one.to_plain() for i, one in enumerate(feeds) if type(one) is Late}
+    if not late:
+        return feeds, {}
+    return [one for one in feeds if type(one) is not Late], {_KEY: late}
+
+
+def together(arrays: list[Array], meta: Mapping[str, Any]) -> list[Any]:
+    """Return the feeds that `apart` took apart.
+
+    Raises `InvalidArgumentError` for what it does not write.
+    """
+    if not meta:
+        return arrays
+    late = check("feeds", _FIELDS, meta).get(_KEY, {})
+    found: list[Any] = list(arrays)
+    try:
+        for place, plain in sorted(late.items(), key=lambda item: int(item[0])):
+            found.insert(int(place), Late.from_plain(plain))
+    except (TypeError, ValueError, OverflowError) as exc:
+        raise InvalidArgumentError(f"late feeds that cannot be read: {exc}.") from exc
+    return found
+
+
+def present(feeds: Sequence[Any]) -> Sequence[Array]:
+    """Return feeds with what is late loaded on this task, all of it at once.
+
+    Raises `FailedPreconditionError` when a collection is not here (any more), and
+    `UnknownError` for what its computation raises.
+    """
+    late = [one for one in feeds if type(one) is Late]
+    if not late:
+        return feeds
+    values = iter(_load(late))
+    return [next(values) if type(one) is Late else one for one in feeds]
+
+
+def _load(late: Sequence[Late]) -> list[Array]:
+    names = ", ".join(repr(one.name) for one in late)
+    try:
+        values = loaded([_find(one) for one in late], scheduler="synchronous")
+        return [fed_value(*pair) for pair in zip(late, values, strict=True)]
+    except KitError:
+        raise
+    except Exception as exc:  # reading data is the user's own affair
+        raise UnknownError(
+            f"what is fed to {names} could not be loaded: {type(exc).__name__}: {exc}",
+            remote_traceback=traceback.format_exc(),
+        ) from exc
+
+
+def _find(one: Late) -> Any:
+    with _guard:
+        session = _held.get(one.session)
+        found = None if session is None else session.get(one.token)
+    if found is None:
+        raise FailedPreconditionError(
+            f"what is fed to {one.name!r} is not on this task (any more): the task was "
+            f"restarted. Make a new session."
+        )
+    return found
+
+
+def _keep(where: OrderedDict[str, Any], new: Mapping[str, Any]) -> None:
+    where.update(new)
+    while len(where) > _MOST:
+        where.popitem(last=False)

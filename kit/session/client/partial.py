@@ -1,0 +1,144 @@
+"""One run in several parts: some feeds and fetches now, others later.
+
+Every declared feed may be given once and every declared fetch be taken once. An op runs
+at most once in all parts: what later parts need of it is kept here in between, and goes
+back to the tasks as if it were fed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from kit.errors import InvalidArgumentError
+from kit.graph.op import Op, Tensor
+from kit.session.master.plan import Kind
+
+# Runs a kind once with these feeds; returns its fetches.
+RunKind = Callable[[Kind, list[Any]], list[Any]]
+
+
+class PartialRun:
+    """A run that has been declared. One thread at a time."""
+
+    def __init__(self, fetches: Iterable[Tensor | Op], feeds: Iterable[Tensor]) -> None:
+        """Declare what will be fetched (ops only run) and what will be fed."""
+        self._feeds = set(feeds)
+        elements = list(fetches)
+        self._fetches = {one for one in elements if isinstance(one, Tensor)}
+        self._targets = [one for one in elements if isinstance(one, Op)]
+        self._values: dict[Tensor, Any] = {}
+        self._given: set[Tensor] = set()
+        self._taken: set[Tensor] = set()
+        self._done: dict[Op, None] = {}
+        self.is_over = False
+
+    def part(
+        self, fetches: Sequence[Tensor], feeds: Mapping[Tensor, Any], run: RunKind
+    ) -> dict[Tensor, Any]:
+        """Take the feeds, run what can run, and return the values of the fetches.
+
+        Raises `InvalidArgumentError` for what was not declared, or is given or taken a
+        second time, and for a fetch that needs feeds still to come. An error ends the
+        whole run.
+        """
+        self._check(fetches, feeds)
+        try:
+            self._values |= feeds
+            self._given |= feeds.keys()
+            self._taken |= set(fetches)
+            self._run(fetches, run)
+        except BaseException:
+            self.is_over = True
+            raise
+        if self._taken == self._fetches and self._given == self._feeds:
+            self.is_over = True
+        return {one: self._values[one] for one in fetches}
+
+    def _check(self, fetches: Sequence[Tensor], feeds: Mapping[Tensor, Any]) -> None:
+        if self.is_over:
+            raise InvalidArgumentError(
+                "this run in parts is over: all was fetched and fed, or a part failed. "
+                "Set up another one."
+            )
+        for what, asked, declared, past in (
+            ("fed", list(feeds), self._feeds, self._given),
+            ("fetched", list(fetches), self._fetches, self._taken),
+        ):
+            for one in asked:
+                if one not in declared:
+                    raise InvalidArgumentError(
+                        f"{one.name!r} was not declared to be {what} when this run was "
+                        f"set up."
+                    )
+                if one in past:
+                    raise InvalidArgumentError(
+                        f"{one.name!r} was {what} already in this run."
+                    )
+        missing = self._feeds - self._given - feeds.keys()
+        for one in fetches:
+            if late := self._needed_for(one) & missing:
+                names = ", ".join(sorted(repr(tensor.name) for tensor in late))
+                raise InvalidArgumentError(
+                    f"{one.name!r} cannot be fetched before {names} is fed."
+                )
+
+    def _run(self, fetches: Sequence[Tensor], run: RunKind) -> None:
+        missing = self._feeds - self._given
+        targets = [op for op in self._targets if not self._needed([op]) & missing]
+        self._targets = [op for op in self._targets if op not in targets]
+        wanted = [one for one in fetches if one not in self._values]
+        new = self._ops_for([*[one.op for one in wanted], *targets])
+        if not new:
+            return
+        kept = self._kept(new, wanted)
+        inputs = {one for op in new for one in op.inputs if one in self._values}
+        feeds = sorted(inputs, key=lambda one: (one.op.number, one.index))
+        kind = Kind(
+            tuple((one.op.name, one.index) for one in feeds),
+            tuple((one.op.name, one.index) for one in kept),
+            tuple(op.name for op in targets),
+            tuple(op.name for op in self._done),
+        )
+        values = run(kind, [self._values[one] for one in feeds])
+        self._values |= dict(zip(kept, values, strict=True))
+        self._done |= dict.fromkeys(op for op in new if not op.op_def.gives_ref)
+
+    def _kept(self, new: Sequence[Op], wanted: Sequence[Tensor]) -> list[Tensor]:
+        """Return the outputs of new ops that are fetched, or that later parts need."""
+        chosen = dict.fromkeys(wanted)
+        later = set(self._ops_for([*[t.op for t in self._fetches], *self._targets]))
+        for op in later - set(new):
+            for one in op.inputs:
+                if one.op in new and not one.op.op_def.gives_ref:
+                    chosen.setdefault(one)
+        for one in self._fetches - self._taken:
+            if one.op in new and not one.op.op_def.gives_ref:
+                chosen.setdefault(one)
+        return list(chosen)
+
+    def _ops_for(self, ops: Sequence[Op]) -> list[Op]:
+        """Return what must still run for some ops, without what has run or is fed."""
+        found: dict[Op, None] = {}
+        stack = list(ops)
+        while stack:
+            op = stack.pop()
+            if op in found or op in self._done:
+                continue
+            found[op] = None
+            stack += [
+                one.op
+                for one in op.inputs
+                if one not in self._values and one not in self._feeds
+            ]
+            stack += op.control_inputs
+        return list(found)
+
+    def _needed_for(self, tensor: Tensor) -> set[Tensor]:
+        return {tensor} if tensor in self._feeds else self._needed([tensor.op])
+
+    def _needed(self, ops: Sequence[Op]) -> set[Tensor]:
+        """Return the declared feeds on the way to some ops."""
+        return {
+            one for op in self._ops_for(ops) for one in op.inputs if one in self._feeds
+        }

@@ -1,0 +1,226 @@
+"""A master behind links: each question is a message, and its answer another one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from kit.errors import (
+    CancelledError,
+    DeadlineExceededError,
+    KitError,
+    LinkLost,
+    PeerLost,
+    UnavailableError,
+)
+from kit.graph.dtypes import Array
+from kit.graph.node import Node
+from kit.graph.node import to_plain as nodes_to_plain
+from kit.session.client.cancelling import CLOSED, Cancellation, current_cancellation
+from kit.session.client.connection import Connection
+from kit.session.client.lazy_feeds import LateFeeds, apart
+from kit.session.client.options import Options
+from kit.session.master.devices import Device
+from kit.session.master.plan import Kind
+from kit.session.transport.function_carrier import carry_functions
+from kit.session.transport.message import (
+    Act,
+    Message,
+    ask,
+    begin_lending,
+    good,
+    recv,
+    send,
+)
+from kit.session.transport.peers import Peers
+from kit.session.worker.step import Records
+from kit.task import Task
+from kit.wire.link import Link
+
+# An answer may come a little after the deadline that it tells of.
+_GRACE_S = 5.0
+_CLOSE_S = 2.0
+_TARGET = Task("target", 0)  # the only one there is a way to
+_CANCELLED = "the run was cancelled."
+
+
+class Remote(Connection):
+    """A session at a master that is reached by `dial`, at the first question.
+
+    Each thread that runs something has a link of its own for that time.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        dial: Callable[[float], Link],
+        options: Options,
+        late: LateFeeds | None = None,
+    ) -> None:
+        """`name` is what the master is called in messages."""
+        self._options, self.late = options, late
+        self._peers = Peers(lambda _, deadline_s: dial(deadline_s), name=name)
+        self._number = 0
+        self._creating = threading.Lock()
+        self._is_closed = False
+        self._running = 0
+        self._quiet = threading.Condition()
+
+    def extend(self, version: int, nodes: Sequence[Node], deadline_s: float) -> int:
+        """See `Connection`."""
+        carry_functions(nodes)
+        plain, arrays = nodes_to_plain(nodes)
+        meta = {"op": "extend", "version": version, "nodes": plain}
+        return int(self._ask(meta, deadline_s, arrays).meta["version"])
+
+    def prepare(self, kind: Kind, deadline_s: float) -> int:
+        """See `Connection`."""
+        meta = {"op": "prepare", "deadline_s": deadline_s, **kind._asdict()}
+        return int(self._ask(meta, deadline_s + _GRACE_S).meta["plan"])
+
+    def run(
+        self, plan: int, feeds: Sequence[Array], deadline_s: float, traced: bool
+    ) -> tuple[list[Any], Records | None]:
+        """See `Connection`."""
+        arrays, meta = apart(feeds)
+        if traced:
+            meta = {**meta, "traced": True}
+
+        def exchange(link: Link) -> Message:
+            begin_lending(link, arrays, deadline_s)
+            send(
+                link,
+                Act.RUN,
+                deadline_s=deadline_s + _GRACE_S,
+                number=plan,
+                step=self._number,
+                limit_s=deadline_s,
+                meta=meta,
+                arrays=arrays,
+            )
+            answer = recv(link, deadline_s + _GRACE_S)
+            try:  # what has been large once will be so again
+                begin_lending(link, answer.arrays, deadline_s)
+            except KitError:
+                link.close()  # in the middle of that question, but the answer is here
+            return answer
+
+        cancellation = current_cancellation()
+        asked = exchange if cancellation is None else _ended_by(cancellation, exchange)
+        answer = self._exchange(asked, deadline_s)
+        if not traced:
+            return answer.arrays, None
+        nodes, moves = answer.meta.get("nodes", ()), answer.meta.get("moves", ())
+        records = Records([tuple(one) for one in nodes], [tuple(one) for one in moves])
+        return answer.arrays, records
+
+    def devices(self, deadline_s: float) -> list[tuple[Device, int]]:
+        """See `Connection`."""
+        filters = list(self._options.filters)
+        meta = {"op": "devices", "deadline_s": deadline_s, "filters": filters}
+        answer = self._ask(meta, deadline_s + _GRACE_S)
+        return [
+            (Device(Task.parse(task), kind, index), incarnation)
+            for task, kind, index, incarnation in answer.meta["devices"]
+        ]
+
+    def reset(self, containers: Sequence[str], deadline_s: float) -> None:
+        """See `Connection`."""
+        meta = {"op": "cluster_reset", "names": list(containers)}
+        self._plainly({**meta, "deadline_s": deadline_s}, deadline_s + _GRACE_S)
+
+    def close(self) -> None:
+        """See `Connection`."""
+        self._is_closed = True
+        with suppress(KitError):
+            if self.late is not None:
+                self.late.close()
+        with suppress(KitError):  # if it is gone, the session is with it
+            if self._number:
+                self._plainly({"op": "close", "session": self._number}, _CLOSE_S)
+        with self._quiet:  # those who run get their CancelledError first
+            self._quiet.wait_for(lambda: not self._running, _CLOSE_S)
+        self._peers.close()
+
+    def _ask(
+        self, meta: dict[str, Any], deadline_s: float, arrays: Sequence[Array] = ()
+    ) -> Message:
+        def exchange(link: Link) -> Message:
+            return ask(link, {**meta, "session": self._number}, deadline_s, arrays)
+
+        return self._exchange(exchange, deadline_s)
+
+    def _plainly(self, meta: dict[str, Any], deadline_s: float) -> Message:
+        """Ask something that is no part of the session."""
+        return self._peers.ask(_TARGET, meta, deadline_s)
+
+    def _exchange(
+        self, exchange: Callable[[Link], Message], deadline_s: float
+    ) -> Message:
+        with self._quiet:
+            self._running += 1
+        try:
+            return good(self._answer(exchange, deadline_s))
+        finally:
+            with self._quiet:
+                self._running -= 1
+                self._quiet.notify_all()
+
+    def _answer(
+        self, exchange: Callable[[Link], Message], deadline_s: float
+    ) -> Message:
+        try:
+            with self._peers.lent(_TARGET, deadline_s) as link:
+                if not self._number:
+                    self._create(link, deadline_s)
+                return exchange(link)
+        except (UnavailableError, DeadlineExceededError) as error:
+            if self._is_closed:
+                raise CancelledError(CLOSED) from error
+            cancellation = current_cancellation()
+            if cancellation is not None and cancellation.is_cancelled:
+                raise CancelledError(_CANCELLED) from error
+            if isinstance(error.__cause__, LinkLost) and error.task is not None:
+                raise _lost(error) from error
+            if isinstance(error, DeadlineExceededError):
+                raise _silent(error, deadline_s) from error
+            raise
+
+    def _create(self, link: Link, deadline_s: float) -> None:
+        with self._creating:
+            if not self._number:
+                meta = {"op": "create", "options": self._options.to_plain()}
+                answer = good(ask(link, meta, deadline_s))
+                self._number = int(answer.meta["session"])
+                if self._is_closed:  # which found nothing to end
+                    ask(link, {"op": "close", "session": self._number}, _CLOSE_S)
+                    raise CancelledError(CLOSED)
+
+
+def _ended_by(
+    cancellation: Cancellation, exchange: Callable[[Link], Message]
+) -> Callable[[Link], Message]:
+    """Return an exchange that loses its link, which the master takes for the end."""
+
+    def ended(link: Link) -> Message:
+        with cancellation.during(link.close):
+            return exchange(link)
+
+    return ended
+
+
+def _lost(error: KitError) -> PeerLost:
+    return PeerLost(
+        f"the session's target failed during a run: {error.message} Its variables are "
+        f"lost with it; start it again and make a new session.",
+        task=error.task,
+    )
+
+
+def _silent(error: DeadlineExceededError, deadline_s: float) -> DeadlineExceededError:
+    return DeadlineExceededError(
+        f"the session's target did not answer within {deadline_s:g} s: {error.message}",
+        task=error.task,
+    )

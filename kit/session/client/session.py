@@ -1,0 +1,295 @@
+"""A session: runs fetches of a graph on a target, any task of a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar, Token
+from functools import partial
+from typing import Any
+
+from kit.errors import AbortedError, CancelledError, KitError
+from kit.graph.default import default_graph
+from kit.graph.graph import Graph
+from kit.graph.node import node_of
+from kit.graph.op import Op, Tensor
+from kit.session.client.cancelling import CLOSED
+from kit.session.client.connection import Connection
+from kit.session.client.feeds import fed_tensor, read_feeds
+from kit.session.client.fetches import Fetches
+from kit.session.client.metadata import RunMetadata
+from kit.session.client.options import Options
+from kit.session.client.parts import Parts
+from kit.session.client.run_signature import Asked, Recipe, key_of
+from kit.session.client.targets import connect
+from kit.session.master.devices import Device
+from kit.session.master.plan import Kind
+from kit.settings import current
+
+
+class Session:
+    """Runs a graph.
+
+        with kit.Session(cluster) as session:
+            session.run(kit.initialize_all())
+            loss = session.run(loss_tensor, {x: images})
+
+    `target` is a `kit.Cluster` (its first worker), `cluster.target("worker:1")`, a
+    `kit.Server`, a server's `target` text, or None for this process alone. `graph` is
+    the default graph unless given. With `soft_placement` a device that does not exist
+    is replaced by another of the same task; `device_filters` names the only tasks to
+    use besides the target; with `isolate_state` variables are the session's own and end
+    with it. With `place_all` one op that no device fits ends all runs, as in the
+    original, else only those that need it. `n_cpus` is how many CPU devices this
+    process shows, without a target.
+
+    Nothing is sent until the first run. Runs may come from many threads. Variables
+    live on their tasks, longer than the session.
+    """
+
+    def __init__(
+        self,
+        target: Any = None,
+        graph: Graph | None = None,
+        *,
+        soft_placement: bool = False,
+        device_filters: Sequence[str] = (),
+        isolate_state: bool = False,
+        place_all: bool = False,
+        n_cpus: int = 1,
+    ) -> None:
+        self.graph = default_graph() if graph is None else graph
+        filters = tuple(device_filters)
+        options = Options(soft_placement, filters, isolate_state, place_all)
+        self._connection: Connection = connect(target, options, n_cpus)
+        self._sent = 0
+        self._plans: dict[Kind, int] = {}
+        self._asked: dict[Any, Asked] = {}
+        self._parts = Parts(self)
+        self._extending = threading.Lock()
+        self._is_closed = False
+        self._entered: list[tuple[Any, Token[tuple[Session, ...]]]] = []
+
+    def run(
+        self,
+        fetches: Any,
+        feed_dict: Mapping[Any, Any] | None = None,
+        *,
+        deadline_s: float | None = None,
+        metadata: RunMetadata | None = None,
+    ) -> Any:
+        """Compute `fetches` and return their values in the same structure.
+
+        A tensor gives its value (a numpy scalar if it has no axes), an op None. Fed
+        values replace tensors for this run. `metadata` is filled with what ran where.
+        The run may wait `deadline_s`, by default the setting `run_deadline_s`.
+
+        Raises `RuntimeError` on a closed session or an empty graph, `TypeError` and
+        `ValueError` for what cannot be fetched or fed, and errors of `kit.errors` for
+        what goes wrong while running: the op's name, place and task are in them, and
+        `error.op` is the op.
+        """
+        self._check_open()
+        key = key_of(fetches, feed_dict)
+        asked = self._asked.get(key) if key is not None else None
+        if asked is None:
+            wanted = Fetches(self.graph, fetches)
+            feeds = self._read(feed_dict)
+            asked = Asked(wanted, list(feeds))
+            if key is not None:
+                self._asked[key] = asked
+        else:
+            feeds = self._read(feed_dict)
+        fed = list(feeds.values())
+        values = self._values(asked.recipe, fed, deadline_s, metadata)
+        return asked.fetches.rebuild(values)
+
+    async def run_async(
+        self,
+        fetches: Any,
+        feed_dict: Mapping[Any, Any] | None = None,
+        *,
+        deadline_s: float | None = None,
+        metadata: RunMetadata | None = None,
+    ) -> Any:
+        """Do what `run` does, in a thread, while the event loop goes on.
+
+        To stop waiting does not stop the run; its deadline does, or `close`.
+        """
+        call = partial(self.run, fetches, feed_dict)
+        return await asyncio.to_thread(call, deadline_s=deadline_s, metadata=metadata)
+
+    def values(
+        self,
+        elements: Sequence[Tensor | Op],
+        feeds: Mapping[Tensor, Any],
+        deadline_s: float | None = None,
+        metadata: RunMetadata | None = None,
+    ) -> list[Any]:
+        """Return the values of tensors (of ops: None), given checked feeds."""
+        recipe = Recipe(elements, list(feeds))
+        return self._values(recipe, list(feeds.values()), deadline_s, metadata)
+
+    def partial_run_setup(
+        self,
+        fetches: Any,
+        feeds: Sequence[Any] = (),
+        *,
+        deadline_s: float | None = None,
+    ) -> str:
+        """Declare a run in several parts; returns its handle for `partial_run`.
+
+        Raises `TypeError` and `ValueError` for what cannot be fetched or fed.
+        """
+        self._check_open()
+        wanted = Fetches(self.graph, fetches)
+        keys = [fed_tensor(self.graph, one) for one in feeds]
+        return self._parts.begin(wanted.elements, keys, deadline_s)
+
+    def partial_run(
+        self, handle: str, fetches: Any, feed_dict: Mapping[Any, Any] | None = None
+    ) -> Any:
+        """Give some of the declared feeds and take some of the declared fetches.
+
+        No op runs twice in all parts. Raises `InvalidArgumentError` for what was not
+        declared, is given or taken a second time, or needs feeds still to come, and for
+        an unknown or finished handle; `RuntimeError` for an op.
+        """
+        self._check_open()
+        wanted = Fetches(self.graph, fetches)
+        feeds = read_feeds(self.graph, feed_dict)
+        return wanted.rebuild(self._parts.part(handle, wanted.elements, feeds))
+
+    def list_devices(self, deadline_s: float | None = None) -> list[tuple[Device, int]]:
+        """Return the devices of all tasks, the target's first, with incarnations."""
+        if self._is_closed:
+            raise RuntimeError("the session is closed; make a new one.")
+        return self._connection.devices(_limit(deadline_s))
+
+    def callable(
+        self, fetches: Any, feed_list: Sequence[Any] | None = None
+    ) -> Callable[..., Any]:
+        """Return a function of the values for `feed_list` that runs `fetches`."""
+        keys = [fed_tensor(self.graph, one) for one in feed_list or ()]
+
+        def call(*values: Any) -> Any:
+            if len(values) != len(keys):
+                raise ValueError(
+                    f"this callable takes {len(keys)} values, one for each of its "
+                    f"feed_list, and got {len(values)}."
+                )
+            return self.run(fetches, dict(zip(keys, values, strict=True)))
+
+        return call
+
+    def reset(
+        self, containers: Sequence[str] = ("",), *, deadline_s: float | None = None
+    ) -> None:
+        """Clear containers on all tasks, and end all sessions of this one's target.
+
+        '' is the default container. Sessions at other targets stay open and find their
+        variables uninitialised. The next run of an ended one raises `AbortedError`.
+        """
+        self._connection.reset(containers, _limit(deadline_s))
+
+    def close(self) -> None:
+        """End the session; runs under way are cancelled. May be called twice."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._connection.close()
+
+    def run_kind(
+        self,
+        kind: Kind,
+        feeds: list[Any],
+        deadline_s: float | None = None,
+        metadata: RunMetadata | None = None,
+    ) -> list[Any]:
+        """Run one kind of run as it is; for layers that make kinds of their own."""
+        limit = _limit(deadline_s)
+        try:
+            plan = self._plans.get(kind)
+            if plan is None:
+                plan = self._prepare(kind, limit)
+            traced = metadata is not None
+            results, records = self._connection.run(plan, feeds, limit, traced)
+        except KitError as error:
+            if self._is_closed and isinstance(error, AbortedError):
+                raise CancelledError(CLOSED) from error  # the master ended it
+            self._name_op(error)
+            raise
+        if metadata is not None and records is not None:
+            metadata.fill(records)
+        return results
+
+    def _values(
+        self,
+        recipe: Recipe,
+        fed: list[Any],
+        deadline_s: float | None,
+        metadata: RunMetadata | None,
+    ) -> list[Any]:
+        results: Sequence[Any] = ()
+        if not recipe.is_empty:
+            results = self.run_kind(recipe.kind, fed, deadline_s, metadata)
+        found, late = recipe.values(results, fed), self._connection.late
+        return found if late is None else late.here(found)
+
+    def _read(self, given: Mapping[Any, Any] | None) -> dict[Tensor, Any]:
+        late = self._connection.late
+        return read_feeds(self.graph, given, None if late is None else late.feed)
+
+    def _prepare(self, kind: Kind, deadline_s: float) -> int:
+        with self._extending:
+            new = self.graph.ops[self._sent :]
+            if new:
+                nodes = [node_of(op) for op in new]
+                self._sent = self._connection.extend(self._sent, nodes, deadline_s)
+                for op in new:
+                    op.seal()  # a change would have no effect
+        plan = self._plans[kind] = self._connection.prepare(kind, deadline_s)
+        return plan
+
+    def _name_op(self, error: KitError) -> None:
+        if error.node is not None and error.op is None:
+            try:
+                error.op = self.graph.op(error.node)
+            except KeyError:
+                return
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise RuntimeError("the session is closed; make a new one.")
+        if not self.graph.version:
+            raise RuntimeError("the graph is empty; there is nothing to run.")
+
+    def __enter__(self) -> Session:
+        graph = self.graph.as_default()
+        graph.__enter__()
+        token = _sessions.set((*_sessions.get(), self))
+        self._entered.append((graph, token))
+        return self
+
+    def __exit__(self, *exc_info: Any) -> None:
+        graph, token = self._entered.pop()
+        _sessions.reset(token)
+        graph.__exit__(*exc_info)
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._is_closed else "open"
+        return f"<session of {self.graph!r} {state}>"
+
+
+_sessions: ContextVar[tuple[Session, ...]] = ContextVar("sessions", default=())
+
+
+def default_session() -> Session | None:
+    """Return the innermost session entered with `with`, None if there is none."""
+    stack = _sessions.get()
+    return stack[-1] if stack else None
+
+
+def _limit(deadline_s: float | None) -> float:
+    return current().run_deadline_s if deadline_s is None else deadline_s

@@ -1,0 +1,86 @@
+"""From a session's target to its master: in this process, or at an address.
+
+Servers of this process are entered here when they start; a session on one of them calls
+it directly. What another target means is told by the layer above (`set_remote`).
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from kit.errors import NotFoundError
+from kit.session.client.connection import Connection, Direct
+from kit.session.client.options import Options
+from kit.session.master.master import Master
+from kit.session.master.members import Members
+from kit.session.transport.peers import Peers
+from kit.session.worker.task_runtime import Home
+from kit.session.worker.worker import Worker
+from kit.task import Task
+
+LOCAL = Task("localhost", 0)
+
+_here: weakref.WeakValueDictionary[str, Master] = weakref.WeakValueDictionary()
+_remote: list[Callable[[str, Options], Connection]] = []
+
+
+def enter(target: str, master: Master) -> None:
+    """Let sessions of this process reach a master without a link."""
+    _here[target] = master
+
+
+def leave(target: str) -> None:
+    """Let nobody reach a master of this process any more."""
+    _here.pop(target, None)
+
+
+def set_remote(connect_to: Callable[[str, Options], Connection]) -> None:
+    """Say how a target in another process is reached."""
+    _remote[:] = [connect_to]
+
+
+def connect(target: Any, options: Options, n_cpus: int = 1) -> Connection:
+    """Return the connection to a target: None or '' is this process alone.
+
+    A target is a text, or has one as `target` (a server), or tells by `session_target`
+    what else it means (a cluster), or connects by itself (`connect_session`). A text is
+    looked for in this process and then at its address. Raises `TypeError` for another
+    type, `NotFoundError` for a text that is no target. `n_cpus` is for this process.
+    """
+    if target is None or target in ("", b""):
+        return Direct(local_master(n_cpus), options, owns=True)
+    found = target if isinstance(target, str) else _meant_by(target)
+    if hasattr(found, "connect_session"):
+        connection: Connection = found.connect_session(options)
+        return connection
+    if not isinstance(found, str):
+        raise TypeError(
+            f"a target is a text, a server or a cluster, not {target!r} of type "
+            f"{type(target).__name__}."
+        )
+    master = _here.get(found)
+    if master is not None:
+        return Direct(master, options)
+    if not _remote:
+        raise NotFoundError(f"no session can be made on {found!r}.")
+    return _remote[0](found, options)
+
+
+def _meant_by(target: Any) -> Any:
+    if hasattr(target, "connect_session"):
+        return target
+    if hasattr(target, "session_target"):
+        return target.session_target
+    return getattr(target, "target", target)
+
+
+def local_master(n_cpus: int = 1) -> Master:
+    """Return a new master of a cluster of one task, which lives in this process."""
+
+    def dial(task: Task, _: float) -> Any:
+        raise NotFoundError(f"{task} is not there: this session has one task, {LOCAL}.")
+
+    worker = Worker(Home(LOCAL, n_cpus=n_cpus), Peers(dial))
+    return Master(worker, Members(worker, lambda: [LOCAL]))

@@ -1,0 +1,1 @@
+"""The master: places and partitions a graph, and coordinates each run."""

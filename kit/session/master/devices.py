@@ -1,0 +1,238 @@
+"""Devices of tasks, and which of them an op gets.
+
+Pure. A task has its CPU and the GPUs that its process sees. The order of the rules:
+a full name, part of a name, the place of an op it must share, the target's own CPU.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from kit.devices.device import DeviceSpec, merge
+from kit.errors import InvalidArgumentError, KitError, PlacementError
+from kit.graph.node import Node
+from kit.graph.table import lookup
+from kit.session.master.gpu_hosted import hosted_nodes
+from kit.task import Task
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Device:
+    """One device of one task.
+
+    >>> Device(Task("ps", 0), "CPU", 0).name
+    '/job:ps/replica:0/task:0/device:CPU:0'
+    """
+
+    task: Task
+    type: str = "CPU"
+    index: int = 0
+
+    @property
+    def name(self) -> str:
+        """The full name, as the original writes it."""
+        task = self.task
+        return (
+            f"/job:{task.job}/replica:0/task:{task.index}"
+            f"/device:{self.type}:{self.index}"
+        )
+
+
+def place(
+    nodes: Mapping[str, Node],
+    devices: Sequence[Device],
+    target: Task,
+    *,
+    soft: bool = False,
+    refused: dict[str, KitError] | None = None,
+) -> dict[str, Device]:
+    """Return the device of every node.
+
+    Raises `PlacementError` for a request that no device matches, unless `refused` is
+    given: such nodes are left out then, and their errors put in there. With `soft`
+    another device of the same task is taken where the type or the number does not
+    exist, or cannot do what an op does.
+    """
+    order = sorted(devices, key=lambda one: (one.task != target, one))
+    groups = _Groups(nodes)
+    bound = _bound_to_host(nodes, devices, groups)
+    placed: dict[str, Device] = {}
+    by_request: dict[tuple[str, bool], Device | KitError] = {}
+    groups.let_constants_follow()
+    wishes = groups.wishes()
+    for name in nodes:
+        leader = nodes[groups.leader(name)]
+        if leader.name in wishes:
+            leader = replace(leader, device=wishes[leader.name])
+        request = leader.device, leader.name in bound
+        if request not in by_request:
+            by_request[request] = _device_or_error(
+                leader, order, soft, bound.get(leader.name)
+            )
+        found = by_request[request]
+        own = nodes[name].device
+        if own and own != leader.device and isinstance(found, Device):
+            # It goes with the others, but what it asks for must exist all the same.
+            if (own, False) not in by_request:
+                by_request[own, False] = _device_or_error(
+                    nodes[name], order, soft, None
+                )
+            found = _first_error(by_request[own, False], found)
+        if isinstance(found, Device):
+            placed[name] = found
+        elif refused is None:
+            raise found
+        else:
+            refused[name] = found
+    return placed
+
+
+def _device_or_error(
+    node: Node, devices: Sequence[Device], soft: bool, why_host: str | None
+) -> Device | KitError:
+    try:
+        return _choose(node, devices, soft, why_host)
+    except InvalidArgumentError as error:
+        return error
+
+
+def _first_error(
+    checked: Device | KitError, found: Device | KitError
+) -> Device | KitError:
+    return checked if isinstance(checked, KitError) else found
+
+
+def _bound_to_host(
+    nodes: Mapping[str, Node], devices: Sequence[Device], groups: _Groups
+) -> dict[str, str]:
+    """Return the leaders of groups that no GPU can take, with the reason."""
+    if all(one.type == "CPU" for one in devices):
+        return {}
+    return {
+        groups.leader(name): f"{name!r} {why}"
+        for name, why in hosted_nodes(nodes).items()
+    }
+
+
+class _Groups:
+    """Which nodes must share a device, and whose request counts."""
+
+    def __init__(self, nodes: Mapping[str, Node]) -> None:
+        self._nodes, self._above = nodes, {}  # type: ignore[var-annotated]
+        for name, node in nodes.items():
+            for edge in _taken_by_reference(node):
+                self._join(name, edge)
+            for group in node.colocation:
+                if group in nodes and group != name:
+                    self._join(name, group)
+
+    def leader(self, name: str) -> str:
+        while name in self._above:
+            name = self._above[name]
+        return name
+
+    def wishes(self) -> dict[str, str]:
+        """Return where groups go, by leader, where it does not say all of it itself."""
+        found: dict[str, str] = {}
+        for name in self._above:
+            leader, wish = self.leader(name), self._nodes[name].device
+            known = found.get(leader, self._nodes[leader].device)
+            if wish and wish != known:
+                found[leader] = _completed(known, wish)
+        return found
+
+    def let_constants_follow(self) -> None:
+        """Put a constant that nobody placed to the only op that uses it.
+
+        Else it would be sent there in every run.
+        """
+        users: dict[str, list[str]] = {}
+        for name, node in self._nodes.items():
+            for input_name, _ in node.inputs:
+                users.setdefault(input_name, []).append(name)
+        anchors = set(self._above.values())
+        for name, node in self._nodes.items():
+            is_said = node.device or node.colocation or node.control or name in anchors
+            if node.type == "Const" and not is_said and len(users.get(name, ())) == 1:
+                self._join(name, users[name][0])
+
+    def _join(self, name: str, to: str) -> None:
+        """Let `name` follow `to`: the variable, or the anchor, decides."""
+        own, other = self.leader(name), self.leader(to)
+        if own != other:
+            self._above[own] = other
+
+
+@lru_cache(maxsize=1024)
+def _completed(device: str, wish: str) -> str:
+    """Return a device with what another adds to it, or as it is if they contradict."""
+    try:
+        mine, other = DeviceSpec.from_string(device), DeviceSpec.from_string(wish)
+    except ValueError:
+        return device  # what cannot be read is told when its op is placed
+    both = merge(outer=other, inner=mine).to_string()
+    return both if merge(outer=mine, inner=other).to_string() == both else device
+
+
+def _taken_by_reference(node: Node) -> Iterable[str]:
+    refs = lookup(node.type).refs
+    return [node.inputs[i][0] for i in refs if i < len(node.inputs)]
+
+
+def _choose(
+    node: Node, devices: Sequence[Device], soft: bool, why_host: str | None
+) -> Device:
+    try:
+        wanted = DeviceSpec.from_string(node.device)
+    except ValueError as exc:
+        raise InvalidArgumentError(f"op {node.name!r}{_made_at(node)}: {exc}") from exc
+    here = [one for one in devices if _is_task(one.task, wanted)]
+    able = [one for one in here if one.type == "CPU" or why_host is None]
+    fitting = [one for one in able if _is_device(one, wanted)]
+    if fitting:
+        # An accelerator is taken only by those who ask for it.
+        return min(fitting, key=lambda one: (one.type != "CPU", fitting.index(one)))
+    if soft and here:
+        return next((one for one in here if one.type == "CPU"), here[0])
+    if why_host is not None and any(_is_device(one, wanted) for one in here):
+        raise PlacementError(
+            f"op {node.name!r}{_made_at(node)} was placed on {wanted.to_string()!r}, "
+            f"but {why_host}, which a GPU cannot; place it on a CPU of {here[0].task}, "
+            f"or allow that with soft_placement=True."
+        )
+    raise PlacementError(_refusal(node, wanted, devices, here))
+
+
+def _is_task(task: Task, wanted: DeviceSpec) -> bool:
+    return (
+        wanted.job in (None, task.job)
+        and wanted.task in (None, task.index)
+        and wanted.replica in (None, 0)
+    )
+
+
+def _is_device(device: Device, wanted: DeviceSpec) -> bool:
+    if wanted.device_type not in (None, device.type):
+        return False
+    return wanted.device_index in (None, device.index) or wanted.device_type is None
+
+
+def _refusal(
+    node: Node, wanted: DeviceSpec, devices: Sequence[Device], here: Sequence[Device]
+) -> str:
+    known = sorted({one.name for one in (here or devices)})
+    near = difflib.get_close_matches(node.device, known, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]}?" if near and not here else ""
+    is_one = len({one.task for one in here}) == 1
+    where = f"{here[0].task} has" if is_one else "the cluster has"
+    return (
+        f"op {node.name!r}{_made_at(node)} was placed on {wanted.to_string()!r}, but "
+        f"{where} only: {', '.join(known)}.{hint}"
+    )
+
+
+def _made_at(node: Node) -> str:
+    return f" ({node.place})" if node.place else ""

@@ -1,0 +1,125 @@
+"""The master service of a task: the sessions of clients whose target it is."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from kit.errors import AbortedError, ResourceExhaustedError
+from kit.session.client.options import Options
+from kit.session.master.members import Members
+from kit.session.master.session import MasterSession
+from kit.session.worker.worker import Worker
+
+# A session that nobody has a link for is kept so long, in case its client dials again.
+_ABANDONED_S = 600.0
+_MOST_ABANDONED = 256
+_MOST_OF_ONE = 64  # a client has one link and more for each of its sessions
+
+
+class Master:
+    """All sessions whose target is this task."""
+
+    def __init__(
+        self,
+        worker: Worker,
+        members: Members,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`members` knows the cluster's tasks and devices."""
+        self.worker, self.members = worker, members
+        self._clock = clock
+        self._sessions: dict[int, MasterSession] = {}
+        self._users: dict[int, set[object]] = {}
+        self._left: dict[int, float] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        """How many sessions are open."""
+        return len(self._sessions)
+
+    def create(self, options: Options) -> int:
+        """Begin a session; returns its number. Ends those that clients have left."""
+        before = self._clock() - _ABANDONED_S
+        with self._lock:
+            n_too_many = len(self._left) - _MOST_ABANDONED
+            abandoned = [
+                one
+                for n_older, (one, at) in enumerate(self._left.items())
+                if at < before or n_older < n_too_many
+            ]
+        for number in abandoned:
+            self.end(number)
+        with self._lock:
+            number = 0
+            while not number or number in self._sessions:
+                number = secrets.randbits(31)
+            self._sessions[number] = MasterSession(
+                self.worker, self.members, number, options
+            )
+        return number
+
+    def session(self, number: int) -> MasterSession:
+        """Return a session; `AbortedError` when this task does not know it."""
+        found = self._sessions.get(number)
+        if found is None:
+            raise AbortedError(
+                f"{self.worker.task} does not know session {number}: it was restarted, "
+                f"or the session was reset or closed. Make a new session.",
+                task=str(self.worker.task),
+            )
+        return found
+
+    def check_room(self, user: object) -> None:
+        """Raise `ResourceExhaustedError` if a client speaks for many already."""
+        with self._lock:
+            n_sessions = sum(user in users for users in self._users.values())
+        if n_sessions >= _MOST_OF_ONE:
+            raise ResourceExhaustedError(
+                f"a client has {n_sessions} sessions at {self.worker.task} over one "
+                f"link; close some of them first."
+            )
+
+    def used(self, number: int, user: object) -> None:
+        """Note that a client speaks for a session, over one of its links."""
+        if number in self._sessions:
+            with self._lock:
+                self._users.setdefault(number, set()).add(user)
+                self._left.pop(number, None)
+
+    def left(self, user: object) -> None:
+        """Note that a client's link has ended. Its sessions may still go on."""
+        with self._lock:
+            for number, users in self._users.items():
+                if user in users:
+                    users.remove(user)
+                    if not users:
+                        self._left[number] = self._clock()
+
+    def end(self, number: int) -> None:
+        """Close a session, whose runs under way are cancelled; unknown ones pass."""
+        with self._lock:
+            session = self._sessions.pop(number, None)
+            self._users.pop(number, None)
+            self._left.pop(number, None)
+        if session is not None:
+            session.close()
+
+    def reset(self, containers: Sequence[str], deadline_s: float) -> None:
+        """Clear containers on all tasks and end all sessions of this master."""
+        for number in list(self._sessions):
+            self.end(number)
+        meta = {"op": "reset", "names": list(containers)}
+        for task in self.members.tasks:
+            if task == self.worker.task:
+                self.worker.reset(containers)
+            else:
+                self.members.ask(task, meta, deadline_s)
+
+    def close(self) -> None:
+        """End all sessions."""
+        for number in list(self._sessions):
+            self.end(number)

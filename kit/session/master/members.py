@@ -1,0 +1,103 @@
+"""The tasks of a cluster as a master sees them: their devices, questions to them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from kit.devices.device import DeviceSpec
+from kit.errors import DeadlineExceededError, KitError, UnavailableError
+from kit.graph.dtypes import Array
+from kit.session.master.devices import Device
+from kit.session.transport.message import Message
+from kit.session.worker.worker import Worker
+from kit.task import Task
+
+_TELL_S = 2.0
+_PAUSE_S = 0.05
+
+# The devices of a task, and the number that its process has drawn.
+Known = tuple[list[Device], int]
+
+
+class Members:
+    """All tasks, as `tasks()` names them at the time."""
+
+    def __init__(
+        self,
+        worker: Worker,
+        tasks: Callable[[], Sequence[Task]],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._worker, self._tasks = worker, tasks
+        self._clock, self._sleep = clock, sleep
+
+    @property
+    def tasks(self) -> list[Task]:
+        """All tasks of the cluster."""
+        return list(self._tasks())
+
+    def look(
+        self,
+        deadline_s: float,
+        filters: Sequence[str] = (),
+        check: Callable[[], None] = lambda: None,
+    ) -> dict[Task, Known]:
+        """Ask all tasks that the filters let through for their devices; ours first.
+
+        Waits for tasks that are not up yet, and calls `check` meanwhile; what that
+        raises ends the wait. Raises `DeadlineExceededError`, naming the first task that
+        is missing.
+        """
+        deadline = self._clock() + deadline_s
+        me = self._worker.task
+        chosen = [one for one in self.tasks if one == me or passes(one, filters)]
+        chosen.sort(key=lambda one: (one != me, one))
+        return {task: self._known(task, deadline, check) for task in chosen}
+
+    def ask(
+        self,
+        task: Task,
+        meta: Mapping[str, Any],
+        deadline_s: float,
+        arrays: Sequence[Array] = (),
+    ) -> Message:
+        """Ask another task one question."""
+        return self._worker.peers.ask(task, meta, deadline_s, arrays)
+
+    def tell(self, task: Task, meta: Mapping[str, Any]) -> None:
+        """Ask, where no answer is needed and a lost task does not matter."""
+        with suppress(KitError):
+            self.ask(task, meta, _TELL_S)
+
+    def _known(self, task: Task, deadline: float, check: Callable[[], None]) -> Known:
+        if task == self._worker.task:
+            return self._worker.home.devices, self._worker.incarnation
+        while True:
+            check()
+            left_s = max(0.1, deadline - self._clock())
+            try:
+                meta = self.ask(task, {"op": "status"}, left_s).meta
+            except UnavailableError as error:
+                if self._clock() + _PAUSE_S > deadline:
+                    raise DeadlineExceededError(
+                        f"{task} did not come up in time: {error.message} Start it, or "
+                        f"leave it out with device_filters.",
+                        task=str(task),
+                    ) from error
+                self._sleep(_PAUSE_S)
+            else:
+                devices = [Device(task, str(k), int(i)) for k, i in meta["devices"]]
+                return devices, int(meta["incarnation"])
+
+
+def passes(task: Task, filters: Sequence[str]) -> bool:
+    """Whether a task is one of those that some filter names; no filter names all."""
+    specs = [DeviceSpec.from_string(one) for one in filters]
+    return not specs or any(
+        one.job in (None, task.job) and one.task in (None, task.index) for one in specs
+    )

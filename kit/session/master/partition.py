@@ -1,0 +1,209 @@
+"""From fetches to segments: what must run, and what each task gets and gives.
+
+Pure. Nodes that no fetch needs are left out. Every tensor that is used on another task
+is sent there once in a run, however many use it; a control edge to another task sends
+an empty tensor. Within a segment the nodes stand in an order that is the same on all
+tasks, so waiting for each other's tensors can never be a circle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kit.errors import InvalidArgumentError
+from kit.graph.node import Edge, Node
+from kit.graph.table import lookup
+from kit.session.master.devices import Device
+from kit.task import Task
+
+DONE = -1  # the "output" that says only that an op is done
+
+
+class Move(NamedTuple):
+    """One tensor's way between two tasks, as each of them sees it.
+
+    `peer` is the other task; `number` names the way within the plan. A variable is read
+    for its way after the op `after`: what its reader waits for has run by then. All
+    others leave as soon as they are there.
+    """
+
+    edge: Edge
+    peer: Task
+    number: int
+    after: str = ""
+
+    @property
+    def tensor(self) -> str:
+        """The tensor's name; of a control edge the op's, after `^`.
+
+        >>> Move(("add", 0), Task("ps", 0), 7).tensor
+        'add:0'
+        """
+        name, index = self.edge
+        return f"^{name}" if index == DONE else f"{name}:{index}"
+
+
+@dataclass
+class Segment:
+    """One task's part of a plan.
+
+    Attributes:
+        nodes: in the order in which they run.
+        devices: of each node, in the same order.
+        feeds: tensors whose values come with the run.
+        receives: tensors that come from another task.
+        sends: tensors that others need.
+        fetches: tensors that go back to the master.
+    """
+
+    nodes: list[Node] = field(default_factory=list)
+    devices: list[Device] = field(default_factory=list)
+    feeds: list[Edge] = field(default_factory=list)
+    receives: list[Move] = field(default_factory=list)
+    sends: list[Move] = field(default_factory=list)
+    fetches: list[Edge] = field(default_factory=list)
+
+
+def prune(
+    nodes: Mapping[str, Node],
+    fetches: Sequence[Edge],
+    targets: Sequence[str],
+    feeds: Collection[Edge],
+    done: Collection[str] = (),
+) -> list[Node]:
+    """Return what must run for fetches and targets, each node after all it needs.
+
+    What may block stands as late as possible, else the graph's own order is kept. Ops
+    in `done` have run before, in another part of the same run. Raises
+    `InvalidArgumentError` when nodes need each other in a circle.
+    """
+    fed, past = set(feeds), set(done)
+    needs: dict[str, list[str]] = {}
+    stack = [name for name, _ in fetches if (name, _) not in fed] + list(targets)
+    while stack:
+        name = stack.pop()
+        if name not in needs:
+            node = nodes[name]
+            needs[name] = [edge[0] for edge in node.inputs if edge not in fed]
+            needs[name] += [one for one in node.control if one not in past]
+            stack.extend(needs[name])
+    return _ordered([node for name, node in nodes.items() if name in needs], needs)
+
+
+def _ordered(nodes: Sequence[Node], needs: Mapping[str, list[str]]) -> list[Node]:
+    """Sort so that each node follows what it needs; blocking ones wait."""
+    left = {node.name: node for node in nodes}
+    ordered: dict[str, Node] = {}
+    late = _behind_blocking(nodes, needs)
+    for chosen in (False, True):
+        for node in nodes:
+            if (node.name in late) is chosen:
+                _append(node, left, ordered, needs)
+    return list(ordered.values())
+
+
+def _behind_blocking(nodes: Sequence[Node], needs: Mapping[str, list[str]]) -> set[str]:
+    """Return the nodes that may block, and those that need one of them."""
+    late: set[str] = set()
+    n_known = -1
+    # The graph's own order is sorted nearly always, so the second look finds nothing.
+    while len(late) > n_known:
+        n_known = len(late)
+        for node in nodes:
+            if lookup(node.type).blocking or not late.isdisjoint(needs[node.name]):
+                late.add(node.name)
+    return late
+
+
+def _append(
+    node: Node,
+    left: Mapping[str, Node],
+    ordered: dict[str, Node],
+    needs: Mapping[str, list[str]],
+) -> None:
+    """Append a node after everything it needs, without recursion."""
+    stack, open_names = [(node, False)], set[str]()
+    while stack:
+        one, is_ready = stack.pop()
+        if one.name in ordered:
+            continue
+        if is_ready:
+            open_names.discard(one.name)
+            ordered[one.name] = one
+            continue
+        if one.name in open_names:
+            raise InvalidArgumentError(
+                f"the graph has a circle: op {one.name!r} needs its own result."
+            )
+        open_names.add(one.name)
+        stack.append((one, True))
+        before = [left[name] for name in needs[one.name] if name not in ordered]
+        circle = next((n for n in before if n.name in open_names), None)
+        if circle is not None:
+            raise InvalidArgumentError(
+                f"the graph has a circle: {circle.name!r} and {one.name!r} need each "
+                f"other's result."
+            )
+        stack.extend((n, False) for n in reversed(before))
+
+
+def partition(
+    order: Sequence[Node],
+    placed: Mapping[str, Device],
+    fetches: Sequence[Edge],
+    feeds: Sequence[Edge],
+    done: Collection[str] = (),
+) -> dict[Task, Segment]:
+    """Cut pruned nodes into one segment for each task that has some.
+
+    A tensor that is both fed and fetched is the caller's affair.
+    """
+    cut = _Cut(placed, set(feeds), set(done))
+    for node in order:
+        cut.add(node)
+    for edge in dict.fromkeys(fetches):
+        if edge not in cut.fed:
+            cut.parts[placed[edge[0]].task].fetches.append(edge)
+    return cut.parts
+
+
+class _Cut:
+    """The segments so far."""
+
+    def __init__(
+        self, placed: Mapping[str, Device], fed: set[Edge], done: set[str]
+    ) -> None:
+        self.parts: dict[Task, Segment] = {}
+        self.fed = fed
+        self._placed, self._done = placed, done
+        self._sent: set[tuple[Edge, Task]] = set()
+        self._refs: set[Edge] = set()
+
+    def add(self, node: Node) -> None:
+        here = self._placed[node.name].task
+        if lookup(node.type).gives_ref:
+            self._refs.add((node.name, 0))
+        part = self.parts.setdefault(here, Segment())
+        part.nodes.append(node)
+        part.devices.append(self._placed[node.name])
+        for edge in node.inputs:
+            if edge not in self.fed:
+                self._move(edge, here)
+            elif edge not in part.feeds:
+                part.feeds.append(edge)
+        for name in node.control:
+            if name not in self._done:
+                self._move((name, DONE), here)
+
+    def _move(self, edge: Edge, here: Task) -> None:
+        """Send a tensor to a task that needs it, once."""
+        source = self._placed[edge[0]].task
+        if source == here or (edge, here) in self._sent:
+            return
+        number = len(self._sent)
+        self._sent.add((edge, here))
+        self.parts[here].receives.append(Move(edge, source, number))
+        after = self.parts[source].nodes[-1].name if edge in self._refs else ""
+        self.parts[source].sends.append(Move(edge, here, number, after))

@@ -1,0 +1,289 @@
+"""One client's session at its master: a graph that only grows, and the runs of it.
+
+For each kind of run a plan is made once, its segments are registered with the tasks,
+and a run then is one message to each of them. The target's own segment runs in the
+thread of the client's question.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any, NamedTuple
+
+from kit.errors import (
+    AbortedError,
+    CancelledError,
+    InvalidArgumentError,
+    KitError,
+)
+from kit.graph.dtypes import Array
+from kit.graph.node import Edge, Node
+from kit.graph.table import lookup
+from kit.session.client.cancelling import CLOSED, current_cancellation
+from kit.session.client.options import Options
+from kit.session.master.devices import Device, place
+from kit.session.master.members import Known, Members
+from kit.session.master.owned import keeps_feeds, taken_over
+from kit.session.master.partition import Segment
+from kit.session.master.plan import Kind, Plan, make_plan
+from kit.session.master.step_coordinator import Conductor, feeds_by_task
+from kit.session.transport import segment_text
+from kit.session.worker.step import Records, Step
+from kit.session.worker.worker import Worker
+from kit.task import Task
+from kit.wire.link import Link
+
+
+class Ready(NamedTuple):
+    """A plan whose segments are registered: the number that each task gave its own.
+
+    `keeps_feeds`: the target's own segment may keep an array that it is fed.
+    """
+
+    plan: Plan
+    tokens: Mapping[Task, int]
+    keeps_feeds: bool
+    n_feeds: int
+
+
+class MasterSession:
+    """One session. Its runs may come from many threads."""
+
+    def __init__(
+        self, worker: Worker, members: Members, number: int, options: Options
+    ) -> None:
+        self.number, self._options = number, options
+        self._worker, self._members = worker, members
+        self._key = worker.task, number
+        self._nodes: dict[str, Node] = {}
+        self._known: dict[Task, Known] = {}
+        self._placed: dict[str, Device] = {}
+        self._refused: dict[str, KitError] = {}
+        self._ready: list[Ready] = []
+        self._numbers: dict[Kind, int] = {}
+        # The upper half tells the tasks which session a step belongs to.
+        self._counter = itertools.count(number << 32)
+        self._steps: dict[int, Step] = {}
+        self._met: set[Task] = set()
+        self._preparing = threading.Lock()
+        self._is_closed = False
+
+    def extend(self, version: int, nodes: Sequence[Node]) -> int:
+        """Add nodes to a graph that has `version` of them; returns the new number.
+
+        A client that did not hear the answer may send the same nodes again. Raises
+        `AbortedError` for another version, `InvalidArgumentError` for nodes that cannot
+        be.
+        """
+        with self._preparing:
+            known = list(islice(self._nodes, version, None))
+            if known and known == [node.name for node in nodes[: len(known)]]:
+                version, nodes = len(self._nodes), nodes[len(known) :]
+            if version != len(self._nodes):
+                raise AbortedError(
+                    f"the graph has {len(self._nodes)} nodes here and {version} at the "
+                    f"client: it was extended by somebody else."
+                )
+            self._nodes |= _checked(nodes, self._nodes)
+            return len(self._nodes)
+
+    def prepare(self, kind: Kind, deadline_s: float) -> int:
+        """Return the number of the plan for a kind of run."""
+        deadline = time.monotonic() + deadline_s
+        with self._preparing:
+            if kind not in self._numbers:
+                _check_kind(kind, self._nodes)
+                if not self._known:
+                    filters = self._options.filters
+                    look = self._members.look
+                    self._known = look(deadline_s, filters, self._check_open)
+                plan = make_plan(self._nodes, self._places(), kind, self._refused)
+                tokens = self._register_all(plan, deadline)
+                mine = plan.segments.get(self._worker.task)
+                keeps = mine is not None and keeps_feeds(mine)
+                self._ready.append(Ready(plan, tokens, keeps, len(kind.feeds)))
+                self._numbers[kind] = len(self._ready) - 1
+            return self._numbers[kind]
+
+    def keeps_feeds(self, number: int) -> bool:
+        """Whether a run of a plan may keep the very arrays that it is fed."""
+        return self._ready[number].keeps_feeds
+
+    def run(
+        self,
+        number: int,
+        feeds: Sequence[Array],
+        deadline_s: float,
+        *,
+        traced: bool = False,
+        client: Link | None = None,
+    ) -> tuple[list[Any], Records | None]:
+        """Run a plan once; returns its fetches, and what a traced run noted.
+
+        The end of the `client`'s link, if it has one, cancels the run; if it has none,
+        it is in this process, and the fetches are its own.
+        """
+        if number >= len(self._ready):
+            raise AbortedError(f"session {self.number} has no plan {number}.")
+        plan, tokens, _, n_feeds = self._ready[number]
+        if len(feeds) != n_feeds:
+            raise InvalidArgumentError(
+                f"{len(feeds)} tensors were fed to plan {number}, which takes "
+                f"{n_feeds}."
+            )
+        conductor, me = Conductor(self._worker), self._worker.task
+        number = next(self._counter)
+        step = Step(number, self._key, me, conductor, deadline_s, traced=traced)
+        self._steps[step.number] = step
+        try:
+            self._check_open()
+            if client is not None:
+                gone = CancelledError("the client of this run has gone.")
+                abort = partial(self._worker.abort, step, gone)
+                self._worker.watch.during(client, abort)
+            cancellation = current_cancellation()
+            if cancellation is None:
+                found = self._carry_out(step, conductor, plan, tokens, feeds)
+            else:
+                error = CancelledError("the run was cancelled.")
+                with cancellation.during(partial(self._worker.abort, step, error)):
+                    found = self._carry_out(step, conductor, plan, tokens, feeds)
+            if client is None and me in found:
+                found[me] = taken_over(found[me])
+        except KitError as met:
+            cause = conductor.cause(step, met)
+            if cause is met:
+                raise
+            raise cause from met
+        finally:
+            self._steps.pop(step.number, None)
+            if client is not None:
+                self._worker.watch.forget(client)
+            conductor.close(step)
+        return [found[task][i] for task, i in plan.fetch_from], step.records
+
+    def close(self) -> None:
+        """Cancel what is under way and let all tasks forget the session."""
+        self._is_closed = True
+        for step in list(self._steps.values()):
+            error = CancelledError(CLOSED)
+            self._worker.abort(step, error)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._worker.end_session(self._key)
+        for task in list(self._met):
+            self._members.tell(task, {"op": "end", "session": self.number})
+
+    def _carry_out(
+        self,
+        step: Step,
+        conductor: Conductor,
+        plan: Plan,
+        tokens: Mapping[Task, int],
+        feeds: Sequence[Array],
+    ) -> dict[Task, list[Any]]:
+        by_task = feeds_by_task(feeds, plan.feed_of)
+        conductor.begin(step, tokens, by_task)
+        found: dict[Task, list[Any]] = {}
+        me = self._worker.task
+        if me in tokens:
+            found[me] = self._worker.run(tokens[me], step, by_task[me])
+        found |= conductor.finish(step)
+        if isinstance(step.error, CancelledError):
+            raise step.error
+        return found
+
+    def _places(self) -> dict[str, Device]:
+        """Return the devices of the nodes: all are placed anew as the graph grows."""
+        if len(self._placed) + len(self._refused) != len(self._nodes):
+            devices = [one for found, _ in self._known.values() for one in found]
+            refused: dict[str, KitError] = {}
+            self._placed = place(
+                self._nodes,
+                devices,
+                self._worker.task,
+                soft=self._options.soft,
+                refused=None if self._options.whole else refused,
+            )
+            self._refused = refused
+        return self._placed
+
+    def _register_all(self, plan: Plan, deadline: float) -> dict[Task, int]:
+        try:
+            return {
+                task: self._register(task, one, deadline - time.monotonic())
+                for task, one in plan.segments.items()
+            }
+        finally:
+            if self._is_closed:  # and some came after its tasks had forgotten it
+                self._forget()
+            self._check_open()
+
+    def _register(self, task: Task, segment: Segment, deadline_s: float) -> int:
+        isolated = self._options.isolated
+        if task == self._worker.task:
+            return self._worker.register(self._key, segment, isolated=isolated)
+        self._check_open()
+        plain, arrays = segment_text.to_plain(segment)
+        meta = {
+            "op": "register",
+            "session": self.number,
+            "incarnation": self._known[task][1],
+            "isolated": isolated,
+            "segment": plain,
+        }
+        self._met.add(task)
+        answer = self._members.ask(task, meta, max(0.1, deadline_s), arrays)
+        return int(answer.meta["token"])
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise CancelledError(CLOSED)
+
+
+def _checked(nodes: Sequence[Node], known: Mapping[str, Node]) -> dict[str, Node]:
+    """Return new nodes by name, if they are such as a graph can have."""
+    found: dict[str, Node] = {}
+    for node in nodes:
+        if node.name in known or node.name in found:
+            raise InvalidArgumentError(f"the graph has a node {node.name!r} already.")
+        found[node.name] = node
+    for node in nodes:
+        _outputs(node)
+        for name in node.control:
+            _check_edge((name, 0), known, found, is_control=True)
+        for edge in node.inputs:
+            _check_edge(edge, known, found)
+    return found
+
+
+def _check_edge(
+    edge: Edge, *graphs: Mapping[str, Node], is_control: bool = False
+) -> None:
+    for nodes in graphs:
+        if edge[0] in nodes:
+            if not is_control and not 0 <= edge[1] < _outputs(nodes[edge[0]]):
+                break
+            return
+    raise InvalidArgumentError(f"the graph has no tensor {edge[0]}:{edge[1]}.")
+
+
+def _outputs(node: Node) -> int:
+    try:
+        n_outputs = lookup(node.type).n_outputs
+    except LookupError as exc:
+        raise InvalidArgumentError(f"op {node.name!r}: {exc.args[0]}") from exc
+    return n_outputs if isinstance(n_outputs, int) else int(n_outputs(node.attrs))
+
+
+def _check_kind(kind: Kind, nodes: Mapping[str, Node]) -> None:
+    for edge in (*kind.feeds, *kind.fetches):
+        _check_edge(edge, nodes)
+    for name in kind.targets:
+        _check_edge((name, 0), nodes, is_control=True)

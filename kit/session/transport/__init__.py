@@ -1,0 +1,1 @@
+"""Messages and tensors between clients, masters and workers."""

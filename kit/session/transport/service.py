@@ -1,0 +1,279 @@
+"""Answers on a session link: runs and questions of clients and masters, and tensors.
+
+of clients    RUN    create extend prepare close devices cluster_reset
+of masters    SEGMENT    status register end reset
+of peers      TENSOR, which is not answered
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from kit.errors import (
+    CancelledError,
+    DeadlineExceededError,
+    InvalidArgumentError,
+    KitError,
+    ProtocolError,
+    UnimplementedError,
+    to_plain,
+)
+from kit.fields import (
+    Fields,
+    anything,
+    check,
+    flag,
+    list_of,
+    optional,
+    row_of,
+    seconds,
+    shown,
+    table_of,
+    text,
+    whole,
+)
+from kit.graph.node import UNREADABLE
+from kit.graph.node import from_plain as nodes_from_plain
+from kit.session.client.lazy_feeds import together
+from kit.session.client.options import Options
+from kit.session.master.master import Master
+from kit.session.master.plan import Kind
+from kit.session.transport import segment_text, shared_tensors
+from kit.session.transport.message import Act, Message, recv, send
+from kit.session.worker.step import Records, Step
+from kit.session.worker.worker import ParticipantWays
+from kit.wire.link import Link
+
+_IDLE_S = 3600.0
+_ANSWER_S = 60.0
+
+_log = logging.getLogger("kit.session")
+
+Meta = dict[str, Any]
+Answer = tuple[Meta, list[Any]]
+
+_NUMBER: Final = whole(0)
+_SESSION: Final = {"session": _NUMBER}
+
+
+class Question(NamedTuple):
+    """What a question may carry, and what answers it."""
+
+    fields: Fields
+    answer: Callable[[Link, Message], Meta]
+
+
+class Service:
+    """Both services of one task, at the end of their links."""
+
+    def __init__(self, master: Master) -> None:
+        self._master, self._worker = master, master.worker
+        limit, names = {"deadline_s": seconds()}, {"names": list_of(text(1000))}
+        edges, texts = list_of(row_of(text(), whole(0))), list_of(text())
+        kind = {"feeds": edges, "fetches": edges, "targets": texts, "done": texts}
+        self.questions = {
+            "create": Question({"options": anything()}, self._create),
+            "extend": Question(
+                {**_SESSION, "version": whole(0), "nodes": list_of(anything(), 2**24)},
+                self._extend,
+            ),
+            "prepare": Question({**_SESSION, **kind, **limit}, self._prepare),
+            "close": Question(_SESSION, self._close),
+            "devices": Question(
+                {**limit, "filters": list_of(text(1000)), "session": optional(_NUMBER)},
+                self._devices,
+            ),
+            "cluster_reset": Question({**names, **limit}, self._cluster_reset),
+            "status": Question({}, self._status),
+            "register": Question(
+                {
+                    **_SESSION,
+                    "incarnation": whole(0),
+                    "isolated": flag(),
+                    "segment": table_of(anything()),
+                },
+                self._register,
+            ),
+            "end": Question(_SESSION, self._end),
+            "reset": Question(names, self._reset),
+        }
+        self._acts: dict[int, Callable[[Link, Message], Answer | None]] = {
+            Act.ASK: self._ask,
+            Act.RUN: self._run,
+            Act.SEGMENT: self._segment,
+        }
+
+    def serve(self, link: Link) -> None:
+        """Answer until the other end closes the link, which is closed then."""
+        self._worker.watch.add(link)
+        try:
+            while self._one(link, _next(link)):
+                pass
+        except (KitError, MemoryError):
+            pass  # it has ended, or cannot be read any more
+        finally:
+            shared_tensors.end(link)
+            self._master.left(link)
+
+    def _one(self, link: Link, message: Message) -> bool:
+        """Answer one message; whether the link is good for another one."""
+        if message.act == Act.TENSOR:
+            if "sent" in message.meta:
+                message.meta["came"] = time.monotonic()
+                if link.transport != "unix":  # the clock of another machine
+                    message.meta["sent"] = message.meta["came"]
+            self._worker.rendezvous.put(message.step, message.number, message)
+            return True
+        try:
+            if message.act not in self._acts:
+                raise ProtocolError(f"a message of kind {message.act} came unasked.")
+            found = self._acts[message.act](link, message)
+            if found is not None:
+                meta, arrays = found
+                send(link, Act.DONE, deadline_s=_ANSWER_S, meta=meta, arrays=arrays)
+        except Exception as error:
+            is_good = self._fail(link, error)
+            # The end of the link wakes a master that waits for another task meanwhile.
+            return is_good and message.act != Act.SEGMENT
+        return True
+
+    def _fail(self, link: Link, error: Exception) -> bool:
+        if not isinstance(error, KitError):
+            _log.error("%s: a message failed", self._worker.task, exc_info=error)
+        plain = {"error": to_plain(error)}
+        try:
+            send(link, Act.FAILED, deadline_s=_ANSWER_S, meta=plain)
+        except KitError:
+            return False
+        return True
+
+    def _run(self, link: Link, message: Message) -> Answer:
+        self._master.used(message.step, link)
+        session = self._master.session(message.step)
+        found, records = session.run(
+            message.number,
+            together(message.arrays, message.meta),
+            message.limit_s,
+            traced="traced" in message.meta,
+            client=link,
+        )
+        return _notes(records), found
+
+    def _segment(self, link: Link, message: Message) -> Answer:
+        worker = self._worker
+        step = Step(
+            message.step,
+            (link.peer, message.step >> 32),
+            worker.task,
+            ParticipantWays(worker, link.peer, link),
+            message.limit_s,
+            traced="traced" in message.meta,
+        )
+        gone = CancelledError(f"{link.peer} ended this run.")
+        worker.watch.during(link, partial(worker.abort, step, gone))
+        try:
+            feeds = together(message.arrays, message.meta)
+            found = worker.run(message.number, step, feeds)
+        finally:
+            worker.watch.forget(link)
+        return _notes(step.records), found
+
+    def _ask(self, link: Link, message: Message) -> Answer | None:
+        op = message.meta.pop("op", "")
+        if op == shared_tensors.OP:
+            send(link, Act.DONE, deadline_s=_ANSWER_S)
+            shared_tensors.answer(link, _ANSWER_S)
+            return None
+        question = self.questions.get(op) if isinstance(op, str) else None
+        if question is None:
+            raise UnimplementedError(
+                f"{self._worker.task} does not answer {shown(op)}."
+            )
+        values = check(op, question.fields, message.meta)
+        try:
+            found = question.answer(link, message._replace(meta=values))
+        except UNREADABLE as exc:  # what a graph's attributes may be only its ops know
+            raise InvalidArgumentError(
+                f"the question {op!r} is wrong: {exc!r}"
+            ) from exc
+        if isinstance(number := found.get("session"), int):
+            self._master.used(number, link)
+        return found, []
+
+    def _create(self, link: Link, message: Message) -> Meta:
+        options = Options.from_plain(message.meta["options"])
+        self._master.check_room(link)
+        return {"session": self._master.create(options)}
+
+    def _extend(self, _: Link, message: Message) -> Meta:
+        session = self._master.session(message.meta["session"])
+        nodes = nodes_from_plain(message.meta["nodes"], message.arrays)
+        return {"version": session.extend(message.meta["version"], nodes)}
+
+    def _prepare(self, _: Link, message: Message) -> Meta:
+        meta = message.meta
+        kind = Kind(
+            tuple(meta["feeds"]),
+            tuple(meta["fetches"]),
+            tuple(meta["targets"]),
+            tuple(meta["done"]),
+        )
+        session = self._master.session(meta["session"])
+        return {"plan": session.prepare(kind, meta["deadline_s"])}
+
+    def _close(self, _: Link, message: Message) -> Meta:
+        self._master.end(message.meta["session"])
+        return {}
+
+    def _devices(self, _: Link, message: Message) -> Meta:
+        meta = message.meta
+        found = self._master.members.look(meta["deadline_s"], meta["filters"])
+        return {
+            "devices": [
+                [task.short, one.type, one.index, incarnation]
+                for task, (devices, incarnation) in found.items()
+                for one in devices
+            ]
+        }
+
+    def _cluster_reset(self, _: Link, message: Message) -> Meta:
+        self._master.reset(message.meta["names"], message.meta["deadline_s"])
+        return {}
+
+    def _status(self, _: Link, __: Message) -> Meta:
+        devices = [[one.type, one.index] for one in self._worker.home.devices]
+        return {"devices": devices, "incarnation": self._worker.incarnation}
+
+    def _register(self, link: Link, message: Message) -> Meta:
+        meta = message.meta
+        self._worker.check_incarnation(meta["incarnation"])
+        plain, me = meta["segment"], self._worker.task
+        segment = segment_text.from_plain(plain, message.arrays, me)
+        session, isolated = (link.peer, meta["session"]), meta["isolated"]
+        return {"token": self._worker.register(session, segment, isolated=isolated)}
+
+    def _end(self, link: Link, message: Message) -> Meta:
+        self._worker.end_session((link.peer, message.meta["session"]))
+        return {}
+
+    def _reset(self, _: Link, message: Message) -> Meta:
+        self._worker.reset(message.meta["names"])
+        return {}
+
+
+def _next(link: Link) -> Message:
+    """Return the next message; a client may well say nothing for hours."""
+    while True:
+        with suppress(DeadlineExceededError):
+            return recv(link, _IDLE_S)
+
+
+def _notes(records: Records | None) -> Meta:
+    if records is None:
+        return {}
+    return {"nodes": records.nodes, "moves": records.transfers}

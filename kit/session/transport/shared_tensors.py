@@ -1,0 +1,77 @@
+"""Large arrays between two tasks of one host: lent in shared memory, not sent.
+
+A link begins without. When whoever dialled it has something large, or has got it, the
+two ends agree on it between two messages:
+
+    dialler                          the other end
+    ASK {"op": "lend"}      ───►
+                            ◄───     DONE
+    its arena's descriptor  ───►     (waits for it)
+                            ◄───     its arena's descriptor
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Sequence
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from kit.graph.dtypes import Array
+from kit.session.transport.serialization import LEAST_LENT, Borrow, Lend
+from kit.wire.link import Link
+from kit.wire.local.loan import Borrower, Lender, open_loans
+from kit.wire.stream import wait_ready
+
+OP: Final = "lend"
+
+_lending: WeakKeyDictionary[Link, tuple[Lender, Borrower]] = WeakKeyDictionary()
+
+
+def lend_of(link: Link) -> Lend | None:
+    """Return what lends memory to the peer, None where nothing does."""
+    found = _lending.get(link)
+    return None if found is None else found[0].lend
+
+
+def borrow_of(link: Link) -> Borrow | None:
+    """Return what finds the memory that the peer lends."""
+    found = _lending.get(link)
+    return None if found is None else found[1].borrow
+
+
+def pays(link: Link, arrays: Sequence[Array]) -> bool:
+    """Whether a link should begin to lend, given what goes over it."""
+    return (
+        link.transport == "unix"
+        and any(one.nbytes >= LEAST_LENT for one in arrays)
+        and link not in _lending
+    )
+
+
+def begin(link: Link, deadline_s: float) -> None:
+    """Exchange arenas; the other end does the same, or has just agreed to.
+
+    Nothing may be under way on the link. Raises what `open_loans` raises; the link is
+    of no more use then.
+    """
+    deadline = time.monotonic() + deadline_s
+    _lending[link] = open_loans(link.stream, deadline)
+
+
+def answer(link: Link, deadline_s: float) -> None:
+    """Exchange arenas after having agreed to it; see `begin`."""
+    # Only when its descriptor is here, the dialler has read our agreement: else that
+    # reading would take our descriptor along, and lose it.
+    wait_ready(link.stream, select.POLLIN, time.monotonic() + deadline_s)
+    begin(link, deadline_s)
+
+
+def end(link: Link) -> None:
+    """Close a link, and let go of what was lent over it."""
+    link.close()
+    found = _lending.pop(link, None)
+    if found is not None:
+        for one in found:
+            one.close()

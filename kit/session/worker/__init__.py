@@ -1,0 +1,1 @@
+"""The worker service: runs a task's part of a graph, and keeps its state."""

@@ -1,0 +1,118 @@
+"""What a stateful op gets at run time: its task's state, its session's, its step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+from kit.graph.dtypes import DType
+from kit.graph.node import Node
+from kit.graph.static import Shape
+from kit.session.master.devices import Device
+from kit.session.worker.accumulators import Accumulator, DenseAccumulator
+from kit.session.worker.disk import DISK, Disk
+from kit.session.worker.queues import Element, FifoQueue, stacked
+from kit.session.worker.row_accumulators import RowAccumulator
+from kit.session.worker.state import Cell
+from kit.session.worker.step import Step
+from kit.session.worker.task_runtime import Home
+
+
+class StepCall:
+    """The `Call` of one node in one step."""
+
+    __slots__ = ("_device", "_home", "_node", "step", "xp")
+
+    def __init__(
+        self, step: Step, home: Home, node: Node, xp: ModuleType, device: Device
+    ) -> None:
+        self.step, self.xp = step, xp
+        self._home, self._node, self._device = home, node, device
+
+    @property
+    def node(self) -> str:
+        """The op's name."""
+        return self._node.name
+
+    @property
+    def container(self) -> str:
+        """Where its shared state lives."""
+        return self._node.container
+
+    def state(self, kind: str, make: Callable[[], Any]) -> Any:
+        """Return this op's state on this task; see `kit.graph.table.Call`."""
+        name = self._node.attrs.get("shared_name") or self._node.name
+        store = self.step.room.store
+        return store.find(self._node.container, f"{kind} {name}", make)
+
+    def own(self, make: Callable[[], Any]) -> Any:
+        """Return this op's state within this session."""
+        return self.step.room.own(self._node.name, make)
+
+    def variable(self, shape: Shape, dtype: DType, shared_name: str) -> Cell:
+        """Return the variable that this op stands for; each GPU has its own."""
+        name = shared_name or self._node.name
+        if self._device.type != "CPU":
+            name = f"{name} on {self._device.type}:{self._device.index}"
+        store = self.step.room.store
+        return store.cell(self._node.container, name, shape, dtype)
+
+    def queue(
+        self,
+        capacity: int,
+        dtypes: Sequence[DType],
+        shapes: Sequence[Shape] | None,
+        shared_name: str,
+    ) -> FifoQueue:
+        """Return the queue that this op stands for."""
+        name = shared_name or self._node.name
+
+        def make() -> FifoQueue:
+            return FifoQueue(name, capacity, dtypes, shapes)
+
+        # Without a name to share it by it is the session's own, as in the original.
+        found: FifoQueue = self.state("queue", make) if shared_name else self.own(make)
+        found.check(capacity, dtypes, shapes)
+        return found
+
+    def accumulator(
+        self,
+        is_sparse: bool,
+        dtype: DType,
+        shape: Shape,
+        reduction: str,
+        shared_name: str,
+    ) -> Accumulator:
+        """Return the accumulator that this op stands for; who came first made it."""
+        name = shared_name or self._node.name
+        kind = RowAccumulator if is_sparse else DenseAccumulator
+
+        def make() -> Accumulator:
+            return kind(name, dtype, shape, reduction)
+
+        found: Accumulator = (
+            self.state("accumulator", make) if shared_name else self.own(make)
+        )
+        return found
+
+    def stacked(self, elements: Sequence[Element], queue: FifoQueue) -> Any:
+        """Return elements of a queue as one array for each component."""
+        return stacked(elements, queue)
+
+    def wait(self, ready: Callable[[], bool], changed: Any, what: str) -> None:
+        """Wait until `ready()`, the step's end, or its deadline."""
+        self.step.wait(ready, changed, what)
+
+    @property
+    def disk(self) -> Disk:
+        """What saves and restores on this task."""
+        return DISK
+
+    def function(self, token: str) -> Callable[..., Any]:
+        """Return a Python function that a client registered."""
+        return self._home.function(token)
+
+    def entropy(self) -> int:
+        """Return 128 bits that nobody can predict."""
+        return self._home.entropy()

@@ -1,0 +1,298 @@
+"""A segment made ready to run: a list of bound calls over numbered registers.
+
+All that can be decided once is decided here: kernels are looked up, constants are
+already in their registers, and it is known when a register is used for the last time. A
+run then is one loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kit.errors import InvalidArgumentError, KitError
+from kit.graph.node import Edge, Node
+from kit.graph.table import OpDef, lookup
+from kit.session.master.devices import Device
+from kit.session.master.partition import DONE, Move, Segment
+from kit.session.worker.call import StepCall
+from kit.session.worker.failure import of_node
+from kit.session.worker.step import Step
+from kit.session.worker.task_runtime import Home
+
+Registers = list[Any]
+
+
+class Instruction(NamedTuple):
+    """`plain` for the quick way: one output, from the inputs' values alone.
+
+    `label` is the name of the op, `is_node` whether this is the op itself and not a
+    reading or a transfer on its behalf.
+    """
+
+    plain: Callable[..., Any] | None
+    special: Callable[[Step, Registers], None] | None
+    inputs: tuple[int, ...]
+    output: int
+    free: tuple[int, ...]
+    label: str
+    device: str
+    is_node: bool
+
+
+class Program:
+    """A segment on its task.
+
+    `run` may be called by many threads at once: each run has its own registers.
+    """
+
+    def __init__(self, segment: Segment, home: Home) -> None:
+        self._home = home
+        self._slots: dict[tuple[Edge, Device | None], int] = {}
+        self._where: dict[Edge, Device | None] = {}
+        self._refs: set[Edge] = set()
+        self._initial: Registers = []
+        self._code: list[Instruction] = []
+        self._constants: list[tuple[str, str]] = []
+        self._receivable = {move.edge: move for move in segment.receives}
+        self._sends: dict[str, list[Move]] = {}
+        for move in segment.sends:
+            self._sends.setdefault(move.after or move.edge[0], []).append(move)
+        self._nodes = {node.name: node for node in segment.nodes}
+        self._fed = set(segment.feeds)
+        for edge in segment.feeds:
+            self._new(edge, None)
+        for node, device in zip(segment.nodes, segment.devices, strict=True):
+            self._add(node, device)
+        self._outputs = tuple(self._value(edge, None) for edge in segment.fetches)
+        self._feeds = tuple(self._slots[edge, None] for edge in segment.feeds)
+        self._code = _with_frees(self._code, {*self._outputs}, len(self._initial))
+
+    def run(self, step: Step, feeds: Sequence[Any]) -> list[Any]:
+        """Run once; `feeds` in the order of the segment's. Returns its fetches.
+
+        Raises errors of `kit.errors`, with the op's name in the message.
+        """
+        if len(feeds) != len(self._feeds):
+            raise InvalidArgumentError(
+                f"{len(feeds)} tensors were fed where {len(self._feeds)} are due."
+            )
+        registers = self._initial.copy()
+        for slot, value in zip(self._feeds, feeds, strict=True):
+            registers[slot] = value
+        code = self._code if step.records is None else self._traced(step)
+        instruction = None
+        try:
+            with np.errstate(all="ignore"):
+                for instruction in code:
+                    plain, special, inputs, output, free, _, _, _ = instruction
+                    if plain is not None:
+                        registers[output] = plain(*[registers[i] for i in inputs])
+                    else:
+                        special(step, registers)  # type: ignore[misc]
+                    for slot in free:
+                        registers[slot] = None
+        except Exception as exc:
+            if instruction is None:
+                raise
+            raise self._named(exc, instruction, step) from exc
+        return [registers[slot] for slot in self._outputs]
+
+    def _named(self, exc: Exception, at: Instruction, step: Step) -> KitError:
+        return of_node(exc, self._nodes.get(at.label), at.device, step.me)
+
+    def _traced(self, step: Step) -> list[Instruction]:
+        """Return the code with each op timed into the step's records."""
+        records = step.records
+        assert records is not None, "only a traced step is timed"
+
+        def timed(one: Instruction, step: Step, registers: Registers) -> None:
+            begin = step.clock()
+            if one.plain is not None:
+                registers[one.output] = one.plain(*[registers[i] for i in one.inputs])
+            elif one.special is not None:
+                one.special(step, registers)
+            records.nodes.append((one.label, one.device, begin, step.clock()))
+
+        now = step.clock()
+        records.nodes += [(name, device, now, now) for name, device in self._constants]
+        return [
+            one._replace(plain=None, special=partial(timed, one))
+            if one.is_node
+            else one
+            for one in self._code
+        ]
+
+    # -- making the code ---------------------------------------------------------------
+
+    def _new(self, edge: Edge, device: Device | None) -> int:
+        slot = self._slots[edge, device] = self._unnamed()
+        self._where.setdefault(edge, device)
+        return slot
+
+    def _unnamed(self) -> int:
+        self._initial.append(None)
+        return len(self._initial) - 1
+
+    def _add(self, node: Node, device: Device) -> None:
+        op_def = lookup(node.type)
+        for name in node.control:
+            if (name, DONE) in self._receivable:
+                self._value((name, DONE), None)
+        inputs = tuple(
+            self._input(edge, i, op_def, device) for i, edge in enumerate(node.inputs)
+        )
+        n = op_def.n_outputs
+        outputs = n if isinstance(n, int) else int(n(node.attrs))
+        # An output that is fed has its register already.
+        edges = [(node.name, i) for i in range(outputs)]
+        slots = tuple(
+            self._unnamed() if edge in self._fed else self._new(edge, device)
+            for edge in edges
+        )
+        if op_def.gives_ref:
+            self._refs.update(set(edges) - self._fed)
+        if node.type == "Const":
+            self._initial[slots[0]] = self._home.constant(node.attrs["value"], device)
+            self._constants.append((node.name, device.name))
+        elif op_def.stateful or outputs != 1:
+            special = self._special(node, op_def, device, inputs, slots)
+            self._emit(None, special, inputs, -1, node.name, device, is_node=True)
+        else:
+            plain = op_def.kernel(self._home.module(device), node.attrs)
+            plain = self._home.on(device, plain)
+            self._emit(plain, None, inputs, slots[0], node.name, device, is_node=True)
+        for move in self._sends.get(node.name, ()):
+            self._send(move, device)
+
+    def _special(
+        self,
+        node: Node,
+        op_def: OpDef,
+        device: Device,
+        inputs: tuple[int, ...],
+        outputs: tuple[int, ...],
+    ) -> Callable[[Step, Registers], None]:
+        forward, home = op_def.forward, self._home
+        module, attrs = home.module(device), node.attrs
+
+        def stateful(step: Step, registers: Registers) -> None:
+            if step.error is not None:
+                raise step.error  # it has ended; nothing of it shall last
+            call = StepCall(step, home, node, module, device)
+            found = forward(call, *[registers[i] for i in inputs], **attrs)
+            _store(found, outputs, registers)
+
+        def several(_: Step, registers: Registers) -> None:
+            found = forward(module, *[registers[i] for i in inputs], **attrs)
+            _store(found, outputs, registers)
+
+        return home.on(device, stateful if op_def.stateful else several)
+
+    def _emit(
+        self,
+        plain: Callable[..., Any] | None,
+        special: Callable[[Step, Registers], None] | None,
+        inputs: tuple[int, ...],
+        output: int,
+        label: str,
+        device: Device | None,
+        *,
+        is_node: bool = False,
+    ) -> None:
+        where = "" if device is None else device.name
+        self._code.append(
+            Instruction(plain, special, inputs, output, (), label, where, is_node)
+        )
+
+    def _input(self, edge: Edge, number: int, op_def: OpDef, device: Device) -> int:
+        if number not in op_def.refs:
+            return self._value(edge, device)
+        if edge not in self._refs:
+            raise InvalidArgumentError(
+                f"a {op_def.name} changes the variable {edge[0]!r} itself, so it "
+                f"cannot be fed."
+            )
+        return self._slots[edge, self._where[edge]]
+
+    def _value(self, edge: Edge, device: Device | None) -> int:
+        """Return the register of a tensor's value on a device (None: the host)."""
+        if edge in self._receivable and edge not in self._where:
+            self._receive(self._receivable[edge])
+        here = self._where[edge]
+        if edge in self._refs:
+            return self._read(edge, here, device)
+        if here == device or self._home.is_same(here, device):
+            return self._slots[edge, here]
+        if (edge, device) not in self._slots:
+            source, slot = self._slots[edge, here], self._new(edge, device)
+            move = partial(self._home.move, here, device)
+            self._emit(move, None, (source,), slot, edge[0], device)
+        return self._slots[edge, device]
+
+    def _read(self, edge: Edge, here: Device | None, device: Device | None) -> int:
+        """Read a variable anew for each use: another use may follow its update."""
+        slot = self._unnamed()
+        read: Callable[[Any], Any] = _read_cell
+        if not self._home.is_same(here, device):
+            move = partial(self._home.move, here, device)
+            read = partial(_read_and_move, move)
+        self._emit(read, None, (self._slots[edge, here],), slot, edge[0], here)
+        return slot
+
+    def _receive(self, move: Move) -> None:
+        slot = self._new(move.edge, None)
+
+        def receive(step: Step, registers: Registers) -> None:
+            registers[slot] = step.ways.receive(step, move)
+
+        self._emit(None, receive, (), slot, move.edge[0], None)
+
+    def _send(self, move: Move, device: Device) -> None:
+        if move.edge[1] == DONE:
+
+            def send(step: Step, _: Registers) -> None:
+                step.ways.send(step, move, None)
+
+            self._emit(None, send, (), -1, move.edge[0], device)
+            return
+        slot = self._value(move.edge, None)
+
+        def send_value(step: Step, registers: Registers) -> None:
+            step.ways.send(step, move, registers[slot])
+
+        self._emit(None, send_value, (slot,), -1, move.edge[0], device)
+
+
+def _read_cell(cell: Any) -> Any:
+    return cell.read()
+
+
+def _read_and_move(move: Callable[[Any], Any], cell: Any) -> Any:
+    return move(cell.read())
+
+
+def _store(found: Any, outputs: tuple[int, ...], registers: Registers) -> None:
+    if len(outputs) == 1:
+        registers[outputs[0]] = found
+        return
+    for slot, one in zip(outputs, found or (), strict=True):
+        registers[slot] = one
+
+
+def _with_frees(
+    code: Sequence[Instruction], kept: set[int], n: int
+) -> list[Instruction]:
+    """Let each instruction free the registers that nobody uses after it."""
+    last: dict[int, int] = {}
+    for at, one in enumerate(code):
+        for slot in (*one.inputs, *([one.output] if one.output >= 0 else [])):
+            last[slot] = at
+    free: dict[int, list[int]] = {}
+    for slot, at in last.items():
+        if slot not in kept and slot < n:
+            free.setdefault(at, []).append(slot)
+    return [one._replace(free=tuple(free.get(at, ()))) for at, one in enumerate(code)]

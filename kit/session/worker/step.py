@@ -1,0 +1,155 @@
+"""One run of a plan on one task: its deadline, its end, and its tensors under way.
+
+A step ends early by an error that somebody sets from outside: whoever waits in it is
+woken by losing its link, or by its condition. Nothing waits beyond the deadline.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from kit.errors import DeadlineExceededError, KitError, ProtocolError
+from kit.fields import shown
+from kit.session.master.partition import Move
+from kit.session.transport.message import Message
+from kit.session.worker.room import Room
+from kit.task import Task
+from kit.wire.link import Link
+
+# How long an op that waits for its own kind of news may not notice the step's end.
+LOOK_S: Final = 0.05
+
+
+# A session as the tasks know it: its master, and the number it has there.
+SessionKey = tuple[Task, int]
+
+
+class Ways(Protocol):
+    """How a step's tensors reach other tasks."""
+
+    def send(self, step: Step, move: Move, value: Any) -> None:
+        """Hand a tensor over; returns before it has arrived. `value` may be None."""
+
+    def receive(self, step: Step, move: Move) -> Any:
+        """Return a tensor of this step as soon as it is there."""
+
+
+@dataclass
+class Records:
+    """What a traced step notes: nodes and transfers, times in seconds of `clock`."""
+
+    nodes: list[tuple[str, str, float, float]] = field(default_factory=list)
+    transfers: list[tuple[str, str, str, int, float, float]] = field(
+        default_factory=list
+    )
+
+
+class Step:
+    """A run on one task. `session` keys what belongs to one session only.
+
+    `room`, where its ops keep what lasts, is known once its task has begun it.
+    """
+
+    room: Room
+
+    def __init__(
+        self,
+        number: int,
+        session: SessionKey,
+        me: Task,
+        ways: Ways,
+        limit_s: float,
+        *,
+        traced: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.number, self.session, self.me, self.ways = number, session, me, ways
+        self.limit_s, self.clock = limit_s, clock
+        self.deadline = clock() + limit_s
+        self.records = Records() if traced else None
+        self.error: KitError | None = None
+        self._held: dict[Link, None] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until the deadline, 0 when it has passed."""
+        return max(0.0, self.deadline - self.clock())
+
+    def check(self, what: str) -> None:
+        """Raise what ended the step, or that the deadline passed waiting for `what`."""
+        if self.error is not None:
+            raise self.error
+        if self.clock() >= self.deadline:
+            raise self.too_late(what)
+
+    def too_late(self, what: str, task: Task | None = None) -> DeadlineExceededError:
+        """Return the error for what did not come within the deadline."""
+        return DeadlineExceededError(
+            f"{what} did not come within the {self.limit_s:g} s of this run (waited "
+            f"for on {self.me}). Allow more with the run's deadline_s, or with the "
+            f"setting run_deadline_s.",
+            task=str(task or self.me),
+        )
+
+    def take(self, move: Move, message: Message) -> Any:
+        """Return the tensor that came for a move, and note how it came."""
+        value = message.arrays[0] if message.arrays else None
+        if self.records is not None:
+            came = _moment(message, "came", self.clock())
+            self.records.transfers.append(
+                (
+                    *(move.tensor, str(move.peer), str(self.me)),
+                    0 if value is None else int(value.nbytes),
+                    *(min(_moment(message, "sent", came), came), came),
+                )
+            )
+        return value
+
+    def note_sending(self) -> dict[str, Any]:
+        """Return what goes along with a tensor: when it was handed over, if traced."""
+        return {} if self.records is None else {"sent": self.clock()}
+
+    def wait(
+        self, ready: Callable[[], bool], changed: threading.Condition, what: str
+    ) -> None:
+        """Wait on a condition that is held until `ready()`; see `check`."""
+        while not ready():
+            self.check(what)
+            changed.wait(min(LOOK_S, self.left_s))
+
+    def hold(self, link: Link) -> None:
+        """Let the step's end close a link; raises what has ended the step already."""
+        with self._lock:
+            if self.error is not None:
+                raise self.error
+            self._held[link] = None
+
+    def release(self, link: Link) -> None:
+        """Let the step's end pass a link by."""
+        with self._lock:
+            self._held.pop(link, None)
+
+    def abort(self, error: KitError, *, spare: Link | None = None) -> None:
+        """End the step from outside. The first error counts.
+
+        All links that it holds are closed, which wakes who waits on them; one may be
+        spared, in which something is still to be read.
+        """
+        with self._lock:
+            if self.error is None:
+                self.error = error
+            for link in self._held:
+                if link is not spare:
+                    link.close()
+
+
+def _moment(message: Message, name: str, default: float) -> float:
+    found = message.meta.get(name, default)
+    if not isinstance(found, int | float):
+        raise ProtocolError(f"a tensor was {name} at {shown(found)}; a time is due.")
+    return found

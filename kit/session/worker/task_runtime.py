@@ -1,0 +1,152 @@
+"""What all programs of one task share: its state, its devices, its functions."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from kit.arrays import Gpu, all_gpus
+from kit.errors import FailedPreconditionError, InvalidArgumentError, PlacementError
+from kit.graph.dtypes import STRING
+from kit.graph.ops.state.function import function_of
+from kit.session.master.devices import Device
+from kit.session.worker.room import Room
+from kit.session.worker.state import Store
+from kit.session.worker.step import SessionKey
+from kit.task import Task
+
+_ENTROPY_BITS = 128
+
+
+class Home:
+    """One task, as its programs see it.
+
+    Arrays of a CPU are numpy's, whichever CPU it is; those of a GPU stay there. They
+    move where an edge of the graph crosses, and between two GPUs through the host.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        n_cpus: int = 1,
+        gpus: Callable[[], Sequence[Gpu]] = all_gpus,
+        entropy: Callable[[], int] = lambda: secrets.randbits(_ENTROPY_BITS),
+    ) -> None:
+        """`gpus` is asked when somebody first wants to know the devices."""
+        self.task, self.entropy = task, entropy
+        self.store = Store()
+        self._n_cpus, self._find_gpus = n_cpus, gpus
+        self._functions: dict[str, Callable[..., Any]] = {}
+        self._rooms: dict[SessionKey, Room] = {}
+        self._lock = threading.Lock()
+
+    @cached_property
+    def _gpus(self) -> Sequence[Gpu]:
+        return self._find_gpus()
+
+    @cached_property
+    def devices(self) -> list[Device]:
+        """All devices of this task: its CPUs, then the GPUs that its process sees."""
+        cpus = [Device(self.task, "CPU", i) for i in range(self._n_cpus)]
+        return cpus + [Device(self.task, "GPU", i) for i in range(len(self._gpus))]
+
+    def module(self, device: Device) -> ModuleType:
+        """Return what computes on a device: numpy or cupy."""
+        gpu = self._gpu(device)
+        return np if gpu is None else gpu.module
+
+    def on(self, device: Device, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Return `call` so that it computes on a device."""
+        gpu = self._gpu(device)
+        if gpu is None:
+            return call
+        entered = gpu.entered
+
+        def there(*args: Any) -> Any:
+            with entered():
+                return call(*args)
+
+        return there
+
+    def is_same(self, one: Device | None, other: Device | None) -> bool:
+        """Whether arrays of one device can be used on another (None: the host)."""
+        return self._gpu(one) is self._gpu(other)
+
+    def move(self, source: Device | None, to: Device | None, value: Any) -> Any:
+        """Return a value on another device.
+
+        From a GPU this waits until the value is computed. Raises
+        `InvalidArgumentError` for texts, which a GPU cannot hold.
+        """
+        left, entered = self._gpu(source), self._gpu(to)
+        if left is entered:
+            return value
+        host = value if left is None else left.get(value)
+        if entered is None:
+            return host
+        if host.dtype == STRING:
+            raise InvalidArgumentError(
+                f"texts cannot be on a GPU: place what works with them on the CPU of "
+                f"{self.task}."
+            )
+        return entered.put(host)
+
+    def constant(self, value: Any, device: Device) -> Any:
+        """Return a constant's value on its device."""
+        return self.move(None, device, value)
+
+    def begin_session(self, session: SessionKey, *, isolated: bool = False) -> Room:
+        """Return a session's room, made at first; isolated, with a store of its own."""
+        with self._lock:
+            if session not in self._rooms:
+                self._rooms[session] = Room(Store() if isolated else self.store)
+            return self._rooms[session]
+
+    def room(self, session: SessionKey) -> Room | None:
+        """Return where a session keeps things; None before it begins and once ended."""
+        return self._rooms.get(session)
+
+    def end_session(self, session: SessionKey) -> None:
+        """Forget what one session kept."""
+        with self._lock:
+            room = self._rooms.pop(session, None)
+        if room is not None and room.store is not self.store:
+            room.store.clear()
+
+    def add_function(self, token: str, function: Callable[..., Any]) -> None:
+        """Let ops call a Python function by a token."""
+        self._functions[token] = function
+
+    def function(self, token: str) -> Callable[..., Any]:
+        """Return a function that was added, or one that is known to this process.
+
+        Raises `FailedPreconditionError` when it is not here.
+        """
+        found = self._functions.get(token) or function_of(token)
+        if found is None:
+            raise FailedPreconditionError(
+                f"{self.task} does not have this Python function: it is in the process "
+                f"that made the op, and travels only to the tasks of a kit.Cluster. "
+                f"Place the op there, or on a server of its own process.",
+                task=str(self.task),
+            )
+        return found
+
+    def _gpu(self, device: Device | None) -> Gpu | None:
+        """Return the GPU that a device is, None for the host's memory."""
+        if device is None or device.type == "CPU":
+            return None
+        if device not in self.devices:
+            raise PlacementError(
+                f"{device.name} is not here; {self.task} has: "
+                f"{', '.join(one.name for one in self.devices)}.",
+                task=str(self.task),
+            )
+        return self._gpus[device.index]

@@ -1,0 +1,174 @@
+"""The worker service of a task: keeps segments, and runs them when a master says so."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+from kit.errors import AbortedError, CancelledError, KitError
+from kit.graph.dtypes import Array
+from kit.session.client.lazy_feeds import present
+from kit.session.master.partition import Move, Segment
+from kit.session.transport.channel import Channel
+from kit.session.transport.peers import Peers
+from kit.session.transport.watch import Watch
+from kit.session.worker.program import Program
+from kit.session.worker.rendezvous import Rendezvous
+from kit.session.worker.step import SessionKey, Step, Ways
+from kit.session.worker.task_runtime import Home
+from kit.task import Task
+from kit.wire.link import Link
+
+_MOST_SESSIONS: Final = 512
+_MOST_ENDED: Final = 1024
+
+
+class Worker:
+    """What a task does for the masters of its cluster.
+
+    `incarnation` is drawn anew at each start, and tells a restart.
+    """
+
+    def __init__(self, home: Home, peers: Peers, watch: Watch | None = None) -> None:
+        self.home, self.peers, self.watch = home, peers, watch or Watch()
+        self.task = home.task
+        self.incarnation = secrets.randbits(62) | 1
+        self.rendezvous = Rendezvous()
+        # Drawn too, so that a segment of the process before is not taken for one here.
+        self._tokens = itertools.count(secrets.randbits(31))
+        self._programs: dict[int, tuple[SessionKey, Program]] = {}
+        self._sessions: OrderedDict[SessionKey, None] = OrderedDict()  # as used last
+        self._ended: OrderedDict[SessionKey, None] = OrderedDict()
+        self._steps: dict[int, Step] = {}
+        self._lock = threading.Lock()
+
+    def register(
+        self, session: SessionKey, segment: Segment, *, isolated: bool = False
+    ) -> int:
+        """Make a segment ready to run; returns its number on this task.
+
+        Raises `AbortedError` for a session that has ended. Beyond the most that a task
+        keeps, the session that ran last the longest ago is forgotten: its master has
+        gone without a word.
+        """
+        if session in self._ended:
+            raise AbortedError(f"{self.task} was told that this session is closed.")
+        self._used(session)
+        self.home.begin_session(session, isolated=isolated)
+        program = Program(segment, self.home)
+        with self._lock:
+            token = next(self._tokens) % 2**32
+            self._programs[token] = session, program
+        return token
+
+    def check_incarnation(self, expected: int) -> None:
+        """Raise `AbortedError` when a session has known this task before a restart."""
+        if expected != self.incarnation:
+            raise self._restarted()
+
+    def run(self, token: int, step: Step, feeds: Sequence[Array]) -> list[Any]:
+        """Run a segment once; returns its fetches.
+
+        Raises `AbortedError` when this task does not know the segment: it was
+        restarted, or the session was closed.
+        """
+        room, found = self.home.room(step.session), self._programs.get(token)
+        if found is None or found[0] != step.session or room is None:
+            raise self._restarted()
+        step.room = room
+        self._used(step.session)
+        self._steps[step.number] = step
+        self.rendezvous.begin(step.number)
+        try:
+            return found[1].run(step, present(feeds))
+        finally:
+            self._steps.pop(step.number, None)
+            self.rendezvous.end(step.number)
+
+    def abort(self, step: Step, error: KitError, *, spare: Link | None = None) -> None:
+        """End a step from another thread; whoever waits in it gets `error`."""
+        step.abort(error, spare=spare)
+        self.rendezvous.wake()
+
+    def end_session(self, session: SessionKey) -> None:
+        """Forget a session: its segments and its own state; variables stay."""
+        with self._lock:
+            old = [token for token, (of, _) in self._programs.items() if of == session]
+            for token in old:
+                del self._programs[token]
+            self._sessions.pop(session, None)
+            self._ended[session] = None
+            while len(self._ended) > _MOST_ENDED:
+                self._ended.popitem(last=False)
+        self.home.end_session(session)
+
+    def _used(self, session: SessionKey) -> None:
+        """Note that a session is in use, and let go of the one that was so least."""
+        with self._lock:
+            self._sessions[session] = None
+            self._sessions.move_to_end(session)
+            is_many = len(self._sessions) > _MOST_SESSIONS
+            oldest = next(iter(self._sessions))
+        if is_many:
+            self.end_session(oldest)
+
+    @property
+    def n_segments(self) -> int:
+        """How many segments are registered."""
+        return len(self._programs)
+
+    def reset(self, containers: Sequence[str]) -> None:
+        """Forget the state in some containers."""
+        self.home.store.clear(containers)
+
+    def close(self) -> None:
+        """End all steps and all links to other tasks, and forget all state."""
+        for step in list(self._steps.values()):
+            self.abort(step, CancelledError(f"{self.task} was stopped."))
+        self.peers.close()
+        self.watch.close()
+        self.home.store.clear()  # values may lie in memory of other tasks
+
+    def _restarted(self) -> AbortedError:
+        return AbortedError(
+            f"{self.task} does not know this session: it was restarted, and its "
+            f"variables are lost. Make a new session, and initialise or restore.",
+            task=str(self.task),
+        )
+
+
+class ParticipantWays(Ways):
+    """How tensors move in a step that another task's master runs."""
+
+    def __init__(self, worker: Worker, master: Task, link: Link) -> None:
+        self._worker, self._master, self._link = worker, master, link
+        self._channel: Channel | None = None
+
+    def send(self, step: Step, move: Move, value: Any) -> None:
+        """Send to the master on its channel, to others over a link of ours."""
+        along = step.note_sending()
+        if move.peer == self._master:
+            self._to_master(step).send_tensor(step, move.number, along, value)
+        else:
+            self._worker.peers.push(step, move.peer, move.number, along, value)
+
+    def receive(self, step: Step, move: Move) -> Any:
+        """Read the master's channel, or wait for what others push here."""
+        message = None
+        what = f"{move.tensor!r} from {move.peer}"
+        if move.peer == self._master:
+            message = self._to_master(step).receive(step, move.number, what)
+        if message is None:
+            message = self._worker.rendezvous.take(step, move.number, what)
+        return step.take(move, message)
+
+    def _to_master(self, step: Step) -> Channel:
+        if self._channel is None:
+            push = partial(self._worker.peers.push, step, self._master)
+            self._channel = Channel(self._link, push)
+        return self._channel

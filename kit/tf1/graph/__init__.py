@@ -1,0 +1,1 @@
+"""Graphs, operations and collections, as in TensorFlow 1.x."""

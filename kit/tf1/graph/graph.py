@@ -1,0 +1,279 @@
+"""Graphs with the members of the original's, and which one is the default.
+
+The work is done by `kit.graph`; here are collections, lookups by name, and the
+rule that an op need not wait for what its inputs have waited for.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from kit.graph.default import entered
+from kit.graph.op import Op
+from kit.graph.op import Tensor as NativeTensor
+from kit.tf1.graph.collected import Collected
+from kit.tf1.graph.gradient_names import names_in_gradient_of
+from kit.tf1.graph.graph_def import GraphDef, VersionDef, graph_def_of, versions
+from kit.tf1.graph.operation import Operation
+from kit.tf1.graph.stack import DefaultStack
+from kit.tf1.tensor.tensor import Tensor
+
+
+class _Controller:
+    """One block of control dependencies, and what was made in it so far."""
+
+    def __init__(self, ops: Sequence[Op]) -> None:
+        self.ops, self.seen = tuple(ops), set[Op]()
+
+
+class Graph(Collected):
+    """Operations, in the order in which they were made."""
+
+    op_class = Operation
+    tensor_class = Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._called: ContextVar[Mapping[str, str] | None] = ContextVar(
+            "called", default=None
+        )
+        self._unfetchable: set[Op] = set()
+        self._unfeedable: set[Any] = set()
+        self._controllers: ContextVar[tuple[_Controller, ...]] = ContextVar(
+            "controllers", default=()
+        )
+
+    def create(
+        self,
+        op_type: str,
+        *inputs: NativeTensor,
+        name: str | None = None,
+        device: str | None = None,
+        **attrs: Any,
+    ) -> Op:
+        """Add an operation; see `kit.graph.Graph.create`. An empty name is refused."""
+        if name == "":
+            raise ValueError("'' is not a valid node name")
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"the name of an operation is a string, not {name!r}.")
+        name = name or (self._called.get() or {}).get(op_type)
+        op = super().create(op_type, *inputs, name=name, device=device, **attrs)
+        for one in self._controllers.get():
+            one.seen.add(op)
+        return op
+
+    @contextmanager
+    def control_dependencies(self, control_inputs: Any) -> Iterator[None]:
+        """Let new operations run after `control_inputs`; None forgets outer ones."""
+        if control_inputs is None:
+            controllers: tuple[_Controller, ...] = ()
+        else:
+            ops = [self.as_op(self._named(one)) for one in control_inputs]
+            controllers = (*self._controllers.get(), _Controller(ops))
+        token = self._controllers.set(controllers)
+        try:
+            yield
+        finally:
+            self._controllers.reset(token)
+
+    def _named(self, given: Any) -> Any:
+        is_name = isinstance(given, str | bytes)
+        return self.as_graph_element(given) if is_name else given
+
+    def _control_for(self, inputs: Sequence[NativeTensor]) -> list[Op]:
+        direct = {one.op for one in inputs}
+        wanted: dict[Op, None] = {}
+        for one in self._controllers.get():
+            # An input that was made in the block has waited already.
+            if not direct & one.seen:
+                wanted.update(dict.fromkeys(op for op in one.ops if op not in direct))
+        return list(wanted)
+
+    def variable_scopes(self) -> AbstractContextManager[None]:
+        """Let device scopes outside of a colocation hold: for variables they do."""
+        return self._devices.replaced(self._devices.hidden())
+
+    @contextmanager
+    def gradient_scope(self, op: Op) -> Iterator[None]:
+        """Name new operations as the original does in the gradient of one."""
+        token = self._called.set(names_in_gradient_of(op.op_def.name))
+        try:
+            with super().gradient_scope(op):
+                yield
+        finally:
+            self._called.reset(token)
+
+    def as_default(self) -> AbstractContextManager[Graph]:
+        """Make this the graph that new operations enter, in this thread."""
+        return self._as_default()
+
+    @contextmanager
+    def _as_default(self) -> Iterator[Graph]:
+        with graphs.installed(self), entered(self):
+            yield self
+
+    def _install(self) -> None:
+        """Make this the default graph until `_uninstall`, in no order with others."""
+        graphs.push(self)
+
+    def _uninstall(self) -> None:
+        graphs.remove(self)
+
+    # -- what it consists of -----------------------------------------------------------
+
+    def get_operations(self) -> list[Op]:
+        """Return all operations in the order in which they were made."""
+        return self.ops
+
+    def get_operation_by_name(self, name: Any) -> Op:
+        """Return an operation by name; raises `KeyError`, `ValueError`, `TypeError`."""
+        self._check_text(name, "operation")
+        found = self.as_graph_element(name, allow_tensor=False)
+        assert isinstance(found, Op)
+        return found
+
+    def get_tensor_by_name(self, name: Any) -> Any:
+        """Return a tensor by name; raises `KeyError`, `ValueError`, `TypeError`."""
+        self._check_text(name, "tensor")
+        return self.as_graph_element(name, allow_operation=False)
+
+    def as_graph_element(
+        self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True
+    ) -> Any:
+        """Return the tensor or operation that an object or a name stands for.
+
+        Raises `KeyError` for a name that is not there, `ValueError` for a name of the
+        wrong kind and for what is of another graph, `TypeError` for anything else.
+        """
+        if isinstance(obj, str | bytes):
+            name = obj.decode() if isinstance(obj, bytes) else obj
+            return self._by_name(name, allow_tensor, allow_operation)
+        convert = getattr(obj, "_as_graph_element", None)
+        found: Any = obj if convert is None else convert()
+        kinds: Any = (*(NativeTensor,) * allow_tensor, *(Op,) * allow_operation)
+        if not isinstance(found, kinds):
+            raise TypeError(
+                f"Can not convert a {type(obj).__name__} into a "
+                f"{_wanted(allow_tensor, allow_operation)}."
+            )
+        if found.graph is not self:
+            raise ValueError(f"{found!r} is not an element of this graph.")
+        return found
+
+    def _by_name(self, name: str, allow_tensor: bool, allow_operation: bool) -> Any:
+        if ":" in name and allow_tensor:
+            return self.tensor(name)
+        if ":" in name or not allow_operation:
+            raise ValueError(
+                f"The name {name!r} does not refer to a "
+                f"{_wanted(allow_tensor, allow_operation)}; a tensor is written "
+                f"'add:0', an operation 'add'."
+            )
+        if name not in self._ops:
+            raise KeyError(f"The graph has no operation {name!r}.")
+        return self.op(name)
+
+    @staticmethod
+    def _check_text(name: Any, what: str) -> None:
+        if not isinstance(name, str):
+            raise TypeError(
+                f"The name of a {what} is a string, not {name!r} of type "
+                f"{type(name).__name__}."
+            )
+
+    def as_graph_def(
+        self, from_version: int | None = None, add_shapes: bool = False
+    ) -> GraphDef:
+        """Return all operations as a message, whatever `from_version` is."""
+        return graph_def_of(self.ops)
+
+    @property
+    def graph_def_versions(self) -> VersionDef:
+        """What the graph's message says about who wrote it."""
+        return versions()
+
+    @property
+    def building_function(self) -> bool:
+        """Whether it is the body of a function: never."""
+        return False
+
+    @property
+    def finalized(self) -> bool:
+        """Whether it refuses further operations."""
+        return self.is_finalized
+
+    def _unsafe_unfinalize(self) -> None:
+        self._finalized = False
+
+    def unique_name(self, name: str, mark_as_used: bool = True, **_: Any) -> str:
+        """Return a name that no operation has, below the current name scope."""
+        return super().unique_name(name, taken=mark_as_used)
+
+    def get_name_scope(self) -> str:
+        """Return the current name scope, without a slash at its end."""
+        return self.scope
+
+    def container(self, container_name: str) -> AbstractContextManager[None]:
+        """Keep the state of new stateful operations in a container of this name."""
+        return self.in_container(container_name)
+
+    # -- what may be fetched and fed ---------------------------------------------------
+
+    def is_fetchable(self, tensor_or_op: Any) -> bool:
+        """Whether it may be fetched: everything, unless it was prevented."""
+        return self.as_op(tensor_or_op) not in self._unfetchable
+
+    def prevent_fetching(self, op: Any) -> None:
+        """Let all further fetches of an operation and its outputs be refused."""
+        self._unfetchable.add(self.as_op(op))
+
+    def is_feedable(self, tensor: Any) -> bool:
+        """Whether it may be fed: everything, unless it was prevented."""
+        return tensor not in self._unfeedable
+
+    def prevent_feeding(self, tensor: Any) -> None:
+        """Let all further feeds of a tensor be refused."""
+        self._unfeedable.add(tensor)
+
+
+def _wanted(allow_tensor: bool, allow_operation: bool) -> str:
+    words = ["Tensor"] * allow_tensor + ["Operation"] * allow_operation
+    return " or ".join(words)
+
+
+class _Root(threading.local):
+    graph: Graph | None = None
+
+
+graphs: DefaultStack[Graph] = DefaultStack()
+_root = _Root()
+
+
+def get_default_graph() -> Graph:
+    """Return the graph that new operations of this thread enter.
+
+    It is that of the innermost `as_default`, or one that the thread has for itself.
+    """
+    top = graphs.top()
+    if top is not None:
+        return top
+    if _root.graph is None:
+        _root.graph = Graph()
+    return _root.graph
+
+
+def reset_default_graph() -> None:
+    """Give the thread a new graph of its own.
+
+    Raises `AssertionError`, as the original does, inside of `graph.as_default()`.
+    """
+    if not graphs.is_empty:
+        raise AssertionError(
+            "Do not use tf.reset_default_graph() to clear nested graphs. Leave "
+            "as_default() first."
+        )
+    _root.graph = Graph()

@@ -1,0 +1,1 @@
+"""Sessions, servers and their messages, as in TensorFlow 1.x."""

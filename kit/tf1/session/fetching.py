@@ -1,0 +1,146 @@
+"""What may be fetched and fed, besides what `kit.session` knows: sparse tensors, marks.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from kit.graph.op import Op
+from kit.graph.slices import IndexedSlices
+from kit.graph.speak import Speaker
+from kit.tf1.graph.graph import Graph
+from kit.tf1.tensor.sparse import SparseTensor, SparseTensorValue
+
+
+class InaccessibleTensorError(ValueError):
+    """A tensor is fetched that its graph does not let out."""
+
+
+def fetchable(graph: Graph, given: Any, *, tensors_only: bool = False) -> Any:
+    """Return a structure of fetches as `kit.session` takes it.
+
+    Raises `InaccessibleTensorError` for what was marked by `prevent_fetching`, and
+    `RuntimeError` for an operation if only tensors are wanted.
+    """
+    if isinstance(given, SparseTensor):
+        return SparseTensorValue(given.indices, given.values, given.dense_shape)
+    if isinstance(given, list):
+        return [fetchable(graph, one, tensors_only=tensors_only) for one in given]
+    if isinstance(given, tuple):
+        parts = [fetchable(graph, one, tensors_only=tensors_only) for one in given]
+        return type(given)(*parts) if hasattr(given, "_fields") else tuple(parts)
+    _check(graph, given, tensors_only)
+    return given
+
+
+def _check(graph: Graph, one: Any, tensors_only: bool) -> None:
+    is_name = isinstance(one, str | bytes)
+    if not is_name and not isinstance(one, Speaker | Op):
+        return
+    if not tensors_only and not graph._unfetchable:
+        return
+    try:
+        found = graph.as_graph_element(one)
+    except (KeyError, TypeError, ValueError):
+        return  # the session says what is wrong with it
+    if tensors_only and isinstance(found, Op):
+        raise RuntimeError(
+            f"partial_run() gives values of tensors; {found.name!r} is an operation."
+        )
+    if not graph.is_fetchable(found):
+        raise InaccessibleTensorError(
+            f"{found.name!r} has been marked as not fetchable."
+        )
+
+
+def feedable(graph: Graph, given: Any) -> Any:
+    """Return feeds as `kit.session` takes them.
+
+    Raises `TypeError` for what is no dict, `ValueError` for a tensor that was marked by
+    `prevent_feeding` and for tensors inside of values.
+    """
+    if given is None or not isinstance(given, Mapping):
+        return given
+    found: dict[Any, Any] = {}
+    for key, value in given.items():
+        for one, part in _pairs(key, value):
+            found[one] = _fed(graph, one, part)
+    return found
+
+
+def _pairs(key: Any, value: Any) -> list[tuple[Any, Any]]:
+    if isinstance(key, SparseTensor):
+        return _of_parts([key.indices, key.values, key.dense_shape], value)
+    if isinstance(key, IndexedSlices):
+        shape = [] if key.dense_shape is None else [key.dense_shape]
+        return _of_parts([key.values, key.indices, *shape], value)
+    return [(key, value)]
+
+
+def _of_parts(parts: list[Any], value: Any) -> list[tuple[Any, Any]]:
+    if not isinstance(value, tuple | list) or len(value) < len(parts):
+        raise ValueError(
+            f"a value of {len(parts)} parts is fed as a tuple of them, not {value!r}."
+        )
+    return list(zip(parts, value, strict=False))
+
+
+def _fed(graph: Graph, key: Any, value: Any) -> Any:
+    """Return a value as it shall be fed, after a look at it and its tensor."""
+    if isinstance(value, list | tuple) and _holds_tensor(value):
+        raise ValueError(
+            "The value of a feed cannot hold tensors; run them first and feed what "
+            "comes out."
+        )
+    if not isinstance(key, Speaker | str):
+        return value  # the session says what is wrong with the key
+    try:
+        found = graph.as_graph_element(key, allow_operation=False)
+    except (KeyError, TypeError, ValueError):
+        return value
+    if not graph.is_feedable(found):
+        raise ValueError(f"Tensor {found} may not be fed.")
+    dtype = found.static.dtype
+    if isinstance(value, int) and dtype.kind in "biuf":
+        _check_number(found, value)
+    if isinstance(value, list | tuple) and dtype.kind in "iu":
+        return _wrapped(value, dtype)
+    return value
+
+
+def _wrapped(values: Any, dtype: Any) -> Any:
+    """Return whole numbers that may be too large: of several what fits is taken."""
+    try:
+        array = np.asarray(values)
+    except (OverflowError, TypeError, ValueError):
+        return values
+    return array.astype(dtype) if array.dtype.kind in "iu" else values
+
+
+def _check_number(tensor: Any, value: int) -> None:
+    dtype = tensor.static.dtype
+    try:
+        fits = dtype.type(value) == value
+    except OverflowError:
+        if dtype.kind == "f":
+            raise
+        fits = False
+    if not fits:
+        raise TypeError(
+            f"Type of feed value {value} is not compatible with Tensor type "
+            f"{tensor.dtype.name}: it would become another number."
+        )
+
+
+def _holds_tensor(values: Any) -> bool:
+    return any(
+        _holds_tensor(one)
+        if isinstance(one, list | tuple)
+        else isinstance(one, Speaker)
+        for one in values
+    )

@@ -1,0 +1,244 @@
+"""`tf.train.Server`: one task of a cluster, in this process.
+
+The work is done by `kit.server`. A server cannot be stopped, as in the original; it
+ends with its process. Its protocol is called `grpc` although our links are something
+else, so that programs need not be changed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import copy
+import threading
+from typing import Any, ClassVar
+
+from kit.cluster_def import ClusterDef
+from kit.errors import (
+    AddressInUse,
+    InternalError,
+    InvalidArgumentError,
+    NotFoundError,
+    UnknownError,
+)
+from kit.server.server import Server as NativeServer
+from kit.spec import ClusterSpec
+from kit.tf1.graph.message import Message
+from kit.tf1.session.config import ConfigProto
+from kit.wire.listening.address import TcpAddress, parse_address
+
+PROTOCOL = "grpc"
+_PORTS = 65_536
+
+
+class ServerDef(Message):
+    """Which task of which cluster a server is, and how it is configured."""
+
+    FIELDS: ClassVar = {
+        "cluster": ClusterDef,
+        "job_name": str,
+        "task_index": int,
+        "default_session_config": ConfigProto,
+        "protocol": str,
+        "port": int,
+        "replica": int,
+    }
+
+
+class Server:
+    """One task of a cluster: it serves sessions, and computes for those of others.
+
+    server = tf.train.Server({"ps": ["h0:2222"], "worker": ["h1:2222"]},
+                             job_name="worker", task_index=0)
+    with tf.Session(server.target) as session: ...
+    """
+
+    def __init__(
+        self,
+        server_or_cluster_def: Any,
+        job_name: str | None = None,
+        task_index: int | None = None,
+        protocol: str | None = None,
+        config: ConfigProto | None = None,
+        start: bool = True,
+    ) -> None:
+        """Take the task's address, and begin to answer unless `start` is False.
+
+        Job and index may be left out when there is one. Raises `TypeError` and
+        `ValueError` for what cannot be meant, `InternalError` for a task that is not in
+        the cluster, `InvalidArgumentError` for an address without a port,
+        `NotFoundError` for another protocol than grpc, `UnknownError` for a port that
+        is in use.
+        """
+        if config is not None and not isinstance(config, ConfigProto):
+            raise TypeError(f"config is {config!r}; give a tf.ConfigProto.")
+        self._server_def = _resolved(
+            server_or_cluster_def, job_name, task_index, protocol, config
+        )
+        self._native = _listening(self._server_def)
+        self._is_started = False
+        _enter(self)
+        if start:
+            self.start()
+
+    @staticmethod
+    def create_local_server(
+        config: ConfigProto | None = None, start: bool = True
+    ) -> Server:
+        """Return the only server of a cluster of one task, on a free port."""
+        return Server({"local": ["localhost:0"]}, config=config, start=start)
+
+    @property
+    def server_def(self) -> ServerDef:
+        """The task, the cluster and the configuration of this server."""
+        return self._server_def
+
+    @property
+    def target(self) -> str:
+        """What a session connects to: `grpc://host:port`."""
+        host, port = self._place()
+        return f"grpc://{host}:{port}"
+
+    def start(self) -> None:
+        """Begin to answer other processes; a second call changes nothing."""
+        self._native.start()
+        self._is_started = True
+
+    def join(self) -> None:
+        """Wait for the end of the server, so for ever; not if it was never started."""
+        if self._is_started:
+            self._native.join()
+
+    def _place(self) -> tuple[str, int]:
+        address = self._native.address
+        assert isinstance(address, TcpAddress)
+        wanted = _own_address(self._server_def)
+        return wanted.host, address.port
+
+    def __repr__(self) -> str:
+        return f"<tf.train.Server {self.target}>"
+
+
+def _resolved(
+    given: Any,
+    job_name: str | None,
+    task_index: int | None,
+    protocol: str | None,
+    config: ConfigProto | None,
+) -> ServerDef:
+    if isinstance(given, ServerDef):
+        found = copy.deepcopy(given)
+        chosen = {"job_name": job_name, "task_index": task_index, "protocol": protocol}
+        for name, value in chosen.items():
+            if value is not None:
+                setattr(found, name, value)
+        if not found.job_name:
+            found.job_name = _job(ClusterSpec(found.cluster), None)
+    else:
+        spec = ClusterSpec(given)
+        job = _job(spec, job_name)
+        found = ServerDef(
+            cluster=ClusterSpec(spec).as_cluster_def(),
+            job_name=job,
+            task_index=_index(spec, job, task_index),
+            protocol=PROTOCOL if protocol is None else protocol,
+        )
+    if config is not None:
+        found.default_session_config.MergeFrom(config)
+    return found
+
+
+def _job(spec: ClusterSpec, job_name: str | None) -> str:
+    if job_name is not None:
+        return job_name
+    if len(spec.jobs) != 1:
+        known = ", ".join(map(repr, spec.jobs)) or "none"
+        raise ValueError(f"the cluster has the jobs {known}; say which: job_name=....")
+    return str(spec.as_cluster_def().job[0].name)
+
+
+def _index(spec: ClusterSpec, job: str, task_index: int | None) -> int:
+    if task_index is None:
+        indices = spec.task_indices(job)
+        if len(indices) != 1:
+            raise ValueError(
+                f"job {job!r} has the tasks {indices}; say which: task_index=...."
+            )
+        return indices[0]
+    if isinstance(task_index, bool) or not hasattr(task_index, "__index__"):
+        raise TypeError(f"task_index is {task_index!r}; give an int.")
+    return task_index
+
+
+def _listening(found: ServerDef) -> NativeServer:
+    """Return a server that has its address and does not answer yet."""
+    if found.protocol != PROTOCOL:
+        raise NotFoundError(
+            f"No server factory registered for the given ServerDef: the protocol is "
+            f"{found.protocol!r}, and there is {PROTOCOL!r} only."
+        )
+    cluster = ClusterSpec(found.cluster).as_dict()
+    own = _own_address(found)
+    job, index = found.job_name, found.task_index
+    tasks = cluster[job]
+    tasks[index] = str(own)
+    n_cpus = max(1, found.default_session_config.device_count.get("CPU", 1))
+    server = NativeServer(cluster, job, index, n_cpus=n_cpus, start=False)
+    try:
+        server.bind()
+    except AddressInUse as exc:
+        raise UnknownError(f"Could not start gRPC server: {exc.message}") from exc
+    return server
+
+
+def _own_address(found: ServerDef) -> TcpAddress:
+    """Return where a task shall listen; ports count modulo 65536."""
+    spec = ClusterSpec(found.cluster)
+    job, index = found.job_name, found.task_index
+    if job not in spec.jobs or index not in spec.task_indices(job):
+        known = {one: spec.task_indices(one) for one in spec.jobs}
+        raise InternalError(
+            f"the task /job:{job}/task:{index} is not in the cluster, which has "
+            f"{known}."
+        )
+    text = spec.task_address(job, index)
+    host, _, port = text.rpartition(":")
+    if not (port.isascii() and port.isdigit()):
+        raise InvalidArgumentError(
+            f"Could not parse port for local server from {text!r}; write 'host:port', "
+            f"with port 0 for a free one."
+        )
+    address = parse_address(f"{host or 'localhost'}:{int(port) % _PORTS}")
+    assert isinstance(address, TcpAddress)
+    return address
+
+
+_running: dict[int, Server] = {}
+_guard = threading.Lock()
+_OURS = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def _enter(server: Server) -> None:
+    # Kept for ever, as the original does: programs keep targets and forget servers.
+    with _guard:
+        _running[server._place()[1]] = server
+
+
+def server_at(host: str, port: int) -> Server | None:
+    """Return the server of this process at an address, None if there is none."""
+    with _guard:
+        found = _running.get(port)
+    if found is None or host not in _OURS | {found._place()[0]}:
+        return None
+    return found
+
+
+def stop_all() -> None:
+    """Stop all servers of this process: at its end, and between tests."""
+    with _guard:
+        servers = list(_running.values())
+        _running.clear()
+    for one in servers:
+        one._native.stop()
+
+
+atexit.register(stop_all)

@@ -1,0 +1,1 @@
+"""Tensors, their types and shapes, as in TensorFlow 1.x."""

@@ -1,0 +1,87 @@
+"""From Python values to arrays, by the original's rules for constants.
+
+Pure. They differ from those of `kit.graph.dtypes`: a list of numpy's float64 becomes
+float32, and a bool may become a number.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kit.graph.dtypes import STRING, Array, DType, name_of, to_array
+from kit.tf1.tensor.dimension import Dimension
+from kit.tf1.tensor.dtypes import DType as PublicDType
+
+# For each kind of dtype, the kinds of Python values that may become one.
+_FITS = {"b": "b", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc", "O": "O"}
+
+
+def to_constant(value: Any, dtype: PublicDType | None = None) -> Array:
+    """Return the array of a constant.
+
+    Raises `ValueError` for None and ragged lists, `TypeError` for what is no value of a
+    tensor, or none of `dtype`.
+
+    >>> to_constant([1, 2]).dtype, to_constant(1, PublicDType(np.dtype("f8"))).dtype
+    (dtype('int32'), dtype('float64'))
+    """
+    wanted: DType | None = None if dtype is None else np.dtype(dtype.as_numpy_dtype)
+    if isinstance(value, np.ndarray | np.generic):
+        return np.array(to_array(value, wanted))  # the caller may change it later
+    array = _of_python(_without_dimensions(value))
+    if wanted is None:
+        return _downcast(array)
+    return _as(array, wanted, value)
+
+
+def _of_python(value: Any) -> Array:
+    if value is None:
+        raise ValueError("None values not supported.")
+    if _holds_none(value):
+        raise TypeError(f"Failed to convert {value!r} to Tensor: it holds None.")
+    try:
+        array = np.asarray(value)
+    except ValueError as exc:
+        raise ValueError(
+            f"{value!r} has parts of unequal lengths; a tensor is rectangular."
+        ) from exc
+    if array.dtype.kind in "USO":
+        array = to_array(value, STRING)
+    elif array.dtype.kind not in "biufc":
+        raise TypeError(f"{value!r} of {type(value).__name__} is no value of a tensor.")
+    return array
+
+
+def _downcast(array: Array) -> Array:
+    if array.dtype == np.float64:
+        return array.astype(np.float32)
+    if array.dtype == np.int64:
+        small = array.astype(np.int32)
+        return small if np.array_equal(small, array) else array
+    return array
+
+
+def _as(array: Array, dtype: DType, value: Any) -> Array:
+    if array.size and array.dtype.kind not in _FITS[dtype.kind]:
+        raise TypeError(
+            f"Expected {name_of(dtype)}, got {value!r} of type "
+            f"{type(value).__name__!r} instead."
+        )
+    return array.astype(dtype)  # what does not fit wraps, as in the original
+
+
+def _holds_none(value: Any) -> bool:
+    return isinstance(value, list | tuple) and any(
+        one is None or _holds_none(one) for one in value
+    )
+
+
+def _without_dimensions(value: Any) -> Any:
+    """Return nested lists with the numbers of the sizes of static shapes in them."""
+    if isinstance(value, Dimension):
+        return value.value
+    if isinstance(value, list | tuple):
+        return [_without_dimensions(one) for one in value]
+    return value

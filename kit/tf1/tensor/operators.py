@@ -1,0 +1,171 @@
+"""What the operators of tensors write into a graph, with the original's names.
+
+a + 1       op `add`, constant `add/y`
+1 + a       op `add`, constant `add/x`
+a < 1       op `Less`, constant `Less/y`
+1 < a       Python asks for `a > 1`: op `Greater`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kit.graph.dtypes import STRING
+from kit.graph.ops.array.slicing import strided_slice
+from kit.graph.speak import Speaker
+from kit.tf1.tensor.convert import (
+    argument,
+    convert_to_tensor,
+    create,
+    op_scope,
+)
+from kit.tf1.tensor.dimension import dimension_value
+from kit.tf1.tensor.dtypes import DType, bool_, float32, float64
+from kit.tf1.tensor.speak import OPERATORS
+
+_Function = Callable[[Any, Any, str], Any]
+_OF_TRUTH = ("LogicalAnd", "LogicalOr")
+
+
+def binary(op_type: str, x: Any, y: Any, name: str | None) -> Any:
+    """Write an op of two tensors of one dtype; the first decides which."""
+    with op_scope(name, op_type, [x, y]) as scope:
+        x = argument(op_type, "x", x, bool_ if op_type in _OF_TRUTH else None)
+        y = argument(op_type, "y", y, x.dtype.base_dtype)
+        if op_type == "Add" and x.static.dtype == STRING:
+            return create("StringJoin", x, y, separator="", name=scope)
+        return create(op_type, x, y, name=scope)
+
+
+def unary(op_type: str, x: Any, name: str | None = None) -> Any:
+    """Write an op of one tensor."""
+    with op_scope(name, op_type, [x]) as scope:
+        return create(op_type, argument(op_type, "x", x), name=scope)
+
+
+def exclusive_or(x: Any, y: Any, name: str | None) -> Any:
+    """Say of truth values whether just one of two is true."""
+    either, both = (binary(one, x, y, None) for one in ("LogicalOr", "LogicalAnd"))
+    return binary("LogicalAnd", either, unary("LogicalNot", both), name)
+
+
+def _of(op_type: str) -> _Function:
+    return lambda x, y, name: binary(op_type, x, y, name)
+
+
+def true_divide(x: Any, y: Any, name: str | None) -> Any:
+    """Divide; whole numbers are cast to floating point ones first."""
+    with op_scope(name, "truediv", [x, y]) as scope:
+        x = argument("RealDiv", "x", x)
+        y = argument("RealDiv", "y", y, x.dtype.base_dtype)
+        dtype = _quotient(x.dtype.base_dtype)
+        if dtype != x.dtype.base_dtype:
+            x, y = (_cast(one, dtype) for one in (x, y))
+        return create("RealDiv", x, y, name=scope)
+
+
+def _quotient(dtype: DType) -> DType:
+    if not dtype.is_integer:
+        return dtype
+    return float32 if dtype.size <= 2 else float64
+
+
+def _cast(x: Any, dtype: DType) -> Any:
+    with op_scope("Cast", None, [x]) as scope:
+        return create("Cast", x, name=scope, dtype=dtype._base)
+
+
+def matrix_multiply(x: Any, y: Any, name: str | None) -> Any:
+    """Multiply matrices, leading axes broadcast."""
+    with op_scope(name, "MatMul", [x, y]) as scope:
+        x = argument("MatMul", "a", x)
+        y = argument("MatMul", "b", y, x.dtype.base_dtype)
+        return create("MatMul", x, y, name=scope, transpose_a=False, transpose_b=False)
+
+
+def _enter(method: str, name: str, function: _Function) -> None:
+    """Enter an operator and the one of the right operand."""
+
+    def of_left(x: Any, y: Any) -> Any:
+        if isinstance(y, _FOREIGN):
+            return NotImplemented
+        with op_scope(None, name, [x, y]) as scope:
+            x = convert_to_tensor(x)
+            y = convert_to_tensor(y, dtype_hint=x.dtype.base_dtype, name="y")
+            return function(x, y, scope)
+
+    def of_right(y: Any, x: Any) -> Any:
+        with op_scope(None, name, [x, y]) as scope:
+            y = convert_to_tensor(y)
+            x = argument(name, "x", x, y.dtype.base_dtype)
+            return function(x, y, scope)
+
+    OPERATORS[method] = of_left
+    OPERATORS[f"r{method}"] = of_right
+
+
+_FOREIGN = (dict, set)
+
+for _method, _name, _function in (
+    ("add", "add", _of("Add")),
+    ("sub", "sub", _of("Sub")),
+    ("mul", "mul", _of("Mul")),
+    ("truediv", "truediv", true_divide),
+    ("floordiv", "floordiv", _of("FloorDiv")),
+    ("mod", "mod", _of("FloorMod")),
+    ("pow", "pow", _of("Pow")),
+    ("matmul", "matmul", matrix_multiply),
+    ("and", "and", _of("LogicalAnd")),
+    ("or", "or", _of("LogicalOr")),
+    ("xor", "xor", exclusive_or),
+):
+    _enter(_method, _name, _function)
+
+for _method, _op_type in {
+    "lt": "Less",
+    "le": "LessEqual",
+    "gt": "Greater",
+    "ge": "GreaterEqual",
+}.items():
+    OPERATORS[_method] = lambda x, y, op_type=_op_type: binary(op_type, x, y, None)
+
+for _method, _op_type in {"neg": "Neg", "abs": "Abs", "invert": "LogicalNot"}.items():
+    OPERATORS[_method] = lambda x, op_type=_op_type: unary(op_type, x)
+
+
+def get_item(x: Any, key: Any) -> Any:
+    """Return a part of a tensor, by Python's slices, whole numbers, None and `...`.
+
+    Raises `TypeError` for anything else: rows by a list are `tf.gather`, a mask is
+    `tf.boolean_mask`.
+    """
+    parts = list(key) if isinstance(key, tuple) else [key]
+    parts = [_index(one) for one in parts]
+    with op_scope(None, "strided_slice", [x, *parts]) as scope:
+        return strided_slice(convert_to_tensor(x), tuple(parts), name=scope)
+
+
+def _index(one: Any) -> Any:
+    if isinstance(one, slice):
+        return slice(*[_number(part) for part in (one.start, one.stop, one.step)])
+    if one is None or one is Ellipsis:
+        return one
+    return _number(one, needed=True)
+
+
+def _number(one: Any, needed: bool = False) -> Any:
+    one = dimension_value(one)
+    if isinstance(one, Speaker) or (one is None and not needed):
+        return one
+    if isinstance(one, bool) or not hasattr(one, "__index__") or np.ndim(one):
+        raise TypeError(
+            f"Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and "
+            f"scalar integer tensors are valid indices, got {one!r}."
+        )
+    return int(one.__index__())
+
+
+OPERATORS["getitem"] = get_item

@@ -1,0 +1,79 @@
+"""Tensors with the members of the original's.
+
+Pure. The work is done by `kit.graph`; here are names, strictness and looks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kit.graph.op import Tensor as NativeTensor
+from kit.tf1.tensor.dtypes import DType, as_dtype
+from kit.tf1.tensor.shape import TensorShape
+from kit.tf1.tensor.speak import Operators
+
+# What changes a variable gives that variable.
+PASS_ON = frozenset(
+    {"Assign", "AssignAdd", "AssignSub", "ScatterAdd", "ScatterSub", "ScatterUpdate"}
+)
+
+
+class Tensor(Operators, NativeTensor):
+    """One output of an operation, which has a value only in a session's run."""
+
+    @property
+    def dtype(self) -> DType:
+        """The element type; of a variable itself the reference to it."""
+        base = as_dtype(self.static.dtype)
+        is_ref = self.op.op_def.gives_ref or self.op.type in PASS_ON
+        return base._as_ref if is_ref else base
+
+    @property
+    def shape(self) -> TensorShape:
+        """What is known of the shape."""
+        return TensorShape(self.static.shape)
+
+    def get_shape(self) -> TensorShape:
+        """Return what is known of the shape."""
+        return self.shape
+
+    def set_shape(self, shape: Any) -> None:
+        """Tell what is known of the shape besides what the graph has found out."""
+        known = TensorShape(shape)
+        super().set_shape(None if known.ndims is None else tuple(known.as_list()))
+
+    @property
+    def value_index(self) -> int:
+        """Which of its operation's outputs it is."""
+        return self.index
+
+    def consumers(self) -> list[Any]:
+        """Return the operations that take it, once for each time they do."""
+        later = self.graph.ops[self.op.number + 1 :]
+        return [op for op in later for one in op.inputs if one is self]
+
+    def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
+        """Return its value, computed by `session` or the default one.
+
+        Raises `ValueError` without a session, or with one of another graph.
+        """
+        from kit.tf1.session.running import session_for  # it needs this module first
+
+        return session_for(self, session, "eval").run(self, feed_dict)
+
+    def _shape_as_list(self) -> list[int | None] | None:
+        return None if self.shape.ndims is None else self.shape.as_list()
+
+    def __str__(self) -> str:
+        shape = "" if self.shape.ndims is None else f", shape={self.shape}"
+        device = f", device={self.device}" if self.device else ""
+        return f'Tensor("{self.name}"{shape}, dtype={self.dtype.name}{device})'
+
+    def __repr__(self) -> str:
+        return f"<tf.Tensor {self.name!r} shape={self.shape} dtype={self.dtype.name}>"
+
+    def __len__(self) -> int:
+        raise TypeError(
+            f"len is not well defined for {self}; use tensor.shape, or "
+            f"tf.shape(tensor) in the graph."
+        )

@@ -1,0 +1,1 @@
+"""Savers and checkpoint files, as in TensorFlow 1.x."""

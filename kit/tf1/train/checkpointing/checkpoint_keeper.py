@@ -1,0 +1,97 @@
+"""Saves the variables of a graph into a folder, for a `CheckpointSaverHook`."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kit.errors import (
+    FailedPreconditionError,
+    KitError,
+    PermissionDeniedError,
+    UnknownError,
+)
+from kit.tf1.graph.collections import GraphKeys, get_collection
+from kit.tf1.train.checkpointing.folder_owner import hold
+
+_GRAPH_FILE = "graph.pbtxt"
+
+
+class CheckpointKeeper:
+    """Writes `<folder>/<basename>-<step>.*` by a saver, and the graph beside it."""
+
+    def __init__(self, folder: str, basename: str, saver: Any, scaffold: Any) -> None:
+        """Save by the saver given, else by the scaffold's, else by the graph's."""
+        self._folder = Path(folder)
+        self._path = self._folder / basename
+        self._given, self._scaffold = saver, scaffold
+        self._release: Callable[[], object] = lambda: None
+
+    def begin(self) -> None:
+        """Make the folder, so that one that cannot be written is known at once.
+
+        Raises `PermissionDeniedError`, `UnknownError`, and `FailedPreconditionError`
+        for a file in its place and for one that another process saves into.
+        """
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _typed(error, self._folder) from error
+        if not os.access(self._folder, os.W_OK | os.X_OK):
+            raise PermissionDeniedError(
+                f"checkpoints cannot be written into {str(self._folder)!r}: this user "
+                f"may not write there. Choose another checkpoint_dir."
+            )
+        # After an error nobody calls `end`: then it is released with this object.
+        self._release = weakref.finalize(self, hold(self._folder))
+
+    def describe(self, session: Any, step: int) -> None:
+        """Write the graph as text."""
+        path = self._folder / _GRAPH_FILE
+        draft = path.with_suffix(f".tmp{os.getpid()}")
+        try:
+            draft.write_text(str(session.graph.as_graph_def()), "utf-8")
+            draft.replace(path)
+        except OSError as error:
+            raise _typed(error, path) from error
+
+    def save(self, session: Any, step: int) -> str:
+        """Save all that the saver saves; raises what the saver raises."""
+        path: str = self._saver.save(session, str(self._path), global_step=step)
+        return path
+
+    def is_written(self, step: int) -> bool:
+        """Say yes: `save` returns when it is."""
+        return True
+
+    def end(self) -> None:
+        """Let other processes save into the folder."""
+        self._release()
+
+    @property
+    def _saver(self) -> Any:
+        """The saver; a scaffold has one only after `begin`, when it is finalized."""
+        if self._given is not None:
+            return self._given
+        if self._scaffold is not None:
+            return self._scaffold.saver
+        found = get_collection(GraphKeys.SAVERS)
+        if len(found) != 1:
+            raise RuntimeError(
+                f"the collection of savers holds {len(found)} items; say which one "
+                f"to use: CheckpointSaverHook(..., saver=...) or scaffold=...."
+            )
+        return found[0]
+
+
+def _typed(error: OSError, path: Path) -> KitError:
+    """Return what an error of the system is called here."""
+    text = f"{str(path)!r} cannot be written: {error.strerror}. Choose another folder."
+    if isinstance(error, PermissionError):
+        return PermissionDeniedError(text)
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return FailedPreconditionError(text)
+    return UnknownError(text)

@@ -1,0 +1,183 @@
+"""The file `checkpoint`: which checkpoints a folder has, and which is the latest.
+
+    model_checkpoint_path: "/models/run/model.ckpt-20"
+    all_model_checkpoint_paths: "/models/run/model.ckpt-10"
+    all_model_checkpoint_paths: "/models/run/model.ckpt-20"
+
+It is written by the client, and paths in it may be relative to its folder.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from kit.checkpoint.files import replace_file
+from kit.errors import NotFoundError
+from kit.regular_file import read_regular
+from kit.tf1 import logging
+from kit.tf1.graph.message import Message
+from kit.tf1.graph.text_format import parsed
+from kit.tf1.train.checkpointing.checkpoint_files import checkpoint_exists
+
+STATE_FILE = "checkpoint"
+_MOST_BYTES = 1 << 22  # some 30,000 checkpoints
+
+
+class CheckpointState(Message):
+    """What the file holds."""
+
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "model_checkpoint_path": str,
+        "all_model_checkpoint_paths": [str],
+        "all_model_checkpoint_timestamps": [float],
+        "last_preserved_timestamp": float,
+    }
+
+
+def generate_checkpoint_state_proto(
+    save_dir: str,
+    model_checkpoint_path: str,
+    all_model_checkpoint_paths: Sequence[str] | None = None,
+    all_model_checkpoint_timestamps: Sequence[float] | None = None,
+    last_preserved_timestamp: float | None = None,
+) -> CheckpointState:
+    """Return what the file of a folder shall hold; the latest is the last of all.
+
+    In a relative folder, paths become relative to it. Raises `ValueError` for times
+    that are not one for each path.
+    """
+    latest, paths = model_checkpoint_path, list(all_model_checkpoint_paths or [])
+    if not paths or paths[-1] != latest:
+        paths.append(latest)
+    times = all_model_checkpoint_timestamps
+    if times and len(times) != len(paths):
+        raise ValueError(
+            f"Checkpoint timestamps, if provided, must match checkpoint paths (got "
+            f"paths {paths} and timestamps {list(times)})"
+        )
+    if not Path(save_dir).is_absolute():
+        paths = [_relative(one, save_dir) for one in paths]
+        latest = _relative(latest, save_dir)
+    return CheckpointState(
+        model_checkpoint_path=latest,
+        all_model_checkpoint_paths=paths,
+        all_model_checkpoint_timestamps=times,
+        last_preserved_timestamp=last_preserved_timestamp,
+    )
+
+
+def update_checkpoint_state(
+    save_dir: str,
+    model_checkpoint_path: str,
+    all_model_checkpoint_paths: Sequence[str] | None = None,
+    latest_filename: str | None = None,
+    all_model_checkpoint_timestamps: Sequence[float] | None = None,
+    last_preserved_timestamp: float | None = None,
+) -> None:
+    """Write the file of a folder.
+
+    Raises as `generate_checkpoint_state_proto` does, `RuntimeError` for a checkpoint
+    that is called as the file is, `NotFoundError` when there is no such folder.
+    """
+    write_state(
+        save_dir,
+        model_checkpoint_path,
+        all_model_checkpoint_paths,
+        latest_filename,
+        times=all_model_checkpoint_timestamps,
+        last_preserved=last_preserved_timestamp,
+    )
+
+
+def write_state(
+    save_dir: str,
+    latest: str,
+    paths: Sequence[str] | None,
+    file_name: str | None,
+    *,
+    relative: bool = False,
+    times: Sequence[float] | None = None,
+    last_preserved: float | None = None,
+) -> None:
+    """Write the file of a folder, with all paths `relative` to it if that is wanted."""
+    target = _state_path(save_dir, file_name)
+    if relative and Path(latest).is_absolute():
+        latest = _relative(latest, save_dir)
+        paths = [
+            _relative(one, save_dir) if Path(one).is_absolute() else one
+            for one in paths or []
+        ]
+    state = generate_checkpoint_state_proto(
+        save_dir, latest, paths, times, last_preserved
+    )
+    if state.model_checkpoint_path == str(target):
+        raise RuntimeError(
+            f"Save path {latest!r} conflicts with path used for checkpoint state. "
+            f"Please use a different save path."
+        )
+    try:
+        replace_file(target, str(state).encode())
+    except FileNotFoundError as exc:
+        raise NotFoundError(None, None, f"{save_dir!r} is no folder.") from exc
+
+
+def get_checkpoint_state(
+    checkpoint_dir: str, latest_filename: str | None = None
+) -> Any:
+    """Return what the file of a folder holds, with whole paths; None without one.
+
+    Raises `ValueError` for a file that names no latest checkpoint, and
+    `InvalidArgumentError` for what is not a regular file, or too large.
+    """
+    path = _state_path(checkpoint_dir, latest_filename)
+    if path.is_dir():
+        return None
+    try:
+        text = read_regular(path, _MOST_BYTES).decode()
+        state = parsed(CheckpointState, text)
+    except OSError:
+        return None
+    except ValueError as exc:
+        logging.warning("%s: %s", path, exc)
+        return None
+    if not state.model_checkpoint_path:
+        raise ValueError(f"Invalid checkpoint state loaded from {checkpoint_dir}")
+
+    def whole(one: str) -> str:
+        return os.path.join(checkpoint_dir, one)  # noqa: PTH118 - keeps './' as it is
+
+    return CheckpointState(
+        model_checkpoint_path=whole(state.model_checkpoint_path),
+        all_model_checkpoint_paths=[
+            whole(one) for one in state.all_model_checkpoint_paths
+        ],
+        all_model_checkpoint_timestamps=state.all_model_checkpoint_timestamps,
+        last_preserved_timestamp=state.last_preserved_timestamp,
+    )
+
+
+def latest_checkpoint(
+    checkpoint_dir: str, latest_filename: str | None = None
+) -> str | None:
+    """Return the prefix of the latest checkpoint of a folder, None if it has none."""
+    state = get_checkpoint_state(checkpoint_dir, latest_filename)
+    if state is None:
+        return None
+    found: str = state.model_checkpoint_path
+    if checkpoint_exists(found):
+        return found
+    logging.error("Couldn't match files for checkpoint %s", found)
+    return None
+
+
+def _state_path(folder: str, file_name: str | None) -> Path:
+    return Path(folder) / (file_name or STATE_FILE)
+
+
+def _relative(path: str, folder: str) -> str:
+    if Path(path).is_absolute() and not Path(folder).is_absolute():
+        return path
+    return os.path.relpath(path, folder)

@@ -1,0 +1,287 @@
+"""`tf.train.Saver`: variables to files and back."""
+
+from __future__ import annotations
+
+import numbers
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kit.checkpoint.files import replace_file
+from kit.errors import (
+    DataLossError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+)
+from kit.tf1.graph.collections import GraphKeys, get_collection
+from kit.tf1.graph.graph import get_default_graph
+from kit.tf1.session.base_session import BaseSession
+from kit.tf1.train.checkpointing.checkpoint_files import checkpoint_exists
+from kit.tf1.train.checkpointing.checkpoint_state import STATE_FILE, write_state
+from kit.tf1.train.checkpointing.meta_graph import MetaGraphDef
+from kit.tf1.train.checkpointing.saveables import saveables_of
+from kit.tf1.train.checkpointing.saver_def import SaverDef
+from kit.tf1.train.checkpointing.saver_memory import Memory, folder_of, prefix_of
+from kit.tf1.train.checkpointing.saver_ops import add_saver_ops
+from kit.tf1.train.global_step import global_step as value_of_step
+
+
+class Saver:
+    """Saves variables under a prefix and restores them; keeps the newest checkpoints.
+
+        saver = tf.train.Saver(max_to_keep=3)
+        prefix = saver.save(sess, "/models/run/model.ckpt", global_step=step)
+        saver.restore(sess, tf.train.latest_checkpoint("/models/run"))
+
+    The files are written by tasks: with `sharded` each writes the variables that it
+    owns, to a disk that all see. Every byte is under a digest, and a checkpoint that is
+    damaged or does not fit changes no variable.
+    """
+
+    def __init__(
+        self,
+        var_list: Any = None,
+        reshape: bool = False,
+        sharded: bool = False,
+        max_to_keep: int | None = 5,
+        keep_checkpoint_every_n_hours: float = 10000.0,
+        name: str | None = None,
+        restore_sequentially: bool = False,
+        saver_def: SaverDef | None = None,
+        builder: Any = None,
+        defer_build: bool = False,
+        allow_empty: bool = False,
+        write_version: int = SaverDef.V2,
+        pad_step_number: bool = False,
+        save_relative_paths: bool = False,
+        filename: str | None = None,
+    ) -> None:
+        """Add operations to the default graph, unless `defer_build`.
+
+        `var_list` is a list of variables, or a dict of them by their names in the
+        files, all global ones if it is None. `max_to_keep` 0 or None keeps all, of
+        which the state file lists the last. Restoring goes in one operation for each
+        device, `restore_sequentially` or not. Raises `ValueError` when there is nothing
+        to save and not `allow_empty`, else as `saveables_of` does.
+        """
+        if defer_build and var_list is not None:
+            raise ValueError(
+                "If `var_list` is provided then build cannot be deferred. Either set "
+                "defer_build=False or var_list=None."
+            )
+        self._var_list, self._reshape, self._sharded = var_list, reshape, sharded
+        self._max_to_keep = max_to_keep
+        self._every_n_hours = keep_checkpoint_every_n_hours
+        self._name, self._filename = name, filename
+        self._allow_empty, self._is_empty = allow_empty, False
+        self._pad_step_number = pad_step_number
+        self._save_relative_paths = save_relative_paths
+        self.saver_def: Any = saver_def
+        self._is_built = False
+        if not defer_build:
+            self.build()
+
+    def build(self) -> None:
+        """Add the operations, if that has not been done yet."""
+        if self._is_built:
+            return
+        if self.saver_def is None:
+            self._build()
+        elif not isinstance(self.saver_def, SaverDef):
+            raise ValueError(f"saver_def is a SaverDef, not {self.saver_def!r}.")
+        self._is_built = True
+        kept = self.saver_def
+        self._memory = Memory(
+            kept.max_to_keep if kept else int(self._max_to_keep or 0),
+            kept.keep_checkpoint_every_n_hours if kept else self._every_n_hours,
+        )
+
+    def _build(self) -> None:
+        given = self._var_list
+        if given is None:
+            given = [
+                *get_collection(GraphKeys.GLOBAL_VARIABLES),
+                *get_collection(GraphKeys.SAVEABLE_OBJECTS),
+            ]
+        if not given and isinstance(given, list | tuple | set | dict):
+            if not self._allow_empty:
+                raise ValueError("No variables to save")
+            self._is_empty = True
+            return
+        made = self.saver_def = add_saver_ops(
+            saveables_of(given),
+            filename=self._filename,
+            name=self._name,
+            sharded=self._sharded,
+            reshape=self._reshape,
+        )
+        made.max_to_keep = self._max_to_keep or 0
+        made.keep_checkpoint_every_n_hours = self._every_n_hours
+
+    # -- saving ------------------------------------------------------------------------
+
+    def save(
+        self,
+        sess: Any,
+        save_path: str,
+        global_step: Any = None,
+        latest_filename: str | None = None,
+        meta_graph_suffix: str = "meta",
+        write_meta_graph: bool = True,
+        write_state: bool = True,
+        strip_default_attrs: bool = False,
+        save_debug_info: bool = False,
+    ) -> Any:
+        """Write the variables and return the prefix; None if there are none to save.
+
+        `global_step`, a number or a tensor, becomes part of the prefix. Raises
+        `RuntimeError` before `build`, `TypeError` for what is no session, `ValueError`
+        for a prefix or state file that cannot be, `FailedPreconditionError` when a
+        variable has no value; the checkpoints that are there are as they were then.
+        """
+        if not self._is_built:
+            raise RuntimeError(
+                "`build()` should be called before save if defer_build==True"
+            )
+        file_name = STATE_FILE if latest_filename is None else latest_filename
+        if folder_of(file_name):
+            raise ValueError("'latest_filename' must not contain path components")
+        path = os.fspath(save_path)
+        prefix = self._prefix(sess, path, global_step, file_name)
+        if not isinstance(sess, BaseSession):
+            raise TypeError(f"'sess' must be a Session; {sess}")
+        if not self._is_empty:
+            self._write(sess, prefix, path)
+            if write_state:
+                self._remember(path, prefix, file_name, meta_graph_suffix)
+        if write_meta_graph:
+            with sess.graph.as_default():
+                self.export_meta_graph(f"{prefix}.{meta_graph_suffix}")
+        return None if self._is_empty else prefix
+
+    def _prefix(self, sess: Any, path: str, step: Any, file_name: str) -> str:
+        if step is not None and not isinstance(step, numbers.Integral):
+            step = value_of_step(sess, step)
+        is_taken = Path(path).name == file_name and not path.endswith("/")
+        if step is None and is_taken and not self._sharded:
+            raise ValueError(
+                f"'latest_filename' collides with 'save_path': {file_name!r} and "
+                f"{path!r}"
+            )
+        found = None if step is None else int(step)
+        return prefix_of(path, found, padded=self._pad_step_number)
+
+    def _write(self, sess: BaseSession, prefix: str, path: str) -> None:
+        if not prefix:
+            raise ValueError("no path specified")
+        names = self._built_def()
+        try:
+            sess.run(names.save_tensor_name, {names.filename_tensor_name: prefix})
+        except (FailedPreconditionError, NotFoundError, DataLossError) as exc:
+            folder = folder_of(path)
+            if folder and not Path(folder).is_dir():
+                raise ValueError(
+                    f"Parent directory of {path} doesn't exist, can't save."
+                ) from exc
+            raise
+
+    def _remember(
+        self, path: str, prefix: str, file_name: str, meta_suffix: str
+    ) -> None:
+        self._memory.add(prefix)
+        write_state(
+            folder_of(path),
+            prefix,
+            self._memory.prefixes,
+            file_name,
+            relative=self._save_relative_paths,
+        )
+        self._memory.remove_old(meta_suffix)
+
+    def export_meta_graph(
+        self, filename: str | None = None, *args: Any, **kwargs: Any
+    ) -> MetaGraphDef:
+        """Return the default graph as a message, and write it as text if named.
+
+        It is for reading: a graph is built by the program that knows it.
+        """
+        graph = get_default_graph()
+        made = MetaGraphDef(graph.as_graph_def(), self.saver_def)
+        if filename is not None:
+            replace_file(Path(filename), str(made).encode())
+        return made
+
+    # -- restoring ---------------------------------------------------------------------
+
+    def restore(self, sess: Any, save_path: str | None) -> None:
+        """Set the variables to what was saved; they need no value before.
+
+        Raises `ValueError` for None and when there is no such checkpoint; then nothing
+        has changed, and neither with `NotFoundError` for a variable that is not in it,
+        `InvalidArgumentError` for another shape or dtype, `DataLossError` for damage.
+        """
+        if self._is_empty:
+            return
+        if save_path is None:
+            raise ValueError("Can't load save_path when it is None.")
+        if not isinstance(save_path, str | bytes | os.PathLike):
+            raise TypeError(f"Expected binary or unicode string, got {save_path!r}")
+        prefix = os.fsdecode(save_path)
+        if not checkpoint_exists(prefix):
+            raise ValueError(
+                f"The passed save_path is not a valid checkpoint: {prefix}"
+            )
+        names = self._built_def()
+        try:
+            sess.run(names.restore_op_name, {names.filename_tensor_name: prefix})
+        except (NotFoundError, InvalidArgumentError) as exc:
+            raise type(exc)(
+                exc.node_def,
+                exc.op,
+                f"Restoring from checkpoint failed: the variables of this graph are "
+                f"not those that were saved. {exc.message}",
+            ) from exc
+
+    def _built_def(self) -> SaverDef:
+        found: SaverDef | None = self.saver_def
+        if found is None:
+            raise RuntimeError("the saver has no operations yet; call build() first.")
+        return found
+
+    # -- what it remembers -------------------------------------------------------------
+
+    @property
+    def last_checkpoints(self) -> list[str]:
+        """The prefixes of the newest checkpoints, oldest first."""
+        return self._memory.prefixes
+
+    def set_last_checkpoints(self, last_checkpoints: list[str]) -> None:
+        """Replace what `last_checkpoints` tells; the times are not known."""
+        assert isinstance(last_checkpoints, list)
+        self._memory.set((one, float("inf")) for one in last_checkpoints)
+
+    def set_last_checkpoints_with_time(
+        self, last_checkpoints_with_time: list[tuple[str, float]]
+    ) -> None:
+        """Replace what `last_checkpoints` tells, with the times of writing."""
+        assert isinstance(last_checkpoints_with_time, list)
+        self._memory.set(last_checkpoints_with_time)
+
+    def recover_last_checkpoints(self, checkpoint_paths: Sequence[str]) -> None:
+        """Take over those of an earlier saver that are still there."""
+        self._memory.recover(checkpoint_paths)
+
+    def as_saver_def(self) -> Any:
+        """Return the names of its operations."""
+        return self.saver_def
+
+    def to_proto(self, export_scope: str | None = None) -> Any:
+        """Return the names of its operations."""
+        return self.saver_def
+
+    @staticmethod
+    def from_proto(saver_def: SaverDef, import_scope: str | None = None) -> Saver:
+        """Return a saver that uses operations of the default graph."""
+        return Saver(saver_def=saver_def, name=import_scope)

@@ -1,0 +1,167 @@
+"""The operations of a saver: files are written by the tasks that own the variables.
+
+Not sharded, one operation on the session's task takes all values. Sharded, each device
+with variables writes its own, and one operation makes one checkpoint of all:
+
+    Const ── ShardedFilename ──── SaveV2 ──────┐
+         └── ShardedFilename_1 ── SaveV2_1 ────┴── MergeV2Checkpoints ── Identity
+
+Nothing is assigned before every file has been read and found to be whole.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kit.devices.device import DeviceSpec
+from kit.tf1.graph.control import group
+from kit.tf1.graph.graph import Graph, get_default_graph
+from kit.tf1.tensor.convert import create, create_op, op_scope
+from kit.tf1.train.checkpointing.saveables import Saveable
+from kit.tf1.train.checkpointing.saver_def import SaverDef
+from kit.tf1.variables.assigning import assign
+
+_HOST = "/device:CPU:0"
+
+
+def add_saver_ops(
+    saveables: Sequence[Saveable],
+    *,
+    filename: str | None,
+    name: str | None,
+    sharded: bool,
+    reshape: bool,
+) -> SaverDef:
+    """Add a saver's operations to the graph of the variables; returns their names."""
+    refs = [one.ref for one in saveables]
+    with op_scope(name, "save", refs):
+        default = _text("filename/input", filename or "model")
+        prefix = create("PlaceholderWithDefault", default, name="filename", shape=())
+        prefix = create("PlaceholderWithDefault", prefix, name="Const", shape=())
+        if sharded:
+            shards = _by_device(saveables)
+            saved = _save_sharded(prefix, shards)
+        else:
+            shards = [(_HOST, list(saveables))]
+            saved = _save(prefix, prefix, saveables)
+        restore = _restore(prefix, shards, sharded, reshape)
+    return SaverDef(
+        filename_tensor_name=prefix.name,
+        save_tensor_name=saved.name,
+        restore_op_name=restore.name,
+        sharded=sharded,
+        version=SaverDef.V2,
+    )
+
+
+Shard = tuple[str, list[Saveable]]
+
+
+def _by_device(saveables: Sequence[Saveable]) -> list[Shard]:
+    found: dict[str, list[Saveable]] = {}
+    for one in saveables:
+        found.setdefault(_on_host(one.ref.op.device), []).append(one)
+    return sorted(found.items())
+
+
+def _on_host(device: str) -> str:
+    spec = DeviceSpec.from_string(device)
+    return spec.replace(device_type="CPU", device_index=0).to_string()
+
+
+def _save(prefix: Any, result: Any, saveables: Sequence[Saveable]) -> Any:
+    """Return the prefix, when the values are in files under it."""
+    with op_scope("SaveV2", None, [prefix]) as scope:
+        texts = _described(saveables)
+        values = [one.ref for one in saveables]
+        saved = create_op("SaveV2", prefix, *texts, *values, name=scope)
+    with _graph().control_dependencies([saved]):
+        return create("Identity", result, name="control_dependency")
+
+
+def _save_sharded(prefix: Any, shards: Sequence[Shard]) -> Any:
+    # Each saver has a folder of its own for what is not yet whole.
+    folder = _text("StringJoin/inputs_1", f"_temp_{uuid.uuid4().hex}/part")
+    base = create("StringJoin", prefix, folder, name="StringJoin")
+    count = _number("num_shards", len(shards))
+    names, saved = [], []
+    for number, (device, saveables) in enumerate(shards):
+        with _graph().device(device):
+            with op_scope("ShardedFilename", None, [base]) as scope:
+                given = base, _number("shard", number), count
+                names.append(create("ShardedFilename", *given, name=scope))
+            saved.append(_save(names[-1], names[-1], saveables))
+    with _graph().device(shards[-1][0]):
+        with (
+            _graph().control_dependencies([one.op for one in saved]),
+            op_scope("MergeV2Checkpoints", None, [prefix]) as scope,
+        ):
+            parts = create("Pack", *names, axis=0, name="checkpoint_prefixes")
+            merged = create_op("MergeV2Checkpoints", parts, prefix, name=scope)
+        with _graph().control_dependencies([*[one.op for one in saved], merged]):
+            return create("Identity", prefix, name="Identity")
+
+
+def _restore(prefix: Any, shards: Sequence[Shard], sharded: bool, reshape: bool) -> Any:
+    read = [_read(prefix, *shard, reshape) for shard in shards]
+    everything = [values[0].op for values in read]
+    done = []
+    for (_, saveables), values in zip(shards, read, strict=True):
+        set_ = [
+            _assign(one, value, everything, reshape)
+            for one, value in zip(saveables, values, strict=True)
+        ]
+        done += [group(*set_, name="restore_shard")] if sharded else set_
+    return group(*done, name="restore_all")
+
+
+def _read(
+    prefix: Any, device: str, saveables: Sequence[Saveable], reshape: bool
+) -> list[Any]:
+    statics = [one.ref.static for one in saveables]
+    with _graph().device(device), op_scope("RestoreV2", None, [prefix]) as scope:
+        return list(
+            create_op(
+                "RestoreV2",
+                prefix,
+                *_described(saveables),
+                name=scope,
+                dtypes=tuple(one.dtype for one in statics),
+                shapes=None if reshape else tuple(one.shape for one in statics),
+            ).outputs
+        )
+
+
+def _assign(one: Saveable, value: Any, after: Sequence[Any], reshape: bool) -> Any:
+    shape = one.ref.static.shape
+    if reshape and shape is not None:
+        with _graph().colocate_with(one.ref.op):
+            value = create("Reshape", value, shape=shape, name="Reshape")
+    with _graph().control_dependencies([op for op in after if op is not value.op]):
+        is_known = one.ref.shape.is_fully_defined()
+        return assign(one.ref, value, validate_shape=is_known).op
+
+
+def _described(saveables: Sequence[Saveable]) -> tuple[Any, Any]:
+    return (
+        _text("tensor_names", *[one.name for one in saveables], is_list=True),
+        _text("shape_and_slices", *[one.spec for one in saveables], is_list=True),
+    )
+
+
+def _text(name: str, *texts: str, is_list: bool = False) -> Any:
+    value = np.empty(len(texts), object)
+    value[:] = [one.encode() for one in texts]
+    return create("Const", value=value if is_list else value.reshape(()), name=name)
+
+
+def _number(name: str, number: int) -> Any:
+    return create("Const", value=np.asarray(number, np.int32), name=name)
+
+
+def _graph() -> Graph:
+    return get_default_graph()

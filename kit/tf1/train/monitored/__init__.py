@@ -1,0 +1,1 @@
+"""Monitored sessions, as in TensorFlow 1.x."""

@@ -1,0 +1,98 @@
+"""Where hooks run in a session: the graph's global step, its tensors, its savers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kit.hooks import environment
+from kit.hooks.environment import Keeper
+from kit.tf1 import logging
+from kit.tf1.graph.graph import get_default_graph
+from kit.tf1.session.config import RunOptions
+from kit.tf1.session.timeline import Event, events_of
+from kit.tf1.train.checkpointing.checkpoint_keeper import CheckpointKeeper
+from kit.tf1.train.global_step import get_global_step
+from kit.tf1.variables.variables import Variable
+
+_READ = "global_step_read_op_cache"
+
+
+class GraphEnvironment:
+    """What hooks ask, answered for the default graph."""
+
+    def global_step(self) -> Any:
+        """Return a tensor that reads the global step, one for each graph."""
+        return global_step_read()
+
+    def fetch(self, asked: Any) -> Any:
+        """Return a tensor or operation of the default graph, given itself or a name."""
+        graph = get_default_graph()
+        if isinstance(asked, str):
+            return graph.as_graph_element(asked if ":" in asked else f"{asked}:0")
+        if getattr(asked, "graph", None) is not graph:
+            raise ValueError(
+                f"{asked!r} is no tensor of the current graph {graph!r}; give one that "
+                f"is, or its name."
+            )
+        return asked
+
+    def keeper(self, folder: str, basename: str, saver: Any, scaffold: Any) -> Keeper:
+        """Return what saves the graph's variables by a saver."""
+        return CheckpointKeeper(folder, basename, saver, scaffold)
+
+    def tracing(self) -> RunOptions:
+        """Return the options of a run that notes what it does."""
+        return RunOptions(trace_level=RunOptions.FULL_TRACE)
+
+    def timeline(self, run_metadata: Any) -> list[Event]:
+        """Return what a run noted as events of a Chrome trace."""
+        return events_of(run_metadata.step_stats)
+
+    def progress(self, text: str) -> None:
+        """Tell where things stand."""
+        logging.progress(text)
+
+    def info(self, text: str) -> None:
+        """Tell something that happens now and then."""
+        logging.info("%s", text)
+
+    def warning(self, text: str) -> None:
+        """Tell something that the user should know."""
+        logging.warning("%s", text)
+
+    def error(self, text: str) -> None:
+        """Tell why things are about to end."""
+        logging.error("%s", text)
+
+
+def global_step_read() -> Any:
+    """Return a tensor that reads the default graph's global step, None if it has none.
+
+    It is made once for a graph. A variable without a value gives its initial one.
+    """
+    graph = get_default_graph()
+    known = graph.get_collection_ref(_READ)
+    if known:
+        return known[0]
+    step = get_global_step(graph)
+    if step is None:
+        return None
+    with (
+        graph.as_default(),
+        graph.control_dependencies(None),
+        graph.name_scope(f"{step.op.name}/"),
+        graph.device(step.device),
+    ):
+        # An operation of its own, so that it can be fetched beside an update.
+        value = step.initialized_value() if isinstance(step, Variable) else step
+        known.append(value + 0)
+    return known[0]
+
+
+def known_global_step_read() -> Any:
+    """Return the tensor that `global_step_read` has made, None if it has not."""
+    found = get_default_graph().get_collection(_READ)
+    return found[0] if found else None
+
+
+environment.register(GraphEnvironment)

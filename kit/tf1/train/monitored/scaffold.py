@@ -1,0 +1,177 @@
+"""`tf.train.Scaffold`: what a session needs before the first run, given or made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kit.tf1 import logging
+from kit.tf1.graph.collections import GraphKeys, add_to_collection, get_collection
+from kit.tf1.graph.control import group
+from kit.tf1.graph.graph import get_default_graph
+from kit.tf1.train.checkpointing.saver import Saver
+from kit.tf1.variables.variable_lists import (
+    global_variables,
+    global_variables_initializer,
+    local_variables_initializer,
+    report_uninitialized_variables,
+)
+
+
+class Scaffold:
+    """The operations that make a graph ready to be trained, and its saver.
+
+        init_op                  gives the global variables their initial values
+        init_fn(scaffold, sess)  is called after it
+        ready_for_local_init_op  names the global variables that have no value yet
+        local_init_op            gives the local variables theirs
+        ready_op                 names the variables that have no value yet
+        saver                    saves and restores
+
+    `finalize` takes those that were not given from the graph's collections, or makes
+    them. With `copy_from_scaffold` those of another one count as given.
+    """
+
+    def __init__(
+        self,
+        init_op: Any = None,
+        init_feed_dict: Any = None,
+        init_fn: Callable[[Any, Any], Any] | None = None,
+        ready_op: Any = None,
+        ready_for_local_init_op: Any = None,
+        local_init_op: Any = None,
+        summary_op: Any = None,
+        saver: Any = None,
+        copy_from_scaffold: Scaffold | None = None,
+        local_init_feed_dict: Any = None,
+    ) -> None:
+        """Raise `TypeError` if `copy_from_scaffold` is no scaffold."""
+        if copy_from_scaffold is not None and not isinstance(
+            copy_from_scaffold, Scaffold
+        ):
+            raise TypeError(
+                f"copy_from_scaffold is {copy_from_scaffold!r}; give a Scaffold."
+            )
+        given = {
+            "init_op": init_op,
+            "ready_op": ready_op,
+            "ready_for_local_init_op": ready_for_local_init_op,
+            "local_init_op": local_init_op,
+            "summary_op": summary_op,
+            "saver": saver,
+            "init_feed_dict": init_feed_dict,
+            "local_init_feed_dict": local_init_feed_dict,
+        }
+        other = copy_from_scaffold
+        self._parts: dict[str, Any] = {
+            name: getattr(other, name) if value is None and other else value
+            for name, value in given.items()
+        }
+        self._init_fn: Callable[[Any], Any] | None = None
+        if init_fn is not None:
+            call = init_fn
+            self._init_fn = lambda session: call(self, session)
+        elif other is not None:
+            self._init_fn = other.init_fn
+
+    def finalize(self) -> Scaffold:
+        """Make what is missing, and close the graph; returns itself.
+
+        Raises `RuntimeError` when a collection has more than one to choose from.
+        """
+        self._fill("init_op", GraphKeys.INIT_OP, _init_all)
+        self._fill("ready_op", GraphKeys.READY_OP, report_uninitialized_variables)
+        self._fill(
+            "ready_for_local_init_op",
+            GraphKeys.READY_FOR_LOCAL_INIT_OP,
+            lambda: report_uninitialized_variables(global_variables()),
+        )
+        self._fill("local_init_op", GraphKeys.LOCAL_INIT_OP, self.default_local_init_op)
+        self._fill("summary_op", GraphKeys.SUMMARY_OP, lambda: None)
+        self._fill(
+            "saver", GraphKeys.SAVERS, lambda: Saver(sharded=True, allow_empty=True)
+        )
+        self._parts["saver"].build()
+        get_default_graph().finalize()
+        logging.debug("Graph was finalized.")
+        return self
+
+    def _fill(self, name: str, collection: str, make: Callable[[], Any]) -> None:
+        if self._parts[name] is None:
+            self._parts[name] = self.get_or_default(name, collection, make)
+
+    @staticmethod
+    def get_or_default(
+        arg_name: str, collection_key: str, default_constructor: Callable[[], Any]
+    ) -> Any:
+        """Return what a collection holds, or make one and put it there.
+
+        Raises `RuntimeError` if it holds several.
+        """
+        found = get_collection(collection_key)
+        if len(found) > 1:
+            raise RuntimeError(
+                f"the collection {collection_key!r} holds {len(found)} items; say "
+                f"which one to use: tf.train.Scaffold({arg_name}=...)."
+            )
+        if found:
+            return found[0]
+        made = default_constructor()
+        if made is not None:
+            add_to_collection(collection_key, made)
+        return made
+
+    @staticmethod
+    def default_local_init_op() -> Any:
+        """Return what gives local variables and tables their initial values."""
+        tables = get_collection(GraphKeys.TABLE_INITIALIZERS)
+        return group(local_variables_initializer(), *tables)
+
+    @property
+    def init_op(self) -> Any:
+        """What gives the global variables their initial values."""
+        return self._parts["init_op"]
+
+    @property
+    def init_feed_dict(self) -> Any:
+        """What is fed to `init_op`."""
+        return self._parts["init_feed_dict"]
+
+    @property
+    def init_fn(self) -> Callable[[Any], Any] | None:
+        """What is called with the session after `init_op`."""
+        return self._init_fn
+
+    @property
+    def ready_op(self) -> Any:
+        """What names the variables that have no value yet."""
+        return self._parts["ready_op"]
+
+    @property
+    def ready_for_local_init_op(self) -> Any:
+        """What names the global variables that have no value yet."""
+        return self._parts["ready_for_local_init_op"]
+
+    @property
+    def local_init_op(self) -> Any:
+        """What gives the local variables their initial values."""
+        return self._parts["local_init_op"]
+
+    @property
+    def local_init_feed_dict(self) -> Any:
+        """What is fed to `local_init_op`."""
+        return self._parts["local_init_feed_dict"]
+
+    @property
+    def summary_op(self) -> Any:
+        """What a `SummarySaverHook` runs; None unless given."""
+        return self._parts["summary_op"]
+
+    @property
+    def saver(self) -> Any:
+        """What saves and restores."""
+        return self._parts["saver"]
+
+
+def _init_all() -> Any:
+    return group(global_variables_initializer())

@@ -1,0 +1,238 @@
+"""The three layers around a session that make it a monitored one.
+
+RecoverableSession    makes a new session when a task was lost
+  CoordinatedSession  ends threads with it, and lets their errors out
+    HookedSession     calls the hooks around each run
+      Session
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from kit.errors import AbortedError, DeadlineExceededError, KitError, UnavailableError
+from kit.hooks import calls
+from kit.hooks.hook import SessionRunArgs, SessionRunContext, SessionRunHook
+from kit.tf1 import logging
+from kit.tf1.session.config import RunOptions
+from kit.tf1.session.run_metadata import RunMetadata, wants_metadata
+from kit.tf1.session.session import Session
+from kit.tf1.train.monitored.patience import Patience, limit_s
+from kit.tf1.train.monitored.recovery import Recovery, what_happened
+from kit.tf1.train.monitored.run_bundle import Bundle, merged
+from kit.tf1.train.monitored.step_context import StepContext
+from kit.tf1.train.queues.coordinator import Coordinator
+
+PREEMPTION = (AbortedError, UnavailableError)
+
+StepFn = Callable[[StepContext], Any]
+
+
+class HookedSession:
+    """Calls hooks around each run."""
+
+    def __init__(
+        self,
+        session: Session,
+        hooks: Sequence[SessionRunHook],
+        recovery: Recovery | None = None,
+    ) -> None:
+        self._session, self._hooks = session, hooks
+        self._recovery = recovery
+        self._wants_end = False
+
+    def run(
+        self,
+        fetches: Any,
+        feed_dict: Any = None,
+        options: RunOptions | None = None,
+        run_metadata: RunMetadata | None = None,
+    ) -> Any:
+        """Run `fetches`, with what the hooks want to run along."""
+        if self._wants_end:
+            raise RuntimeError(
+                "Run called even after should_stop requested: end the loop when "
+                "should_stop() is true."
+            )
+        context = SessionRunContext(SessionRunArgs(fetches, feed_dict), self._session)
+        asked = calls.before(self._hooks, context)
+        chosen = merged(options, asked.options)
+        metadata = RunMetadata() if run_metadata is None else run_metadata
+        is_noted = run_metadata is not None or wants_metadata(chosen)
+        bundle = Bundle([fetches, *asked.fetches.values()])
+        values = self._session.run(
+            bundle.fetches,
+            asked.feeds or None,
+            chosen,
+            metadata if is_noted else None,
+        )
+        if self._recovery is not None:
+            self._recovery.note(bundle.fetches, values)
+        result, *more = bundle.parts(values)
+        by_hook = dict(zip(asked.fetches, more, strict=True))
+        calls.after(self._hooks, context, by_hook, chosen, metadata)
+        self._wants_end = self._wants_end or context.stop_requested
+        return result
+
+    def run_step_fn(self, step_fn: StepFn, run_with_hooks: Any = None) -> Any:
+        """Call a function that runs with and without hooks as it likes."""
+        return step_fn(StepContext(self._session, run_with_hooks or self.run))
+
+    def should_stop(self) -> bool:
+        """Return whether a hook has asked for the end."""
+        return self._wants_end
+
+    def close(self) -> None:
+        """End the session."""
+        self._session.close()
+
+
+class CoordinatedSession:
+    """Ends the threads of a coordinator with the session, and raises their errors."""
+
+    def __init__(
+        self, inner: HookedSession, coord: Coordinator, stop_grace_period_secs: float
+    ) -> None:
+        self._inner, self._coord = inner, coord
+        self._grace_s = stop_grace_period_secs
+
+    def run(self, *args: Any, **options: Any) -> Any:
+        """Run; an error of a thread that a lost task has caused is raised first."""
+        try:
+            return self._inner.run(*args, **options)
+        except PREEMPTION:
+            raise
+        except Exception:
+            self._raise_preemption_of_threads()
+            raise
+
+    def run_step_fn(self, step_fn: StepFn, run_with_hooks: Any = None) -> Any:
+        """See `HookedSession`."""
+        return self._inner.run_step_fn(step_fn, run_with_hooks or self.run)
+
+    def _raise_preemption_of_threads(self) -> None:
+        try:
+            self._coord.raise_requested_exception()
+        except PREEMPTION:
+            raise
+        except Exception as error:
+            logging.debug("A thread of the session has failed as well: %s", error)
+
+    def should_stop(self) -> bool:
+        """Return whether a thread or a hook has asked for the end.
+
+        Raises what a thread has failed with.
+        """
+        self._coord.raise_requested_exception()
+        return self._coord.should_stop() or self._inner.should_stop()
+
+    def close(self) -> None:
+        """Stop the threads, then the session; raises what a thread has failed with."""
+        self._coord.request_stop()
+        try:
+            self._coord.join(
+                stop_grace_period_secs=self._grace_s, ignore_live_threads=True
+            )
+        finally:
+            # What the threads tell is the cause; a session that cannot be closed
+            # properly any more is its consequence.
+            with suppress(Exception):
+                self._inner.close()
+
+
+class RecoverableSession:
+    """Makes a new session when a task was lost, and does once more what failed.
+
+    The original tries for ever. Here what cannot be done for 4 times the setting
+    `run_deadline_s` raises `DeadlineExceededError`.
+    """
+
+    def __init__(
+        self, create: Callable[[], CoordinatedSession], recovery: Recovery
+    ) -> None:
+        self._create, self._recovery = create, recovery
+        self._inner: CoordinatedSession | None = self._made()
+
+    def run(self, *args: Any, **options: Any) -> Any:
+        """Run, in a new session if need be."""
+        return self._done(lambda inner: inner.run(*args, **options))
+
+    def run_step_fn(self, step_fn: StepFn, run_with_hooks: Any = None) -> Any:
+        """See `HookedSession`."""
+        return self._done(lambda inner: inner.run_step_fn(step_fn))
+
+    def should_stop(self) -> bool:
+        """Return whether the loop shall end; not if only a task was lost."""
+        if self._inner is None:
+            return True
+        try:
+            return self._inner.should_stop()
+        except PREEMPTION as error:
+            self._drop(error)
+            self._inner = self._recovered(error)
+            return False
+        except Exception as error:
+            # The error comes out when the session is closed.
+            logging.debug("A thread of the session has failed: %s", error)
+            return True
+
+    def close(self) -> None:
+        """End the session; raises what a thread has failed with."""
+        inner, self._inner = self._inner, None
+        if inner is not None:
+            try:
+                inner.close()
+            except PREEMPTION as error:
+                logging.warning("A thread of the session has failed: %s", error)
+
+    def _done(self, do: Callable[[CoordinatedSession], Any]) -> Any:
+        patience: Patience | None = None
+        while True:
+            assert self._inner is not None
+            try:
+                return do(self._inner)
+            except PREEMPTION as error:
+                if patience is None:
+                    patience = Patience(limit_s())
+                elif not patience.left_s:
+                    raise _too_long("run", patience, error) from error
+                else:
+                    patience.pause(f"a run fails again and again: {error.message}")
+                self._drop(error)
+                self._inner = self._recovered(error)
+
+    def _drop(self, error: KitError) -> None:
+        # Its advice is for a plain session; this one makes itself anew.
+        cause, _, _ = error.message.partition(". ")
+        logging.warning(
+            "%s: makes the session anew when all tasks are up, and waits %.0f s at "
+            "most. Cause: %s.",
+            *(what_happened(error), limit_s(), cause.rstrip(".")),
+        )
+        if self._inner is not None:
+            with suppress(Exception):
+                self._inner.close()
+
+    def _recovered(self, error: KitError) -> CoordinatedSession:
+        inner = self._made()
+        self._recovery.tell(error)
+        return inner
+
+    def _made(self) -> CoordinatedSession:
+        patience = Patience(limit_s())
+        while True:
+            try:
+                return self._create()
+            except PREEMPTION as error:
+                if not patience.left_s:
+                    raise _too_long("begin", patience, error) from error
+                patience.pause(f"a session cannot begin: {error.message}")
+
+
+def _too_long(what: str, patience: Patience, error: KitError) -> KitError:
+    return DeadlineExceededError(
+        f"the session could not {what} for {patience.seconds:g} s, and gives up: "
+        f"{error.message}"
+    )

@@ -1,0 +1,255 @@
+"""`tf.train.SessionManager`: makes a session whose variables have values.
+
+chief    prepare_session    restores the newest checkpoint, else initialises
+worker   wait_for_session   waits until the chief has done so
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from kit.errors import DeadlineExceededError
+from kit.tf1 import logging
+from kit.tf1.graph.graph import get_default_graph
+from kit.tf1.session.session import Session
+from kit.tf1.train.monitored.opening import open_session
+from kit.tf1.train.monitored.patience import Patience, limit_s
+from kit.tf1.train.monitored.readiness import located, missing
+from kit.tf1.train.monitored.restoring import restore, step_in
+
+
+class SessionManager:
+    """Makes sessions of one graph that are ready to be used.
+
+    `ready_op` names the variables that have no value yet; `ready_for_local_init_op`
+    those without which `local_init_op` cannot run. `recovery_wait_secs` is the longest
+    pause between two looks; in fact it looks every second at least.
+    """
+
+    def __init__(
+        self,
+        local_init_op: Any = None,
+        ready_op: Any = None,
+        ready_for_local_init_op: Any = None,
+        graph: Any = None,
+        recovery_wait_secs: float = 30,
+        local_init_run_options: Any = None,
+        local_init_feed_dict: Any = None,
+    ) -> None:
+        """Raise `ValueError` for `ready_for_local_init_op` without `local_init_op`."""
+        if ready_for_local_init_op is not None and local_init_op is None:
+            raise ValueError(
+                "If you pass a ready_for_local_init_op you must also pass a "
+                "local_init_op."
+            )
+        self._local_init_op = local_init_op
+        self._ready_op = ready_op
+        self._ready_for_local_init_op = ready_for_local_init_op
+        self._graph = get_default_graph() if graph is None else graph
+        self._pause_s = recovery_wait_secs
+        self._local_options = local_init_run_options
+        self._local_feeds = local_init_feed_dict
+        self.what_it_did = ""
+        # The cluster's step before and after the last preparation.
+        self.was_at: int | None = None
+        self.began_at: int | None = None
+        self._most: int | None = None
+        self._has_prepared = False
+
+    def prepare_session(
+        self,
+        master: Any,
+        init_op: Any = None,
+        saver: Any = None,
+        checkpoint_dir: str | None = None,
+        checkpoint_filename_with_path: str | None = None,
+        wait_for_checkpoint: bool = False,
+        max_wait_secs: float = 7200,
+        config: Any = None,
+        init_feed_dict: Any = None,
+        init_fn: Callable[[Any], Any] | None = None,
+    ) -> Session:
+        """Return a session that is ready: restored, or else initialised.
+
+        With a checkpoint neither `init_op` nor `init_fn` runs; `local_init_op` runs in
+        any case. It waits for tasks that are not up, and with `wait_for_checkpoint` for
+        a checkpoint, `max_wait_secs` (by default 4 times the setting `run_deadline_s`).
+
+        Raises `RuntimeError` when there is nothing to initialise with, and when it did
+        not help; `ValueError` for both places of checkpoints; `DeadlineExceededError`
+        naming a task that is not up; and what a run or restoring raises.
+        """
+        patience = Patience(limit_s(max_wait_secs), self._pause_s)
+        session = open_session(master, self._graph, config, patience)
+        with _closed_on_error(session):
+            self._note_step(step_in(session))
+            is_restored = self._restore(
+                session,
+                saver,
+                checkpoint_dir,
+                checkpoint_filename_with_path,
+                patience if wait_for_checkpoint else None,
+            )
+            if not is_restored:
+                self._initialize(session, init_op, init_feed_dict, init_fn)
+            self.began_at = step_in(session)  # before any worker goes on
+            what = f"Init op: {_name(init_op)}, init fn: {init_fn}"
+            lacking = self._try_local_init(session)
+            if lacking is not None:
+                raise RuntimeError(
+                    f"Init operations did not make model ready for local_init. "
+                    f"{what}, error: {lacking}"
+                )
+            lacking = missing(session, self._ready_op)
+            if lacking is not None:
+                raise RuntimeError(
+                    f"Init operations did not make model ready. {what}, local_init_op: "
+                    f"{_name(self._local_init_op)}, error: {lacking}"
+                )
+            self._tell_undone()
+        return session
+
+    def recover_session(
+        self,
+        master: Any,
+        saver: Any = None,
+        checkpoint_dir: str | None = None,
+        checkpoint_filename_with_path: str | None = None,
+        wait_for_checkpoint: bool = False,
+        max_wait_secs: float = 7200,
+        config: Any = None,
+    ) -> tuple[Session, bool]:
+        """Return a session, and whether it was restored and is ready.
+
+        Raises as `prepare_session` does, except for a session that is not ready.
+        """
+        patience = Patience(limit_s(max_wait_secs), self._pause_s)
+        session = open_session(master, self._graph, config, patience)
+        with _closed_on_error(session):
+            is_restored = self._restore(
+                session,
+                saver,
+                checkpoint_dir,
+                checkpoint_filename_with_path,
+                patience if wait_for_checkpoint else None,
+            )
+            lacking = self._try_local_init(session)
+            if not is_restored:
+                return session, False
+            if lacking is None:
+                lacking = missing(session, self._ready_op)
+            if lacking is not None:
+                logging.info("%s; not ready: %s", self.what_it_did, lacking)
+        return session, lacking is None
+
+    def wait_for_session(
+        self, master: Any, config: Any = None, max_wait_secs: float = float("inf")
+    ) -> Session:
+        """Return a session as soon as another process has made the variables ready.
+
+        Raises `DeadlineExceededError`, naming what has no value and where, after
+        `max_wait_secs` (by default 4 times the setting `run_deadline_s`).
+        """
+        patience = Patience(limit_s(max_wait_secs), self._pause_s)
+        while True:
+            session = open_session(master, self._graph, config, patience)
+            with _closed_on_error(session):
+                lacking = self._try_local_init(session)
+                if lacking is None:
+                    lacking = missing(session, self._ready_op)
+                if lacking is None:
+                    self.what_it_did = "found all variables ready"
+                    return session
+                lacking = located(self._graph, lacking)
+            session.close()
+            if not patience.left_s:
+                raise DeadlineExceededError(
+                    f"no chief for {patience.seconds:g} s: {lacking}. Start the worker "
+                    f"with is_chief=True, or look into its log."
+                )
+            patience.pause(f"no chief has made the model ready: {lacking}.")
+
+    def _restore(
+        self,
+        session: Session,
+        saver: Any,
+        folder: str | None,
+        path: str | None,
+        patience: Patience | None,
+    ) -> bool:
+        if folder and path:
+            raise ValueError(
+                "Can not provide both checkpoint_dir and checkpoint_filename_with_path."
+            )
+        found = restore(session, saver, folder, path, patience)
+        self.what_it_did = f"restored {found}" if found else ""
+        if found:
+            logging.info("Restored %s.", found)
+        return found is not None
+
+    def _initialize(
+        self,
+        session: Session,
+        init_op: Any,
+        feeds: Any,
+        init_fn: Callable[[Any], Any] | None,
+    ) -> None:
+        if init_op is None and init_fn is None and self._local_init_op is None:
+            raise RuntimeError(
+                "Model is not initialized and no init_op or init_fn or local_init_op "
+                "was given"
+            )
+        if init_op is not None:
+            session.run(init_op, feed_dict=feeds)
+        if init_fn is not None:
+            init_fn(session)
+        self.what_it_did = "initialised all variables anew"
+
+    def _try_local_init(self, session: Session) -> str | None:
+        """Initialise local variables; return what is lacking for that, None if none."""
+        if self._local_init_op is None:
+            return None
+        lacking = missing(session, self._ready_for_local_init_op)
+        if lacking is None:
+            session.run(
+                self._local_init_op,
+                feed_dict=self._local_feeds,
+                options=self._local_options,
+            )
+        return lacking
+
+    def _note_step(self, step: int | None) -> None:
+        """Keep the furthest step seen: an attempt that fails may undo some already."""
+        if step is not None:
+            self._most = step if self._most is None else max(self._most, step)
+
+    def _tell_undone(self) -> None:
+        """Warn when the cluster had done more steps than it has now.
+
+        Only of the first session: whoever asks for another one recovers, and tells what
+        that has cost.
+        """
+        before, self.was_at, self._most = self._most, self._most, None
+        now = self.began_at
+        is_first, self._has_prepared = not self._has_prepared, True
+        if is_first and before is not None and now is not None and before > now:
+            logging.warning(
+                "The cluster was at step %d; this chief %s, step %d: %d steps are "
+                "undone.",
+                *(before, self.what_it_did, now, before - now),
+            )
+
+
+@contextmanager
+def _closed_on_error(session: Session) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        session.close()
+        raise
+
+
+def _name(op: Any) -> Any:
+    return getattr(op, "name", op)

@@ -1,0 +1,1 @@
+"""Optimizers, as in TensorFlow 1.x."""

@@ -1,0 +1,235 @@
+"""The five optimizers, with the original's names, defaults and slots.
+
+What they compute is `kit.training.optimizers.rules`; here is what it is called in a
+graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kit.graph.speak import Speaker
+from kit.tf1.graph.control import group
+from kit.tf1.tensor.convert import convert_to_tensor
+from kit.tf1.train.optimizers.optimizer import Optimizer
+from kit.tf1.variables.assigning import assign
+from kit.tf1.variables.variables import Variable
+from kit.training.optimizers import rules as rules
+from kit.training.optimizers.minimizer import settings_of, title_of
+from kit.training.optimizers.rule import Rule
+
+
+class RuleOptimizer(Optimizer):
+    """An optimizer whose updates are those of a rule of `kit.train`."""
+
+    def __init__(self, use_locking: bool, name: str, **settings: Any) -> None:
+        super().__init__(use_locking, name)
+        self._settings = settings
+        self._rule: Rule | None = None
+
+    def _make_rule(self, **settings: Any) -> Rule:
+        raise NotImplementedError()
+
+    def _current(self) -> Rule:
+        """Return the rule with its settings: numbers, or tensors of the graph."""
+        called = {k: self._call_if_callable(one) for k, one in self._settings.items()}
+        return self._make_rule(**{k: _setting(k, one) for k, one in called.items()})
+
+    def _create_slots(self, var_list: Sequence[Any]) -> None:
+        for var in var_list:
+            for slot in self._current().slots:
+                self._filled_slot(var, slot.initial, slot.name, self._name)
+
+    def _prepare(self) -> None:
+        self._rule = self._current()
+
+    def _apply_dense(self, grad: Any, var: Any) -> Any:
+        return self._update("Apply", var, [grad])
+
+    def _apply_sparse_duplicate_indices(self, grad: Any, var: Any) -> Any:
+        return self._update("SparseApply", var, [grad.values, grad.indices])
+
+    def _update(self, kind: str, var: Any, parts: list[Any]) -> Any:
+        rule = self._rule
+        assert rule is not None  # _prepare made it
+        plain, fed = settings_of(rule)
+        inputs = [
+            var.ref,
+            *(self.get_slot(var, slot.name).ref for slot in rule.slots),
+            *(self._power(name, var.graph).value() for name in rule.powers),
+            *(convert_to_tensor(one) for one in fed.values()),
+            *parts,
+        ]
+        op_type = f"{kind}{title_of(rule)}"
+        return var.graph.create(op_type, *inputs, rule=plain, fed=tuple(fed)).outputs[0]
+
+    def _power(self, name: str, graph: Any) -> Any:
+        return self._non_slots[name, graph]
+
+
+# They become values of slots at once, in the slot's own dtype.
+_OF_THE_SLOT = ("initial_accumulator_value",)
+
+
+def _setting(name: str, given: Any) -> Any:
+    """Return a setting as the original has it: what is no tensor is a float32 there."""
+    if isinstance(given, bool | Speaker):
+        return given
+    if np.ndim(given):
+        raise ValueError(f"{name} is {given!r}; it must be one number.")
+    if isinstance(given, np.ndarray | np.generic) or name in _OF_THE_SLOT:
+        return float(given)
+    return float(np.float32(given))
+
+
+class GradientDescentOptimizer(RuleOptimizer):
+    """v -= learning_rate * g."""
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        use_locking: bool = False,
+        name: str = "GradientDescent",
+    ) -> None:
+        super().__init__(use_locking, name, learning_rate=learning_rate)
+
+    def _make_rule(self, **settings: Any) -> Rule:
+        return rules.GradientDescent(**settings)
+
+
+class MomentumOptimizer(RuleOptimizer):
+    """a = momentum * a + g; v -= learning_rate * a, or with Nesterov's look ahead."""
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        momentum: Any,
+        use_locking: bool = False,
+        name: str = "Momentum",
+        use_nesterov: bool = False,
+    ) -> None:
+        super().__init__(
+            use_locking,
+            name,
+            learning_rate=learning_rate,
+            momentum=momentum,
+            use_nesterov=bool(use_nesterov),
+        )
+
+    def _make_rule(self, **settings: Any) -> Rule:
+        return rules.Momentum(**settings)
+
+
+class AdagradOptimizer(RuleOptimizer):
+    """a += g * g; v -= learning_rate * g / sqrt(a).
+
+    Raises `ValueError` for an initial value of a that is not positive.
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        initial_accumulator_value: float = 0.1,
+        use_locking: bool = False,
+        name: str = "Adagrad",
+    ) -> None:
+        if initial_accumulator_value <= 0.0:
+            raise ValueError(
+                f"initial_accumulator_value must be positive: "
+                f"{initial_accumulator_value}"
+            )
+        super().__init__(
+            use_locking,
+            name,
+            learning_rate=learning_rate,
+            initial_accumulator_value=initial_accumulator_value,
+        )
+
+    def _make_rule(self, **settings: Any) -> Rule:
+        return rules.Adagrad(**settings)
+
+
+class RMSPropOptimizer(RuleOptimizer):
+    """Divides by the root of the mean square of the last gradients; may be centered."""
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        decay: Any = 0.9,
+        momentum: Any = 0.0,
+        epsilon: Any = 1e-10,
+        use_locking: bool = False,
+        centered: bool = False,
+        name: str = "RMSProp",
+    ) -> None:
+        super().__init__(
+            use_locking,
+            name,
+            learning_rate=learning_rate,
+            decay=decay,
+            momentum=momentum,
+            epsilon=epsilon,
+            centered=bool(centered),
+        )
+
+    def _make_rule(self, **settings: Any) -> Rule:
+        return rules.RMSProp(**settings)
+
+
+class AdamOptimizer(RuleOptimizer):
+    """Divides the mean gradient by its root mean square, both freed of their start."""
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        beta1: Any = 0.9,
+        beta2: Any = 0.999,
+        epsilon: Any = 1e-8,
+        use_locking: bool = False,
+        name: str = "Adam",
+    ) -> None:
+        super().__init__(
+            use_locking,
+            name,
+            learning_rate=learning_rate,
+            beta1=beta1,
+            beta2=beta2,
+            epsilon=epsilon,
+        )
+
+    def _make_rule(self, **settings: Any) -> Rule:
+        return rules.Adam(**settings)
+
+    def _create_slots(self, var_list: Sequence[Any]) -> None:
+        # All clients must put the powers at one place: beside the first by name.
+        first = min(var_list, key=lambda one: str(one.name))
+        for name in ("beta1", "beta2"):
+            if (name, first.graph) not in self._non_slots:
+                start = self._call_if_callable(self._settings[name])
+                with first.graph.colocate_with(first.op):
+                    self._non_slots[name, first.graph] = Variable(
+                        start, name=f"{name}_power", trainable=False
+                    )
+        super()._create_slots(var_list)
+
+    def _get_beta_accumulators(self) -> tuple[Any, Any]:
+        graph = next(graph for _, graph in self._non_slots)
+        return self._power("beta1", graph), self._power("beta2", graph)
+
+    def _finish(self, update_ops: list[Any], name_scope: str) -> Any:
+        """Multiply the powers by their settings once all updates have used them."""
+        assert self._rule is not None  # _prepare made it
+        graph = update_ops[0].graph
+        moved = []
+        with graph.control_dependencies(update_ops):
+            for name in ("beta1", "beta2"):
+                power = self._power(name, graph)
+                with graph.colocate_with(power.op):
+                    factor = convert_to_tensor(
+                        getattr(self._rule, name), power.dtype.base_dtype, name=name
+                    )
+                    moved.append(assign(power, power.value() * factor))
+        return group(*update_ops, *moved, name=name_scope)

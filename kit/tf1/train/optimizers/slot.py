@@ -1,0 +1,71 @@
+"""Variables that are kept beside others: the slots of optimizers, moving averages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kit.tf1.ops.creation import zeros_like
+from kit.tf1.variables.initial_values import (
+    constant_initializer,
+    ones_initializer,
+    zeros_initializer,
+)
+from kit.tf1.variables.scopes import get_variable, variable_scope
+
+
+def create_slot(
+    primary: Any, val: Any, name: str, colocate_with_primary: bool = True
+) -> Any:
+    """Return a variable called `<primary>/<name>` that starts with a value.
+
+    It is not trained, and lives where `primary` does unless told otherwise.
+    """
+    with variable_scope(None, f"{primary.op.name}/{name}"):
+        if not colocate_with_primary:
+            return _as_part(primary, name, _variable(val))
+        with primary.graph.colocate_with(primary.op):
+            return _as_part(primary, name, _variable(val))
+
+
+def create_filled_slot(
+    primary: Any, number: float, name: str, dtype: Any = None, colocate: bool = True
+) -> Any:
+    """Return a slot of the shape of `primary` in which each element is one number."""
+    wanted = primary.dtype.base_dtype if dtype is None else dtype
+    with variable_scope(None, f"{primary.op.name}/{name}"):
+        if not colocate:
+            return _as_part(primary, name, _filled(primary, number, wanted))
+        with primary.graph.colocate_with(primary.op):
+            return _as_part(primary, name, _filled(primary, number, wanted))
+
+
+def _as_part(primary: Any, name: str, slot: Any) -> Any:
+    """Mark the slot of a part of a variable as the same part of the whole's slot."""
+    part = getattr(primary, "_save_slice_info", None)
+    if part is not None:
+        slot._save_slice_info = part._replace(full_name=f"{part.full_name}/{name}")
+    return slot
+
+
+def _filled(primary: Any, number: float, dtype: Any) -> Any:
+    if not primary.shape.is_fully_defined():
+        like = getattr(primary, "initialized_value", lambda: primary)()
+        return _variable(zeros_like(like, dtype) + dtype.as_numpy_dtype(number))
+    simple = {0.0: zeros_initializer, 1.0: ones_initializer}.get(number)
+    return get_variable(
+        "",
+        primary.shape,
+        dtype,
+        initializer=simple() if simple else constant_initializer(number, dtype),
+        trainable=False,
+    )
+
+
+def _variable(value: Any) -> Any:
+    # The empty name is that of the scope itself.
+    return get_variable(
+        "",
+        initializer=value,
+        trainable=False,
+        validate_shape=value.shape.is_fully_defined(),
+    )

@@ -1,0 +1,1 @@
+"""Coordinators and queue runners, as in TensorFlow 1.x."""

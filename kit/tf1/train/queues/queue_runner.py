@@ -1,0 +1,244 @@
+"""`tf.train.QueueRunner`: threads that fill a queue while others take from it.
+
+Each thread runs one operation again and again. It waits as long as the queue is full;
+what ends it is the end of the input, an error, or the coordinator.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from kit.errors import (
+    KitError,
+    OutOfRangeError,
+    error_code_from_exception_type,
+    exception_type_from_error_code,
+)
+from kit.tf1 import logging
+from kit.tf1.graph.collections import GraphKeys, add_to_collection, get_collection
+from kit.tf1.graph.graph import get_default_graph
+from kit.tf1.graph.message import Message
+from kit.tf1.session.base_session import BaseSession
+from kit.tf1.session.running import get_default_session
+from kit.tf1.train.queues.coordinator import Coordinator
+from kit.tf1.train.queues.queue_threads import QueueThreads
+
+
+class QueueRunnerDef(Message):
+    """A queue runner by the names of its operations."""
+
+    FIELDS: ClassVar = {
+        "queue_name": str,
+        "enqueue_op_name": [str],
+        "close_op_name": str,
+        "cancel_op_name": str,
+        "queue_closed_exception_types": [int],
+    }
+
+
+class QueueRunner:
+    """Operations that put elements into a queue, each to be run by a thread."""
+
+    def __init__(
+        self,
+        queue: Any = None,
+        enqueue_ops: Sequence[Any] | None = None,
+        close_op: Any = None,
+        cancel_op: Any = None,
+        queue_closed_exception_types: tuple[type[KitError], ...] | None = None,
+        queue_runner_def: QueueRunnerDef | None = None,
+        import_scope: str | None = None,
+    ) -> None:
+        """Add what closes the queue to the graph, unless it is given.
+
+        `queue_closed_exception_types` are the errors that mean the end of the input, by
+        default `OutOfRangeError`. Raises `ValueError` without a queue or operations,
+        `TypeError` for error types that are none.
+        """
+        # Neither keeps a session: that of a notebook's cell ends with the cell.
+        self._sessions: weakref.WeakKeyDictionary[
+            Any, weakref.ReferenceType[QueueThreads]
+        ] = weakref.WeakKeyDictionary()
+        self._exceptions_raised: list[Exception] = []
+        self._lock = threading.Lock()
+        if queue_runner_def is not None:
+            if queue or enqueue_ops:
+                raise ValueError("queue_runner_def and queue are mutually exclusive.")
+            self._read(queue_runner_def, import_scope)
+            return
+        if not queue or not enqueue_ops:
+            raise ValueError("Must provide queue and enqueue_ops.")
+        self._queue, self._enqueue_ops = queue, enqueue_ops
+        self._closed_types = _closed_types(queue_closed_exception_types)
+        self._close_op = queue.close() if close_op is None else close_op
+        self._cancel_op = cancel_op
+        if cancel_op is None:
+            self._cancel_op = queue.close(cancel_pending_enqueues=True)
+
+    @property
+    def queue(self) -> Any:
+        """The queue."""
+        return self._queue
+
+    @property
+    def enqueue_ops(self) -> Sequence[Any]:
+        """The operations, one for each thread."""
+        return self._enqueue_ops
+
+    @property
+    def close_op(self) -> Any:
+        """What closes the queue at the end of the input."""
+        return self._close_op
+
+    @property
+    def cancel_op(self) -> Any:
+        """What closes the queue when the coordinator stops."""
+        return self._cancel_op
+
+    @property
+    def queue_closed_exception_types(self) -> tuple[type[KitError], ...]:
+        """The errors that mean the end of the input."""
+        return self._closed_types
+
+    @property
+    def exceptions_raised(self) -> list[Exception]:
+        """Errors of the threads that had no coordinator to tell them to."""
+        return self._exceptions_raised
+
+    @property
+    def name(self) -> str:
+        """The name of the queue."""
+        return str(self._queue.name)
+
+    def create_threads(
+        self,
+        sess: Any,
+        coord: Coordinator | None = None,
+        daemon: bool = False,
+        start: bool = False,
+    ) -> list[threading.Thread]:
+        """Return threads that run the operations in a session.
+
+        With a coordinator they stop with it, and one more closes the queue then. There
+        are none while those that were made for the session before still run.
+        """
+        with self._lock:
+            known = self._sessions.get(sess, lambda: None)()
+            if known is not None and known.n_left > 0:
+                return []
+            mine = QueueThreads(self, sess, coord, self._keep)
+            self._sessions[sess] = weakref.ref(mine)
+            self._exceptions_raised = []
+        made = mine.make()
+        for one in made:
+            if coord is not None:
+                coord.register_thread(one)
+            one.daemon = daemon
+            if start:
+                one.start()
+        return made
+
+    def to_proto(self, export_scope: str | None = None) -> QueueRunnerDef | None:
+        """Return it as a message; None if its queue is not below `export_scope`."""
+        if export_scope is not None and not self.name.startswith(export_scope):
+            return None
+        types = self._closed_types
+        return QueueRunnerDef(
+            queue_name=_without(self.name, export_scope),
+            enqueue_op_name=[
+                _without(one.name, export_scope) for one in self._enqueue_ops
+            ],
+            close_op_name=_without(self._close_op.name, export_scope),
+            cancel_op_name=_without(self._cancel_op.name, export_scope),
+            queue_closed_exception_types=[
+                error_code_from_exception_type(one) for one in types
+            ],
+        )
+
+    @staticmethod
+    def from_proto(
+        queue_runner_def: QueueRunnerDef, import_scope: str | None = None
+    ) -> QueueRunner:
+        """Return the queue runner that a message tells of, in the default graph."""
+        return QueueRunner(queue_runner_def=queue_runner_def, import_scope=import_scope)
+
+    def _keep(self, error: Exception) -> None:
+        logging.error("Exception in QueueRunner: %s", error)
+        with self._lock:
+            self._exceptions_raised.append(error)
+
+    def _read(self, given: QueueRunnerDef, scope: str | None) -> None:
+        def find(name: str) -> Any:
+            full = f"{scope}/{name}" if scope else name
+            return get_default_graph().as_graph_element(full)
+
+        self._queue = find(given.queue_name)
+        self._enqueue_ops = [find(one) for one in given.enqueue_op_name]
+        self._close_op, self._cancel_op = map(
+            find, (given.close_op_name, given.cancel_op_name)
+        )
+        codes = given.queue_closed_exception_types
+        self._closed_types = _closed_types(
+            tuple(exception_type_from_error_code(one) for one in codes) or None
+        )
+
+
+def _closed_types(given: Any) -> tuple[type[KitError], ...]:
+    if given is None:
+        return (OutOfRangeError,)
+    is_fine = isinstance(given, tuple) and given
+    if not is_fine or not all(issubclass(one, KitError) for one in given):
+        raise TypeError(
+            f"queue_closed_exception_types, when provided, must be a tuple of "
+            f"tf.error types, but saw: {given!r}"
+        )
+    found: tuple[type[KitError], ...] = given
+    return found
+
+
+def _without(name: str, scope: str | None) -> str:
+    return name.removeprefix(f"{scope}/") if scope else name
+
+
+def add_queue_runner(
+    qr: QueueRunner, collection: Any = GraphKeys.QUEUE_RUNNERS
+) -> None:
+    """Add a queue runner to a collection, for `start_queue_runners`."""
+    add_to_collection(collection, qr)
+
+
+def start_queue_runners(
+    sess: Any = None,
+    coord: Coordinator | None = None,
+    daemon: bool = True,
+    start: bool = True,
+    collection: Any = GraphKeys.QUEUE_RUNNERS,
+) -> list[threading.Thread]:
+    """Start the threads of all queue runners of the default graph; returns them.
+
+    Raises `ValueError` without a session, `TypeError` for what is none. A monitored
+    session has started them itself.
+    """
+    chosen = get_default_session() if sess is None else sess
+    if chosen is None:
+        raise ValueError(
+            "Cannot start queue runners: No default session is registered. Use `with "
+            "sess.as_default()` or pass an explicit session to "
+            "tf.start_queue_runners(sess=sess)"
+        )
+    if not isinstance(chosen, BaseSession):
+        if type(chosen).__name__ in ("MonitoredSession", "SingularMonitoredSession"):
+            return []
+        raise TypeError(f"sess must be a `tf.Session` object. Given {type(chosen)}")
+    runners = get_collection(collection)
+    if not runners:
+        logging.warning(
+            "`tf.train.start_queue_runners()` was called when no queue runners were "
+            "defined. You can safely remove the call to this deprecated function."
+        )
+    with chosen.graph.as_default():
+        made = [one.create_threads(chosen, coord, daemon, start) for one in runners]
+    return [thread for threads in made for thread in threads]

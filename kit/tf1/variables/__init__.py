@@ -1,0 +1,1 @@
+"""Variables and variable scopes, as in TensorFlow 1.x."""

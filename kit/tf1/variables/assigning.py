@@ -1,0 +1,119 @@
+"""Operations that read and change variables; each runs where its variable lives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kit.tf1.tensor.convert import argument, create, op_scope
+from kit.tf1.tensor.tensor import PASS_ON, Tensor
+
+
+def assign(
+    ref: Any,
+    value: Any,
+    validate_shape: bool | None = None,
+    use_locking: bool | None = None,
+    name: str | None = None,
+) -> Any:
+    """Return what sets a variable when it is run, its new value.
+
+    Raises `TypeError` for another dtype, and `ValueError` for another shape unless
+    `validate_shape` is False. All changes are indivisible, locking or not.
+    """
+    checked = validate_shape is None or validate_shape
+    return _changed("Assign", ref, value, name, {"validate_shape": checked})
+
+
+def assign_add(
+    ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None
+) -> Any:
+    """Return what adds to a variable when it is run, its new value."""
+    return _changed("AssignAdd", ref, value, name, {})
+
+
+def assign_sub(
+    ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None
+) -> Any:
+    """Return what subtracts from a variable when it is run, its new value."""
+    return _changed("AssignSub", ref, value, name, {})
+
+
+def scatter(
+    op_type: str, ref: Any, indices: Any, updates: Any, name: str | None = None
+) -> Any:
+    """Return what changes rows of a variable when it is run, its new value.
+
+    `op_type` is ScatterAdd, ScatterSub or ScatterUpdate. Of an index that comes twice
+    both rows count, in their order. Raises `InvalidArgumentError` in the run for an
+    index out of range.
+    """
+    target = ref_of(ref, op_type)
+    with op_scope(name, op_type, [target, indices, updates]) as scope:
+        where = argument(op_type, "indices", indices)
+        if where.dtype.name not in ("int32", "int64"):
+            raise TypeError(
+                f"{op_type}: indices must be int32 or int64, not {where.dtype.name}."
+            )
+        rows = argument(op_type, "updates", updates, target.dtype.base_dtype)
+        return create(op_type, target, where, rows, name=scope)
+
+
+def scatter_add(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: Any = None
+) -> Any:
+    """Return what adds rows to a variable when it is run; see `scatter`."""
+    return scatter("ScatterAdd", ref, indices, updates, name)
+
+
+def scatter_sub(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: Any = None
+) -> Any:
+    """Return what subtracts rows from a variable when it is run; see `scatter`."""
+    return scatter("ScatterSub", ref, indices, updates, name)
+
+
+def scatter_update(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: Any = None
+) -> Any:
+    """Return what sets rows of a variable when it is run; see `scatter`."""
+    return scatter("ScatterUpdate", ref, indices, updates, name)
+
+
+def is_variable_initialized(ref: Any, name: str | None = None) -> Any:
+    """Return whether a variable has a value yet."""
+    target = ref_of(ref, "IsVariableInitialized")
+    with op_scope(name, "IsVariableInitialized", [target]) as scope:
+        return create("IsVariableInitialized", target, name=scope)
+
+
+def value_or(ref: Tensor, fallback: Any) -> Any:
+    """Return a variable's value, or another one while it has none."""
+    # The original asks whether it has one, and chooses in a `cond`.
+    ref.graph.unique_name("IsVariableInitialized")
+    with op_scope(None, "cond", [ref, fallback]):
+        return create("InitializedValue", ref, fallback, name="Merge")
+
+
+def ref_of(ref: Any, op_type: str) -> Tensor:
+    """Return the tensor that stands for a variable itself.
+
+    Raises `AttributeError`, as the original does, for what is no variable.
+    """
+    found = getattr(ref, "ref", ref)
+    if isinstance(found, Tensor) and found.op.op_def.gives_ref:
+        return found
+    # What a change returns stands for the variable too.
+    if isinstance(found, Tensor) and found.op.type in PASS_ON:
+        return ref_of(found.op.inputs[0], op_type)
+    raise AttributeError(
+        f"{op_type} changes a variable, but {ref!r} is none; give the tf.Variable."
+    )
+
+
+def _changed(
+    op_type: str, ref: Any, value: Any, name: str | None, attrs: dict[str, Any]
+) -> Any:
+    target = ref_of(ref, op_type)
+    with op_scope(name, op_type, [target, value]) as scope:
+        given = argument(op_type, "value", value, target.dtype.base_dtype)
+        return create(op_type, target, given, name=scope, **attrs)

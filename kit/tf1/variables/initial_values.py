@@ -1,0 +1,277 @@
+"""Functions of a shape that give variables their initial values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kit.tf1.graph.graph import get_default_graph
+from kit.tf1.tensor.constant import to_constant
+from kit.tf1.tensor.convert import create
+from kit.tf1.tensor.dtypes import DType, as_dtype, float32
+from kit.tf1.tensor.shape import TensorShape
+
+# Constants up to this size travel as they are; larger ones are filled where they live.
+_SMALL = 1000
+
+
+class Initializer:
+    """A function of shape and dtype that returns a tensor."""
+
+    def __init__(self, dtype: Any = float32) -> None:
+        self.dtype = as_dtype(dtype)
+
+    def __call__(
+        self, shape: Any, dtype: Any = None, partition_info: Any = None
+    ) -> Any:
+        """Return the values for a shape; `dtype` overrides that of the initializer."""
+        chosen = self.dtype if dtype is None else as_dtype(dtype).base_dtype
+        return self._values(_sizes(shape), chosen)
+
+    def _values(self, shape: list[int], dtype: DType) -> Any:
+        raise NotImplementedError
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that it was made with."""
+        plain = {k: v for k, v in vars(self).items() if k != "dtype"}
+        return {**plain, "dtype": self.dtype.name}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Initializer:
+        """Return an initializer made with these arguments."""
+        return cls(**config)
+
+
+class Zeros(Initializer):
+    """Zeros, False, or empty texts."""
+
+    def _values(self, shape: list[int], dtype: DType) -> Any:
+        zeros: dict[str, Any] = {"string": b"", "bool": False}
+        return _filled(shape, zeros.get(dtype.name, 0), dtype, "zeros")
+
+
+class Ones(Initializer):
+    """Ones."""
+
+    def _values(self, shape: list[int], dtype: DType) -> Any:
+        return _filled(shape, True if dtype.is_bool else 1, dtype, "ones")
+
+
+class Constant(Initializer):
+    """One value, or a list of them: too few are continued with the last."""
+
+    def __init__(
+        self, value: Any = 0, dtype: Any = float32, verify_shape: bool = False
+    ) -> None:
+        """Take the values; raises `TypeError` for no number, list or array."""
+        super().__init__(dtype)
+        if not (np.isscalar(value) or isinstance(value, list | tuple | np.ndarray)):
+            raise TypeError(
+                f"Invalid type for initial value: {type(value)} (expected Python "
+                f"scalar, list or tuple of values, or numpy.ndarray)."
+            )
+        self.value, self.verify_shape = value, verify_shape
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the value and the dtype."""
+        return {"value": self.value, "dtype": self.dtype.name}
+
+    def _values(self, shape: list[int], dtype: DType) -> Any:
+        array = to_constant(self.value, dtype)
+        if self.verify_shape and list(array.shape) != shape:
+            raise TypeError(f"Expected Tensor's shape: {shape}, got {array.shape}.")
+        return _const(spread(array, shape), "Const")
+
+
+def spread(array: Any, shape: Sequence[int]) -> Any:
+    """Return values in a shape; too few of them are continued with the last.
+
+    Raises `ValueError` for too many.
+
+    >>> spread(np.array([1, 2]), [2, 2]).tolist()
+    [[1, 2], [2, 2]]
+    """
+    wanted = math.prod(shape)
+    flat = array.reshape(-1)
+    if flat.size > wanted:
+        raise ValueError(
+            f"Too many elements provided. Needed at most {wanted}, but received "
+            f"{flat.size}."
+        )
+    if flat.size < wanted:
+        last = flat[-1:] if flat.size else np.zeros(1, array.dtype)
+        flat = np.concatenate([flat, np.repeat(last, wanted - flat.size)])
+    return flat.reshape(tuple(shape))
+
+
+class RandomUniform(Initializer):
+    """Evenly distributed values from `minval` up to but not including `maxval`.
+
+    Without `maxval` they are below 1.
+    """
+
+    def __init__(
+        self,
+        minval: Any = 0,
+        maxval: Any = None,
+        seed: Any = None,
+        dtype: Any = float32,
+    ) -> None:
+        super().__init__(dtype)
+        self.minval, self.maxval, self.seed = minval, maxval, seed
+
+    def _values(self, shape: list[int], dtype: DType) -> Any:
+        from kit.tf1.ops.random import random_uniform  # it needs this package first
+
+        return random_uniform(shape, self.minval, self.maxval, dtype, seed=self.seed)
+
+
+class RandomNormal(Initializer):
+    """Normally distributed values."""
+
+    def __init__(
+        self,
+        mean: Any = 0.0,
+        stddev: Any = 1.0,
+        seed: Any = None,
+        dtype: Any = float32,
+    ) -> None:
+        super().__init__(dtype)
+        self.mean, self.stddev, self.seed = mean, stddev, seed
+
+    def _values(self, shape: list[int], dtype: DType) -> Any:
+        from kit.tf1.ops.random import random_normal
+
+        return random_normal(shape, self.mean, self.stddev, dtype, seed=self.seed)
+
+
+class TruncatedNormal(RandomNormal):
+    """Normally distributed values, drawn again beyond two standard deviations."""
+
+    def _values(self, shape: list[int], dtype: DType) -> Any:
+        from kit.tf1.ops.random import truncated_normal
+
+        return truncated_normal(shape, self.mean, self.stddev, dtype, seed=self.seed)
+
+
+class VarianceScaling(Initializer):
+    """Values whose variance is `scale` over the number of inputs, outputs or both.
+
+    Raises `ValueError` for a scale that is not positive, and for another mode than
+    fan_in, fan_out, fan_avg or distribution than normal, truncated_normal,
+    untruncated_normal, uniform.
+    """
+
+    def __init__(
+        self,
+        scale: float = 1.0,
+        mode: str = "fan_in",
+        distribution: str = "truncated_normal",
+        seed: Any = None,
+        dtype: Any = float32,
+    ) -> None:
+        super().__init__(dtype)
+        if scale <= 0.0:
+            raise ValueError("`scale` must be positive float.")
+        if mode not in _FANS:
+            raise ValueError(f"Invalid `mode` argument: {mode}")
+        if distribution.lower() not in _DISTRIBUTIONS:
+            raise ValueError(f"Invalid `distribution` argument: {distribution}")
+        self.scale, self.mode, self.seed = scale, mode, seed
+        self.distribution = distribution.lower()
+
+    def __call__(
+        self, shape: Any, dtype: Any = None, partition_info: Any = None
+    ) -> Any:
+        """Return the values for a shape; a part has those of the whole."""
+        whole = shape if partition_info is None else partition_info.full_shape
+        variance = self.scale / max(1.0, _FANS[self.mode](*_fans(_sizes(whole))))
+        chosen = self.dtype if dtype is None else as_dtype(dtype).base_dtype
+        return self._drawn(variance, _sizes(shape), chosen)
+
+    def _drawn(self, variance: float, shape: list[int], dtype: DType) -> Any:
+        if self.distribution == "uniform":
+            limit = math.sqrt(3.0 * variance)
+            return RandomUniform(-limit, limit, self.seed)(shape, dtype)
+        if self.distribution == "untruncated_normal":
+            return RandomNormal(0.0, math.sqrt(variance), self.seed)(shape, dtype)
+        # What is cut off at two deviations makes the rest narrower by this factor.
+        deviation = math.sqrt(variance) / 0.87962566103423978
+        return TruncatedNormal(0.0, deviation, self.seed)(shape, dtype)
+
+
+class GlorotUniform(VarianceScaling):
+    """Uniform values by the number of inputs and outputs: what variables start with."""
+
+    def __init__(self, seed: Any = None, dtype: Any = float32) -> None:
+        super().__init__(1.0, "fan_avg", "uniform", seed, dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the seed and the dtype."""
+        return {"seed": self.seed, "dtype": self.dtype.name}
+
+
+class GlorotNormal(VarianceScaling):
+    """Normal values by the number of inputs and outputs."""
+
+    def __init__(self, seed: Any = None, dtype: Any = float32) -> None:
+        super().__init__(1.0, "fan_avg", "truncated_normal", seed, dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the seed and the dtype."""
+        return {"seed": self.seed, "dtype": self.dtype.name}
+
+
+def default_initializer(dtype: DType) -> Initializer:
+    """Return what a variable of this dtype starts with when nobody says otherwise."""
+    return GlorotUniform() if dtype.is_floating or dtype.is_complex else Zeros()
+
+
+_FANS = {
+    "fan_in": lambda inputs, outputs: inputs,
+    "fan_out": lambda inputs, outputs: outputs,
+    "fan_avg": lambda inputs, outputs: (inputs + outputs) / 2.0,
+}
+_DISTRIBUTIONS = ("normal", "truncated_normal", "untruncated_normal", "uniform")
+
+
+def _fans(shape: Sequence[int]) -> tuple[float, float]:
+    """Return the numbers of inputs and outputs of a layer with weights of a shape."""
+    if len(shape) < 2:
+        both = float(shape[0]) if shape else 1.0
+        return both, both
+    window = math.prod(shape[:-2])
+    return float(shape[-2] * window), float(shape[-1] * window)
+
+
+def _sizes(shape: Any) -> list[int]:
+    known = TensorShape(shape)
+    known.assert_is_fully_defined()
+    return [size or 0 for size in known.as_list()]
+
+
+def _filled(shape: list[int], value: Any, dtype: DType, name: str) -> Any:
+    array = to_constant(value, dtype)
+    if math.prod(shape) < _SMALL:
+        return _const(np.full(tuple(shape), array, array.dtype), name)
+    graph = get_default_graph()
+    with graph.name_scope(name) as scope:
+        return create("Fill", _const(array, "Const"), shape=tuple(shape), name=scope)
+
+
+def _const(array: Any, name: str) -> Any:
+    return get_default_graph().create("Const", name=name, value=array).outputs[0]
+
+
+constant_initializer = Constant
+glorot_normal_initializer = GlorotNormal
+glorot_uniform_initializer = GlorotUniform
+ones_initializer = Ones
+random_normal_initializer = RandomNormal
+random_uniform_initializer = RandomUniform
+truncated_normal_initializer = TruncatedNormal
+variance_scaling_initializer = VarianceScaling
+zeros_initializer = Zeros

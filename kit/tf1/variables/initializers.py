@@ -1,0 +1,42 @@
+"""`tf.initializers`: functions of a shape that give variables their initial values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kit.tf1.scope import refuse
+from kit.tf1.variables.initial_values import Constant as constant
+from kit.tf1.variables.initial_values import GlorotNormal as glorot_normal
+from kit.tf1.variables.initial_values import GlorotUniform as glorot_uniform
+from kit.tf1.variables.initial_values import Ones as ones
+from kit.tf1.variables.initial_values import RandomNormal as random_normal
+from kit.tf1.variables.initial_values import RandomUniform as random_uniform
+from kit.tf1.variables.initial_values import TruncatedNormal as truncated_normal
+from kit.tf1.variables.initial_values import VarianceScaling as variance_scaling
+from kit.tf1.variables.initial_values import Zeros as zeros
+from kit.tf1.variables.variable_lists import (
+    global_variables_initializer as global_variables,
+)
+from kit.tf1.variables.variable_lists import (
+    local_variables_initializer as local_variables,
+)
+from kit.tf1.variables.variable_lists import variables_initializer as variables
+
+__all__ = [
+    "constant",
+    "global_variables",
+    "glorot_normal",
+    "glorot_uniform",
+    "local_variables",
+    "ones",
+    "random_normal",
+    "random_uniform",
+    "truncated_normal",
+    "variables",
+    "variance_scaling",
+    "zeros",
+]
+
+
+def __getattr__(name: str) -> Any:
+    refuse("initializers", name)

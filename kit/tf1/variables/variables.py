@@ -1,0 +1,276 @@
+"""`tf.Variable`: state on a task, with the original's names and methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+from kit.graph.slices import IndexedSlices
+from kit.graph.static import is_known
+from kit.graph.variable import Variable as NativeVariable
+from kit.tf1.graph.collections import GraphKeys
+from kit.tf1.graph.graph import Graph, get_default_graph
+from kit.tf1.graph.replication import VariableAggregation, VariableSynchronization
+from kit.tf1.session.running import session_for
+from kit.tf1.tensor.convert import convert_to_tensor, create
+from kit.tf1.tensor.dtypes import as_dtype
+from kit.tf1.tensor.shape import TensorShape
+from kit.tf1.tensor.speak import Operators
+from kit.tf1.tensor.tensor import Tensor
+from kit.tf1.variables import assigning
+
+
+class Variable(Operators, NativeVariable):
+    """State that outlives runs and sessions; in an expression it is its value.
+
+    It lives where its operation is placed and is shared, by its name there, with all
+    sessions and clients of the cluster. It has no value until its initializer ran.
+    """
+
+    def __init__(
+        self,
+        initial_value: Any = None,
+        trainable: bool | None = None,
+        collections: Any = None,
+        validate_shape: bool = True,
+        caching_device: Any = None,
+        name: str | None = None,
+        variable_def: Any = None,
+        dtype: Any = None,
+        expected_shape: Any = None,
+        import_scope: Any = None,
+        constraint: Callable[[Any], Any] | None = None,
+        use_resource: bool | None = None,
+        synchronization: Any = VariableSynchronization.AUTO,
+        aggregation: Any = VariableAggregation.NONE,
+        shape: Any = None,
+    ) -> None:
+        """Add the variable and its operations to the default graph.
+
+        `initial_value` is anything that can be a tensor, or a function that returns it.
+        Raises `ValueError` without one, for one of an unknown shape (unless
+        `validate_shape` is False), and for `collections` that are no list.
+        """
+        keys = _collections(collections)
+        if initial_value is None:
+            raise ValueError("initial_value must be specified.")
+        if constraint is not None and not callable(constraint):
+            raise ValueError("The `constraint` argument must be a callable.")
+        self.trainable = trainable is None or bool(trainable)
+        self.constraint = constraint
+        self.synchronization, self.aggregation = synchronization, aggregation
+        self._graph: Graph = get_default_graph()
+        self._save_slice_info: Any = None
+        wanted = None if dtype is None else as_dtype(dtype).base_dtype
+        graph = self._graph
+        with (
+            graph.as_default(),
+            graph.control_dependencies(None),
+            graph.variable_scopes(),
+            graph.name_scope("Variable" if name is None else name) as scope,
+        ):
+            self._build(scope, initial_value, wanted, validate_shape)
+        if self.trainable and GraphKeys.TRAINABLE_VARIABLES not in keys:
+            keys = [*keys, GraphKeys.TRAINABLE_VARIABLES]
+        graph.add_to_collections(keys, self)
+        graph.variables.append(self)
+
+    def _build(self, scope: str, given: Any, dtype: Any, validate: bool) -> None:
+        graph = self._graph
+        initial = _initial(graph, scope[:-1], given, dtype)
+        shape = initial.static.shape
+        if validate and not is_known(shape):
+            raise ValueError(
+                f"initial_value must have a shape specified: {initial}; give its "
+                f"shape, or validate_shape=False."
+            )
+        self.op = graph.create(
+            "VariableV2",
+            name=scope,
+            shape=shape if validate else None,
+            dtype=initial.static.dtype,
+        )
+        self.ref: Tensor = self.op.outputs[0]
+        self._initial_value = initial
+        self.initializer = assigning.assign(
+            self.ref, initial, validate_shape=validate
+        ).op
+        with graph.colocate_with(self.op):
+            self._snapshot = create("Identity", self.ref, name="read")
+
+    # -- what it is --------------------------------------------------------------------
+
+    @property
+    def initial_value(self) -> Any:
+        """The tensor that its initializer assigns."""
+        return self._initial_value
+
+    @initial_value.setter
+    def initial_value(self, value: Any) -> None:
+        self._initial_value = value
+
+    @property
+    def graph(self) -> Graph:
+        """The graph it belongs to."""
+        return self._graph
+
+    @property
+    def dtype(self) -> Any:
+        """The type of a reference to its elements: `float32_ref`."""
+        return self.ref.dtype
+
+    @property
+    def shape(self) -> TensorShape:
+        """Its shape."""
+        return self.ref.shape
+
+    def get_shape(self) -> TensorShape:
+        """Return its shape."""
+        return self.shape
+
+    def set_shape(self, shape: Any) -> None:
+        """Tell what is known of the shape besides what the graph has found out."""
+        self.ref.set_shape(shape)
+        self.value().set_shape(shape)
+
+    @property
+    def _shared_name(self) -> str:
+        return self.op.name
+
+    def _ref(self) -> Tensor:
+        return self.ref
+
+    def _as_graph_element(self) -> Tensor:
+        return self.ref
+
+    # -- its value ---------------------------------------------------------------------
+
+    def value(self) -> Any:
+        """Return the value as read where the variable lives."""
+        return self._snapshot
+
+    def read_value(self) -> Any:
+        """Return the value as read by a new operation in the current scopes."""
+        with self._graph.as_default():
+            return create("Identity", self.ref, name="read")
+
+    def initialized_value(self) -> Any:
+        """Return the value, or the initial value while there is none.
+
+        Use it where another variable's initial value depends on this one: initializers
+        run in no order.
+        """
+        return assigning.value_or(self.ref, self._initial_value)
+
+    def eval(self, session: Any = None) -> Any:
+        """Return the value, computed by `session` or the default one."""
+        return session_for(self, session, "eval").run(self.ref)
+
+    def load(self, value: Any, session: Any = None) -> None:
+        """Set the value to one of this process, by `session` or the default one."""
+        chosen = session_for(self, session, "load")
+        chosen.run(self.initializer, {self.initializer.inputs[1]: value})
+
+    # -- its changes -------------------------------------------------------------------
+
+    def assign(
+        self,
+        value: Any,
+        use_locking: bool = False,
+        name: str | None = None,
+        read_value: bool = True,
+    ) -> Any:
+        """Return what sets the variable when it is run, its new value."""
+        made = assigning.assign(self.ref, value, use_locking=use_locking, name=name)
+        return made if read_value else made.op
+
+    def assign_add(
+        self,
+        delta: Any,
+        use_locking: bool = False,
+        name: str | None = None,
+        read_value: bool = True,
+    ) -> Any:
+        """Return what adds to the variable when it is run, its new value."""
+        made = assigning.assign_add(self.ref, delta, use_locking=use_locking, name=name)
+        return made if read_value else made.op
+
+    def assign_sub(
+        self,
+        delta: Any,
+        use_locking: bool = False,
+        name: str | None = None,
+        read_value: bool = True,
+    ) -> Any:
+        """Return what subtracts from the variable when it is run, its new value."""
+        made = assigning.assign_sub(self.ref, delta, use_locking=use_locking, name=name)
+        return made if read_value else made.op
+
+    def is_initialized(self, name: str | None = None) -> Any:
+        """Return whether it has a value."""
+        return assigning.is_variable_initialized(self, name)
+
+    def scatter_add(
+        self,
+        sparse_delta: IndexedSlices,
+        use_locking: bool = False,
+        name: str | None = None,
+    ) -> Any:
+        """Return what adds rows to the variable when it is run, its new value."""
+        return self._scattered("ScatterAdd", sparse_delta, name)
+
+    def scatter_sub(
+        self,
+        sparse_delta: IndexedSlices,
+        use_locking: bool = False,
+        name: str | None = None,
+    ) -> Any:
+        """Return what subtracts rows when it is run, its new value."""
+        return self._scattered("ScatterSub", sparse_delta, name)
+
+    def scatter_update(
+        self,
+        sparse_delta: IndexedSlices,
+        use_locking: bool = False,
+        name: str | None = None,
+    ) -> Any:
+        """Return what sets rows when it is run, its new value."""
+        return self._scattered("ScatterUpdate", sparse_delta, name)
+
+    def _scattered(self, op_type: str, rows: Any, name: str | None) -> Any:
+        if not isinstance(rows, IndexedSlices):
+            raise TypeError(f"sparse_delta is not IndexedSlices: {rows!r}")
+        return assigning.scatter(op_type, self, rows.indices, rows.values, name)
+
+    def __bool__(self) -> bool:  # type: ignore[override]
+        # As an object, not as a value: programs write `variable or default`.
+        return True
+
+    def __iter__(self) -> Iterator[NoReturn]:
+        raise TypeError("'Variable' object is not iterable.")
+
+    def __repr__(self) -> str:
+        return f"<tf.Variable {self.name!r} shape={self.shape} dtype={self.dtype.name}>"
+
+
+def _collections(given: Any) -> list[Any]:
+    if given is None:
+        return [GraphKeys.GLOBAL_VARIABLES]
+    if not isinstance(given, list | tuple | set):
+        raise ValueError(
+            f"collections argument to Variable constructor must be a list, tuple, or "
+            f"set, not {given!r} of type {type(given).__name__}."
+        )
+    return list(given)
+
+
+def _initial(graph: Graph, name: str, given: Any, dtype: Any) -> Any:
+    if not callable(given):
+        return convert_to_tensor(given, dtype, name="initial_value")
+    before = graph.version
+    with graph.name_scope("Initializer"), graph.device(None):
+        made = convert_to_tensor(given(), dtype, name="initial_value")
+    # They were made first, and live where the variable will.
+    for op in graph.ops[before:]:
+        op.colocation = tuple(sorted({*op.colocation, name}))
+    return made

@@ -1,0 +1,1 @@
+"""What was recorded of a training: messages, spans, steps, saves."""

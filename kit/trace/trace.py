@@ -1,0 +1,304 @@
+"""The recorded events of a training: who sent what to whom when.
+
+A `Trace` is plain columns. Figures, tables and files are made from it and from nothing
+else, so a finished or saved run shows the same picture as a live one.
+
+Pure: no clock, no I/O (`save` and `load` hand over to `kit.trace.file`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kit.errors import InvalidArgumentError
+from kit.task import Task
+from kit.trace.log import Rows, rows
+from kit.trace.rows import EpochRow as EpochRow
+from kit.trace.rows import Kept as Kept
+from kit.trace.rows import SaveRow as SaveRow
+from kit.trace.rows import Switch as Switch
+from kit.trace.spread import Bins, spread
+from kit.trace.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER, Kind, Phase
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+#: The kinds that move in every step; the others belong to the start and to switches.
+STEP_KINDS = (Kind.PUSH, Kind.PULL, Kind.REDUCE, Kind.GATHER, Kind.LATE)
+_MOST_CELLS = 20_000_000  # of links times bins: 160 MB
+
+
+class LinkBytes(NamedTuple):
+    """Bytes of each link in each bin: `bytes[i, k]` went over `links[i]` in bin k.
+
+    `links` holds (source, destination) pairs of task numbers, in ascending order.
+    """
+
+    links: tuple[tuple[int, int], ...]
+    bins: Bins
+    bytes: Floats
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Columns of everything that was recorded; `kit.trace.traffic` explains them.
+
+    `tasks` gives the names; a task's number in the columns is its place in this list.
+    `totals` is exact; of a long training the older `steps` and `measures` are thinned
+    out and the older `transfers` and `spans` dropped, as `kept` says. `saves` are the
+    newest attempts to write a checkpoint, `measures` what the step function gave beside
+    the loss.
+    """
+
+    tasks: tuple[str, ...]
+    epochs: tuple[EpochRow, ...] = ()
+    transfers: Rows = field(default_factory=lambda: rows(TRANSFER))
+    spans: Rows = field(default_factory=lambda: rows(SPAN))
+    steps: Rows = field(default_factory=lambda: rows(STEP))
+    totals: Rows = field(default_factory=lambda: rows(TOTAL))
+    saves: tuple[SaveRow, ...] = ()
+    measures: Rows = field(default_factory=lambda: rows(MEASURE))
+    kept: Kept = field(default_factory=Kept)
+
+    def __repr__(self) -> str:
+        """Return it in one line; the columns themselves are far too long.
+
+        >>> Trace(("ps:0", "worker:0"), (EpochRow(1, "ps", 0, 0, ""),))
+        <Trace of ps:0, worker:0: up to step 0, ps, 0 bytes>
+        >>> Trace((), kept=Kept(details=7))
+        <Trace of : up to step 0, no epoch, 0 bytes; transfers and spans from step 7 on>
+        """
+        last = int(self.steps["step"].max()) + 1 if len(self.steps) else 0
+        ways = ", ".join(row.topology for row in sorted(self.epochs)) or "no epoch"
+        n_bytes = int(self.totals["bytes"].sum())
+        whose = ", ".join(self.names)
+        lacks = f"; {self.kept}" if str(self.kept) else ""
+        said = f"up to step {last:,}, {ways}, {n_bytes:,} bytes{lacks}"
+        return f"<Trace of {whose}: {said}>"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The short names of the tasks, for tables and figures: `worker:1`.
+
+        >>> Trace(("/job:ps/task:0", "worker:0")).names
+        ('ps:0', 'worker:0')
+        """
+        return _short(self.tasks)
+
+    def number(self, task: str | int) -> int:
+        """Return the number of a task that is given by number or by name.
+
+        Raises `InvalidArgumentError` when the trace has no such task.
+
+        >>> Trace(("ps:0", "worker:0")).number("/job:worker/task:0")
+        1
+        """
+        if isinstance(task, int) and 0 <= task < len(self.tasks):
+            return task
+        if isinstance(task, str) and (short := Task.parse(task).short) in self.names:
+            return self.names.index(short)
+        raise InvalidArgumentError(
+            f"the trace has no task {task!r}; it has {', '.join(self.names) or 'none'}."
+        )
+
+    def bounds(self) -> tuple[int, int]:
+        """Return the times of the first and the last event; (0, 0) when it is empty."""
+        kept = [t for t in (self.transfers, self.spans, self.steps) if len(t)]
+        first = [int(table["start"].min()) for table in kept]
+        last = [int(table["end"].max()) for table in kept]
+        moments = [row.at for row in self.epochs]
+        moments += [at for row in self.saves for at in (row.begin, row.end)]
+        return (
+            min(first + last + moments, default=0),
+            max(last + moments, default=0),
+        )
+
+    def switches(self) -> tuple[Switch, ...]:
+        """Return the changes of configuration, in order; none for one epoch."""
+        ordered = sorted(self.epochs)
+        return tuple(map(Switch, ordered, ordered[1:]))
+
+    def losses(self) -> tuple[Ints, Floats]:
+        """Return the steps and the loss of each, as the mean over all examples.
+
+        The workers' shares are weighted by their number of examples; rows without
+        examples (a parameter server's) do not count.
+
+        >>> rest = (0, 1, 1, 0, 0)  # times and staleness
+        >>> two = rows(STEP, [(0, 7, 0, 1.0, 30, *rest), (1, 7, 0, 3.0, 10, *rest)])
+        >>> steps, loss = Trace(("worker:0", "worker:1"), steps=two).losses()
+        >>> steps.tolist(), loss.tolist()
+        ([7], [1.5])
+        """
+        table = self.steps[self.steps["examples"] > 0]
+        return _means(table, "loss")
+
+    def measured(self, name: str) -> tuple[Ints, Floats]:
+        """Return the steps and the value of each of a measure, such as "accuracy".
+
+        The mean over all examples, as that of the loss; empty if there is none.
+        """
+        table = self.measures[self.measures["name"] == name.encode()]
+        return _means(table, "value")
+
+    def bytes_per_link(self, bin_ns: int) -> LinkBytes:
+        """Return the bytes of each link in bins of `bin_ns` nanoseconds.
+
+        The bins start at the first kept transfer and reach to the last; a transfer
+        counts evenly between its start and its end. Raises `InvalidArgumentError` when
+        the bins are so narrow that the result would not fit into memory.
+        """
+        table = self.transfers
+        if bin_ns <= 0:
+            raise InvalidArgumentError(f"bin_ns must be positive, got {bin_ns}.")
+        if not len(table):
+            return LinkBytes((), Bins(self.bounds()[0], bin_ns, 0), np.zeros((0, 0)))
+        first = int(np.minimum(table["start"], table["end"]).min())
+        count = max(1, -(-(int(table["end"].max()) - first) // bin_ns))
+        links, group = _links(table)
+        if len(links) * count > _MOST_CELLS:
+            raise InvalidArgumentError(
+                f"bins of {bin_ns} ns make {count} bins for each of {len(links)} "
+                f"links; take wider ones."
+            )
+        bins = Bins(first, bin_ns, count)
+        start, end, amount = table["start"], table["end"], table["bytes"]
+        n_groups = len(links)
+        per = spread(start, end, amount, group=group, n_groups=n_groups, bins=bins)
+        return LinkBytes(links, bins, per)
+
+    def bytes_between(self, edges: Ints) -> tuple[tuple[tuple[int, int], ...], Floats]:
+        """Return the links, and the bytes that arrived on each from edge to edge.
+
+        `edges` are ascending times in nanoseconds; a transfer counts as a whole at its
+        end. The shape of the bytes is (links, len(edges) - 1).
+        """
+        table, n_bins = self.transfers, max(0, len(edges) - 1)
+        if not len(table):
+            return (), np.zeros((0, n_bins))
+        links, group = _links(table)
+        place = np.searchsorted(edges, table["end"], side="right") - 1
+        inside = (place >= 0) & (place < n_bins)
+        flat = (group * n_bins + place)[inside]
+        amount: Floats = np.bincount(
+            flat, table["bytes"][inside].astype(np.float64), len(links) * n_bins
+        ).astype(np.float64)
+        return links, amount.reshape(len(links), n_bins)
+
+    def sent(
+        self,
+        task: str | int,
+        epoch: int | None = None,
+        kinds: Collection[int] = STEP_KINDS,
+    ) -> int:
+        """Return the bytes a task sent, exact; of one epoch, or of the whole run.
+
+        `kinds` selects why they moved: without more, what moves in every step.
+        """
+        return self._total("source", task, epoch, kinds)
+
+    def received(
+        self,
+        task: str | int,
+        epoch: int | None = None,
+        kinds: Collection[int] = STEP_KINDS,
+    ) -> int:
+        """Return the bytes a task received, exact; arguments as for `sent`."""
+        return self._total("destination", task, epoch, kinds)
+
+    def _total(
+        self, side: str, task: str | int, epoch: int | None, kinds: Collection[int]
+    ) -> int:
+        mine = self.totals[side] == self.number(task)
+        mine &= np.isin(self.totals["kind"], list(kinds))
+        if epoch is not None:
+            mine &= self.totals["epoch"] == epoch
+        return int(self.totals["bytes"][mine].sum())
+
+    def n_steps(self, epoch: int) -> int:
+        """Return how many steps an epoch lasted, so far if it is the last one.
+
+        Counted from the first steps of the epochs, because the rows of old steps may
+        have been dropped. An epoch that the trace does not know has 0 steps.
+        """
+        following = {s.before.number: s.after.first_step for s in self.switches()}
+        for row in self.epochs:
+            if row.number == epoch:
+                newest = int(self.steps["step"].max()) + 1 if len(self.steps) else 0
+                return max(0, following.get(epoch, newest) - row.first_step)
+        return 0
+
+    def step_rate(self, epoch: int | None = None) -> float:
+        """Return the steps per second of an epoch, or of all; 0.0 without any row."""
+        table = self.steps
+        if epoch is not None:
+            table = table[table["epoch"] == epoch]
+        if not len(table):
+            return 0.0
+        elapsed = int(table["end"].max()) - int(table["start"].min())
+        # The steps between two kept ones have been done too.
+        n_steps = int(table["step"].max()) - int(table["step"].min()) + 1
+        return n_steps * 1e9 / elapsed if elapsed > 0 else 0.0
+
+    def phase_time(self, first: int | None = None, last: int | None = None) -> Ints:
+        """Return the nanoseconds each task spent in each phase.
+
+        The shape is (tasks, 1 + number of phases); column `Phase.WAIT` is waiting.
+        `first` and `last` select the steps, both included.
+        """
+        table = self.spans
+        if first is not None:
+            table = table[table["step"] >= first]
+        if last is not None:
+            table = table[table["step"] <= last]
+        shape = (len(self.tasks), 1 + max(Phase))
+        spent = np.zeros(shape, np.int64)
+        np.add.at(spent, (table["task"], table["phase"]), table["end"] - table["start"])
+        return spent
+
+    def save(self, path: str | PathLike[str], *, max_rows: int = 100_000) -> None:
+        """Write the trace as a file that ui.perfetto.dev opens; see `trace_file`."""
+        from kit.trace.file import save
+
+        save(self, path, max_rows=max_rows)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Trace:
+        """Read a trace that `save` wrote; see `kit.trace.file.load`."""
+        from kit.trace.file import load
+
+        return load(path)
+
+
+@lru_cache(64)
+def _short(tasks: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(Task.parse(name).short for name in tasks)
+
+
+def _means(table: Rows, name: str) -> tuple[Ints, Floats]:
+    """Return the steps, and for each the mean of a column over all examples."""
+    # Added up in the order of the tasks, not in that in which their news came.
+    table = table[np.lexsort((table["task"], table["step"]))]
+    steps, place = np.unique(table["step"], return_inverse=True)
+    weight = table["examples"].astype(np.float64)
+    total = np.bincount(place, table[name] * weight, len(steps))
+    return steps, total / np.bincount(place, weight, len(steps))
+
+
+def _links(table: Rows) -> tuple[tuple[tuple[int, int], ...], Ints]:
+    """Return the links that occur, and for each row the place of its link."""
+    n = 1 + int(max(table["source"].max(), table["destination"].max()))
+    code = table["source"].astype(np.int64) * n + table["destination"]
+    present = np.bincount(code, minlength=n * n) > 0
+    place = np.cumsum(present) - 1
+    pairs = [divmod(int(c), n) for c in np.flatnonzero(present)]
+    return tuple(pairs), place[code]

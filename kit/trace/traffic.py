@@ -1,0 +1,191 @@
+"""What a task did and what it received, counted where it happens.
+
+A `Meter` belongs to one task of one training. It keeps
+
+* transfers: each payload once, at the task that received it: source, destination,
+  kind, epoch, step, bytes, when it was handed over and when it had arrived;
+* spans: what the task was doing (compute, send, receive, wait, apply);
+* steps: loss, examples and times of each step;
+* measures: what else a step function gives, such as its accuracy;
+* totals: bytes and messages per source, kind and epoch, exact for the whole training.
+
+The logs are bounded: their oldest rows are dropped first and their number is kept.
+Totals are never dropped, so they are what is compared with the formulas.
+
+All times are nanoseconds of the machine's monotonic clock. Tasks are numbers: positions
+in the member list of the training. Nothing here reads a clock or does I/O.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from kit.trace.log import LONGEST_NAME, Log, Rows, rows
+
+
+class Kind(IntEnum):
+    """Why a payload moves."""
+
+    PUSH = 1  # gradient, worker to parameter server
+    PULL = 2  # parameters, parameter server to worker
+    REDUCE = 3  # partial sum, round the ring or to its owner
+    GATHER = 4  # finished parameters, from their owner to the others
+    BROADCAST = 5  # initial parameters, from the coordinator to all
+    MOVE = 6  # optimizer slots and parameters that change their owner at a switch
+    TENSOR = 7  # a value in a graph that an op on another task needs
+    LATE = 8  # gradient that came when its step was complete without it
+
+
+class Phase(IntEnum):
+    """What a task is doing."""
+
+    COMPUTE = 1
+    SEND = 2
+    RECEIVE = 3
+    WAIT = 4
+    APPLY = 5
+
+
+class Transfer(NamedTuple):
+    """One payload that arrived."""
+
+    source: int
+    destination: int
+    kind: int
+    epoch: int
+    step: int
+    bytes: int
+    start: int
+    end: int
+
+
+class Span(NamedTuple):
+    """One stretch of time that a task spent in a phase."""
+
+    task: int
+    phase: int
+    step: int
+    start: int
+    end: int
+
+
+class StepRow(NamedTuple):
+    """One task's share of one step; `staleness` is 0 in synchronous training."""
+
+    task: int
+    step: int
+    epoch: int
+    loss: float
+    examples: int
+    start: int
+    end: int
+    compute: int
+    wait: int
+    staleness: int
+
+
+class MeasureRow(NamedTuple):
+    """One number beside the loss, of one task's share of one step."""
+
+    task: int
+    step: int
+    name: bytes
+    value: float
+    examples: int
+    end: int
+
+
+TRANSFER = np.dtype(
+    [("source", "u2"), ("destination", "u2"), ("kind", "u1"), ("epoch", "u4")]
+    + [(name, "i8") for name in ("step", "bytes", "start", "end")]
+)
+SPAN = np.dtype(
+    [("task", "u2"), ("phase", "u1")] + [(n, "i8") for n in ("step", "start", "end")]
+)
+STEP = np.dtype(
+    [("task", "u2"), ("step", "i8"), ("epoch", "u4"), ("loss", "f8")]
+    + [(n, "i8") for n in ("examples", "start", "end", "compute", "wait", "staleness")]
+)
+MEASURE = np.dtype(
+    [
+        *(("task", "u2"), ("step", "i8"), ("name", f"S{LONGEST_NAME}")),
+        *(("value", "f8"), ("examples", "i8"), ("end", "i8")),
+    ]
+)
+TOTAL = np.dtype(
+    [
+        *(("source", "u2"), ("destination", "u2"), ("kind", "u1"), ("epoch", "u4")),
+        *(("bytes", "i8"), ("messages", "i8")),
+    ]
+)
+
+
+class Meter:
+    """The account of one task in one training. One thread writes, any may read."""
+
+    def __init__(self, task: int, *, limit: int = 200_000, trace: bool = True) -> None:
+        self.task = task
+        self.trace = trace
+        self.transfers = Log(TRANSFER, limit)
+        self.spans = Log(SPAN, limit)
+        self.steps = Log(STEP, limit)
+        self.measures: Log | None = None  # who measures nothing needs no memory
+        self.n_steps: dict[int, int] = {}  # of each epoch, exact like the totals
+        self._limit = limit
+        self._totals: dict[tuple[int, int, int], list[int]] = {}
+
+    def total(self, source: int, kind: int, epoch: int) -> list[int]:
+        """Return bytes and messages that arrived from task `source`, to add to them."""
+        total = self._totals.get((source, kind, epoch))
+        if total is None:
+            total = self._totals[source, kind, epoch] = [0, 0]
+        return total
+
+    def received(
+        self,
+        source: int,
+        kind: int,
+        epoch: int,
+        step: int,
+        n_bytes: int,
+        start: int,
+        end: int,
+    ) -> None:
+        """Count one payload that arrived here from task number `source`."""
+        total = self.total(source, kind, epoch)
+        total[0] += n_bytes
+        total[1] += 1
+        if self.trace:
+            row = (source, self.task, kind, epoch, step, n_bytes, start, end)
+            self.transfers.add(row)
+
+    def span(self, phase: int, step: int, start: int, end: int) -> None:
+        """Note that the task spent the time from `start` to `end` in `phase`."""
+        if self.trace:
+            self.spans.add((self.task, phase, step, start, end))
+
+    def stepped(self, row: StepRow) -> None:
+        """Note the task's share of a step."""
+        self.n_steps[row.epoch] = self.n_steps.get(row.epoch, 0) + 1
+        self.steps.add(row)
+
+    def measured(self, row: MeasureRow) -> None:
+        """Note a number beside the loss."""
+        if self.measures is None:
+            self.measures = Log(MEASURE, self._limit)
+        self.measures.add(row)
+
+    def totals(self) -> Rows:
+        """Return the exact totals of everything received so far."""
+        return rows(
+            TOTAL,
+            [
+                (source, self.task, kind, epoch, n_bytes, messages)
+                for (source, kind, epoch), (n_bytes, messages) in sorted(
+                    self._totals.copy().items()
+                )
+            ],
+        )

@@ -1,0 +1,161 @@
+"""Tables of bounded size to which rows are added for ever.
+
+A `Window` keeps the newest rows. A `Thinned` table keeps the newest steps whole and of
+the older ones every second, fourth, eighth ... step, so that a curve reaches back to
+the first step however long the training is. Both depend on the rows alone: the same
+rows in the same order leave the same ones.
+
+What was handed out never changes: rows are written behind it, and when some have to go
+the others move to new memory. That happens so rarely that a row is copied some ten
+times in all.
+"""
+
+from __future__ import annotations
+
+import mmap
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kit.trace.log import Rows
+
+Places = npt.NDArray[np.intp]
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+_LEAST = 1024  # rows of the first block
+_OWN = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+_FAR = np.iinfo(np.int64).max
+
+
+class Window:
+    """The newest `limit` rows of a table with a column `step`.
+
+    >>> window = Window(np.dtype([("step", "i8")]), limit=3)
+    >>> window.add(np.array([(7,), (8,)], window.dtype))
+    >>> window.rows["step"].tolist(), window.since(1)[0]["step"].tolist()
+    ([7, 8], [8])
+    """
+
+    def __init__(self, dtype: np.dtype[Any], limit: int) -> None:
+        """Begin empty, with next to no memory."""
+        self.dtype, self.limit = dtype, limit
+        self.added = 0  # rows, ever
+        self.whole = 0  # no row of this step or a later one was dropped
+        self._rows: Rows = np.empty(0, dtype)
+        self._numbers = np.empty(0, np.int64)  # of each row, among all ever added
+        self._size = 0
+
+    def add(self, rows: Rows) -> None:
+        """Append rows; the oldest ones make room for them."""
+        numbers = np.arange(self.added, self.added + len(rows))
+        self.added += len(rows)
+        self._append(rows, numbers)
+
+    @property
+    def rows(self) -> Rows:
+        """The kept rows in the order in which they came: a view, at no cost."""
+        return self._from(0)
+
+    def since(self, cursor: int) -> tuple[Rows, int]:
+        """Return the kept ones of the rows from number `cursor` on, and the next one.
+
+        A view: the cost does not depend on the number of rows.
+        """
+        numbers = self._numbers[: self._size]
+        return self._from(int(np.searchsorted(numbers, cursor))), self.added
+
+    def lack(self, before: int) -> None:
+        """Note that rows of steps up to `before` never came."""
+        self.whole = max(self.whole, before + 1)
+
+    def _from(self, first: int) -> Rows:
+        view = self._rows[first : self._size]
+        view.flags.writeable = False
+        return view
+
+    def _append(self, rows: Rows, numbers: Ints) -> None:
+        size = self._size + len(rows)
+        if size > self.limit:
+            steps = np.concatenate([self._rows["step"][: self._size], rows["step"]])
+            kept = self._chosen(steps, max(1, self.limit * 7 // 8))
+            held = kept[: np.searchsorted(kept, self._size)]
+            new = kept[len(held) :] - self._size
+            self._move(held, self.limit)
+            # Taken now, so that the process does not shrink and grow again each time.
+            self._rows[self._size :], self._numbers[self._size :] = 0, 0
+            rows, numbers, size = rows[new], numbers[new], len(kept)
+        elif size > len(self._rows):
+            capacity = min(self.limit, max(2 * len(self._rows), size, _LEAST))
+            self._move(np.arange(self._size), capacity)
+        self._rows[self._size : size] = rows
+        self._numbers[self._size : size] = numbers
+        self._size = size
+
+    def _move(self, kept: Places, capacity: int) -> None:
+        """Take the kept rows to new memory, without any more of it in between."""
+        rows, numbers, self._size = self._rows, self._numbers, len(kept)
+        self._rows = _block(capacity, self.dtype)
+        self._numbers = _block(capacity, np.dtype(np.int64))
+        np.take(rows, kept, out=self._rows[: self._size], mode="clip")
+        np.take(numbers, kept, out=self._numbers[: self._size], mode="clip")
+
+    def _chosen(self, steps: Ints, most: int) -> Places:
+        """Return the places of the rows that are kept, at most so many."""
+        first = len(steps) - most
+        self.lack(int(steps[:first].max()))
+        return np.arange(first, len(steps))
+
+
+def _block(capacity: int, dtype: np.dtype[Any]) -> Rows:
+    """Return memory from the system: a heap would keep what is given back."""
+    return np.frombuffer(mmap.mmap(-1, capacity * dtype.itemsize, _OWN), dtype)
+
+
+@dataclass
+class Thinning:
+    """Which steps are kept; tables that belong together share it.
+
+    The steps before `whole` that `stride` divides, the first one, and all from `whole`.
+    """
+
+    stride: int = 1
+    whole: int = 0
+    first: int = _FAR
+
+    def keeps(self, steps: Ints) -> Flags:
+        """Return for each step whether it is kept."""
+        chosen: Flags = (steps % self.stride == 0) | (steps == self.first)
+        return chosen | (steps >= self.whole)
+
+
+class Thinned(Window):
+    """A table of which the older steps are thinned out; a step is kept whole or not."""
+
+    def __init__(self, dtype: np.dtype[Any], limit: int, thinning: Thinning) -> None:
+        """Begin empty; `thinning` may be shared with other tables."""
+        super().__init__(dtype, limit)
+        self._thinning = thinning
+
+    def _append(self, rows: Rows, numbers: Ints) -> None:
+        thinning = self._thinning
+        if thinning.stride > 1:  # what comes late is treated as its neighbours were
+            kept = thinning.keeps(rows["step"])
+            rows, numbers = rows[kept], numbers[kept]
+        elif len(rows):
+            thinning.first = min(thinning.first, int(rows["step"].min()))
+        super()._append(rows, numbers)
+
+    def _chosen(self, steps: Ints, most: int) -> Places:
+        """Keep the newest, 5/8 of the limit, and of the rest one step in 2, 4, ..."""
+        thinning = self._thinning
+        middle = len(steps) - self.limit * 5 // 8 - 1
+        newer = int(np.partition(steps, middle)[middle])
+        thinning.whole = max(thinning.whole, newer)
+        kept = thinning.keeps(steps)
+        while kept.sum() > most and thinning.stride < thinning.whole:
+            thinning.stride *= 2
+            kept = thinning.keeps(steps)
+        # More tasks than rows: then the newest rows must do.
+        return np.flatnonzero(kept)[-most:]

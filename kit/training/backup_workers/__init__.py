@@ -1,0 +1,1 @@
+"""Steps made of the first R of N gradients."""

@@ -1,0 +1,149 @@
+"""Which gradients a step is made of, when it waits for the first R of N only.
+
+Pure. A `Quorum` is the account that every parameter server keeps; it depends on nothing
+but the order in which gradients arrive at the first server, so servers that are told
+this order agree on every step.
+
+    R = 2    worker 0 --gradient of step 4--> counts
+             worker 2 --gradient of step 4--> counts: step 4 is full, made of 0 and 2
+             worker 1 --gradient of step 4--> late: dropped, it goes on with step 5
+
+Chen et al., "Revisiting distributed synchronous SGD", arXiv:1604.00981, 2016: with some
+backup workers nobody waits for the slowest. The mean is that over the gradients that
+count, each weighted by its number of examples:
+
+    mean = (e_a * g_a + e_b * g_b + ...) / (e_a + e_b + ...)
+
+added in the order of the workers in which all of them would be added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from enum import Enum
+
+from kit.errors import InternalError
+from kit.exchange.plan import chain
+from kit.exchange.ports.memory import Array
+from kit.training.data.splits import split_bounds
+from kit.training.optimizers.rule import Optimizer
+
+
+class Fate(Enum):
+    """What becomes of a gradient."""
+
+    COUNTS = "counts"  # its worker waits for the others
+    FILLS = "fills"  # it counts, and the step is complete
+    LATE = "late"  # the step was complete without it
+
+
+class Quorum:
+    """One server's account of the steps between two boundaries.
+
+    >>> quorum = Quorum([1, 2, 3], needed=2, step=4, end=10)
+    >>> [quorum.arrive(worker, 4).value for worker in (1, 3)], quorum.counted
+    (['counts', 'fills'], [1, 3])
+    >>> quorum.complete(); quorum.arrive(2, 4), quorum.step
+    (<Fate.LATE: 'late'>, 5)
+    """
+
+    def __init__(
+        self, workers: Collection[int], needed: int, step: int, end: int
+    ) -> None:
+        """Begin with `step`; no step is begun that is not below `end`."""
+        self.step, self.end = step, end
+        self.counted: list[int] = []  # in the step under way
+        self.alive = set(workers)
+        self._needed = needed
+        self._away = set(workers)  # who is still to send something
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether there is no step under way: who comes is sent to the boundary."""
+        return self.step >= self.end
+
+    @property
+    def is_over(self) -> bool:
+        """Whether everybody has been sent to the boundary or is lost."""
+        return self.is_ending and not self._away
+
+    @property
+    def is_too_small(self) -> bool:
+        """Whether there are steps to do and too few workers to fill one."""
+        return not self.is_ending and len(self.alive) < self._needed
+
+    @property
+    def awaited(self) -> frozenset[int]:
+        """The workers that may send a gradient now."""
+        return frozenset(self._away)
+
+    def arrive(self, worker: int, step: int, halts: bool = False) -> Fate:
+        """Take a worker's gradient; `halts`: it asks for a boundary after its step.
+
+        A late one that asks gets its boundary after the step under way. The worker is
+        answered at once if it is `LATE`, else when the step is complete.
+        """
+        if worker not in self._away or step > self.step:
+            raise InternalError(
+                f"member {worker} sent a gradient of step {step} in step {self.step}, "
+                f"and nobody waits for it."
+            )
+        if halts:
+            self.end = min(self.end, self.step + 1)
+        self._away.discard(worker)
+        if step < self.step:
+            self._answered(worker)
+            return Fate.LATE
+        self.counted.append(worker)
+        return Fate.FILLS if len(self.counted) == self._needed else Fate.COUNTS
+
+    def complete(self) -> None:
+        """End the step, whose sum was applied; who counted is answered now."""
+        done, self.counted = self.counted, []
+        self.step += 1
+        for worker in done:
+            self._answered(worker)
+
+    def lose(self, worker: int) -> None:
+        """Go on without a worker. What it has sent in time counts."""
+        self.alive.discard(worker)
+        self._away.discard(worker)
+
+    def _answered(self, worker: int) -> None:
+        if worker in self.alive and not self.is_ending:
+            self._away.add(worker)
+
+
+def order_of(chunk: int, n_workers: int, counted: Collection[int]) -> tuple[int, ...]:
+    """Return the order in which the shares of a chunk are added.
+
+    That of the sum of all workers, without those that do not count.
+
+    >>> order_of(2, 4, counted={0, 1, 3})
+    (3, 0, 1)
+    """
+    return tuple(rank for rank in chain(chunk, n_workers) if rank in counted)
+
+
+class QuorumUpdate:
+    """The `Update` of a step of some workers: the optimizer, fed with their mean."""
+
+    def __init__(self, optimizer: Optimizer, batch: int, n_workers: int) -> None:
+        """Take what weighs the workers' gradients: n_workers * examples / batch."""
+        self._optimizer = optimizer
+        bounds = [split_bounds(batch, n_workers, rank) for rank in range(n_workers)]
+        self._examples = [hi - lo for lo, hi in bounds]
+        self._batch = batch
+        self.factor = 1.0
+
+    def weigh(self, counted: Collection[int]) -> None:
+        """Say whose gradients the next sum is made of."""
+        examples = sum(self._examples[rank] for rank in counted)
+        self.factor = self._batch / (len(self._examples) * examples)
+
+    def __call__(
+        self, now: Array, total: Array, slots: Sequence[Array], out: Array, step: int
+    ) -> None:
+        """Write the next parameters to `out`; overwrites `total` with the mean."""
+        total *= total.dtype.type(self.factor)
+        self._optimizer.apply(now, total, slots, out, step)

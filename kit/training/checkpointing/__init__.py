@@ -1,0 +1,1 @@
+"""Checkpoints of a running training: when, by whom, and how to go on from one."""

@@ -1,0 +1,154 @@
+"""What the notebook sees of a training's checkpoints, and a wish for one."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import threading
+import time
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple
+
+from kit.errors import CheckpointFailed, DeadlineExceededError
+from kit.training.checkpointing.policy import Checkpoints
+from kit.training.checkpointing.resume import Resumed
+
+_LOOK_S = 0.02
+
+
+class Saved(NamedTuple):
+    """A checkpoint: steps done, its folder, bytes on disk, seconds until it was there.
+
+    Of one that was there before this training, bytes and seconds are 0.
+    """
+
+    step: int
+    path: str
+    n_bytes: int = 0
+    seconds: float = 0.0
+
+
+class Kept:
+    """The checkpoints of a run, as far as they are known here."""
+
+    def __init__(
+        self, wanted: Checkpoints | None, look: Callable[[], dict[str, Any]]
+    ) -> None:
+        """`look` returns what the coordinator said last."""
+        self.wanted, self._look = wanted, look
+
+    @property
+    def folder(self) -> str:
+        """Where they are; empty for a training that is not saved."""
+        return self.wanted.folder if self.wanted else ""
+
+    @property
+    def last(self) -> Saved | None:
+        """The newest one, None before the first."""
+        last = self._look().get("last")
+        return _saved(last) if last else None
+
+    @property
+    def saving(self) -> int | None:
+        """The step of the one that is being written, None if none is."""
+        found: int | None = self._look().get("saving")
+        return found
+
+    @property
+    def refused(self) -> str:
+        """Why the last attempt failed; empty if it did not. The training went on."""
+        return str(self._look().get("refused", ""))
+
+    @property
+    def n_saved(self) -> int:
+        """How many this training has written."""
+        return int(self._look().get("n_saved", 0))
+
+    @property
+    def n_failed(self) -> int:
+        """How many attempts failed."""
+        return int(self._look().get("n_failed", 0))
+
+    @property
+    def resumed(self) -> Resumed | None:
+        """Where the training went on, None if it began at step 0."""
+        found = self._look().get("resumed")
+        return Resumed.from_plain(found) if found else None
+
+    def __str__(self) -> str:
+        """Return one line for the notebook; empty without a folder."""
+        parts = []
+        if self.resumed is not None:
+            parts.append(str(self.resumed))
+        if self.last is not None and self.n_saved:
+            parts.append(f"step {self.last.step:,} is saved")
+        if self.saving is not None:
+            parts.append(f"step {self.saving:,} is being written")
+        if self.refused:
+            parts.append(self.refused)
+        return "; ".join(parts)
+
+    def __repr__(self) -> str:
+        return f"<checkpoints in {self.folder or 'no folder'}: {self or 'none yet'}>"
+
+
+class Saving:
+    """A checkpoint that was asked for: `wait()` for it, or await it."""
+
+    def __init__(
+        self,
+        ask: Callable[[str], None],
+        look: Callable[[], dict[str, Any]],
+        check: Callable[[], bool],
+    ) -> None:
+        """Ask; `check` raises what the training failed with, and tells its end."""
+        self._ticket = secrets.token_hex(8)
+        self._look, self._check = look, check
+        ask(self._ticket)
+
+    @property
+    def done(self) -> bool:
+        """Whether it is known how it went."""
+        return self._answer() is not None
+
+    def wait(self, timeout: float | None = None) -> Saved:
+        """Block until the checkpoint is on disk, and return what it is.
+
+        Raises `CheckpointFailed` saying why there is none, `DeadlineExceededError`
+        after `timeout` seconds, and what the training failed with.
+        """
+        give_up = None if timeout is None else time.monotonic() + timeout
+        pause = threading.Event()
+        while True:
+            is_over = self._check()
+            answer = self._answer()
+            if answer is not None:
+                return _result(answer)
+            if is_over:
+                raise CheckpointFailed("the training ended before it was saved.")
+            if give_up is not None and time.monotonic() > give_up:
+                raise DeadlineExceededError(
+                    f"there is no checkpoint after {timeout:g} s; it is still being "
+                    f"written, or a step takes longer than that."
+                )
+            pause.wait(_LOOK_S)
+
+    def __await__(self) -> Generator[Any, None, Saved]:
+        return asyncio.to_thread(self.wait).__await__()
+
+    def _answer(self) -> dict[str, Any] | None:
+        for answer in self._look().get("answers", ()):
+            if answer["ticket"] == self._ticket:
+                return dict(answer)
+        return None
+
+
+def _result(answer: dict[str, Any]) -> Saved:
+    if answer["error"]:
+        raise CheckpointFailed(str(answer["error"]))
+    return _saved(answer)
+
+
+def _saved(plain: dict[str, Any]) -> Saved:
+    n_bytes, seconds = int(plain.get("n_bytes", 0)), float(plain.get("seconds", 0.0))
+    return Saved(int(plain["step"]), str(plain["path"]), n_bytes, seconds)

@@ -1,0 +1,186 @@
+"""What the coordinator holds of a training's checkpoints: the folder, the beginning.
+
+Opened before any task has begun, so that a folder that cannot be used, one that belongs
+to another training, and a checkpoint of another model end `kit.train` at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from kit.checkpoint import FILES, Files, Folder, Found, differences, load
+from kit.errors import FailedPreconditionError, InvalidArgumentError
+from kit.exchange.ports.memory import Array
+from kit.faults import points
+from kit.training.checkpointing.folder_lock import Claim
+from kit.training.checkpointing.policy import AFRESH, Checkpoints, tensors_of
+from kit.training.checkpointing.save_coordinator import Ledger
+from kit.training.job import Job
+
+Values: TypeAlias = dict[str, Array]
+_MOST_NAMED = 4
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """Where a training went on.
+
+    Attributes:
+        step: how many steps the checkpoint has.
+        path: its folder.
+        lost_steps: how many steps the training before it had done after that; they are
+            done again. 0 if it ended in good order.
+        passed_over: newer checkpoints that are damaged, and what is wrong with each.
+    """
+
+    step: int
+    path: str
+    lost_steps: int = 0
+    passed_over: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        """Return one line for the notebook."""
+        text = f"went on from step {self.step:,}"
+        if self.lost_steps:
+            text += f", {self.lost_steps:,} steps were lost and are done again"
+        for path, why in self.passed_over:
+            text += f"; {path} is damaged and was passed over: {why}"
+        return text
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return it as data that JSON can carry."""
+        return asdict(self)
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> Resumed:
+        """Rebuild it from `to_plain`."""
+        over = tuple((str(path), str(why)) for path, why in plain["passed_over"])
+        return cls(int(plain["step"]), plain["path"], plain["lost_steps"], over)
+
+
+class Vault:
+    """The claimed folder, the ledger, and the state to begin with if there is one."""
+
+    def __init__(
+        self, job: Job, begun: Callable[[int], None], ended: Callable[[int, bool], None]
+    ) -> None:
+        """Claim the folder and read the checkpoint that the job goes on from.
+
+        Blocks for reading it whole. Raises `FailedPreconditionError` for a folder that
+        belongs to another training or is not empty for one that starts afresh,
+        `InvalidArgumentError` naming what differs from the model,
+        `NotFoundError` for a checkpoint that is not there, `CheckpointFailed` when all
+        are damaged, and what the system refuses.
+        """
+        wanted = job.checkpoints
+        assert wanted is not None
+        self._folder = Folder(wanted.folder, wanted.keep, _files(job))
+        _make(self._folder)
+        task = str(job.tasks[job.coordinator])
+        self._claim = Claim(self._folder.path, job.run, task)
+        try:
+            self._folder.prepare()
+            self.ledger = Ledger(job, self._folder, begun, ended)
+            self.values: Values | None = None
+            self.resumed = self._begin(job, wanted)
+        except BaseException:
+            self._claim.close()
+            raise
+        self.reached(self.step)
+
+    @property
+    def step(self) -> int:
+        """The step that the training begins before."""
+        return self.resumed.step if self.resumed else 0
+
+    def reached(self, step: int) -> None:
+        """Note how many steps are done, for who goes on after a crash."""
+        self._claim.reached(step)
+
+    def status(self) -> dict[str, Any]:
+        """Return what the notebook shall know."""
+        resumed = self.resumed.to_plain() if self.resumed else None
+        return {**self.ledger.status(), "resumed": resumed}
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        self._claim.close()
+        self.values = None
+
+    def _begin(self, job: Job, wanted: Checkpoints) -> Resumed | None:
+        steps = self._folder.steps()
+        if job.restore == AFRESH and steps:
+            raise FailedPreconditionError(
+                f"{wanted.folder} holds checkpoints of {len(steps)} steps, the last "
+                f"one {steps[-1]}, and restore=False starts afresh: the two would be "
+                f"taken for one training. Give another folder, or remove this one."
+            )
+        if not steps and not job.restore.startswith("step-"):
+            return None
+        found, values = self._read(job)
+        self._compare(job, found)
+        self.values = values
+        step, last = found.manifest.step, self._claim.left_at
+        self.ledger.go_on_from(step, found.path, drops_later=bool(job.restore))
+        lost = 0 if job.restore else max(0, last - step)
+        over = tuple((str(path), why) for path, why in found.passed_over)
+        return Resumed(step, str(found.path), lost, over)
+
+    def _read(self, job: Job) -> tuple[Found, Values]:
+        if job.restore.startswith("step-"):
+            found = self._folder.at(int(job.restore.removeprefix("step-")))
+            return found, load(found)
+        return self._folder.load_newest()
+
+    def _compare(self, job: Job, found: Found) -> None:
+        wrong = differences(found.manifest, tensors_of(job.specs, job.slots))
+        if wrong:
+            more = len(wrong) - _MOST_NAMED
+            rest = [f"and {more} more"] if more > 0 else []
+            raise InvalidArgumentError(
+                f"{found.path} is a checkpoint of another model or optimizer: "
+                f"{'; '.join(wrong[:_MOST_NAMED] + rest)}. Train what was saved there, "
+                f"or give another folder."
+            )
+
+
+def vault_of(
+    job: Job, begun: Callable[[int], None], ended: Callable[[int, bool], None]
+) -> Vault | None:
+    """Return the vault of a training's coordinator; None without checkpoints."""
+    return Vault(job, begun, ended) if job.checkpoints else None
+
+
+def _make(folder: Folder) -> None:
+    """Make the folder, so that its mark can be locked before anything is touched."""
+    with suppress(OSError):  # what is wrong, prepare() says better
+        folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not (folder.path.is_dir() and os.access(folder.path, os.W_OK | os.X_OK)):
+        folder.prepare()
+
+
+class _Crashing(Files):
+    """The disk, with the named crash points around the rename of a checkpoint."""
+
+    def __init__(self, job: Job) -> None:
+        self._plan = points.Crash.parse(job.settings.crash)
+        self._task = job.tasks[job.coordinator]
+
+    def rename(self, source: Path, target: Path) -> None:
+        """See `Files`."""
+        step = int(target.name.split(".")[0].removeprefix("step-"))
+        is_commit = ".tmp-" not in target.name
+        if is_commit:
+            points.reach(self._plan, "ckpt.before_rename", self._task, step)
+        super().rename(source, target)
+        if is_commit:
+            points.reach(self._plan, "ckpt.after_rename", self._task, step)
+
+
+def _files(job: Job) -> Files:
+    return _Crashing(job) if job.settings.crash else FILES

@@ -1,0 +1,308 @@
+"""The coordinator's book of checkpoints: what is being written, what came of it.
+
+A save is known by its key: the step, and the boundary at which it was agreed (0 for the
+saves that all members know from the step's number alone). There is one at a time:
+
+    begin      the coordinator's own step loop has come there
+    where      the writers ask for the draft's folder, write their shards into it
+    wrote      each hands in what the manifest shall say of its shard, or why not
+    conclude   all are there: the draft becomes a checkpoint by one rename
+
+Whatever goes wrong ends this save alone, and is kept as `refused` until one succeeds.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from kit.checkpoint import Folder, graph_hash, shard_from_plain
+from kit.errors import CheckpointFailed, DeadlineExceededError, KitError
+from kit.trace.rows import SaveRow
+from kit.training.checkpointing.attempt import Attempt, Key, Place
+from kit.training.checkpointing.policy import tensors_of
+from kit.training.job import Job
+
+_KEPT_ANSWERS = 50
+_MOST_EARLY = 1000  # each member may be, for one save
+_LOG = logging.getLogger("kit.training")
+
+
+class Ledger:
+    """One training's saves. Every method may be called from any thread."""
+
+    def __init__(
+        self,
+        job: Job,
+        folder: Folder,
+        begun: Callable[[int], None],
+        ended: Callable[[int, bool], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`begun` hears the step of each save, `ended` also whether it was written.
+
+        Both are called without a lock held, so the end of one save may be heard after
+        the begin of the next.
+        """
+        assert job.checkpoints is not None
+        self._job, self._wanted, self._folder = job, job.checkpoints, folder
+        self._begun, self._ended, self._clock = begun, ended, clock
+        self._changed = threading.Condition()
+        self._attempt: Attempt | None = None
+        self._seen: Key = (-1, -1)
+        self._early: dict[Key, str] = {}  # why some cannot, told before it was begun
+        self._tickets: list[str] = []
+        self._answers: deque[dict[str, Any]] = deque(maxlen=_KEPT_ANSWERS)
+        self._last: dict[str, Any] | None = None
+        self._fates: deque[tuple[int, bool]] = deque(maxlen=_KEPT_ANSWERS)
+        self._rows: deque[SaveRow] = deque(maxlen=_KEPT_ANSWERS)
+        self._refused, self._n_saved, self._n_failed = "", 0, 0
+        self._due_step, self._due_at = 0, clock() + self._wanted.seconds
+        self._drop_after: int | None = None
+        self._damage, self._confirmed = "", dict[Key, set[int]]()
+        self._graph = graph_hash(tensors_of(job.specs, job.slots))
+
+    def go_on_from(self, step: int, path: Path, drops_later: bool) -> None:
+        """Note that the training goes on from a checkpoint.
+
+        If it is not the newest, the later ones are removed when the first new one is
+        about to take its place among them.
+        """
+        self._last = {"step": step, "path": str(path)}
+        self._due_step = step
+        self._drop_after = step if drops_later else None
+
+    def is_due(self, step: int, synchronous: bool) -> bool:
+        """Whether a save that nobody but the coordinator knows of is due before `step`.
+
+        By the clock, and for asynchronous members by the number of updates.
+        """
+        if self._attempt is not None:
+            return False
+        every = 0 if synchronous else self._wanted.steps
+        by_step = every and step // every > self._due_step // every
+        return bool(by_step) or bool(
+            self._wanted.seconds and self._clock() >= self._due_at
+        )
+
+    def has(self, step: int) -> bool:
+        """Whether a state is saved, or being written."""
+        attempt = self._attempt
+        if attempt is not None and attempt.key[0] == step:
+            return not attempt.wrong
+        return self._last is not None and self._last["step"] == step
+
+    def fate(self, step: int) -> bool | None:
+        """Whether a save of `step`, or of a later one in its place, was written.
+
+        None before it is known.
+        """
+        with self._changed:
+            if self._last is not None and self._last["step"] == step:
+                return True
+            return next((good for at, good in self._fates if at >= step), None)
+
+    def ask(self, ticket: str) -> None:
+        """Note a wish of the user; the next save that is agreed answers it."""
+        with self._changed:
+            self._tickets.append(ticket)
+
+    def begin(
+        self, key: Key, epoch: int, synchronous: bool, writers: Sequence[int]
+    ) -> bool:
+        """Take up a save; False if another one is still being written."""
+        with self._changed:
+            self._seen = max(self._seen, key)
+            if self._attempt is not None:
+                text = (
+                    f"step {key[0]} was not saved: step {self._attempt.key[0]} was "
+                    f"still being written; save less often, or to a faster disk."
+                )
+                self._note_failure(text)
+                self._note(key[0], self._clock(), text)
+                return False
+            tickets: list[str] = []
+            if key[1]:
+                tickets, self._tickets = self._tickets, []
+            now = self._clock()
+            who, asked = frozenset(writers), tuple(tickets)
+            self._attempt = Attempt(key, epoch, synchronous, who, asked, now)
+            self._attempt.wrong = self._damage or self._early.get(key, "")
+            early = {one: some for one, some in self._confirmed.items() if one >= key}
+            self._confirmed = early
+            self._attempt.confirmed = early.setdefault(key, set())
+            if synchronous and not self._job.has_backups:
+                self._attempt.witnesses = who | frozenset(self._job.workers)
+            self._early = {one: why for one, why in self._early.items() if one > key}
+            self._due_step, self._due_at = key[0], now + self._wanted.seconds
+            self._changed.notify_all()
+        self._begun(key[0])
+        return True
+
+    def where(self, key: Key) -> Place:
+        """Tell a writer where its shard belongs, if that is known already."""
+        with self._changed:
+            attempt = self._attempt
+            if attempt is None or attempt.key != key:
+                return Place("drop" if self._seen >= key else "wait")
+            if attempt.wrong:
+                return Place("drop")
+            return (
+                Place("write", str(attempt.draft)) if attempt.draft else Place("wait")
+            )
+
+    def wrote(self, member: int, key: Key, entry: Any, wrong: str) -> None:
+        """Take what a writer has written (as plain data), or why it has not."""
+        try:
+            found = None if wrong else shard_from_plain(entry)
+        except CheckpointFailed as error:
+            found, wrong = None, error.message
+        with self._changed:
+            attempt = self._attempt
+            if attempt is None or attempt.key != key:
+                is_early = key > self._seen  # its member was the faster one
+                if found is None and is_early and len(self._early) < _MOST_EARLY:
+                    self._early[key] = f"{self._name(member)}: {wrong}"
+                return  # else it was given up meanwhile
+            if found is None:
+                attempt.wrong = attempt.wrong or f"{self._name(member)}: {wrong}"
+            elif member in attempt.writers:
+                attempt.entries[member] = found
+            self._changed.notify_all()
+
+    def confirm(self, member: int, key: Key) -> None:
+        """Note that the parameters that a member would save are those of the others."""
+        with self._changed:
+            is_open = self._attempt is not None and self._attempt.key == key
+            if is_open or key > self._seen:  # it may be there before the coordinator
+                self._confirmed.setdefault(key, set()).add(member)
+                self._changed.notify_all()
+
+    def spoil(self, why: str) -> None:
+        """Refuse the save under way and all to come: the parameters are damaged."""
+        with self._changed:
+            self._damage = self._damage or why
+            if self._attempt is not None:
+                self._attempt.wrong = self._attempt.wrong or why
+            self._changed.notify_all()
+
+    def open(self, key: Key) -> Path | None:
+        """Make the draft, in the thread that will conclude; None if that fails."""
+        draft: Path | None = None
+        wrong = ""
+        try:
+            draft = self._folder.draft(key[0])
+        except KitError as error:
+            wrong = error.message
+        with self._changed:
+            if self._attempt is not None and self._attempt.key == key:
+                self._attempt.draft = draft
+                self._attempt.wrong = self._attempt.wrong or wrong
+                self._changed.notify_all()
+        return draft
+
+    def conclude(self, key: Key, is_over: Callable[[], bool]) -> None:
+        """Wait for all shards, then commit; `is_over` says when to give up early.
+
+        Raises nothing: what came of it is in `status`.
+        """
+        attempt = self._attempt
+        if attempt is None or attempt.key != key:
+            return
+        path: Path | None = None
+        self._wait(attempt, is_over)
+        try:
+            if not attempt.wrong:
+                path = self._commit(attempt)
+        except Exception as error:  # also what a broken disk may raise
+            attempt.wrong = getattr(error, "message", repr(error))
+        finally:
+            if path is None and attempt.draft is not None:
+                self._folder.discard(attempt.draft)
+            self._settle(attempt, path)
+
+    def status(self) -> dict[str, Any]:
+        """Return what the notebook shall know, as data that JSON can carry."""
+        with self._changed:
+            attempt = self._attempt
+            return {
+                "saving": None if attempt is None else attempt.key[0],
+                "last": self._last,
+                "refused": self._refused,
+                "n_saved": self._n_saved,
+                "n_failed": self._n_failed,
+                "answers": list(self._answers),
+                "rows": [list(row) for row in self._rows],
+            }
+
+    def _wait(self, attempt: Attempt, is_over: Callable[[], bool]) -> None:
+        limit = self._job.settings.save_deadline_s
+        give_up = attempt.begun + limit
+        with self._changed:
+            while not attempt.is_ready:
+                if is_over():
+                    attempt.wrong = "the training ended while it was being written."
+                elif self._clock() > give_up:
+                    missing = sorted(
+                        (attempt.writers - attempt.entries.keys())
+                        | (attempt.witnesses - attempt.confirmed)
+                    )
+                    names = ", ".join(map(self._name, missing))
+                    attempt.wrong = DeadlineExceededError(
+                        f"{names} did not write within {limit:g} s; allow more with "
+                        f"settings(save_deadline_s=...)."
+                    ).message
+                else:
+                    self._changed.wait(0.05)
+
+    def _commit(self, attempt: Attempt) -> Path:
+        assert attempt.draft is not None
+        for member, entry in attempt.entries.items():
+            if not (attempt.draft / entry.file).exists():
+                raise CheckpointFailed(
+                    f"{self._name(member)} wrote {attempt.draft / entry.file}, and "
+                    f"{self._name(self._job.coordinator)} does not see it; checkpoints "
+                    f"need a folder that all tasks share."
+                )
+        if self._drop_after is not None:
+            self._folder.remove_after(self._drop_after)
+            self._drop_after = None
+        return self._folder.commit(
+            attempt.draft, attempt.manifest(self._job, self._graph)
+        )
+
+    def _settle(self, attempt: Attempt, path: Path | None) -> None:
+        step, seconds = attempt.key[0], self._clock() - attempt.begun
+        answer: dict[str, Any] = {"step": step, "path": str(path or ""), "error": ""}
+        with self._changed:
+            self._attempt = None
+            self._fates.append((step, path is not None))
+            if path is None:
+                self._note_failure(f"step {step} was not saved: {attempt.wrong}")
+                answer["error"] = self._refused
+            else:
+                answer["seconds"] = seconds
+                answer["n_bytes"] = sum(one.size for one in attempt.entries.values())
+                self._last, self._refused = answer, ""
+                self._n_saved += 1
+            self._note(step, attempt.begun, answer["error"])
+            self._answers += [answer | {"ticket": one} for one in attempt.tickets]
+            self._changed.notify_all()
+        self._ended(step, path is not None)
+
+    def _note_failure(self, text: str) -> None:
+        _LOG.warning("%s: %s", self._folder.path, text)
+        self._refused = text
+        self._n_failed += 1
+
+    def _note(self, step: int, begun: float, error: str) -> None:
+        begin, end = (round(at * 1e9) for at in (begun, self._clock()))
+        self._rows.append(SaveRow(step, begin, end, error))
+
+    def _name(self, member: int) -> str:
+        return str(self._job.tasks[member])

@@ -1,0 +1,222 @@
+"""A member's writer of checkpoints: it copies between two steps and writes beside them.
+
+The training waits for the copy alone. A thread of the scribe asks the coordinator where
+the shard belongs, writes it and hands in what it has written. There is one buffer: a
+member that is still writing takes part in no other save, which then fails as a whole.
+"""
+
+from __future__ import annotations
+
+import platform
+import queue
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from kit.checkpoint import SUFFIX, Piece, write_shard
+from kit.errors import CheckpointFailed, KitError
+from kit.exchange.plan import Owned
+from kit.training.checkpointing.attempt import Key, Place
+from kit.training.checkpointing.own_state import (
+    OwnState,
+    empty_pieces,
+    ranges_of,
+    writers_of,
+)
+from kit.training.checkpointing.resume import Vault
+from kit.training.member.context import Part
+
+_LOOK_S = 0.01
+_DROP_S = 2.0  # to hear that a save was refused: one question to the coordinator
+_LAST_WORDS_S = 2.0  # a save under way when the training fails may still succeed
+
+
+class Desk(Protocol):
+    """The way to the coordinator's ledger."""
+
+    def where(self, key: Key) -> Place:
+        """Ask where a shard belongs."""
+
+    def wrote(self, key: Key, entry: Any, wrong: str) -> None:
+        """Hand in the entry of a shard, or why there is none."""
+
+
+class Task(NamedTuple):
+    """What the thread shall do: take part in a save, or say why this member cannot."""
+
+    key: Key
+    pieces: tuple[Piece, ...] | None
+    wrong: str = ""
+
+
+class Scribe:
+    """One member's part in all saves of a training."""
+
+    def __init__(
+        self, part: Part, desk: Desk, vault: Vault | None, told: threading.Event
+    ) -> None:
+        """`vault` is the coordinator's own; the others have none.
+
+        `told` is set when the coordinator is to be told of digests at once.
+        """
+        job = part.job
+        assert job.checkpoints is not None
+        self._part, self._desk, self._vault = part, desk, vault
+        self._told = told
+        self._ledger = vault.ledger if vault else None
+        self._wanted, self._every = job.checkpoints.steps, 0
+        self._writers: tuple[int, ...] = ()
+        self._state: OwnState | None = None
+        self._empty: tuple[Piece, ...] = ()
+        self._last_due = 0
+        self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+        self._is_idle = threading.Event()
+        self._is_idle.set()
+        self._is_over = threading.Event()
+        self._give_up = float("inf")
+        self._thread: threading.Thread | None = None
+
+    def adopt(self, owners: Sequence[Owned], step: int, synchronous: bool) -> None:
+        """Prepare for the owners of an epoch: touch the buffer, start the thread.
+
+        What was copied for the epoch before is still written from its own buffer.
+        """
+        job = self._part.job
+        self._writers = writers_of(owners, job.coordinator)
+        ranges = ranges_of(owners, self._part.me)
+        is_first = self._part.me == self._writers[0]
+        self._state = OwnState(job.layout, ranges, job.slots) if ranges else None
+        self._empty = empty_pieces(job.layout, job.slots) if is_first else ()
+        # Asynchronous members skip steps: then the coordinator alone says when.
+        self._every = self._wanted if synchronous else 0
+        if self._every:
+            self._last_due = max(self._last_due, step - step % self._every)
+        if self._thread is None and (self._ledger or self._part.me in self._writers):
+            name = f"kit-scribe-{self._part.task.short}"
+            self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+            self._thread.start()
+
+    def committed(self, step: int) -> None:
+        """Look whether the step that was just done is one to be saved."""
+        if self._vault is not None:
+            self._vault.reached(step)
+        if not self._every:
+            return
+        due = step - step % self._every
+        if due > self._last_due:
+            self._last_due = due
+            self.save((due, 0), step)
+
+    def save(self, key: Key, step: int) -> None:
+        """Take part in a save of the state before `step`; blocks for a copy.
+
+        The coordinator opens the save in its ledger, unless one is under way.
+        """
+        ledger, me = self._ledger, self._part.me
+        if ledger is not None:
+            number, part = self._part.endpoint.stamp.epoch, self._part
+            if not ledger.begin(key, number, part.synchronous, self._writers):
+                return
+        task = self._copied(key, step) if me in self._writers else Task(key, None)
+        if self._part.synchronous:
+            state = self._state if task.pieces is not None else None
+            saved = {me: state.digest()} if state is not None else {}
+            self._part.digests.note(step, self._part.now, key[1], saved)
+            self._told.set()  # the checkpoint waits for it
+        if ledger is not None or me in self._writers:
+            self._tasks.put(task)
+
+    def close(self) -> None:
+        """End the thread; a save under way gets a moment to be completed."""
+        self._give_up = time.monotonic() + _LAST_WORDS_S
+        self._is_over.set()
+        self._tasks.put(None)
+        if self._thread is not None:
+            self._thread.join(self._part.job.settings.stop_deadline_s)
+
+    def _copied(self, key: Key, step: int) -> Task:
+        part = self._part
+        if not self._is_free(key):
+            return Task(key, None, "it was still writing the checkpoint before.")
+        if step != key[0]:
+            return Task(key, None, f"it went past step {key[0]} without a copy.")
+        pieces: tuple[Piece, ...] = ()
+        self._is_idle.clear()
+        if self._state is not None:
+            self._state.copy(part.memory, part.now)
+            pieces = self._state.pieces
+        part.reach("ckpt.copied", step)
+        return Task(key, pieces + self._empty)
+
+    def _is_free(self, key: Key) -> bool:
+        """Tell whether the buffer may be written.
+
+        When a save was agreed, the coordinator knows of no other: what is in the buffer
+        then is of one that it refused, and the thread is about to hear of that.
+        """
+        is_agreed = key[1] > 0
+        return self._is_idle.wait(_DROP_S if is_agreed else 0)
+
+    # -- the thread -------------------------------------------------------------
+
+    def _work(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            try:
+                self._take_part(task)
+            except KitError:
+                continue  # the coordinator is gone, and the training with it
+
+    def _take_part(self, task: Task) -> None:
+        ledger = self._ledger
+        is_open = ledger is None or ledger.open(task.key) is not None
+        if task.pieces is None:
+            if task.wrong and is_open:
+                self._desk.wrote(task.key, None, task.wrong)
+        elif is_open:
+            self._write(task.key, task.pieces)
+        else:
+            self._is_idle.set()
+        if ledger is not None:
+            ledger.conclude(task.key, self._is_late)
+
+    def _write(self, key: Key, pieces: tuple[Piece, ...]) -> None:
+        entry, wrong = None, ""
+        try:
+            draft = self._draft(key)
+            if draft is None:
+                return
+            entry = _shard(draft, self._file, pieces).to_plain()
+        except Exception as error:  # no memory, no disk: the save fails, nothing else
+            wrong = getattr(error, "message", repr(error))
+        finally:
+            # Before the coordinator knows of it: the next save may come at once.
+            self._is_idle.set()
+        self._desk.wrote(key, entry, wrong)
+
+    def _draft(self, key: Key) -> Path | None:
+        """Wait until the coordinator says where to write; None if nowhere."""
+        give_up = time.monotonic() + self._part.job.settings.save_deadline_s
+        while (place := self._desk.where(key)).state == "wait":
+            if time.monotonic() > min(give_up, self._give_up):
+                return None
+            time.sleep(_LOOK_S)
+        return Path(place.path) if place.state == "write" else None
+
+    @property
+    def _file(self) -> str:
+        task = self._part.task
+        return f"{task.job}-{task.index}{SUFFIX}"
+
+    def _is_late(self) -> bool:
+        return time.monotonic() > self._give_up
+
+
+def _shard(draft: Path, file: str, pieces: tuple[Piece, ...]) -> Any:
+    if not draft.is_dir():
+        raise CheckpointFailed(
+            f"{draft} is not to be seen on {platform.node()}; checkpoints need a "
+            f"folder that all tasks share."
+        )
+    return write_shard(draft / file, pieces)

@@ -1,0 +1,307 @@
+"""Looks at all members of a training and learns when it is over.
+
+One thread for each member asks for news, so a member that hangs delays no other's. The
+observer holds nothing up: members answer from threads of their own.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotInTime
+from contextlib import ExitStack, closing
+from typing import Any
+
+import numpy as np
+
+from kit.errors import (
+    DeadlineExceededError,
+    KitError,
+    PeerLost,
+    UnavailableError,
+    to_plain,
+)
+from kit.task import Task
+from kit.trace.trace import EpochRow, Kept, Trace
+from kit.training.client.command_sender import Wishes
+from kit.training.client.newest import Newest
+from kit.training.client.recorded import Cursors, Recorded, Tables
+from kit.training.client.watched import Watched, gone
+from kit.training.coordination.membership import Epoch
+from kit.training.job import Job
+from kit.wire.rpc import Caller, ReconnectingCaller
+
+Dial = Callable[[Task, str], Caller]
+
+_FIRST_POLL_S, _POLL_S = 0.005, 0.1
+_LAST_WORDS_S = 3.0  # the members' own reports explain more than a closed link
+
+
+class Observer:
+    """Knows a training from outside. Every method may be called from any thread."""
+
+    def __init__(self, job: Job, dial: Dial, *, trusted: int | None = None) -> None:
+        """Start to watch; `finished` gets its result when all members are over."""
+        self.finished: Future[None] = Future()
+        self.finished.set_running_or_notify_cancel()
+        self._job, self._dial = job, dial
+        self._trusted = job.coordinator if trusted is None else trusted
+        self._watched = [Watched() for _ in job.tasks]
+        self._recorded = Recorded(job.settings.trace_rows)
+        self._guard = threading.Lock()
+        self._pause = threading.Event()  # never set: a wait on it is a sleep
+        self._give_up = float("inf")  # when those that still say nothing are left
+        self._links = ExitStack()  # to the members; closed when all has been learned
+        self._wishes = Wishes(job, dial, self.finished.done)
+        self._newest = Newest(job, dial, self._watched, self._trusted)
+        self._left = len(job.tasks)
+        for member in range(len(job.tasks)):
+            self._begin_watch(member)
+
+    def _begin_watch(self, member: int) -> None:
+        name = f"kit-watch-{self._job.tasks[member].short}"
+        watched = self._watched[member]
+        threading.Thread(
+            target=self._watch, args=(member, watched), name=name, daemon=True
+        ).start()
+
+    def come_back(self, member: int, incarnation: int) -> None:
+        """Watch the new process of a member, unless the training is over."""
+        with self._guard:
+            if not self._left:
+                return
+            self._left += 1
+            # The thread that watched the last process goes on with what it has.
+            self._watched[member] = self._watched[member].come_back(incarnation)
+        self._begin_watch(member)
+
+    @property
+    def leader(self) -> Watched:
+        """The coordinator, as it is known here."""
+        return self._watched[self._job.coordinator]
+
+    def command(self, what: str, **values: Any) -> None:
+        """Send a wish to the coordinator; raises as `Wishes.send` does."""
+        self.leader.leads = self._wishes.send(what, values)
+
+    def wait(self, timeout: float | None) -> None:
+        """Block until the training is over; see `Run.wait`."""
+        try:
+            self.finished.result(timeout)
+        except NotInTime:
+            if self.finished.done():
+                raise
+            raise DeadlineExceededError(
+                f"the training is at step {self.step()} of {self._job.steps} after "
+                f"{timeout:g} s; it goes on. Wait longer, or end it with run.stop()."
+            ) from None
+
+    def epoch(self) -> EpochRow | None:
+        """Return the epoch that holds now."""
+        epochs = self._watched[self._trusted].epochs
+        return epochs[-1] if epochs else None
+
+    def pending(self) -> str:
+        """Return the topology that is wished and does not hold yet."""
+        wish, epoch = self.wished(), (self.leader.leads or {}).get("epoch")
+        if not wish or not epoch:
+            return ""
+        wished = Epoch.from_plain(wish).how
+        return wished if wished != Epoch.from_plain(epoch).how else ""
+
+    def wished(self) -> dict[str, Any] | None:
+        """Return the configuration that is wished and does not hold yet, if any."""
+        wish = (self.leader.leads or {}).get("pending")
+        return None if self.finished.done() else wish
+
+    def refused(self) -> str:
+        """Return why the last wish was not taken up."""
+        return str((self.leader.leads or {}).get("abandoned", ""))
+
+    def leads(self) -> dict[str, Any]:
+        """Return what the coordinator said last."""
+        return self.leader.leads or {}
+
+    def step(self) -> int:
+        """Return the number of committed steps."""
+        return max(one.step for one in self._watched)
+
+    def state(self) -> str:
+        """Return running, paused, done or failed."""
+        if self.finished.done():
+            return "failed" if self.finished.exception() else "done"
+        paused = (self.leader.leads or {}).get("paused")
+        return "paused" if paused else "running"
+
+    def trace(self) -> Trace:
+        """Return what is known so far; costs the same however much that is."""
+        return self._trace(self._recorded.since())
+
+    def news(self, cursors: Cursors) -> tuple[Trace, Cursors]:
+        """Return what came after `cursors` (() for the start), and where it ends.
+
+        Epochs and totals are always whole.
+        """
+        found = self._recorded.since(cursors)
+        return self._trace(found), found.cursors
+
+    def loss(self) -> float:
+        """Return the mean loss of the newest step; NaN before the first."""
+        return self._recorded.loss
+
+    def kept(self) -> Kept:
+        """Return what is left of all that was recorded."""
+        return self._recorded.kept
+
+    def epochs(self) -> tuple[EpochRow, ...]:
+        """Return the configurations so far."""
+        return max((tuple(one.epochs) for one in self._watched), key=len)
+
+    def n_steps(self) -> dict[tuple[int, int], int]:
+        """Return by member and epoch how many steps it has done, exact."""
+        return {
+            (member, epoch): n_steps
+            for member, one in enumerate(self._watched)
+            for epoch, n_steps in one.n_steps.items()
+        }
+
+    def _trace(self, found: Tables) -> Trace:
+        totals = np.concatenate([one.totals for one in self._watched])
+        transfers, spans, steps, measures = found.tables
+        tasks = tuple(map(str, self._job.tasks))
+        tables = (transfers, spans, steps, totals)
+        saves = self.leader.saves
+        return Trace(tasks, self.epochs(), *tables, saves, measures, found.kept)
+
+    def lost(self) -> dict[int, str]:
+        """Return the members that are gone, and what was said of them."""
+        told = self.leads().get("lost", {})
+        return gone(self._watched, told, is_done=self._is_done())
+
+    def parameters(self) -> bytearray:
+        """Return the flat parameters of the last committed step."""
+        return self._newest.fetch()
+
+    # -- one thread for each member ---------------------------------------------
+
+    def _watch(self, member: int, watched: Watched) -> None:
+        try:
+            try:
+                self._follow(self._open(member), watched)
+                says_so_itself = bool(watched.epochs)  # once it has begun
+            except KitError as error:
+                self._note(member, watched, error)
+                says_so_itself = False
+            if watched.error and not says_so_itself:
+                self._tell(member, watched, watched.error)
+        finally:
+            self._end_of_one()
+
+    def _open(self, member: int) -> ReconnectingCaller:
+        def dial(_: float) -> Caller:
+            # The run's name tells the task for whom to keep what it knows.
+            return self._reach(member, self._job.run, self._has_failed)
+
+        caller = ReconnectingCaller(dial, self._job.settings.dead_after_s / 2)
+        with self._guard:
+            self._links.callback(caller.close)
+        return caller
+
+    def _reach(self, member: int, run: str, is_useless: Callable[[], bool]) -> Caller:
+        """Dial again while nobody answers, for as long as a dead one may be silent.
+
+        The task may only be busy. When it `is_useless` one attempt is enough.
+        """
+        limit, pause_s = self._job.settings.dead_after_s, _FIRST_POLL_S
+        give_up = time.monotonic() + limit
+        while True:
+            is_last = is_useless()
+            try:
+                return self._dial(self._job.tasks[member], run)
+            except (UnavailableError, DeadlineExceededError):
+                if is_last or time.monotonic() > min(give_up, self._give_up):
+                    raise
+            self._pause.wait(pause_s)
+            pause_s = min(1.5 * pause_s, _POLL_S)
+
+    def _has_failed(self) -> bool:
+        """Whether somebody has failed or is gone without whom it cannot go on."""
+        bad = [n for n, one in enumerate(self._watched) if one.error is not None]
+        return bool(bad) and not self._job.can_spare(bad)
+
+    def _follow(self, caller: ReconnectingCaller, watched: Watched) -> None:
+        limit, pause_s = self._job.settings.dead_after_s, _FIRST_POLL_S
+        while True:
+            question = {"run": self._job.run, "cursors": watched.cursors}
+            self._recorded.add(watched.take(*caller.call("run.poll", limit, question)))
+            if watched.is_over:
+                return
+            if time.monotonic() > self._give_up:
+                return
+            if not watched.more:
+                self._pause.wait(pause_s)
+                # Longer each time: nobody waits half as long again as a training took.
+                pause_s = min(1.5 * pause_s, _POLL_S)
+
+    def _note(self, member: int, watched: Watched, error: KitError) -> None:
+        """Note why nothing more is learned of a member."""
+        task = self._job.tasks[member]
+        if isinstance(error, UnavailableError | DeadlineExceededError):
+            text = (
+                f"{task} is gone, or the way to it is cut (step {watched.step}): "
+                f"{error.message}"
+            )
+            if member == self._job.coordinator:
+                text += " It leads this training, which ends with it."
+            watched.lose(PeerLost(text, task=str(task), step=watched.step))
+        else:  # it is there, so this is its own error
+            text = f"{task} cannot tell how it is doing: {error.message}"
+            watched.fail(type(error)(text, task=str(task), step=watched.step))
+
+    def _tell(self, member: int, watched: Watched, error: KitError) -> None:
+        """Let the coordinator know of a member that failed or cannot be reached."""
+        if self.leader.state == "lost" or self._is_done():
+            return
+        lost = member if watched.state == "lost" else None
+        values = {"run": self._job.run, "member": member, "lost": lost}
+        values |= {"incarnation": watched.incarnation, "error": to_plain(error)}
+        try:
+            # Once: it may be ending by itself, and knows then.
+            leader = self.leader
+            way = self._reach(self._job.coordinator, "", lambda: leader.is_over)
+            with closing(way) as caller:
+                caller.call("run.fail", self._job.settings.connect_deadline_s, values)
+        except KitError:
+            return  # the coordinator is gone too: its own watcher says so
+
+    def _is_done(self) -> bool:
+        return self._watched[self._trusted].state == "done"
+
+    def _end_of_one(self) -> None:
+        with self._guard:
+            self._left -= 1
+            if self._watched[self._trusted].is_over:
+                self._give_up = min(self._give_up, time.monotonic() + _LAST_WORDS_S)
+            if self._left:
+                return
+        with self._links:  # a task keeps what it knows while these are open
+            error = self._verdict()
+            self._newest.keep()
+        if error is None:
+            self.finished.set_result(None)
+        else:
+            self.finished.set_exception(error)
+        self._wishes.close()
+
+    def _verdict(self) -> KitError | None:
+        """Return how it ended: by the trusted member, else the lost, else anybody."""
+        trusted = self._watched[self._trusted]
+        if trusted.state == "done":
+            return None
+        by_state = sorted(
+            (one for one in self._watched if one.error is not None),
+            key=lambda one: (one is not trusted, one.state != "lost"),
+        )
+        return by_state[0].error if by_state else PeerLost("the training was lost.")

@@ -1,0 +1,107 @@
+"""What all members have told of a training, in memory that does not grow for ever.
+
+News are folded in as they come, so looking costs nothing that depends on how long the
+training is: the tables are views, and the loss of the newest step is at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Lock
+from typing import NamedTuple
+
+import numpy as np
+
+from kit.trace.log import Rows, rows
+from kit.trace.trace import Kept
+from kit.trace.traffic import STEP
+from kit.trace.window import Thinned, Thinning, Window
+from kit.training.member.snapshot import LOGS
+
+#: How much of each table somebody has seen.
+Cursors = tuple[int, ...]
+
+
+class News(NamedTuple):
+    """New rows of one member, table by table, and how many before them were lost."""
+
+    tables: Sequence[Rows]
+    unread: Sequence[int]
+
+
+class Tables(NamedTuple):
+    """Transfers, spans, steps and measures, what they lack, and where they end."""
+
+    tables: tuple[Rows, ...]
+    kept: Kept
+    cursors: Cursors
+
+
+class Recorded:
+    """The rows of all members. Every method may be called from any thread."""
+
+    def __init__(self, limit: int) -> None:
+        """Keep at most `limit` rows of each table."""
+        self._thinning = Thinning()
+        self._transfers, self._spans = (Window(dtype, limit) for dtype in LOGS[:2])
+        thinned = (Thinned(dtype, limit, self._thinning) for dtype in LOGS[2:])
+        self._tables: tuple[Window, ...] = (self._transfers, self._spans, *thinned)
+        self._unread = 0
+        self._latest = rows(STEP)  # the workers' rows of the newest step
+        self._lock = Lock()
+
+    def add(self, news: News) -> None:
+        """Take what one member has told; the cost is that of the new rows."""
+        with self._lock:
+            for table, new, unread in zip(self._tables, *news, strict=True):
+                if unread and len(new):
+                    table.lack(int(new["step"][0]))
+                self._unread += unread
+                table.add(new)
+            self._look_at(news.tables[LOGS.index(STEP)])
+
+    def since(self, cursors: Cursors = ()) -> Tables:
+        """Return what came after `cursors`, by default all that is kept: views."""
+        with self._lock:
+            begun = cursors or (0,) * len(self._tables)
+            found = [one.since(at) for one, at in zip(self._tables, begun, strict=True)]
+            news, ends = zip(*found, strict=True)
+            return Tables(news, self._kept(), ends)
+
+    @property
+    def kept(self) -> Kept:
+        """What is left of all that was told."""
+        with self._lock:
+            return self._kept()
+
+    @property
+    def loss(self) -> float:
+        """The mean loss over the examples of the newest step; NaN before the first."""
+        latest = self._latest
+        if not len(latest):
+            return float("nan")
+        latest = latest[np.argsort(latest["task"], kind="stable")]
+        weight = latest["examples"].astype(np.float64)
+        # Added up as `Trace.losses` does it, so that both are equal to the bit.
+        total, count = (
+            float(np.bincount(np.zeros(len(latest), np.intp), one)[0])
+            for one in (latest["loss"] * weight, weight)
+        )
+        return total / count
+
+    def _look_at(self, steps: Rows) -> None:
+        steps = steps[steps["examples"] > 0]
+        if not len(steps):
+            return
+        newest = int(steps["step"].max())
+        known = int(self._latest["step"][0]) if len(self._latest) else -1
+        if newest < known:
+            return
+        before = [self._latest] if newest == known else []
+        self._latest = np.concatenate([*before, steps[steps["step"] == newest]])
+
+    def _kept(self) -> Kept:
+        details = max(self._transfers.whole, self._spans.whole)
+        thinning = self._thinning
+        whole = thinning.whole if thinning.stride > 1 else 0
+        return Kept(thinning.stride, whole, details, self._unread)

@@ -1,0 +1,98 @@
+"""What a training looks like in a notebook: a small table.
+
+Pure. It is plain semantic HTML without colours of its own, so it is readable on light
+and on dark ground, and complete without any script. The live board is in `widgets`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from kit.trace.trace import EpochRow
+from kit.training.client.account import Entry
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A training as it is at one moment; `traffic` is empty until it is over."""
+
+    run: str
+    state: str
+    step: int
+    steps: int
+    loss: float
+    epochs: Sequence[EpochRow] = ()
+    switching: str = ""
+    error: str = ""
+    traffic: Sequence[Entry] = ()
+    saved: str = ""
+    kept: str = ""
+
+
+def table(picture: Picture) -> str:
+    """Return the training as HTML: facts, and the bytes of each task when it is over.
+
+    >>> text = table(Picture("abc123", "running", 3, 10, 0.5))
+    >>> "<td>3 of 10</td>" in text, "bytes" in text
+    (True, False)
+    """
+    facts = "".join(
+        f'<tr><th scope="row">{name}</th><td>{escape(value)}</td></tr>'
+        for name, value in _facts(picture)
+    )
+    caption = escape(f"Training {picture.run[:8]}: {picture.state}")
+    account = _account(picture.traffic) if picture.traffic else ""
+    return f"<table><caption>{caption}</caption><tbody>{facts}</tbody></table>{account}"
+
+
+def _facts(picture: Picture) -> list[tuple[str, str]]:
+    facts = [("step", f"{picture.step:,} of {picture.steps:,}")]
+    if picture.epochs:
+        facts.append(("topology", _topology(picture)))
+    if not math.isnan(picture.loss):
+        facts.append(("loss", f"{picture.loss:.4g}"))
+    if picture.saved:
+        facts.append(("checkpoints", picture.saved))
+    if picture.kept:
+        facts.append(("trace", picture.kept))
+    if picture.error:
+        facts.append(("error", picture.error))
+    return facts
+
+
+def _topology(picture: Picture) -> str:
+    """Return what held from which step on, and what is wished."""
+    parts = [
+        f"{row.topology}{f' at {row.link}' if row.link else ''} "
+        f"from step {row.first_step:,}"
+        for row in picture.epochs
+    ]
+    if picture.switching:
+        parts.append(f"switching to {picture.switching}")
+    return ", ".join(parts)
+
+
+def _account(entries: Sequence[Entry]) -> str:
+    heads = ("topology", "task", "steps", "sent", "received", "by formula")
+    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
+    rows = "".join(_row(entry) for entry in entries)
+    return (
+        f"<table><caption>Gradient traffic in bytes</caption>"
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    )
+
+
+def _row(entry: Entry) -> str:
+    formula = f"{entry.formula_sent:,} and {entry.formula_received:,}"
+    cells = (
+        entry.task,
+        f"{entry.steps:,}",
+        f"{entry.sent:,}",
+        f"{entry.received:,}",
+        "the same" if entry.agrees else formula,
+    )
+    body = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+    return f'<tr><th scope="row">{escape(entry.topology)}</th>{body}</tr>'

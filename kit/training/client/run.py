@@ -1,0 +1,273 @@
+"""A training under way, as the notebook holds it: watch it, steer it, wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Generator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from kit.errors import FailedPreconditionError, KitError
+from kit.exchange.ports.memory import Array
+from kit.hooks.progress import output_for
+from kit.task import Task
+from kit.trace.trace import EpochRow, Trace
+from kit.training.checkpointing.client import Kept, Saving
+from kit.training.checkpointing.resume import Resumed
+from kit.training.client import report
+from kit.training.client.account import Entry, account, once_only
+from kit.training.client.observer import Dial, Observer
+from kit.training.client.progress import Teller
+from kit.training.client.recorded import Cursors
+from kit.training.client.records import Record, records
+from kit.training.client.steer import Steered
+from kit.training.client.unflatten import unflatten
+from kit.training.client.views import view
+from kit.training.hooks.adapters import HookList
+from kit.training.job import Job
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Run(Steered):
+    """A training under way, or over. `kit.train` makes it and returns at once.
+
+    The training goes on in the tasks whether anybody looks or not. Setting `topology`,
+    `link` or `synchronous` is a wish: it is agreed between two steps, by all members or
+    by none.
+    """
+
+    def __init__(self, job: Job, dial: Dial, *, trusted: int | None = None) -> None:
+        """Watch the training `job`, reaching its tasks by `dial`.
+
+        `trusted` is the member whose word counts, by default the coordinator: it says
+        how the training ended. A worker that watches its own training trusts itself.
+        """
+        super().__init__(job, Observer(job, dial, trusted=trusted))
+        self._params: dict[str, Array] | None = None
+        self._incarnations: Counter[Task] = Counter()
+        self._leads_here = trusted in (None, job.coordinator)
+
+    # -- save -------------------------------------------------------------------
+
+    def save(self) -> Saving:
+        """Ask for a checkpoint at the next boundary between two steps.
+
+        Returns at once: `run.save().wait()` or `await run.save()` gives a `Saved`, with
+        step and path. The training stops for a copy of the parameters alone. Raises
+        `FailedPreconditionError` when it is over or has no folder for checkpoints.
+        """
+
+        def ask(ticket: str) -> None:
+            self._observer.command("save", ticket=ticket)
+
+        return Saving(ask, self._saves, self._is_over)
+
+    # -- wait -------------------------------------------------------------------
+
+    @property
+    def done(self) -> bool:
+        """Whether the training is over, well or not."""
+        return self._observer.finished.done()
+
+    def wait(self, timeout: float | None = None) -> Run:
+        """Block until the training is over and return this run.
+
+        Raises what the training failed with, or `DeadlineExceededError` after `timeout`
+        seconds, which ends nothing. Ctrl-C pauses the training and ends the wait.
+        """
+        try:
+            self._observer.wait(timeout)
+        except KeyboardInterrupt:
+            with suppress(KitError):  # it may be over, or its coordinator gone
+                self.pause()
+            raise
+        return self
+
+    def __await__(self) -> Generator[Any, None, Run]:
+        yield from asyncio.wrap_future(self._observer.finished).__await__()
+        return self
+
+    # -- look -------------------------------------------------------------------
+
+    @property
+    def step(self) -> int:
+        """How many steps are committed so far, as far as is known here."""
+        return self._observer.step()
+
+    @property
+    def state(self) -> str:
+        """One of running, paused, done, failed."""
+        return self._observer.state()
+
+    @property
+    def checkpoints(self) -> Kept:
+        """What is saved of this training: the last one, and why one was refused."""
+        return Kept(self.job.checkpoints, self._saves)
+
+    @property
+    def resumed_from(self) -> Resumed | None:
+        """The checkpoint that it went on from, None if it began at step 0."""
+        return self.checkpoints.resumed
+
+    def show_progress(self, hooks: HookList) -> None:
+        """Show the newest line of the hooks here; `kit.train` does so.
+
+        It is one output of the cell or one line of the terminal, which is written anew.
+        """
+        if hooks and self._leads_here:
+            teller = Teller(output_for(sys.stdout))
+            if hooks.tell:
+                teller.reserve()
+            self._observer.leader.let_tell(teller)
+
+    @property
+    def messages(self) -> list[str]:
+        """The newest lines that hooks have told."""
+        return [str(text) for _, _, text in self._observer.leads().get("said", ())]
+
+    def _saves(self) -> dict[str, Any]:
+        return self._observer.leads().get("saves") or {}
+
+    def _is_over(self) -> bool:
+        """Raise what the training failed with; else whether it is over."""
+        return self.done and self._observer.finished.result() is None
+
+    @property
+    def error(self) -> KitError | None:
+        """What the training failed with, None if it has not."""
+        error = self._observer.finished.exception() if self.done else None
+        return error if isinstance(error, KitError) else None
+
+    @property
+    def loss(self) -> float:
+        """The mean loss of the last step that is known here; NaN before the first."""
+        return self._observer.loss()
+
+    @property
+    def metrics(self) -> list[Record]:
+        """One record a step: loss, times, staleness. See `Record`."""
+        return records(self.trace)
+
+    def frame(self) -> pd.DataFrame:
+        """Return the metrics as a DataFrame, indexed by step.
+
+        What the step function tells beside its loss are columns too.
+        """
+        import pandas as pd
+
+        trace, columns = self.trace, list(Record.__annotations__)
+        found = pd.DataFrame(records(trace), columns=columns).set_index("step")
+        for name in sorted({one.decode() for one in trace.measures["name"].tolist()}):
+            steps, values = trace.measured(name)
+            found[name] = pd.Series(values, index=steps)
+        return found
+
+    @property
+    def trace(self) -> Trace:
+        """What was recorded so far; its arrays are views that cost nothing.
+
+        Of a long training it is not everything: `trace.kept` says what is left.
+        """
+        return self._observer.trace()
+
+    def news(self, since: Cursors = ()) -> tuple[Trace, Cursors]:
+        """Return what was recorded after `since`, and where to ask from next time.
+
+        Costs nothing, however many rows are new. Epochs and totals are always whole.
+        """
+        return self._observer.news(since)
+
+    @property
+    def lost(self) -> dict[str, str]:
+        """The tasks that are gone now, with what was said of them.
+
+        A worker that has come back is not among them; `run.trace.epochs` tells since
+        when.
+        """
+        found = self._observer.lost()
+        return {self.job.tasks[number].short: text for number, text in found.items()}
+
+    def next_incarnation(self, task: Task) -> int:
+        """Count a lost worker's processes: return the number of the next one."""
+        self._incarnations[task] += 1
+        return self._incarnations[task]
+
+    def watch_again(self, task: Task) -> None:
+        """Watch the new process of a lost worker, in which its part has begun."""
+        member = self.job.tasks.index(task)
+        self._observer.come_back(member, self._incarnations[task])
+
+    @property
+    def traffic(self) -> list[Entry]:
+        """Bytes sent and received, for each epoch and task: measured, and by formula.
+
+        Only for a training that is over: while it runs, the tasks' accounts are not of
+        one moment.
+        """
+        if not self.done:
+            raise FailedPreconditionError(
+                "the traffic account is complete when the training is over; use "
+                "run.wait() first, or look at run.trace."
+            )
+        return account(self.job, self.trace, self.step, self._observer.n_steps())
+
+    @property
+    def moved_once(self) -> list[tuple[int, int, int]]:
+        """(epoch, measured bytes, by formula) of what moved once, at its begin."""
+        return once_only(self.job, self.trace)
+
+    @property
+    def params(self) -> dict[str, Array]:
+        """The parameters after the last committed step, as arrays of your own.
+
+        While the training runs they are fetched from the coordinator, without stopping
+        it; the wait is that of a copy.
+        """
+        if self._params is not None:
+            return {name: value.copy() for name, value in self._params.items()}
+        is_final = self.done
+        flat = self._observer.parameters()
+        found = unflatten(self.job.layout, flat)
+        if is_final:
+            self._params = found
+        return {name: value.copy() for name, value in found.items()}
+
+    def __repr__(self) -> str:
+        job = self.job
+        topology = f", switching to {self.switching}" if self.switching else ""
+        saved = f"; {self.checkpoints}" if str(self.checkpoints) else ""
+        kept = f"; trace: {self._observer.kept()}" if str(self._observer.kept()) else ""
+        return (
+            f"<Run {job.run[:8]} {self.state}: step {self.step} of {job.steps}, "
+            f"{self.topology}{topology}, loss {self.loss:.4g}{saved}{kept}>"
+        )
+
+    def _wished(self) -> EpochRow:
+        return EpochRow(0, self.job.topology, 0, 0, self.job.link)
+
+    def _ipython_display_(self) -> None:
+        show = view("run")
+        if show is None:
+            raise NotImplementedError  # IPython then takes the table below
+        show(self)
+
+    def _repr_html_(self) -> str:
+        state, error = self.state, self.error
+        picture = report.Picture(
+            run=self.job.run,
+            state=state,
+            step=self.step,
+            steps=self.job.steps,
+            loss=self.loss,
+            epochs=self._observer.epochs() or (self._wished(),),
+            switching=self.switching,
+            error=f"{type(error).__name__}: {error.message}" if error else "",
+            traffic=self.traffic if state == "done" else (),
+            saved=str(self.checkpoints),
+            kept=str(self._observer.kept()),
+        )
+        return report.table(picture)

@@ -1,0 +1,111 @@
+"""What an observer has learned of one member: how it is doing, and its account."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kit.errors import KitError, from_plain
+from kit.trace.log import Rows, rows
+from kit.trace.trace import EpochRow, SaveRow
+from kit.trace.traffic import TOTAL
+from kit.training.client.progress import Teller
+from kit.training.client.recorded import News
+from kit.training.member.snapshot import LOGS, unpack_news
+
+
+@dataclass
+class Watched:
+    """State, news and account of one member, as far as they are known here."""
+
+    state: str = "running"  # or done, failed, lost
+    step: int = 0
+    error: KitError | None = None
+    epochs: list[EpochRow] = field(default_factory=list)
+    leads: dict[str, Any] | None = None
+    cursors: list[int] = field(default_factory=lambda: [0] * len(LOGS))
+    totals: Rows = field(default_factory=lambda: rows(TOTAL))
+    n_steps: dict[int, int] = field(default_factory=dict)  # of each epoch, exact
+    more: bool = False  # is to be fetched at once
+    teller: Teller | None = None
+    incarnation: int = 0
+    # What earlier processes of the member had told.
+    _earlier: Rows = field(default_factory=lambda: rows(TOTAL))
+    _earlier_steps: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will come."""
+        return self.state != "running"
+
+    def take(self, reply: dict[str, Any], blob: bytes | bytearray) -> News:
+        """Take the answer of a poll, and return the new rows in it."""
+        *tables, totals = unpack_news(reply["counts"], blob)
+        # A copy: else all of the blob would stay.
+        self.totals = np.concatenate([self._earlier, totals])
+        told = zip(reply["cursors"], self.cursors, tables, strict=True)
+        news = News(tables, [end - begin - len(new) for end, begin, new in told])
+        self.cursors, self.leads = reply["cursors"], reply["leads"]
+        self.step, self.more = int(reply["step"]), bool(reply["more"])
+        n_steps = {int(epoch): int(n) for epoch, n in reply["n_steps"]}
+        self.n_steps = {**self._earlier_steps, **n_steps}
+        self.epochs = [EpochRow(*row) for row in reply["epochs"]]
+        if reply["error"]:
+            self.error = from_plain(reply["error"])
+        if not self.more:
+            self.state = reply["state"]
+        self._tell()
+        return news
+
+    @property
+    def saves(self) -> tuple[SaveRow, ...]:
+        """The newest attempts to write a checkpoint."""
+        found = ((self.leads or {}).get("saves") or {}).get("rows", ())
+        return tuple(SaveRow(*row) for row in found)
+
+    def let_tell(self, teller: Teller) -> None:
+        """Let the lines of hooks be shown, those that have come included."""
+        self.teller = teller
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.teller is not None and self.leads is not None:
+            self.teller.take(self.leads.get("said", ()), self.is_over)
+
+    def come_back(self, incarnation: int) -> Watched:
+        """Return what is known of the member's new process: all of the last one's."""
+        return Watched(
+            step=self.step,
+            totals=self.totals,
+            n_steps=self.n_steps,
+            incarnation=incarnation,
+            _earlier=self.totals,
+            _earlier_steps=self.n_steps,
+        )
+
+    def lose(self, error: KitError) -> None:
+        """Note that the member cannot be reached any more."""
+        self.state, self.error = "lost", error
+
+    def fail(self, error: KitError) -> None:
+        """Note that the member answers, but not how it is doing."""
+        self.state, self.error = "failed", error
+
+
+def gone(
+    members: Sequence[Watched], told: Mapping[str, str], *, is_done: bool = False
+) -> dict[int, str]:
+    """Return who is gone, and why: nobody here reaches it, or so it is told.
+
+    `told` is by the number of a member what the coordinator says of those that it goes
+    on without. Such a member may still be there and say itself why it gave up. When the
+    training `is_done` all others took part until its end, and may have left since.
+    """
+    return {
+        number: one.error.message if one.error else told.get(str(number), "lost")
+        for number, one in enumerate(members)
+        if str(number) in told or (one.state == "lost" and not is_done)
+    }

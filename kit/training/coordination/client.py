@@ -1,0 +1,219 @@
+"""How a member talks to the coordinator: across a link, or in the same process."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from kit.errors import KitError, from_plain, to_plain
+from kit.settings import Settings
+from kit.training.checkpointing.attempt import Key, Place
+from kit.training.coordination.coordinator import Answer, Authority
+from kit.training.coordination.digests import Report
+from kit.training.coordination.membership import Epoch, Verdict
+from kit.wire.rpc import Caller, ReconnectingCaller
+
+Reports = Sequence[Report]
+_PATIENCE_S = 2.0  # how long the coordinator keeps a question before saying "wait"
+
+
+class Pulse(NamedTuple):
+    """The answer to a sign of life.
+
+    What the training failed with, and the members that it goes on without, as known in
+    an epoch.
+    """
+
+    error: KitError | None
+    lost: frozenset[int]
+    epoch: int
+
+
+class Council(Protocol):
+    """What a member asks of the coordinator. All raise the training's failure."""
+
+    def arrive(self, number: int, step: int) -> Answer:
+        """Come to boundary `number`, before `step`."""
+
+    def prepared(self, number: int, refusal: str | None) -> Answer:
+        """Report that the proposal was prepared, or why not."""
+
+    def beat(self, reports: Reports = ()) -> Pulse:
+        """Give a sign of life, and tell of parameters; returns what has happened."""
+
+    def come_back(self) -> None:
+        """Say that this is the new process of a member that was lost."""
+
+    def rejoin(self) -> tuple[Answer, int]:
+        """Ask for the boundary at which such a member takes part again."""
+
+    def fail(self, error: KitError, patience_s: float) -> KitError | None:
+        """Report that this member cannot go on.
+
+        Returns what the training failed with; None if that is not clear after
+        `patience_s`, or if it goes on without this member.
+        """
+
+    def leave(self) -> None:
+        """Say that this member ends in good order."""
+
+    def where(self, key: Key) -> Place:
+        """Ask where the shard of a checkpoint belongs."""
+
+    def wrote(self, key: Key, entry: Any, wrong: str) -> None:
+        """Hand in the entry of a shard, as plain data, or why there is none."""
+
+    def close(self) -> None:
+        """Let go of the links."""
+
+
+class LocalCouncil:
+    """The coordinator's own way."""
+
+    def __init__(self, authority: Authority, member: int) -> None:
+        """Speak for `member`."""
+        self._authority, self._member = authority, member
+
+    def arrive(self, number: int, step: int) -> Answer:
+        """See `Council`."""
+        return self._authority.arrive(self._member, number, step, _PATIENCE_S)
+
+    def prepared(self, number: int, refusal: str | None) -> Answer:
+        """See `Council`."""
+        return self._authority.prepared(self._member, number, refusal, _PATIENCE_S)
+
+    def beat(self, reports: Reports = ()) -> Pulse:
+        """See `Council`."""
+        self._authority.compare(self._member, reports)
+        error = self._authority.beat(self._member)
+        return Pulse(error, *self._authority.losses)
+
+    def come_back(self) -> None:
+        """See `Council`; the coordinator never does."""
+        self._authority.come_back(self._member, 0)
+
+    def rejoin(self) -> tuple[Answer, int]:
+        """See `Council`; the coordinator never does."""
+        return self._authority.rejoin(self._member, _PATIENCE_S)
+
+    def fail(self, error: KitError, patience_s: float) -> KitError | None:
+        """See `Council`."""
+        return self._authority.fail(error, by=self._member, patience_s=patience_s)
+
+    def leave(self) -> None:
+        """See `Council`."""
+        self._authority.leave(self._member)
+
+    def where(self, key: Key) -> Place:
+        """See `Council`."""
+        return self._authority.ledger.where(key)
+
+    def wrote(self, key: Key, entry: Any, wrong: str) -> None:
+        """See `Council`."""
+        self._authority.ledger.wrote(self._member, key, entry, wrong)
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class RemoteCouncil:
+    """The others' way: a link for signs of life and one for questions that wait.
+
+    A third one, for the entries of checkpoints, is dialled when there is one.
+    """
+
+    def __init__(
+        self,
+        run: str,
+        member: int,
+        incarnation: int,
+        dial: Callable[[float], Caller],
+        settings: Settings,
+    ) -> None:
+        """`dial` reaches the coordinator before a point of the monotonic clock."""
+        self._about = {"run": run, "member": member, "incarnation": incarnation}
+        self._deadline_s = limit_s = settings.dead_after_s
+        self._heart = ReconnectingCaller(dial, settings.suspect_after_s)
+        self._patient = ReconnectingCaller(dial, limit_s / 2)
+        self._desk = ReconnectingCaller(dial, limit_s)
+
+    def has_begun(self, deadline: float) -> bool:
+        """Ask whether the coordinator has begun; tasks begin one after the other.
+
+        Dials both ways first: it may not listen before `deadline`.
+        """
+        limit_s = max(0.0, deadline - time.monotonic())
+        for caller in self._patient, self._heart:
+            about = {"run": self._about["run"]}
+            reply, _ = caller.call("run.begun", limit_s, about)
+        return bool(reply["begun"])
+
+    def arrive(self, number: int, step: int) -> Answer:
+        """See `Council`."""
+        reply = self._ask("run.arrive", {"number": number, "step": step})
+        return _answer(reply)
+
+    def prepared(self, number: int, refusal: str | None) -> Answer:
+        """See `Council`."""
+        values = {"number": number, "refusal": refusal}
+        return _answer(self._ask("run.prepared", values))
+
+    def beat(self, reports: Reports = ()) -> Pulse:
+        """See `Council`."""
+        values = {**self._about, "digests": reports}
+        reply, _ = self._heart.call("run.beat", self._deadline_s, values)
+        error = from_plain(reply["error"]) if reply["error"] else None
+        return Pulse(error, frozenset(map(int, reply["lost"])), int(reply["epoch"]))
+
+    def come_back(self) -> None:
+        """See `Council`."""
+        self._patient.call("run.come_back", self._deadline_s, self._about)
+
+    def rejoin(self) -> tuple[Answer, int]:
+        """See `Council`."""
+        reply = self._ask("run.rejoin", {})
+        return _answer(reply), int(reply["number"])
+
+    def fail(self, error: KitError, patience_s: float) -> KitError | None:
+        """See `Council`."""
+        values = {"error": to_plain(error)}
+        reply = self._ask("run.fail", values, patience_s)
+        return from_plain(reply["error"]) if reply["error"] else None
+
+    def leave(self) -> None:
+        """See `Council`."""
+        self._patient.call("run.leave", self._deadline_s, self._about)
+
+    def where(self, key: Key) -> Place:
+        """See `Council`."""
+        values = {**self._about, "key": list(key)}
+        reply, _ = self._desk.call("run.where", 2 * self._deadline_s, values)
+        return Place(str(reply["state"]), str(reply["path"]))
+
+    def wrote(self, key: Key, entry: Any, wrong: str) -> None:
+        """See `Council`."""
+        values = {**self._about, "key": list(key), "wrong": wrong}
+        blob = json.dumps(entry).encode()  # as long as there are parameters
+        self._desk.call("run.wrote", 2 * self._deadline_s, values, blob=blob)
+
+    def close(self) -> None:
+        """Close the links."""
+        for caller in self._heart, self._patient, self._desk:
+            caller.close()
+
+    def _ask(
+        self, op: str, values: dict[str, Any], patience_s: float = _PATIENCE_S
+    ) -> dict[str, Any]:
+        values = {**self._about, **values, "patience_s": patience_s}
+        reply, _ = self._patient.call(
+            op, self._deadline_s, values, patience_s=patience_s
+        )
+        return reply
+
+
+def _answer(reply: dict[str, Any]) -> Answer:
+    epoch = Epoch.from_plain(reply["epoch"]) if reply["epoch"] else None
+    verdict, reason = Verdict(reply["verdict"]), str(reply["reason"])
+    return Answer(verdict, epoch, reason, int(reply["step"]))

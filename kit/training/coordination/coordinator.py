@@ -1,0 +1,462 @@
+"""The coordinator's side of a training: the agreement with a lock, and who is alive.
+
+Members come to it, never the other way round: they arrive at boundaries, report that
+they are ready, and send a heartbeat, whose answer tells them of a failure. So nobody
+has to be reached in order to be stopped.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kit.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    KitError,
+    PeerLost,
+)
+from kit.training.checkpointing.own_state import writers_of
+from kit.training.checkpointing.resume import vault_of
+from kit.training.checkpointing.save_coordinator import Ledger
+from kit.training.commands import check_command
+from kit.training.coordination import failures
+from kit.training.coordination.digests import Comparison, Report
+from kit.training.coordination.latecomers import Latecomers
+from kit.training.coordination.membership import Agreement, Epoch, Verdict
+from kit.training.coordination.standing import halting
+from kit.training.coordination.suspicions import Suspicions
+from kit.training.job import Job
+from kit.training.terms import difference, terms_of
+from kit.wire.shaping import LinkSettings
+
+if TYPE_CHECKING:
+    from kit.training.hooks.hooked import Hooked
+
+
+class Answer(NamedTuple):
+    """What a member is told: what to do, the epoch proposed, why not, at which step."""
+
+    verdict: Verdict
+    epoch: Epoch | None
+    reason: str
+    step: int
+
+
+class Authority:
+    """Owns the epochs of one training. Every method may be called from any thread."""
+
+    def __init__(
+        self,
+        job: Job,
+        clock: Callable[[], float] = time.monotonic,
+        hooks: Hooked | None = None,
+    ) -> None:
+        """Begin with epoch 0, before any member has come."""
+        self._job, self._clock, self._hooks = job, clock, hooks
+        self._may_stop = hooks is not None and hooks.may_stop
+        self._changed = threading.Condition()
+        saves = job.checkpoints is not None
+        members = range(len(job.tasks))
+        self._agreement = Agreement(members, job.start, job.steps, saves=saves)
+        # None without checkpoints. It raises what kit.train shall raise at once.
+        self.vault = vault_of(job, self._saving, self._saved)
+        if self.vault is not None and self.vault.resumed is not None:
+            self._agreement.saves.ended(self.vault.step, good=True)
+        # Who has not been heard of yet may still be starting: others wait for its
+        # links.
+        self._heard: dict[int, float] = {}
+        self._told: set[int] = set()
+        # What was said of those that are lost: spared, or the end of the training.
+        self._losses: dict[int, str] = {}
+        self._left: set[int] = set()
+        # How often each member has come back; what earlier ones of it say is refused.
+        self._incarnations: dict[int, int] = {}
+        self._latecomers = Latecomers()
+        self._watched = clock()
+        self._comparison, self._doubted = Comparison(), 0.0
+        self._suspicions = Suspicions(job)
+        self._who_holds: dict[int, frozenset[int]] = {}
+
+    def arrive(self, member: int, number: int, step: int, patience_s: float) -> Answer:
+        """Take a member to its boundary; WAIT after `patience_s`: ask again."""
+        with self._changed:
+            if member in self._agreement.lost:
+                raise failures.left_behind(self._job, member)
+            self._heard.setdefault(member, self._clock())
+            self._agreement.arrive(member, number, step)
+            if member in self._job.workers:  # an idle server waits as long as it takes
+                self._latecomers.begin(number, self._clock())
+            if not self._agreement.missing(number):
+                self._judge(at_once=True)
+            self._changed.notify_all()
+            verdict = self._until(patience_s, lambda: self._agreement.verdict(number))
+            meeting = self._agreement.rounds[number]
+            return Answer(verdict, meeting.proposal, "", meeting.step)
+
+    def prepared(
+        self, member: int, number: int, refusal: str | None, patience_s: float
+    ) -> Answer:
+        """Note that a member is ready; WAIT after `patience_s`: ask again."""
+        with self._changed:
+            self._agreement.prepared(member, number, refusal)
+            for back in self._losses.keys() - self._agreement.lost:
+                if self._agreement.error is None:
+                    del self._losses[back]
+            self._changed.notify_all()
+            verdict = self._until(patience_s, lambda: self._agreement.outcome(number))
+            meeting = self._agreement.rounds[number]
+            return Answer(verdict, meeting.proposal, meeting.reason, meeting.step)
+
+    def _until(self, patience_s: float, ask: Callable[[], Verdict]) -> Verdict:
+        end = self._clock() + patience_s
+        while (verdict := ask()) is Verdict.WAIT:
+            rest = end - self._clock()
+            if rest <= 0:
+                break
+            self._changed.wait(rest)
+        return verdict
+
+    def compare(self, member: int, reports: Sequence[Report]) -> None:
+        """Take what a member tells of its parameters; damage ends the training."""
+        with self._changed:
+            for report in reports:
+                self._comparison.note(member, report, self._holders())
+                if self._comparison.difference is not None:
+                    self._doubted = self._doubted or self._clock()
+                elif report.boundary >= 0 and self.vault is not None:
+                    key = report.step, report.boundary
+                    self.vault.ledger.confirm(member, key)
+            self._judge()
+
+    def _judge(self, *, at_once: bool = False) -> None:
+        """End the training when parameters differ; wait a moment for all to tell."""
+        found = self._comparison.difference
+        if found is None or self._agreement.error is not None:
+            return
+        error = failures.differ(self._job, found, self._comparison.agreed_at)
+        if self.vault is not None:
+            self.vault.ledger.spoil(error.message)
+        is_late = self._clock() - self._doubted > self._job.settings.suspect_after_s
+        if at_once or is_late or self._comparison.is_complete:
+            self.fail(error)
+
+    def _holders(self) -> frozenset[int]:
+        """Return who holds parameters in the epoch that holds."""
+        job, epoch = self._job, self._agreement.epoch
+        if epoch.number not in self._who_holds:
+            topology = job.check_topology(epoch.topology, epoch.synchronous)
+            owners = topology.owners(job.layout, job.group)
+            writers = writers_of(owners, job.coordinator)
+            self._who_holds = {epoch.number: frozenset((*writers, *job.workers))}
+        return self._who_holds[epoch.number] - self._agreement.lost
+
+    def wants_halt(self, step: int) -> bool:
+        """Whether all members must meet after `step`; cheap, asked before each step."""
+        vault = self.vault
+        with self._changed:
+            synchronous = self._agreement.epoch.synchronous
+            if vault is not None and vault.ledger.is_due(step + 1, synchronous):
+                self._agreement.saves.wish()
+            # Asynchronous members would never get to a step.
+            always = self._may_stop and synchronous
+            return self._agreement.wants_halt(step) or always
+
+    def _saving(self, step: int) -> None:
+        with self._changed:
+            self._agreement.saves.begun(step)
+
+    def _saved(self, step: int, good: bool) -> None:
+        with self._changed:
+            self._agreement.saves.ended(step, good=good)
+            self._changed.notify_all()
+
+    def beat(self, member: int) -> KitError | None:
+        """Note that a member lives; returns what its training failed with.
+
+        Silence that was too long is not mended by a word that comes after all.
+        """
+        self.watch()
+        with self._changed:
+            if member in self._agreement.lost and member not in self._heard:
+                return failures.left_behind(self._job, member)
+            self._heard[member] = self._clock()
+            return self._agreement.error
+
+    @property
+    def losses(self) -> tuple[frozenset[int], int]:
+        """The workers that the training goes on without, and in which epoch."""
+        with self._changed:
+            return self._agreement.lost, self._agreement.epoch.number
+
+    # -- members that come back -------------------------------------------------
+
+    def check_current(self, member: int, incarnation: int) -> None:
+        """Raise `Fenced` for what an earlier process of a member says."""
+        if incarnation != self._incarnations.get(member, 0):
+            raise failures.replaced(self._job, member)
+
+    def come_back(self, member: int, incarnation: int) -> None:
+        """Take in the word of a member that was lost and has a new process.
+
+        Raises `FailedPreconditionError` in a training that needs all workers, or for a
+        process that is not newer than the last, and what the training failed with.
+        """
+        with self._changed:
+            agreement = self._agreement
+            if agreement.error is not None:
+                raise agreement.error
+            if incarnation <= self._incarnations.get(member, 0):
+                raise failures.replaced(self._job, member)
+            if not self._job.can_spare({member}):
+                raise failures.cannot_return(self._job, member)
+            if member not in agreement.lost and not agreement.is_finished:
+                self.gone(member, "a new process of it has begun")
+                if agreement.error is not None:
+                    raise agreement.error
+            self._incarnations[member] = incarnation
+            self._heard[member] = self._clock()
+
+    def rejoin(self, member: int, patience_s: float) -> tuple[Answer, int]:
+        """Wait for the boundary at which a member takes part again; and its number.
+
+        WAIT after `patience_s`: ask again. FINISH: the training has ended without it.
+        """
+        with self._changed:
+            agreement = self._agreement
+            is_over = agreement.is_finished or agreement.error is not None
+            if not is_over and member not in agreement.returning:
+                if member not in agreement.lost or member not in self._heard:
+                    raise failures.not_lost(self._job, member)
+                agreement.take_back(member, self._incarnations.get(member, 0))
+                self._changed.notify_all()
+
+            def verdict() -> Verdict:
+                if agreement.error is not None:
+                    raise agreement.error
+                if agreement.is_finished:
+                    return Verdict.FINISH
+                is_due = agreement.maybe_return_of(member) is not None
+                return Verdict.PREPARE if is_due else Verdict.WAIT
+
+            found = self._until(patience_s, verdict)
+            number = agreement.maybe_return_of(member)
+            if number is None:
+                return Answer(found, None, "", 0), 0
+            meeting = agreement.rounds[number]
+            return Answer(found, meeting.proposal, "", meeting.step), number
+
+    def join(self, member: int, terms: Mapping[str, str]) -> str | None:
+        """Take in a member that came by itself; returns the run that it shall join.
+
+        None when there is nothing to join for it: this training is over, or the member
+        is in it already and asks for the next one. Raises what the training failed
+        with, once to each member, and `MemberMismatch`, with which it fails for all,
+        when `terms` are not those of the coordinator's job; `InvalidArgumentError` for
+        a number that no member has.
+        """
+        if member >= len(self._job.tasks):
+            raise InvalidArgumentError(
+                f"there is no member {member} to join; the training has "
+                f"{', '.join(task.short for task in self._job.tasks)}."
+            )
+        with self._changed:
+            if member in self._told:
+                return None
+            self._told.add(member)
+            if self._agreement.error is not None:
+                raise self._agreement.error
+            has_begun = self._agreement.epoch.number > 0  # so all have joined it
+            if self._agreement.is_finished or has_begun:
+                return None
+            found = difference(terms_of(self._job), terms)
+            if found:
+                error = failures.mismatch(self._job, member, found)
+                self._agreement.fail(error)
+                self._changed.notify_all()
+                raise error
+            return self._job.run
+
+    @property
+    def ledger(self) -> Ledger:
+        """The book of checkpoints; `FailedPreconditionError` if there are none."""
+        if self.vault is None:
+            raise FailedPreconditionError(
+                "this training has no folder for checkpoints; begin it with "
+                "kit.train(..., checkpoint=folder), or take run.params."
+            )
+        return self.vault.ledger
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the end was agreed."""
+        return self._agreement.is_finished
+
+    @property
+    def error(self) -> KitError | None:
+        """What the training failed with."""
+        return self._agreement.error
+
+    def leave(self, member: int) -> None:
+        """Note that a member has ended in good order."""
+        with self._changed:
+            self._left.add(member)
+            self._changed.notify_all()
+
+    def see_off(self, timeout_s: float) -> bool:
+        """Wait until all members have left; whether they have.
+
+        Who leads stays until the others have heard that the training is over.
+        """
+        agreed = self._agreement
+
+        def have_left() -> bool:
+            return self._left >= agreed.members - agreed.lost
+
+        with self._changed:
+            return self._changed.wait_for(have_left, timeout_s)
+
+    def fail(
+        self,
+        error: KitError,
+        *,
+        by: int | None = None,
+        lost: int | None = None,
+        patience_s: float = 0.0,
+    ) -> KitError | None:
+        """End the training for all members; the first cause counts.
+
+        It goes on when the error says no more than that the member `lost` is gone, and
+        it can do without that one. What a lost member reports (`by`) is not heard. A
+        report that another member is lost may be the effect of something else: then it
+        waits until that is clear.
+
+        Returns what the training failed with. None if it goes on, or if that is not
+        clear after `patience_s`: ask again.
+        """
+        with self._changed:
+            agreement = self._agreement
+            # Whose links close when a training is over has not been lost.
+            is_over = agreement.is_finished or agreement.error is not None
+            if lost is not None and self._suspicions.explain(lost):
+                return agreement.error  # it has reported why it ends
+            if lost is not None and not is_over:
+                self._losses.setdefault(lost, error.message)
+            suspect = self._suspect(error, by)
+            if lost is not None and self._can_spare(lost):
+                agreement.lose(lost)
+                self._heard.pop(lost, None)
+            elif by in agreement.lost:
+                return agreement.error
+            elif by is not None and suspect is not None:
+                self._suspicions.add(by, suspect, error, self._clock())
+                self._settle()
+            else:
+                agreement.fail(error)
+            self._changed.notify_all()
+            if suspect is not None:
+                self._changed.wait_for(lambda: agreement.error is not None, patience_s)
+            return agreement.error
+
+    def _suspect(self, error: KitError, by: int | None) -> int | None:
+        """Return the other member that a member's error says is lost."""
+        names = [str(task) for task in self._job.tasks]
+        if by is None or type(error) is not PeerLost or error.task not in names:
+            return None
+        other = names.index(error.task)
+        return None if other == by else other
+
+    def _settle(self) -> None:
+        """End the training when it is clear what the reports of losses come from."""
+        gone = self._agreement.lost | self._left
+        error = self._suspicions.verdict(gone, self._heard, self._clock())
+        if error is not None and self._agreement.error is None:
+            self._agreement.fail(error)
+            self._changed.notify_all()
+
+    def _can_spare(self, member: int) -> bool:
+        agreement = self._agreement
+        has_begun = agreement.epoch.number > 0  # before, all take part in agreeing
+        return has_begun and self._job.can_spare(agreement.lost | {member})
+
+    def gone(self, member: int, reason: str) -> None:
+        """Take the end of a member: unless it left in order, do without it or fail."""
+        with self._changed:  # of two that go together only one may be spared
+            if member in self._left:
+                return
+            if self.is_finished:  # nobody need wait for its last word
+                self.leave(member)
+                return
+            goes_on = self._can_spare(member)
+            error = failures.gone(self._job, member, reason, goes_on=goes_on)
+            self.fail(error, lost=member)
+
+    def watch(self) -> None:
+        """Find members that are silent, and boundaries that not all come to."""
+        now = self._clock()
+        limits = self._job.settings
+        if now - self._watched > limits.suspect_after_s:
+            # We were not awake ourselves: nobody could be heard.
+            self._heard = dict.fromkeys(self._heard, now)
+        self._watched = now
+        with self._changed:
+            self._judge()
+            self._settle()
+        for member, heard in list(self._heard.items()):
+            if now - heard > limits.dead_after_s:
+                self.gone(member, f"it has been silent for {now - heard:.1f} s")
+        with self._changed:
+            limit_s = limits.step_deadline_s
+            late = self._latecomers.found(self._agreement, now, limit_s)
+            for number, missing in late.items():
+                self.fail(failures.late(self._job, missing, number, limit_s))
+
+    def command(self, what: str, /, **values: Any) -> None:
+        """Note a wish of the user; it is taken up at the next boundary.
+
+        Raises `InvalidArgumentError` for what cannot be meant, and for what these
+        members cannot form.
+        """
+        values = check_command(what, values)
+        with self._changed:
+            agreement = self._agreement
+            if what == "configure":
+                self._check(**values)
+                agreement.wish(**values)
+            elif what == "pause":
+                agreement.pause(values.get("steps", 0))
+            elif what == "resume":
+                agreement.resume()
+            elif what == "stop":
+                agreement.stop()
+            elif what == "save":
+                self.ledger.ask(values["ticket"])
+                agreement.saves.wish()
+            self._changed.notify_all()
+
+    def _check(self, *, at: int = 0, **changes: Any) -> None:
+        """Check a configuration as it will be with what else is wished by then."""
+        self._job.check_step(at)
+        given = {name: value for name, value in changes.items() if value is not None}
+        then = replace(self._agreement.foreseen(at), **given)
+        LinkSettings.parse(then.link)
+        self._job.check_topology(then.topology, then.synchronous)
+
+    def status(self) -> dict[str, Any]:
+        """Return what the training is in: epoch, wish, pause, who is lost."""
+        with self._changed:
+            agreement = self._agreement
+            pending = agreement.expected
+            return {
+                "epoch": agreement.epoch.to_plain(),
+                "pending": pending.to_plain() if pending else None,
+                "paused": agreement.is_paused,
+                "halting": halting(agreement),
+                "abandoned": agreement.abandoned,
+                "lost": {str(one): text for one, text in self._losses.items()},
+                "saves": self.vault.status() if self.vault else None,
+                "said": self._hooks.said() if self._hooks else [],
+            }

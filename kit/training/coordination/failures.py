@@ -1,0 +1,141 @@
+"""What is wrong with members of a training, as typed errors that name them.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kit.errors import (
+    DataLossError,
+    DeadlineExceededError,
+    FailedPreconditionError,
+    Fenced,
+    KitError,
+    LinkLost,
+    MemberMismatch,
+    PeerLost,
+)
+from kit.training.coordination.digests import Difference
+from kit.training.job import Job
+
+
+def mismatch(job: Job, member: int, found: str) -> MemberMismatch:
+    """Say that a worker's call differs from that of the first."""
+    name, leader = str(job.tasks[member]), job.tasks[job.coordinator]
+    text = (
+        f"{name} would train something else than {leader}, which leads: {found}. Give "
+        f"kit.train() the same arguments on all workers."
+    )
+    return MemberMismatch(text, task=name)
+
+
+def gone(job: Job, member: int, reason: str, *, goes_on: bool) -> PeerLost:
+    """Say that a member is gone, and what becomes of the training."""
+    name, then = str(job.tasks[member]), "goes on" if goes_on else "cannot go on"
+    text = f"{name} is gone: {reason}. The training {then} without it."
+    return PeerLost(text, task=name)
+
+
+def line_cut(job: Job, member: int, other: int, error: KitError) -> LinkLost:
+    """Say that two members that both answer the coordinator do not reach each other."""
+    one, two, leader = (
+        job.tasks[number] for number in (member, other, job.coordinator)
+    )
+    return LinkLost(
+        f"the line between {one} and {two} is cut: {leader} hears both, but they do "
+        f"not hear each other ({error.message})",
+        step=error.step,
+    )
+
+
+def differ(job: Job, found: Difference, agreed_at: int | None) -> DataLossError:
+    """Say whose parameters are not those of the others."""
+    wrong = ", ".join(str(job.tasks[one]) for one in sorted(found.members))
+    if found.others:
+        others = ", ".join(str(job.tasks[one]) for one in sorted(found.others))
+        text = f"{wrong} held other parameters before step {found.step} than {others}"
+    else:
+        text = f"{wrong} held different parameters before step {found.step}"
+    since = "" if agreed_at is None else f" All were the same before step {agreed_at}."
+    return DataLossError(
+        f"{text}: they were damaged in memory or on the way.{since} Let the machines' "
+        f"memory be checked, and go on from a checkpoint; none was written of this.",
+        task=wrong,
+        step=found.step,
+    )
+
+
+def left_behind(job: Job, member: int) -> PeerLost:
+    """Say that a worker was silent, and that the training can do without it."""
+    name = str(job.tasks[member])
+    text = (
+        f"{name} did not answer for a while, and the training goes on without it: "
+        f"{job.quorum} workers are enough (aggregate)."
+    )
+    return PeerLost(text, task=name)
+
+
+def replaced(job: Job, member: int) -> Fenced:
+    """Say that a member has a newer process, which alone is heard."""
+    name = str(job.tasks[member])
+    text = (
+        f"another process of {name} has taken its place in this training; what this "
+        f"one sends is refused."
+    )
+    return Fenced(text, task=name)
+
+
+def cannot_return(job: Job, member: int) -> FailedPreconditionError:
+    """Say that a training cannot go on without a member, nor take it back."""
+    name, leader = str(job.tasks[member]), job.tasks[job.coordinator].short
+    text = (
+        f"{name} cannot join a training that is under way: only a worker other than "
+        f"{leader} can, and only where fewer gradients make a step than there are "
+        f"workers (kit.train(..., aggregate=R)). Train again, from a checkpoint with "
+        f"kit.train(..., checkpoint=folder)."
+    )
+    return FailedPreconditionError(text, task=name)
+
+
+def not_lost(job: Job, member: int) -> FailedPreconditionError:
+    """Say that a member asks to join that takes part, or has not said who it is."""
+    name = str(job.tasks[member])
+    text = (
+        f"{name} cannot join this training: only the new process of a worker that was "
+        f"lost can. Restart it with cluster.restart({job.tasks[member].short!r})."
+    )
+    return FailedPreconditionError(text, task=name)
+
+
+def not_taken_back(job: Job, member: int, reason: str) -> PeerLost:
+    """Say that a member wanted to take part again and could not."""
+    name = str(job.tasks[member])
+    text = (
+        f"{name} could not take part in the training again, which goes on without it: "
+        f"{reason}. Restart it once more."
+    )
+    return PeerLost(text, task=name)
+
+
+def late(
+    job: Job, missing: Iterable[int], number: int, deadline_s: float
+) -> DeadlineExceededError:
+    """Say that members did not come to a boundary in time."""
+    names = ", ".join(str(job.tasks[member]) for member in sorted(missing))
+    text = (
+        f"{names} did not come to boundary {number} within {deadline_s:g} s. Allow "
+        f"more with settings(step_deadline_s=...)."
+    )
+    return DeadlineExceededError(text, task=names)
+
+
+def leader_lost(job: Job, step: int, error: KitError) -> PeerLost:
+    """Say that the coordinator does not answer; `error` is what was met instead."""
+    name = str(job.tasks[job.coordinator])
+    text = (
+        f"{name} is gone or does not answer, and it leads this training, which ends "
+        f"with it ({error.message})"
+    )
+    return PeerLost(text, task=name, step=step)

@@ -1,0 +1,349 @@
+"""Which configuration holds for which steps, and how all members agree on the next.
+
+Pure: no clock, no lock, no link; `kit.training.coordination.coordinator` gives it
+those. An epoch is a numbered, immutable configuration. Whatever changes a running
+training (another topology, another link speed, a pause, the start itself) is agreed at
+a boundary between two steps:
+
+    members   arrive ------------------> prepare ----------> go on
+                     all are there: what             all could: commit
+                     is wished now?                  one could not: nobody does
+
+Every member counts its boundaries ("rounds"), so a fast member may come to the next one
+before a slow one has read the answer of the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+from kit.errors import (
+    FailedPreconditionError,
+    InternalError,
+    InvalidArgumentError,
+    KitError,
+)
+from kit.training.checkpointing.schedule import SaveTurns
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One configuration of a training. Number 0 is the time before the start."""
+
+    number: int
+    topology: str
+    synchronous: bool = True
+    link: str = ""
+    first_step: int = 0
+    # Lost members that take part again from here on, each with its incarnation.
+    joined: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def how(self) -> str:
+        """How gradients meet, as a trace names it.
+
+        >>> Epoch(1, "ps").how, Epoch(2, "ps", synchronous=False).how
+        ('ps', 'ps-async')
+        """
+        return self.topology if self.synchronous else f"{self.topology}-async"
+
+    def is_like(self, other: Epoch) -> bool:
+        """Whether the other one configures the same."""
+        return (self.how, self.link) == (other.how, other.link)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the epoch as data that JSON can carry."""
+        return asdict(self)
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> Epoch:
+        """Rebuild an epoch from `to_plain`."""
+        joined = tuple((int(one), int(start)) for one, start in plain["joined"])
+        return cls(**{**plain, "joined": joined})
+
+
+class Verdict(Enum):
+    """What a member shall do now."""
+
+    WAIT = "wait"  # not all are there, or the training is paused
+    GO = "go"  # carry on as before
+    PREPARE = "prepare"  # get ready for the epoch, then report
+    COMMIT = "commit"  # all are ready: the epoch begins
+    ABANDON = "abandon"  # one could not: carry on as before
+    SAVE = "save"  # copy what is yours, then come to the next boundary
+    FINISH = "finish"  # the training is over
+
+
+@dataclass
+class Round:
+    """One boundary: who has arrived, what was proposed, who is ready for it."""
+
+    arrived: dict[int, int] = field(default_factory=dict)  # member -> step
+    prepared: dict[int, str | None] = field(default_factory=dict)  # -> why not
+    proposal: Epoch | None = None
+    verdict: Verdict = Verdict.WAIT
+    outcome: Verdict = Verdict.WAIT
+    reason: str = ""
+    step: int = 0  # the step that all stand before
+
+
+class Agreement:
+    """The coordinator's account of one training's epochs.
+
+    >>> agreement = Agreement([0, 1], Epoch(0, "ring"), steps=10)
+    >>> agreement.arrive(0, 0, step=0); agreement.arrive(1, 0, step=0)
+    >>> agreement.verdict(0), agreement.rounds[0].proposal.number
+    (<Verdict.PREPARE: 'prepare'>, 1)
+    """
+
+    def __init__(
+        self, members: Sequence[int], start: Epoch, steps: int, *, saves: bool = False
+    ) -> None:
+        """`start` is epoch 0: what shall hold from the first step on.
+
+        With `saves`, the training does not end before its last state is saved, or an
+        attempt to do so has failed.
+        """
+        self.members = frozenset(members)
+        self.lost: frozenset[int] = frozenset()  # the training goes on without them
+        # Those of them that ask to take part again, by incarnation.
+        self.returning: dict[int, int] = {}
+        self.epoch = start
+        self.steps = steps
+        self.rounds: dict[int, Round] = {}
+        self.error: KitError | None = None
+        self.abandoned = ""  # why the last proposal was not taken
+        self._wished = start
+        self._later: list[tuple[int, dict[str, Any]]] = []  # from which step, what
+        self.is_stopped = False  # whether the end is wished
+        self._paused = self._finished = False
+        self._budget = 0  # steps that a paused training may still do
+        self._allowed_to = 0
+        self.saves = SaveTurns(at_the_end=saves)
+
+    def wish(self, *, at: int = 0, **changes: str | bool | None) -> None:
+        """Ask for another configuration from step `at` on, or as soon as can be.
+
+        `changes` are fields of `Epoch`; those that are None stay as they are.
+        """
+        changes = {name: value for name, value in changes.items() if value is not None}
+        for step, earlier in self._later:
+            if step == at:  # however often it is asked for, there is one of them
+                earlier |= changes
+                return
+        self._later.append((at, changes))
+        self._later.sort(key=lambda wish: wish[0])
+
+    def foreseen(self, at: int = 0) -> Epoch:
+        """Return the configuration that is wished for step `at`, as far as is known."""
+        found = self._wished
+        for step, changes in self._later:
+            if step <= at:
+                found = replace(found, **changes)
+        return found
+
+    def _take_up(self, step: int) -> None:
+        """Turn wishes for a step not after `step` into what is wished now."""
+        while self._later and self._later[0][0] <= step:
+            _, changes = self._later.pop(0)
+            self._wished = replace(self._wished, **changes)
+
+    def pause(self, steps: int = 0) -> None:
+        """Stop at the next boundary; with `steps`, do so many more first."""
+        self._paused, self._budget, self._allowed_to = True, steps, 0
+
+    def resume(self) -> None:
+        """Carry on after a pause."""
+        self._paused, self._budget = False, 0
+
+    def stop(self) -> None:
+        """End the training at the next boundary."""
+        self.is_stopped = True
+
+    def fail(self, error: KitError) -> None:
+        """End the training with an error; the first one counts.
+
+        A training that is known to be complete cannot fail any more: its members leave
+        one after the other, and who is gone has left.
+        """
+        if not self._finished:
+            self.error = self.error or error
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the end was agreed, after the last step or a stop."""
+        return self._finished
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether a pause is wished."""
+        return self._paused
+
+    @property
+    def pending(self) -> Epoch | None:
+        """The configuration that is wished and does not hold yet."""
+        return self._unless_it_holds(self._wished)
+
+    @property
+    def expected(self) -> Epoch | None:
+        """The same, with what was wished since the members were last asked."""
+        return self._unless_it_holds(self.foreseen())
+
+    def _unless_it_holds(self, wished: Epoch) -> Epoch | None:
+        return None if self.epoch.number and self.epoch.is_like(wished) else wished
+
+    def wants_halt(self, step: int) -> bool:
+        """Whether all members must meet before the step after `step` begins."""
+        self._take_up(step + 1)
+        if self.is_stopped or self.pending is not None or self.saves.is_called:
+            return True
+        if self.returning:
+            return True
+        return self._paused and step + 1 >= self._allowed_to
+
+    def arrive(self, member: int, number: int, step: int) -> None:
+        """Note that a member stands at its boundary `number`, before `step`.
+
+        Raises `InvalidArgumentError` for a boundary to which no member can have come
+        yet or any more, and for a step that the training does not have.
+        """
+        self._check(member)
+        wait = Verdict.WAIT
+        decided = [n for n, one in self.rounds.items() if one.verdict is not wait]
+        due = max(decided, default=-1) + 1
+        if not due - 1 <= number <= due:
+            raise InvalidArgumentError(
+                f"member {member} came to boundary {number}, and boundary {due} is the "
+                f"next; each member counts them one by one from 0."
+            )
+        if step > self.steps and self.epoch.synchronous:
+            raise InvalidArgumentError(
+                f"member {member} came to step {step} of a training of {self.steps}."
+            )
+        self.rounds.setdefault(number, Round()).arrived[member] = step
+        self.rounds.pop(number - 3, None)
+
+    def missing(self, number: int) -> frozenset[int]:
+        """Return the members that have not arrived (or are not ready) yet."""
+        return self._missing(self.rounds.get(number, Round()))
+
+    def _missing(self, meeting: Round) -> frozenset[int]:
+        present = self.members - self.lost
+        if meeting.verdict is not Verdict.PREPARE:
+            return present - meeting.arrived.keys()
+        return (present | _joined(meeting)) - meeting.prepared.keys()
+
+    def lose(self, member: int) -> None:
+        """Go on without a member: no boundary waits for it."""
+        self.lost |= {member}
+        self.returning.pop(member, None)
+        for meeting in self.rounds.values():
+            if member in _joined(meeting):
+                meeting.prepared[member] = "the member that was to join is gone"
+            is_open = meeting.outcome is Verdict.WAIT and not self._missing(meeting)
+            if meeting.verdict is Verdict.PREPARE and is_open:
+                self._conclude(meeting)
+
+    def take_back(self, member: int, incarnation: int) -> None:
+        """Let a lost member take part again, from the next boundary on."""
+        self._check(member)
+        self.returning[member] = incarnation
+
+    def maybe_return_of(self, member: int) -> int | None:
+        """Return the boundary at which a lost member is to be taken back now."""
+        for number, meeting in self.rounds.items():
+            if member in _joined(meeting) and meeting.outcome is Verdict.WAIT:
+                return number
+        return None
+
+    def verdict(self, number: int) -> Verdict:
+        """Return what to do at a boundary; raises the error of a failed training."""
+        if self.error is not None:
+            raise self.error
+        meeting = self.rounds.setdefault(number, Round())
+        if meeting.verdict is Verdict.WAIT and not self.missing(number):
+            self._decide(meeting)
+        return meeting.verdict
+
+    def _decide(self, meeting: Round) -> None:
+        meeting.step = step = max(meeting.arrived.values())
+        self._take_up(step)
+        wished = self.pending
+        # Without a first epoch no member but one would have any parameters.
+        ends = self.epoch.number > 0 and (self.is_stopped or step >= self.steps)
+        if self.epoch.number and self.saves.is_due(step, ends=ends):
+            meeting.verdict = Verdict.SAVE
+            self.saves.agree(step)
+        elif ends and not self.saves.is_under_way:
+            meeting.verdict, self._finished = Verdict.FINISH, True
+        elif ends:
+            return  # what is being written shall be complete when the training is
+        elif wished is not None or self.returning:
+            meeting.proposal = replace(
+                self._wished,
+                number=self.epoch.number + 1,
+                first_step=step,
+                joined=tuple(sorted(self.returning.items())),
+            )
+            meeting.verdict = Verdict.PREPARE
+        elif not self._paused or self._budget or step < self._allowed_to:
+            if self._budget:
+                self._allowed_to, self._budget = step + self._budget, 0
+            meeting.verdict = Verdict.GO
+
+    def prepared(self, member: int, number: int, refusal: str | None = None) -> None:
+        """Note that a member is ready for the proposal, or why it cannot.
+
+        Raises `InvalidArgumentError` where nothing was proposed.
+        """
+        self._check(member)
+        meeting = self.rounds.get(number)
+        if meeting is None or meeting.verdict is not Verdict.PREPARE:
+            raise InvalidArgumentError(
+                f"member {member} prepared for boundary {number}, where nothing is "
+                f"proposed."
+            )
+        meeting.prepared[member] = refusal
+        if meeting.outcome is Verdict.WAIT and not self.missing(number):
+            self._conclude(meeting)
+
+    def outcome(self, number: int) -> Verdict:
+        """Return whether the proposal holds; raises as `verdict` does."""
+        if self.error is not None:
+            raise self.error
+        return self.rounds[number].outcome
+
+    def _conclude(self, meeting: Round) -> None:
+        if meeting.proposal is None:
+            raise InternalError("members prepared where nothing was proposed.")
+        refusals = sorted(set(filter(None, meeting.prepared.values())))
+        if refusals and not self.epoch.number:
+            reasons = "; ".join(refusals)
+            self.fail(FailedPreconditionError(f"the training cannot begin: {reasons}"))
+        elif refusals:
+            meeting.outcome, meeting.reason = Verdict.ABANDON, "; ".join(refusals)
+            if joined := _joined(meeting):  # it may go without them
+                self._let_go(joined)
+            else:
+                self._wished, self.abandoned = self.epoch, meeting.reason
+        else:
+            meeting.outcome, self.epoch = Verdict.COMMIT, meeting.proposal
+            self.lost -= _joined(meeting)
+            self._let_go(_joined(meeting))
+            self.abandoned = ""
+
+    def _let_go(self, joined: frozenset[int]) -> None:
+        for member in joined:
+            self.returning.pop(member, None)
+
+    def _check(self, member: int) -> None:
+        if member not in self.members:
+            raise InternalError(f"{member} is no member; there are {self.members}.")
+
+
+def _joined(meeting: Round) -> frozenset[int]:
+    proposal = meeting.proposal
+    return frozenset(one for one, _ in proposal.joined) if proposal else frozenset()

@@ -1,0 +1,75 @@
+"""Reports that a member is lost, until it is clear who is the cause.
+
+When one member dies, those that exchange with it notice first. Each reports the loss
+and ends, which closes its own links; so its neighbours report *it*, and so on around
+the ring. The reports reach the coordinator in any order, and often before it notices
+the death itself. They form a chain: whoever has reported a loss was alive to do so, and
+its end needs no other explanation. The cause is where the chain ends, at a member that
+has reported nothing; or, if the chain is a circle, a line between two live members.
+
+Pure: the coordinator holds its lock and gives the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from kit.errors import KitError
+from kit.training.coordination import failures
+from kit.training.job import Job
+
+
+class Suspicion(NamedTuple):
+    """What one member has reported: whom it lost, and when."""
+
+    other: int
+    error: KitError
+    since: float
+
+
+class Suspicions:
+    """The first report of each member of a training."""
+
+    def __init__(self, job: Job) -> None:
+        """Begin with none."""
+        self._job = job
+        self._by: dict[int, Suspicion] = {}
+
+    def add(self, by: int, other: int, error: KitError, now: float) -> None:
+        """Note that `by` has lost `other`; later reports of it add nothing."""
+        self._by.setdefault(by, Suspicion(other, error, now))
+
+    def explain(self, member: int) -> bool:
+        """Whether a member ended because of a loss that it has reported."""
+        return member in self._by
+
+    def verdict(
+        self, gone: Collection[int], heard: Mapping[int, float], now: float
+    ) -> KitError | None:
+        """Return what the training ends with; None while that is not clear.
+
+        `gone` are the members known to be lost or to have left, and `heard` is when
+        each was last heard. A suspect that is still heard `suspect_after_s` after the
+        report is alive, so the line to it is cut. One that was silent for as long
+        is lost.
+        """
+        if not self._by:
+            return None
+        patience_s = self._job.settings.suspect_after_s
+        member, found = next(iter(self._by.items()))
+        passed = {member}
+        while found.other in self._by:
+            if found.other in passed:  # they report each other, so both are alive
+                return self._line_cut(member, found)
+            member, found = found.other, self._by[found.other]
+            passed.add(member)
+        is_silent = now - heard.get(found.other, float("-inf")) > patience_s
+        if found.other in gone or is_silent:
+            return found.error
+        if now - found.since > patience_s:
+            return self._line_cut(member, found)
+        return None
+
+    def _line_cut(self, member: int, found: Suspicion) -> KitError:
+        return failures.line_cut(self._job, member, found.other, found.error)

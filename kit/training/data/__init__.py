@@ -1,0 +1,1 @@
+"""Where mini-batches come from, and which rows are whose."""

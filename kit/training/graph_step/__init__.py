@@ -1,0 +1,1 @@
+"""A step given as a loss in a graph."""

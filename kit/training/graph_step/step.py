@@ -1,0 +1,210 @@
+"""A loss and its gradients as a plain local function: the worker's part of a step.
+
+A `GraphStep` is plain data and travels with the job's work. Each worker makes it into a
+`CompiledStep`, once: the graph as bound calls over registers, in which parameters and
+examples are fed. No op costs a message, and places in the graph mean nothing here,
+except that a GPU which was asked for is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kit.devices.device import DeviceSpec
+from kit.errors import InternalError, InvalidArgumentError, PlacementError
+from kit.graph.dtypes import Array, DType, dtype_of
+from kit.graph.node import Edge, Node, from_plain
+from kit.graph.static import Shape, agrees, text
+from kit.session.master.devices import Device
+from kit.session.master.partition import Move, Segment
+from kit.session.worker.program import Program
+from kit.session.worker.step import Step, Ways
+from kit.session.worker.task_runtime import Home
+from kit.task import Task
+from kit.training.graph_step.random import seeded
+from kit.training.graph_step.stages import Stage, cut, grouped
+
+# No shorter stretch of gradients is worth a stage of its own.
+_STAGE_BYTES = 256 * 1024
+_FOREVER_S = 1e9  # nothing in a compiled step waits
+
+
+class Feed(NamedTuple):
+    """A placeholder: which tensor it is, and what may be fed."""
+
+    edge: Edge
+    dtype: str
+    shape: Shape
+
+
+class Goal(NamedTuple):
+    """A parameter: its name, the variable's tensor, its gradient's and its size."""
+
+    name: str
+    variable: Edge
+    gradient: Edge
+    n_bytes: int
+
+
+@dataclass(frozen=True)
+class GraphStep:
+    """What every worker computes, as plain data.
+
+    Attributes:
+        nodes, arrays: the graph, in running order (`kit.graph.node.to_plain`).
+        feeds: the placeholders, in the order of a batch's arrays.
+        goals: the parameters, in their order.
+        loss: the tensor whose mean over the split is reported.
+        functions: the user's Python functions that ops call, by token. They are the
+            one part that is no plain data, and travel as a step function would.
+    """
+
+    nodes: Sequence[Any]
+    arrays: Sequence[Array]
+    feeds: tuple[Feed, ...]
+    goals: tuple[Goal, ...]
+    loss: Edge
+    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+
+    def for_worker(
+        self, task: Task, rank: int, seed: int, *, in_parts: bool
+    ) -> Callable[..., Any]:
+        """Compile it for one worker, whose random ops have streams of their own.
+
+        `in_parts`: it hands the gradients over one by one, last layers first.
+        """
+        nodes = seeded(from_plain(self.nodes, self.arrays), seed, rank)
+        home = Home(task)
+        for token, function in self.functions.items():
+            home.add_function(token, function)
+        # Between two parts everything is on the host: a GPU does all in one.
+        on_host = all(_device(node, home).type == "CPU" for node in nodes)
+        return CompiledStep(self, nodes, home, in_parts=in_parts and on_host).function
+
+
+class CompiledStep:
+    """A step on one worker: `function(params, batch)`, as `kit.train` takes it."""
+
+    def __init__(
+        self, step: GraphStep, nodes: Sequence[Node], home: Home, *, in_parts: bool
+    ) -> None:
+        self._feeds, self._goals, self._loss = step.feeds, step.goals, step.loss
+        self._dtypes = [dtype_of(feed.dtype) for feed in step.feeds]
+        fed = [*(goal.variable for goal in step.goals), *(f.edge for f in step.feeds)]
+        self._fed, self.function = fed, self._in_parts if in_parts else self._at_once
+        place = {node.name: number for number, node in enumerate(nodes)}
+        # As they become ready: the last layers' gradients are computed first.
+        order = sorted(step.goals, key=lambda goal: place.get(goal.gradient[0], -1))
+        groups = [order]
+        if in_parts:
+            numbers = grouped([goal.n_bytes for goal in order], _STAGE_BYTES)
+            groups = [[order[number] for number in group] for group in numbers]
+        wanted = [[goal.gradient for goal in group] for group in groups]
+        wanted[-1].append(step.loss)
+        self._stages = [_Local(stage, home) for stage in cut(nodes, fed, wanted)]
+        self._handed = [[(goal.name, goal.gradient) for goal in g] for g in groups]
+
+    def _at_once(
+        self, params: Mapping[str, Array], batch: Sequence[Any]
+    ) -> tuple[Any, dict[str, Array]]:
+        """Return the loss and the gradients by name."""
+        values = self._fed_values(params, batch)
+        self._stages[0].run(values)
+        gradients = {goal.name: values[goal.gradient] for goal in self._goals}
+        return values[self._loss], gradients
+
+    def _in_parts(
+        self, params: Mapping[str, Array], batch: Sequence[Any]
+    ) -> Generator[tuple[str, Array], None, Any]:
+        """Yield (name, gradient) as they are ready; return the loss."""
+        values = self._fed_values(params, batch)
+        for stage, handed in zip(self._stages, self._handed, strict=True):
+            stage.run(values)
+            for name, edge in handed:
+                yield name, values[edge]
+        return values[self._loss]
+
+    def _fed_values(
+        self, params: Mapping[str, Array], batch: Sequence[Any]
+    ) -> dict[Edge, Any]:
+        if len(batch) != len(self._feeds):
+            raise InvalidArgumentError(
+                f"a mini-batch has {len(batch)} arrays, but the loss is fed "
+                f"{len(self._feeds)}: {', '.join(f.edge[0] for f in self._feeds)}."
+            )
+        values = {goal.variable: params[goal.name] for goal in self._goals}
+        for feed, dtype, given in zip(self._feeds, self._dtypes, batch, strict=True):
+            values[feed.edge] = _checked(feed, dtype, given)
+        return values
+
+
+class _Local:
+    """A stage as a program of this process."""
+
+    def __init__(self, stage: Stage, home: Home) -> None:
+        devices = [_device(node, home) for node in stage.nodes]
+        takes, gives = list(stage.takes), list(stage.gives)
+        segment = Segment(list(stage.nodes), devices, takes, fetches=gives)
+        self._takes, self._gives = stage.takes, stage.gives
+        self._program = Program(segment, home)
+        session = home.task, 0
+        self._step = Step(0, session, home.task, _NoWays(), _FOREVER_S)
+        self._step.room = home.begin_session(session)
+
+    def run(self, values: dict[Edge, Any]) -> None:
+        """Take from `values`, and add what it gives."""
+        taken = [values[edge] for edge in self._takes]
+        found = self._program.run(self._step, taken)
+        values.update(zip(self._gives, found, strict=True))
+
+
+class _NoWays(Ways):
+    """All of a compiled step is in one place."""
+
+    def send(self, step: Step, move: Move, value: Any) -> None:
+        raise InternalError(f"a compiled step wants to send {move.tensor!r}.")
+
+    def receive(self, step: Step, move: Move) -> Any:
+        raise InternalError(f"a compiled step waits for {move.tensor!r}.")
+
+
+def compute(
+    nodes: Sequence[Node], feeds: Mapping[Edge, Any], goals: Sequence[Edge]
+) -> list[Any]:
+    """Return the values of `goals`, computed here from nodes in running order."""
+    values: dict[Edge, Any] = dict(feeds)
+    (stage,) = cut(nodes, list(feeds), [goals])
+    _Local(stage, Home(Task("localhost", 0))).run(values)
+    return [values[edge] for edge in goals]
+
+
+def _checked(feed: Feed, dtype: DType, given: Any) -> Any:
+    if given.dtype != dtype:
+        given = np.asarray(given).astype(dtype)
+    if not agrees(feed.shape, given.shape):
+        raise InvalidArgumentError(
+            f"the placeholder {feed.edge[0]!r} has the shape {text(feed.shape)}, but "
+            f"a worker's split of the mini-batch has {text(given.shape)}; leave its "
+            f"first size open: (None, ...)."
+        )
+    return given
+
+
+def _device(node: Node, home: Home) -> Device:
+    """Return the GPU that a node asks for, else the processor."""
+    wanted = DeviceSpec.from_string(node.device)
+    if wanted.device_type not in (None, "CPU"):
+        fitting = [one for one in home.devices if one.type == wanted.device_type]
+        for device in fitting:
+            if wanted.device_index in (None, device.index):
+                return device
+        names = ", ".join(device.name for device in home.devices)
+        raise PlacementError(
+            f"op {node.name!r} asks for {node.device!r}, but {home.task} has only: "
+            f"{names}."
+        )
+    return home.devices[0]

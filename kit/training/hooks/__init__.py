@@ -1,0 +1,1 @@
+"""Session hooks around the steps of a training."""

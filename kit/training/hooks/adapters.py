@@ -1,0 +1,158 @@
+"""The hooks of a training, on their way from `kit.train` to the coordinator's task.
+
+What means nothing in a training is refused here, before any task is asked. A tensor
+does not travel to another process: there, a hook that names the loss or a parameter by
+its tensor names it by a text.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from kit.errors import InvalidArgumentError, UnimplementedError
+from kit.graph.speak import Speaker
+from kit.hooks import (
+    CheckpointSaverHook,
+    FeedFnHook,
+    GlobalStepWaiterHook,
+    LoggingTensorHook,
+    ProfilerHook,
+    SessionRunHook,
+    StepCounterHook,
+    SummarySaverHook,
+)
+from kit.training.checkpointing.policy import Checkpoints
+from kit.training.graph_step.step import GraphStep
+
+LOSS, STEP = "loss", "global_step"
+
+REFUSED: Mapping[type[SessionRunHook], str] = {
+    FeedFnHook: "each worker feeds its own split of the data; give data instead",
+    GlobalStepWaiterHook: "its own task leads the training, which would never begin",
+    ProfilerHook: "a training records what it does anyway: see run.trace.save()",
+    SummarySaverHook: "there are no summaries; use run.metrics or LoggingTensorHook",
+}
+# These look and never ask for the end, so members need not meet after each step.
+LOOKING_ON = (LoggingTensorHook, StepCounterHook)
+
+
+class HookList:
+    """Some hooks, and what the tensors that they may name are called."""
+
+    def __init__(
+        self, hooks: Iterable[SessionRunHook], names: Mapping[Any, str] | None = None
+    ) -> None:
+        """`names` are those of the loss and the parameters, by op name and index."""
+        self._hooks = tuple(hooks)
+        self._names = dict(names or {})
+
+    def __iter__(self) -> Iterator[SessionRunHook]:
+        """Yield the hooks, in their order."""
+        return iter(self._hooks)
+
+    def __len__(self) -> int:
+        """Return their number."""
+        return len(self._hooks)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel with names in the place of tensors."""
+        return HookList, (tuple(self._untied(hook) for hook in self._hooks),)
+
+    @property
+    def may_stop(self) -> bool:
+        """Whether one of them may ask for the end after any step."""
+        return any(type(hook) not in LOOKING_ON for hook in self._hooks)
+
+    @property
+    def tell(self) -> bool:
+        """Whether one of them tells how things stand."""
+        return any(isinstance(hook, LOOKING_ON) for hook in self._hooks)
+
+    def name_of(self, asked: Any) -> str | None:
+        """Return what a tensor is called in a training, None if it is no value there.
+
+        Texts are names already, with or without the `:0` of a tensor.
+        """
+        if isinstance(asked, str):
+            return asked.removesuffix(":0")
+        if not isinstance(asked, Speaker):
+            return None
+        tensor = asked._as_tensor()
+        name: str | None = self._names.get((tensor.op.name, tensor.index))
+        if name is not None:
+            return name
+        if tensor.op.type != "Identity":
+            return None
+        return self.name_of(tensor.op.inputs[0])  # a variable is read by such an op
+
+    def _untied(self, hook: SessionRunHook) -> SessionRunHook:
+        found = copy.copy(hook)
+        for name, value in vars(hook).items():
+            setattr(found, name, self._renamed(hook, value))
+        return found
+
+    def _renamed(self, hook: SessionRunHook, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {
+                self._renamed(hook, key): self._renamed(hook, one)
+                for key, one in value.items()
+            }
+        if type(value) in (list, tuple):
+            return type(value)(self._renamed(hook, one) for one in value)
+        if not isinstance(value, Speaker):
+            return value
+        name = self.name_of(value)
+        if name is None:
+            raise InvalidArgumentError(
+                f"{type(hook).__name__} names {value!r}; a hook of a training can look "
+                f"at 'loss', 'global_step' and the parameters."
+            )
+        return name
+
+
+def hooks_of(given: Iterable[Any], step: Any) -> HookList:
+    """Return what `hooks=` of `kit.train` means; `step` is what is trained.
+
+    Raises `InvalidArgumentError` for what is no hook, `UnimplementedError` for a hook
+    that means nothing in a training.
+    """
+    hooks = tuple(given)
+    for hook in hooks:
+        if not isinstance(hook, SessionRunHook):
+            raise InvalidArgumentError(
+                f"{hook!r} is no hook; a hook is of a class below "
+                f"kit.hooks.SessionRunHook, or tf.train.SessionRunHook."
+            )
+        for kind, why in REFUSED.items():
+            if isinstance(hook, kind):
+                raise UnimplementedError(
+                    f"{type(hook).__name__} has no meaning in kit.train: {why}."
+                )
+    return HookList(hooks, _names(step) if isinstance(step, GraphStep) else {})
+
+
+def with_savers(checkpoints: Checkpoints | None, hooks: HookList) -> Checkpoints | None:
+    """Return where to save when hooks do it too: into one folder.
+
+    Raises `InvalidArgumentError` for a second folder.
+    """
+    for hook in hooks:
+        if not isinstance(hook, CheckpointSaverHook):
+            continue
+        wanted = Checkpoints(hook._folder, every_steps=0)
+        if checkpoints is None:
+            checkpoints = wanted
+        elif checkpoints.folder != wanted.folder:
+            raise InvalidArgumentError(
+                f"a CheckpointSaverHook saves into {wanted.folder}, and the training "
+                f"into {checkpoints.folder}; a training has one folder."
+            )
+    return checkpoints
+
+
+def _names(step: GraphStep) -> dict[Any, str]:
+    return {tuple(goal.variable): goal.name for goal in step.goals} | {
+        tuple(step.loss): LOSS
+    }

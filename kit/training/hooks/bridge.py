@@ -1,0 +1,256 @@
+"""Where the hooks of a training run: what they can fetch, save and tell there.
+
+They run in the coordinator's task, in its step loop. They see that worker's own loss,
+the number of steps that are done, and the parameters. What they tell goes to the
+notebook with the news of the training.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+from kit.errors import (
+    CheckpointFailed,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    UnimplementedError,
+)
+from kit.training.coordination.coordinator import Authority
+from kit.training.hooks.adapters import LOSS, STEP, HookList
+from kit.training.job import Job
+from kit.training.member.context import Part
+
+_KEPT_LINES = 50
+_LOG = logging.getLogger("kit.training")
+
+
+class Fetch(NamedTuple):
+    """What a hook gets for a name: a value of the training."""
+
+    name: str
+
+
+class Notes:
+    """The newest lines that hooks have told; the notebook takes them with the news."""
+
+    def __init__(self) -> None:
+        self._lines: deque[tuple[int, str, str]] = deque(maxlen=_KEPT_LINES)
+        self._guard = threading.Lock()
+        self._count = 0
+
+    def add(self, kind: str, text: str) -> None:
+        """Keep a line; `progress` lines replace each other where they are shown."""
+        with self._guard:
+            self._count += 1
+            self._lines.append((self._count, kind, text))
+
+    def to_plain(self) -> list[list[Any]]:
+        """Return them as data that JSON can carry."""
+        with self._guard:
+            return [list(line) for line in self._lines]
+
+
+class HookPlace:
+    """The `Environment` of hooks in a training."""
+
+    def __init__(self, job: Job, hooks: HookList) -> None:
+        """Begin before there is a part in anything: only names can be looked up."""
+        self.notes = Notes()
+        self.loss = float("nan")
+        self._job, self._hooks = job, hooks
+        self._part: Part | None = None
+        self._authority: Authority | None = None
+        self._leaves = {leaf.spec.name: leaf for leaf in job.layout.leaves}
+
+    def enter(self, part: Part, authority: Authority) -> None:
+        """Let values be fetched and the training be steered from now on."""
+        self._part, self._authority = part, authority
+
+    def leave(self) -> None:
+        """Give up the training's memory."""
+        self._part = None
+
+    def value(self, fetches: Any, step: int | None = None) -> Any:
+        """Return values in the structure of what was asked for.
+
+        `step` is what the global step shall be; by default the steps that are done.
+        """
+        return _of_each(fetches, lambda one: self._one(self.fetch(one).name, step))
+
+    def check(self, fetches: Any) -> None:
+        """Raise `ValueError` for what cannot be fetched, before the step is made."""
+        _of_each(fetches, self.fetch)
+
+    def stop(self) -> None:
+        """Let the training end."""
+        assert self._authority is not None
+        self._authority.command("stop")
+
+    # -- what hooks ask; see `kit.hooks.environment` -----------------------------
+
+    def global_step(self) -> Fetch:
+        """Return the fetch of the number of steps."""
+        return Fetch(STEP)
+
+    def fetch(self, asked: Any) -> Fetch:
+        """Return the fetch of the loss, the step or a parameter; else `ValueError`."""
+        if isinstance(asked, Fetch):
+            return asked
+        name = self._hooks.name_of(asked)
+        if name in self._leaves or name in (LOSS, STEP):
+            return Fetch(str(name))
+        known = ", ".join(map(repr, (LOSS, STEP, *self._leaves)))
+        raise ValueError(
+            f"{asked!r} cannot be fetched in a training; there are {known}."
+        )
+
+    def keeper(self, folder: str, basename: str, saver: Any, scaffold: Any) -> Any:
+        """Return what saves; the files are those of the training's checkpoints."""
+        if saver is not None or scaffold is not None:
+            raise UnimplementedError(
+                "a training saves its parameters and slots; it takes neither a saver "
+                "nor a scaffold."
+            )
+        wanted = self._job.checkpoints
+        if wanted is None:  # `with_savers` has seen to it that there is one folder
+            raise FailedPreconditionError(
+                f"this training has no checkpoints in {folder}; give the hook, or "
+                f"checkpoint={folder!r}, to kit.train."
+            )
+        return HookKeeper(wanted.folder, self._leader)
+
+    def tracing(self) -> NoReturn:
+        """Refuse: a training's trace is `run.trace`."""
+        raise UnimplementedError("a training is traced anyway: see run.trace.")
+
+    def timeline(self, run_metadata: Any) -> Sequence[dict[str, Any]]:
+        """Return nothing; see `tracing`."""
+        return ()
+
+    def progress(self, text: str) -> None:
+        """See `Environment`."""
+        self.notes.add("progress", text)
+
+    def info(self, text: str) -> None:
+        """See `Environment`."""
+        self.notes.add("info", text)
+        _LOG.info("%s", text)
+
+    def warning(self, text: str) -> None:
+        """See `Environment`."""
+        self.notes.add("warning", text)
+        _LOG.warning("%s", text)
+
+    def error(self, text: str) -> None:
+        """See `Environment`."""
+        self.notes.add("error", text)
+        _LOG.error("%s", text)
+
+    def _one(self, name: str, step: int | None) -> Any:
+        # A parameter that is called so hides the loss: it was named by the user.
+        if name in self._leaves:
+            part = self._inside()
+            return part.memory.leaf(part.now, self._leaves[name]).copy()
+        if name == LOSS:
+            return self.loss
+        return self._inside().step if step is None else step
+
+    def _inside(self) -> Part:
+        if self._part is None:
+            raise FailedPreconditionError("the training has no values yet.")
+        return self._part
+
+    def _leader(self) -> Authority:
+        assert self._authority is not None
+        return self._authority
+
+
+def _of_each(fetches: Any, call: Callable[[Any], Any]) -> Any:
+    """Return what a call gives for each thing fetched, in the same structure."""
+    if isinstance(fetches, dict):
+        return {key: _of_each(one, call) for key, one in fetches.items()}
+    if isinstance(fetches, tuple) and hasattr(fetches, "_fields"):
+        if not isinstance(fetches, Fetch):
+            return type(fetches)(*(_of_each(one, call) for one in fetches))
+    elif isinstance(fetches, list | tuple):
+        return type(fetches)(_of_each(one, call) for one in fetches)
+    return call(fetches)
+
+
+class HookKeeper:
+    """What a `CheckpointSaverHook` saves with: the training's own checkpoints."""
+
+    def __init__(self, folder: str, leader: Callable[[], Authority]) -> None:
+        self._folder, self._leader = Path(folder), leader
+
+    def begin(self) -> None:
+        """Do nothing: the folder is claimed when the training begins."""
+
+    def describe(self, session: Any, step: int) -> None:
+        """Do nothing: each checkpoint says by itself what it is of."""
+
+    def end(self) -> None:
+        """Do nothing: the training lets go of its folder."""
+
+    def save(self, session: Any, step: int) -> str:
+        """Ask for a checkpoint; it is copied before the next step, written beside it.
+
+        Raises `CheckpointFailed` where the training is over and could not be saved.
+        """
+        leader = self._leader()
+        if leader.ledger.has(step):
+            return str(self._folder / f"step-{step}")
+        if leader.is_finished:
+            raise CheckpointFailed(f"{leader.ledger.status()['refused']}")
+        leader.command("save", ticket="")
+        return str(self._folder / f"step-{step}")
+
+    def is_written(self, step: int) -> bool | None:
+        """Whether that state, or a later one in its place, is on disk."""
+        return self._leader().ledger.fate(step)
+
+
+class HookSession:
+    """What hooks get for a session: it looks values up, and runs nothing."""
+
+    graph = None
+
+    def __init__(self, place: HookPlace) -> None:
+        self._place = place
+
+    def run(
+        self,
+        fetches: Any,
+        feed_dict: Any = None,
+        options: Any = None,
+        run_metadata: Any = None,
+    ) -> Any:
+        """Return the values after the last step; `InvalidArgumentError` for feeds."""
+        if feed_dict:
+            raise InvalidArgumentError(
+                "nothing can be fed here: in a training the workers feed their data."
+            )
+        return self._place.value(fetches)
+
+
+class HookCoordinator:
+    """What hooks get for a coordinator of threads: it can end the training."""
+
+    def __init__(self, place: HookPlace) -> None:
+        self._place, self._is_stopped = place, False
+
+    def request_stop(self, ex: Any = None) -> None:
+        """End the training after the step that is under way, with an error if given."""
+        if isinstance(ex, BaseException):
+            raise ex
+        self._is_stopped = True
+        self._place.stop()
+
+    def should_stop(self) -> bool:
+        """Whether the end was asked for."""
+        return self._is_stopped

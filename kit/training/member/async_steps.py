@@ -1,0 +1,191 @@
+"""Asynchronous steps: each worker at its own pace, updates one after the other.
+
+A worker computes, pushes its gradient to the servers and pulls what they have by then,
+without waiting for any other worker. A step is one update by one worker; the first
+server counts them and hands out the right to compute the next one, so a training of k
+steps does exactly k updates, and a fast worker does more of them. The staleness of an
+update is the number of updates that others made between its pull and its push.
+
+Every push and every pull begins with a note, an empty message: it carries the number of
+updates so far. A note with a halt says goodbye: from a worker, that it comes to the
+boundary and pushes nothing; from a server, that the worker shall come there.
+"""
+
+from __future__ import annotations
+
+from kit.exchange.execution.program import Program
+from kit.exchange.layout import Range
+from kit.exchange.plan import (
+    GRAD,
+    NEXT,
+    SELF,
+    SPARE,
+    Add,
+    Apply,
+    Copy,
+    Op,
+    Plan,
+    Receive,
+    Send,
+    Term,
+)
+from kit.exchange.ports.port import NO_HALT, Expected, Port
+from kit.trace.traffic import Kind, Phase, StepRow
+from kit.training.member.context import Part
+from kit.training.optimizers.update import MeanUpdate
+from kit.training.worker.worker import Workplace
+
+_NOTE = Range(0, 0)
+
+
+class AsyncServer:
+    """A parameter server that serves whoever comes."""
+
+    def __init__(self, part: Part) -> None:
+        """Bind one plan for each worker."""
+        job = part.job
+        self._part = part
+        self._is_first = part.me == job.ps[0]
+        self._shard = job.group.shards[job.ps.index(part.me)]
+        self._programs = {
+            worker: Program(
+                _serve(self._shard, worker, rank),
+                part.endpoint,
+                part.memory,
+                part.meter,
+                update=MeanUpdate(job.optimizer, 1),
+                n_slots=len(job.optimizer.slots),
+                expects=False,
+            )
+            for rank, worker in enumerate(job.workers)
+        }
+
+    def run(self, step: int) -> None:
+        """Serve until every worker has said goodbye."""
+        part, endpoint = self._part, self._part.endpoint
+        script = _script(GRAD, self._shard)
+        endpoint.expect(dict.fromkeys(part.job.workers, (script, script)), 0)
+        waiting = [endpoint.ports[worker] for worker in part.job.workers]
+        issued, leaving = min(part.job.steps, step + len(waiting)), False
+        while waiting:
+            endpoint.check()
+            port = endpoint.any_of(waiting)
+            waiting.remove(port)
+            if endpoint.receive(port, 0).halt != NO_HALT:
+                leaving = True
+                continue
+            more = not leaving and (not self._is_first or issued < part.job.steps)
+            issued += more
+            self._serve(port, step, halt=NO_HALT if more else 0)
+            step += 1
+            waiting.append(port)  # whoever was served comes last
+        part.step = step
+
+    def close(self) -> None:
+        """Nothing was started."""
+
+    def _serve(self, port: Port, step: int, halt: int) -> None:
+        part, endpoint = self._part, self._part.endpoint
+        stamp, program = endpoint.stamp, self._programs[port.peer]
+        begin, program.waited_ns, stamp.step = endpoint.clock(), 0, step
+        part.reach("step.begun", step)
+        program.reduce(0)
+        program.reduce(1)
+        part.reach("exchange.reduced", step)
+        stamp.step, stamp.halt = step + 1, halt
+        port.post(GRAD, _NOTE)
+        program.finish()
+        row = (part.me, step, stamp.epoch, float("nan"), 0, begin, endpoint.clock())
+        part.meter.stepped(StepRow(*row, 0, program.waited_ns, 0))
+        part.commit(step + 1)
+        part.reach("step.done", step)
+
+
+class AsyncWorker:
+    """A worker at its own pace."""
+
+    def __init__(self, part: Part, place: Workplace) -> None:
+        """Bind the plan."""
+        self._part, self._place, self._rank = part, place, place.rank
+        plan = _work(part, self._rank)
+        self._program = Program(
+            plan, part.endpoint, part.memory, part.meter, expects=False
+        )
+
+    def run(self, step: int) -> None:
+        """Compute, push and pull until there is no more to do, then say goodbye."""
+        part, endpoint = self._part, self._part.endpoint
+        shards = zip(part.job.ps, part.job.group.shards, strict=True)
+        endpoint.expect(
+            {ps: (_script(SPARE + self._rank, shard),) * 2 for ps, shard in shards}, 0
+        )
+        goes_on = step + self._rank < part.job.steps
+        while goes_on and not self._is_wanted(step):
+            endpoint.check()
+            step, goes_on = self._update(step)
+        endpoint.stamp.halt = 0
+        for server in part.job.ps:
+            endpoint.ports[server].post(GRAD, _NOTE)
+        endpoint.flush()
+
+    def close(self) -> None:
+        """Nothing was started."""
+
+    def _is_wanted(self, step: int) -> bool:
+        authority = self._part.authority
+        # Before an update, where synchronous members ask before they do a step.
+        return authority is not None and authority.wants_halt(step - 1)
+
+    def _update(self, version: int) -> tuple[int, bool]:
+        """Make one update; returns the version pulled, and whether to go on."""
+        part, endpoint = self._part, self._part.endpoint
+        stamp, clock = endpoint.stamp, endpoint.clock
+        begin, self._program.waited_ns, stamp.step = clock(), 0, version
+        part.begin(version)
+        loss, examples = self._place.compute_next(version)
+        computed = clock()
+        part.meter.span(Phase.COMPUTE, version, begin, computed)
+        part.reach("compute.done", version)
+        stamp.halt = NO_HALT
+        for server in part.job.ps:
+            endpoint.ports[server].post(GRAD, _NOTE)
+        self._program.reduce(0)
+        notes = [endpoint.receive(endpoint.ports[ps], 0) for ps in part.job.ps]
+        waited = clock()
+        part.meter.span(Phase.WAIT, version, computed, waited)
+        self._program.finish()
+        number, wait = notes[0].step, waited - computed + self._program.waited_ns
+        row = (part.me, number - 1, stamp.epoch, loss, examples, begin, clock())
+        staleness = number - 1 - version
+        part.meter.stepped(StepRow(*row, computed - begin, wait, staleness))
+        part.commit(number)
+        part.end(number - 1, loss)
+        return number, all(note.halt == NO_HALT for note in notes)
+
+
+def _script(region: int, shard: tuple[Range, ...]) -> list[Expected]:
+    parts = [Expected(region, part, apart=True) for part in shard]
+    return [Expected(GRAD, _NOTE, apart=True), *parts]
+
+
+def _serve(shard: tuple[Range, ...], worker: int, rank: int) -> Plan:
+    box = SPARE + rank  # a copy for this worker: the next update must not wait for it
+    takes: list[Op] = [Receive(worker, GRAD, part, Kind.PUSH) for part in shard]
+    takes += [Add(part, (Term(worker, GRAD),)) for part in shard]
+    gives: list[Op] = [Copy(Term(SELF, NEXT), box, part) for part in shard]
+    gives += [Send(worker, box, part, Kind.PULL) for part in shard]
+    return Plan((tuple(takes), tuple(Apply(part) for part in shard)), tuple(gives))
+
+
+def _work(part: Part, rank: int) -> Plan:
+    pairs = [
+        (server, held)
+        for server, shard in zip(part.job.ps, part.job.group.shards, strict=True)
+        for held in shard
+    ]
+    pushes = tuple(Send(server, GRAD, held, Kind.PUSH) for server, held in pairs)
+    pulls: list[Op] = [
+        Receive(server, SPARE + rank, held, Kind.PULL) for server, held in pairs
+    ]
+    pulls += [Copy(Term(server, SPARE + rank), NEXT, held) for server, held in pairs]
+    return Plan((pushes,), tuple(pulls))

@@ -1,0 +1,359 @@
+"""One member of a training: its thread, its links, its account.
+
+The thread goes from boundary to boundary: it arrives, prepares what was agreed, then
+does step after step until a halt. A second, small thread gives signs of life and brings
+the news when the training has failed elsewhere; it ends every wait of the first.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import ExitStack, closing
+from dataclasses import replace
+
+from kit.errors import DeadlineExceededError, KitError, LinkLost, UnavailableError
+from kit.exchange.ports.connect import Joining, Quarters
+from kit.exchange.ports.endpoint import Endpoint
+from kit.exchange.ports.port import NO_HALT, Stamp
+from kit.faults.history import History
+from kit.trace.trace import EpochRow
+from kit.trace.traffic import Meter
+from kit.training.checkpointing.writer import Scribe
+from kit.training.coordination.client import Council, Pulse
+from kit.training.coordination.coordinator import Answer, Authority
+from kit.training.coordination.failures import leader_lost, not_taken_back
+from kit.training.coordination.membership import Epoch, Verdict
+from kit.training.hooks.hooked import Hooked
+from kit.training.job import Job, Work
+from kit.training.member.context import Part
+from kit.training.member.epoch_runner import Stage
+from kit.training.member.failing import as_failure, forget_frames
+from kit.training.member.rejoining import Rejoining
+from kit.training.member.services import Services
+from kit.wire.local.arena import Arena
+from kit.wire.stream import Stream
+
+_JOIN_S = 5.0
+_LOOK_S = 0.2
+
+
+class Member:
+    """A task's part in one training, from `start` until `state` is done or failed."""
+
+    def __init__(
+        self,
+        job: Job,
+        me: int,
+        work: Work | None,
+        services: Services,
+        incarnation: int = 0,
+    ) -> None:
+        """Prepare member number `me`; a worker needs `work`.
+
+        `incarnation`: how often it has come back; see `rejoining`.
+        """
+        self.job, self.me, self.incarnation = job, me, incarnation
+        self.work = work and replace(work)  # its initial values are let go of
+        self.task = job.tasks[me]
+        self.state = "starting"
+        self.error: KitError | None = None
+        self.epochs: list[EpochRow] = []
+        limits = job.settings
+        self.meter = Meter(me, limit=limits.trace_rows, trace=limits.trace)
+        leads = me == job.coordinator
+        # Whatever is wrong with hooks or checkpoints is raised here, to the caller.
+        has_hooks = leads and work is not None and len(work.hooks) > 0
+        self.hooks = Hooked(job, work.hooks) if work and has_hooks else None
+        self.authority = Authority(job, hooks=self.hooks) if leads else None
+        self.vault = self.authority.vault if self.authority else None
+        self.part: Part | None = None
+        self._last_step = 0
+        self._services = services
+        self._council: Council | None = None
+        self._ended = threading.Event()
+        self._telling = threading.Lock()
+        self._stirred = threading.Event()  # a sign of life is due at once
+        self._thread = threading.Thread(
+            target=self._run, name=f"kit-run-{self.task.short}", daemon=True
+        )
+        self._endpoint: Endpoint | None = None
+        self._arenas: dict[int, Arena] = {}  # ours and the neighbours'
+        self._rejoining: Rejoining | None = None
+        self._streams: list[Stream] = []
+
+    def start(self) -> None:
+        """Start the thread and return."""
+        self._thread.start()
+
+    def abort(self, error: KitError) -> None:
+        """End this member's part, wherever it stands; from any thread."""
+        self.error = self.error or error
+        if self._endpoint is not None:
+            self._endpoint.abort(self.error)
+        if self.part is None:  # it waits for its neighbours' arenas
+            for stream in self._streams:
+                stream.shutdown()
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait until the thread has ended; whether it has."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    @property
+    def step(self) -> int:
+        """How many steps are committed."""
+        part = self.part  # another thread may let go of it
+        return part.step if part else self._last_step
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the training has ended here, well or not."""
+        return self.state in ("done", "failed")
+
+    @property
+    def is_joining(self) -> bool:
+        """Whether it asks to come back to its training and was not taken in yet."""
+        return self.incarnation > 0 and not self.epochs and not self.is_over
+
+    def release(self) -> None:
+        """Let go of the buffers; only when the member is over."""
+        if self.part is not None:
+            self._last_step = self.part.step
+            self.part.saves = None  # the scribe knows the part: a cycle of the buffers
+        self.part = self._endpoint = self._rejoining = None
+        if self.hooks is not None:
+            self.hooks.leave()
+        self._streams.clear()
+        for arena in self._arenas.values():
+            arena.close()
+        self._arenas.clear()
+        forget_frames(self.error)
+        if self.authority is not None:
+            forget_frames(self.authority.error)
+
+    def _run(self) -> None:
+        state = "failed"
+        with ExitStack() as stack:
+            if self.vault is not None:
+                stack.callback(self.vault.close)
+            try:
+                self._train(self._open(stack))
+                self._leave()
+                state = "done"
+            except BaseException as error:
+                self._fail(error)
+            finally:
+                self._end_heart()
+        self.state = state
+
+    def _end_heart(self) -> None:
+        self._ended.set()
+        self._stirred.set()
+
+    def _open(self, stack: ExitStack) -> Part:
+        job = self.job
+        self._council = council = self._services.council(job, self.me, self.authority)
+        stack.callback(council.close)
+        if self.incarnation:
+            council.come_back()
+        quarters = Quarters(f"kit-{self.task.short}", job.layout, len(job.tasks))
+        self._arenas[self.me] = quarters.arena
+        self._endpoint = endpoint = Endpoint(
+            [str(task) for task in job.tasks],
+            self.me,
+            Stamp(),
+            deadline_s=job.settings.step_deadline_s,
+            spins=self._services.spins(job),
+            native=job.settings.native,
+            asleep=quarters.control.asleep,
+        )
+        stack.callback(endpoint.close)
+        heart = threading.Thread(
+            target=self._beat, name=f"kit-heart-{self.task.short}", daemon=True
+        )
+        heart.start()
+        stack.callback(heart.join, _JOIN_S)
+        stack.callback(self._end_heart)
+        joining = Joining(
+            endpoint, quarters, self._services.cluster_number, job.settings.checksum
+        )
+        self._rejoining = Rejoining(job, self.me, joining, self._services, self._arenas)
+        stack.callback(self._rejoining.give_up)
+        deadline = time.monotonic() + job.settings.start_deadline_s
+        streams = self._services.streams(job, self.me)
+        self._streams = list(streams.values())
+        for stream in self._streams:
+            stack.callback(stream.close)
+        if self.incarnation:
+            self._rejoining.offer(streams, deadline)
+        else:
+            self._arenas |= joining.join(streams, deadline)
+        self.check()
+        history = History(job.settings.history, self.task)
+        stack.callback(history.close)
+        self.part = part = Part(
+            job,
+            self.me,
+            self.work,
+            self.meter,
+            self.authority,
+            endpoint,
+            quarters.memory,
+            history,
+        )
+        self._prepare_saves(part, council, stack)
+        if self.hooks is not None and self.authority is not None:
+            part.hooks = self.hooks
+            self.hooks.enter(part, self.authority)
+        part.reach("run.connected", 0)
+        self.state = "running"
+        return part
+
+    def _prepare_saves(self, part: Part, council: Council, stack: ExitStack) -> None:
+        if self.job.checkpoints is None:
+            return
+        part.saves = scribe = Scribe(part, council, self.vault, self._stirred)
+        stack.callback(scribe.close)
+        if self.vault is not None:
+            part.step, part.restored = self.vault.step, self.vault.values
+            self.vault.values = None
+
+    def _train(self, part: Part) -> None:
+        with closing(Stage(part)) as stage:
+            try:
+                self._meet_and_work(part, stage)
+            except BaseException as error:
+                self._fail(error)  # first: closing waits for the exchange thread
+                raise
+
+    def _meet_and_work(self, part: Part, stage: Stage) -> None:
+        number = self._rejoined(part, stage) if self.incarnation else 0
+        while number is not None:
+            if part.synchronous:
+                part.digests.note(part.step, part.now)
+            answer = self._ask_until(number, part.step)
+            if answer.verdict is Verdict.FINISH:
+                if self.hooks is not None:
+                    self.hooks.end()
+                return
+            number += 1
+            if answer.verdict is Verdict.PREPARE and answer.epoch is not None:
+                self._change(part, stage, number - 1, answer.epoch)
+                if self.hooks is not None and self.epochs:
+                    self.hooks.created(part.step)
+                continue  # no step yet: the training may be paused
+            if answer.verdict is Verdict.SAVE and part.saves is not None:
+                part.saves.save((answer.step, number), answer.step)
+                continue
+            part.endpoint.stamp.halt = NO_HALT
+            stage.run(answer.step)
+
+    def _rejoined(self, part: Part, stage: Stage) -> int | None:
+        """Take part again; returns the next boundary, None if there is none."""
+        while True:
+            self.check()
+            answer, number = self._talk().rejoin()
+            if answer.verdict is Verdict.FINISH:
+                return None
+            if answer.epoch is not None:
+                break
+        outcome = self._change(part, stage, number, answer.epoch)
+        if outcome.verdict is not Verdict.COMMIT:
+            raise not_taken_back(self.job, self.me, outcome.reason)
+        return number + 1
+
+    def _leave(self) -> None:
+        self._talk().leave()
+        # The others ask who leads for the verdict: it stays until they have heard it.
+        give_up = time.monotonic() + self.job.settings.stop_deadline_s
+        while self.authority is not None and self.error is None:
+            if self.authority.see_off(_LOOK_S) or time.monotonic() > give_up:
+                return
+
+    def _change(self, part: Part, stage: Stage, number: int, epoch: Epoch) -> Answer:
+        assert self._rejoining is not None, "it was made when the member began"
+        refusal: str | None = None
+        try:
+            stage.prepare(epoch)
+            self._rejoining.prepare(epoch)
+        except Exception as error:
+            refusal = f"{self.task.short}: {error}"
+        part.reach("epoch.prepared", epoch.first_step)
+        answer = self._talk().prepared(number, refusal)
+        while answer.verdict is Verdict.WAIT:
+            self.check()
+            answer = self._talk().prepared(number, refusal)
+        if answer.verdict is not Verdict.COMMIT:
+            self._rejoining.give_up()
+        else:
+            self._rejoining.adopt(epoch)
+            stage.adopt(epoch)
+            row = EpochRow(
+                epoch.number,
+                epoch.how,
+                epoch.first_step,
+                part.endpoint.clock(),
+                epoch.link,
+                ",".join(self.job.tasks[member].short for member, _ in epoch.joined),
+            )
+            self.epochs.append(row)
+            part.reach("epoch.committed", epoch.first_step)
+        return answer
+
+    def _ask_until(self, number: int, step: int) -> Answer:
+        while True:
+            self.check()
+            self._tell()  # before others are told that we are here
+            answer = self._talk().arrive(number, step)
+            if answer.verdict is not Verdict.WAIT:
+                return answer
+
+    def _tell(self) -> Pulse:
+        """Give a sign of life with all that is to be told, in its order."""
+        part = self.part
+        with self._telling:  # a save that is confirmed confirms all before it
+            reports = part.digests.take() if part is not None else []
+            return self._talk().beat(reports)
+
+    def _beat(self) -> None:
+        while not self._ended.is_set():
+            self._stirred.wait(self.job.settings.heartbeat_s)
+            self._stirred.clear()
+            lost_leader = False
+            try:
+                error, lost, epoch = self._tell()
+                if self._endpoint is not None:
+                    self._endpoint.lose(lost, epoch)
+            except (UnavailableError, DeadlineExceededError) as lost:
+                lost_leader, error = True, leader_lost(self.job, self.step, lost)
+            except KitError as other:
+                error = other
+            if error is not None:
+                self.abort(error)
+                if lost_leader:
+                    self._talk().close()  # ends a question that waits for its answer
+                return
+
+    def _fail(self, error: BaseException) -> None:
+        if isinstance(error, LinkLost):
+            error = leader_lost(self.job, self.step, error)
+        failure = as_failure(error, self.task)
+        told = self.error is not None
+        self.abort(failure)  # the exchange thread may wait for a neighbour
+        if not told and self._council is not None:
+            limits = self.job.settings
+            patience_s = limits.suspect_after_s + 2 * limits.heartbeat_s
+            try:
+                self.error = self._council.fail(failure, patience_s) or failure
+            except KitError:
+                return  # the coordinator is gone: everybody notices that alone
+
+    def check(self) -> None:
+        """Raise what the training failed with, if it has."""
+        if self.error is not None:
+            raise self.error
+
+    def _talk(self) -> Council:
+        assert self._council is not None
+        return self._council

@@ -1,0 +1,91 @@
+"""What others may see of a member while its training goes on: news, and parameters.
+
+Nothing here stops the training. The parameters of the last step stay whole in their
+region until the next step is done, so a copy is good if the step number is the same
+before and after it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kit.errors import DeadlineExceededError, FailedPreconditionError, to_plain
+from kit.trace.log import Rows
+from kit.trace.log import rows as rows_of
+from kit.trace.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER
+from kit.training.member.member import Member
+
+_MOST_ROWS = 50_000  # in one answer; whoever asks comes back for the rest
+_TRY_FOR_S = 5.0
+LOGS = (TRANSFER, SPAN, STEP, MEASURE)
+_DTYPES = (*LOGS, TOTAL)
+
+
+def poll(member: Member, cursors: list[int]) -> tuple[dict[str, Any], bytes]:
+    """Return state and all news since cursors (transfers, spans, steps, measures).
+
+    The blob holds the new rows of these logs and the exact totals, one after the
+    other, as little-endian structured arrays. A log without a cursor begins at 0.
+    """
+    is_over, meter = member.is_over, member.meter
+    logs = (meter.transfers, meter.spans, meter.steps, meter.measures)
+    begun = [*cursors, *[0] * (len(logs) - len(cursors))]
+    news = [
+        (log.since(cursor, _MOST_ROWS) if log else (rows_of(MEASURE), 0))
+        for log, cursor in zip(logs, begun, strict=True)
+    ]
+    rows = [found for found, _ in news] + [meter.totals()]
+    status = {
+        "state": member.state if is_over else "running",
+        "step": member.step,
+        "error": to_plain(member.error) if member.error else None,
+        "epochs": [list(epoch) for epoch in member.epochs],
+        "cursors": [cursor for _, cursor in news],
+        "counts": [len(found) for found in rows],
+        "n_steps": list(meter.n_steps.copy().items()),
+        "more": any(
+            log is not None and cursor < log.added
+            for (_, cursor), log in zip(news, logs, strict=True)
+        ),
+        "leads": member.authority.status() if member.authority else None,
+    }
+    return status, b"".join(found.tobytes() for found in rows)
+
+
+def unpack_news(counts: list[int], blob: bytes | bytearray) -> list[Rows]:
+    """Return the arrays that `poll` put into its blob."""
+    found: list[Rows] = []
+    start = 0
+    for dtype, count in zip(_DTYPES, counts, strict=True):
+        found.append(np.frombuffer(blob, dtype, count, start))
+        start += count * dtype.itemsize
+    return found
+
+
+def parameters(
+    member: Member, clock: Callable[[], float] = time.monotonic
+) -> tuple[int, bytes]:
+    """Return the step and the flat parameters after it, without stopping anything.
+
+    Raises `FailedPreconditionError` when there are none yet or none any more,
+    `DeadlineExceededError` when the steps are too short to copy between two of them.
+    """
+    part = member.part
+    if part is None or not member.epochs:
+        raise FailedPreconditionError(
+            f"{member.task} has no parameters: the training is {member.state}."
+        )
+    give_up = clock() + _TRY_FOR_S
+    while clock() < give_up:
+        before = part.moment
+        flat = part.parameters()
+        if part.moment == before:
+            return before[0], flat
+    raise DeadlineExceededError(
+        f"{member.task} makes steps faster than its parameters can be copied; pause "
+        f"the run first: run.pause()."
+    )

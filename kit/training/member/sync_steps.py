@@ -1,0 +1,103 @@
+"""Synchronous steps: all members of the plan do the same numbered step together."""
+
+from __future__ import annotations
+
+from kit.exchange.execution.program import Program
+from kit.trace.traffic import Phase, StepRow
+from kit.training.member.context import Part
+from kit.training.member.overlap import Overlap
+from kit.training.worker.worker import Workplace
+
+_NAN = float("nan")
+
+
+class SyncServer:
+    """A parameter server: it takes, adds, updates and hands out."""
+
+    def __init__(self, part: Part, program: Program) -> None:
+        """Take a bound plan."""
+        self._part, self._program = part, program
+
+    def run(self, step: int) -> None:
+        """Do steps until a halt or the end of the training."""
+        part, stamp = self._part, self._part.endpoint.stamp
+        while step < part.job.steps and step < stamp.halt:
+            part.endpoint.check()  # where all are punctual nobody waits, and looks
+            self._announce_halt(step)
+            stamp.step = step
+            begin, self._program.waited_ns = part.endpoint.clock(), 0
+            part.begin(step)
+            loss, examples, computed = self._work(step)
+            part.reach("exchange.done", step)
+            waited, end = self._program.waited_ns, part.endpoint.clock()
+            row = (part.me, step, stamp.epoch, loss, examples, begin, end)
+            part.meter.stepped(StepRow(*row, computed, waited, 0))
+            step += 1
+            part.commit(step)
+            part.end(step - 1, loss)
+
+    def close(self) -> None:
+        """Nothing was started."""
+
+    def _announce_halt(self, step: int) -> None:
+        """Only the coordinator does, before it contributes to the step."""
+        authority = self._part.authority
+        if authority is not None and authority.wants_halt(step):
+            stamp = self._part.endpoint.stamp
+            stamp.halt = min(stamp.halt, step + 1)
+
+    def _work(self, step: int) -> tuple[float, int, int]:
+        """Return loss, number of examples and nanoseconds of computation."""
+        if not self._part.job.settings.crash:  # else there is a point to stop within
+            self._program.step()
+            return _NAN, 0, 0
+        for bucket in range(self._program.n_buckets):
+            self._program.reduce(bucket)
+        self._part.reach("exchange.reduced", step)
+        self._program.finish()
+        return _NAN, 0, 0
+
+
+class SyncWorker(SyncServer):
+    """A worker: it computes its gradients, then does its part of the exchange."""
+
+    def __init__(self, part: Part, program: Program, place: Workplace) -> None:
+        """Take a bound plan and what the worker computes with."""
+        super().__init__(part, program)
+        self._place = place
+        self._overlap: Overlap | None = None
+        self._overlaps = False
+
+    def close(self) -> None:
+        """End the exchange thread, if there is one."""
+        if self._overlap is not None:
+            self._overlap.close()
+            self._overlap = None
+
+    def _work(self, step: int) -> tuple[float, int, int]:
+        part, clock = self._part, self._part.endpoint.clock
+        begin = clock()
+        self._overlaps = False
+        loss, examples = self._place.compute(step, self._ready)
+        computed = clock()
+        part.meter.span(Phase.COMPUTE, step, begin, computed)
+        part.reach("compute.done", step)
+        if self._overlaps and self._overlap is not None:
+            # What the exchange thread waited while we computed cost no time.
+            self._overlap.finish(part.job.settings.step_deadline_s)
+            waited = clock()
+            part.meter.span(Phase.WAIT, step, computed, waited)
+            self._program.waited_ns = waited - computed
+            part.reach("exchange.reduced", step)
+            self._program.finish()
+        else:
+            super()._work(step)
+        return loss, examples, computed - begin
+
+    def _ready(self, bucket: int) -> None:
+        if self._overlap is None:
+            name = f"kit-exchange-{self._part.task.short}"
+            program = self._program
+            self._overlap = Overlap(program.reduce, program.n_buckets, name)
+        self._overlaps = True
+        self._overlap.ready(bucket)

@@ -1,0 +1,1 @@
+"""Optimizers: rules on flat arrays, and on a graph."""

@@ -1,0 +1,280 @@
+"""What an optimizer is: an elementwise rule over flat arrays, done piece by piece.
+
+A rule uses + - * / sqrt and nothing else. Each of these is correctly rounded, so an
+element's new value depends on that element alone: however the flat vector is cut over
+tasks, shards or buckets, the result has the same bits. No power, exponential or sum may
+enter here; their last bit depends on the machine or on the length of the array.
+
+Nothing here knows a particular rule (`kit.training.optimizers.rules` does), a task or a
+link.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from types import ModuleType
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kit.errors import GradientMismatch, InvalidArgumentError
+from kit.graph.speak import Speaker
+from kit.training.optimizers.minimize import Minimizes
+
+Flat = npt.NDArray[np.floating[Any]]
+# A setting that may come from a graph: a number, or a tensor there.
+Number: TypeAlias = float | Speaker
+
+# Elements handled at a time. Small enough that what a rule touches several times stays
+# in the cache, large enough that numpy's cost per call is lost in the arithmetic.
+PIECE = 1 << 16
+
+
+class Slot(NamedTuple):
+    """One array that an optimizer keeps beside the parameters, equally long."""
+
+    name: str
+    initial: float
+
+
+class Optimizer(Protocol):
+    """Turns gradients into updates; any object with these two members is one."""
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """The arrays that `apply` wants, in this order."""
+        ...
+
+    def apply(
+        self,
+        parameter: Flat,
+        gradient: Flat,
+        slots: Sequence[Flat],
+        out: Flat,
+        step: int,
+    ) -> None:
+        """Write the parameter's next value to `out`, and move the slots on in place.
+
+        All arrays are 1-d, contiguous, equally long and of one dtype, float32 or
+        float64. `out` is the parameter array itself or does not overlap it. `gradient`
+        is only read. `step` is the number of updates made before this one. An element's
+        result may not depend on any other element.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Rule(Minimizes, ABC):
+    """Base of the rules: frozen settings, checked, and an `_update` of one piece.
+
+    A setting may be a tensor where the rule trains a graph (`minimize`).
+
+    Attributes:
+        powers: the settings of whose powers, one factor a step, the rate is made.
+        moves_all: an update moves every element, also those without a gradient.
+        spends: `out` may be the gradient itself, since nothing of a piece of it is read
+            after the piece of `out` is written. A rule derived from another one has to
+            say so for itself.
+    """
+
+    name: ClassVar[str]
+    powers: ClassVar[tuple[str, ...]] = ()
+    moves_all: ClassVar[bool] = False
+    spends: ClassVar[bool] = False
+
+    learning_rate: Number
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if isinstance(getattr(self, field.name), Speaker):
+                continue
+            # Annotations are strings in the modules of this package.
+            check = _flag if field.type == "bool" else _number
+            value = check(f"{self.name}: {field.name}", getattr(self, field.name))
+            object.__setattr__(self, field.name, value)
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """The arrays that `apply` wants, in this order."""
+        return ()
+
+    def rate(self, dtype: np.dtype[Any], powers: Sequence[Any] = ()) -> Any:
+        """Return the factor of one step, a number of `dtype`; `powers` as named."""
+        return dtype.type(self.learning_rate)
+
+    def rate_at(self, dtype: np.dtype[Any], step: int) -> Any:
+        """Return the factor of a step that follows `step` others."""
+        powers = [power(getattr(self, name), dtype, step) for name in self.powers]
+        return self.rate(dtype, powers)
+
+    def apply(
+        self,
+        parameter: Flat,
+        gradient: Flat,
+        slots: Sequence[Flat],
+        out: Flat,
+        step: int,
+    ) -> None:
+        """Write the parameter's next value to `out`, and move the slots on in place.
+
+        Arrays are 1-d, contiguous, equally long, all float32 or all float64. `out` is
+        the parameter array itself or does not overlap it; `gradient` is only read.
+        `step` counts from 0. Raises `GradientMismatch` when the gradient does not fit
+        the parameter and `InvalidArgumentError` for any other misfit, before anything
+        is written. Allocates one scratch piece, whatever the length.
+        """
+        self._check(parameter, gradient, slots, out, step)
+        rate = self.rate_at(parameter.dtype, step)
+        self.update(parameter, gradient, slots, out, rate)
+
+    def update(
+        self,
+        parameter: Flat,
+        gradient: Flat,
+        slots: Sequence[Flat],
+        out: Flat,
+        rate: Any,
+        xp: ModuleType = np,
+    ) -> None:
+        """Do what `apply` does at a given `rate`, on the arrays of `xp`, unchecked.
+
+        `out` may be the gradient too, if this rule `spends` it.
+        """
+        # The pieces are made for a processor's cache; a device takes all at once.
+        size = PIECE if xp is np else max(1, parameter.size)
+        scratch = xp.empty(min(parameter.size, size), parameter.dtype)
+        for start in range(0, parameter.size, size):
+            piece = slice(start, start + size)
+            old = parameter[piece]
+            mine = [slot[piece] for slot in slots]
+            work = scratch[: old.size]
+            self._update(old, gradient[piece], mine, out[piece], work, rate)
+
+    def descent(self, dtype: np.dtype[Any]) -> Any:
+        """Return r, a number of `dtype`, if each update is v - g r; else None."""
+        return None
+
+    @abstractmethod
+    def _update(
+        self,
+        parameter: Flat,
+        gradient: Flat,
+        slots: Sequence[Flat],
+        out: Flat,
+        work: Flat,
+        rate: Any,
+    ) -> None:
+        """Do one piece; `work` is scratch of the piece's length."""
+
+    def _check(
+        self,
+        parameter: Flat,
+        gradient: Flat,
+        slots: Sequence[Flat],
+        out: Flat,
+        step: int,
+    ) -> None:
+        _check_flat(self.name, "parameter", parameter)
+        if (gradient.shape, gradient.dtype) != (parameter.shape, parameter.dtype):
+            raise GradientMismatch(
+                f"{self.name}: the gradient is {_kind(gradient)}, but its parameter is "
+                f"{_kind(parameter)}; return gradients of the parameter's own kind."
+            )
+        if len(slots) != len(self.slots):
+            names = ", ".join(slot.name for slot in self.slots) or "none"
+            raise InvalidArgumentError(
+                f"{self.name}: got {len(slots)} slots, needs {len(self.slots)} "
+                f"({names}); make one array for each entry of `.slots`."
+            )
+        for what, array in (("gradient", gradient), ("out", out), *_named(slots)):
+            _check_like(self.name, what, array, parameter)
+        if step < 0:
+            raise InvalidArgumentError(
+                f"{self.name}: step is {step}; the first update has step 0."
+            )
+
+
+def check_range(
+    what: str, value: float, low: float, high: float, *, open_end: bool = False
+) -> None:
+    """Refuse a setting outside low..high with `InvalidArgumentError`.
+
+    >>> check_range("adam: beta1", 0.9, 0, 1, open_end=True)
+    """
+    if isinstance(value, Speaker):
+        return
+    if low <= value <= high and not (open_end and value == high):
+        return
+    limit = f"below {high:g}" if open_end else f"at most {high:g}"
+    wanted = f"at least {low:g}" + ("" if math.isinf(high) else f" and {limit}")
+    raise InvalidArgumentError(f"{what} is {value!r}; give a number {wanted}.")
+
+
+def power(base: float, dtype: np.dtype[Any], step: int) -> Any:
+    """Return base^(step + 1), multiplied up one step at a time in `dtype`.
+
+    >>> power(0.5, np.dtype("float32"), 2)
+    np.float32(0.125)
+    """
+    # From here on 1 - power is exactly 1: exp(-42) is below half of float64's epsilon.
+    last = min(step, int(42 / (1 - base)))
+    return _powers(base, dtype, max(1024, 1 << last.bit_length()))[last]
+
+
+@lru_cache(maxsize=32)
+def _powers(base: float, dtype: np.dtype[Any], n: int) -> Flat:
+    # accumulate is sequential by definition: the same bits whatever n.
+    table: Flat = np.multiply.accumulate(np.full(n, base, dtype))
+    table.flags.writeable = False
+    return table
+
+
+def _named(slots: Sequence[Flat]) -> list[tuple[str, Flat]]:
+    return [(f"slot {index}", slot) for index, slot in enumerate(slots)]
+
+
+def _kind(array: Flat) -> str:
+    return f"{array.dtype}{list(array.shape)}"
+
+
+def _check_flat(rule: str, what: str, array: Flat) -> None:
+    floats = array.dtype in (np.float32, np.float64)
+    if not (floats and array.ndim == 1 and array.flags.c_contiguous):
+        raise InvalidArgumentError(
+            f"{rule}: {what} is {_kind(array)}, contiguous: "
+            f"{array.flags.c_contiguous}; give a contiguous 1-d array of float32 or "
+            f"float64, for example the flat buffer itself."
+        )
+
+
+def _check_like(rule: str, what: str, array: Flat, parameter: Flat) -> None:
+    _check_flat(rule, what, array)
+    if (array.shape, array.dtype) != (parameter.shape, parameter.dtype):
+        raise InvalidArgumentError(
+            f"{rule}: {what} is {_kind(array)}, but the parameter is "
+            f"{_kind(parameter)}; cut and convert all arrays alike."
+        )
+    if what != "gradient" and not array.flags.writeable:
+        raise InvalidArgumentError(
+            f"{rule}: {what} is read-only, but an update writes to it; "
+            f"hand over the owner's own view."
+        )
+
+
+def _number(what: str, value: object) -> float:
+    good = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not (good and math.isfinite(value)):  # type: ignore[arg-type]  # good: a Real
+        raise InvalidArgumentError(f"{what} is {value!r}; give a finite number.")
+    return float(value)  # type: ignore[arg-type]  # a Real, checked above
+
+
+def _flag(what: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidArgumentError(f"{what} is {value!r}; give True or False.")
+    return value

@@ -1,0 +1,289 @@
+"""The five update rules, with the original's defaults, and their names.
+
+    gradient_descent   v -= lr g
+    momentum           a = m a + g;       v -= lr a        (nesterov: lr (g + m a))
+    adagrad            a += g g;          v -= lr g / sqrt(a)
+    rmsprop            s += (gg - s)(1-d); b = m b + lr g / sqrt(s + e); v -= b
+    adam               m += (g - m)(1-b1); s += (gg - s)(1-b2)
+                       v -= lr sqrt(1-b2^t) / (1-b1^t) m / (sqrt(s) + e)
+
+Every constant is rounded to the parameter's dtype before it is used, as the original
+does. An optimizer holds settings only: its slots live with the parameters, on whichever
+task owns these. In a graph (`minimize`) a setting may be a tensor, such as a schedule.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+
+from kit.errors import InvalidArgumentError
+from kit.training.optimizers.graph_updates import enter
+from kit.training.optimizers.rule import Flat, Number, Rule, Slot, check_range
+from kit.training.optimizers.rule import Optimizer as Optimizer
+
+_INF = float("inf")
+
+
+@dataclass(frozen=True)
+class GradientDescent(Rule):
+    """v -= lr g. Keeps no slots."""
+
+    learning_rate: Number = 0.01
+    name: ClassVar[str] = "gradient_descent"
+    spends: ClassVar[bool] = True
+
+    def descent(self, dtype: np.dtype[Any]) -> Any:
+        """Return the rate, unless somebody derived another rule from this one."""
+        is_plain = type(self) is GradientDescent
+        return self.rate(dtype) if is_plain else None
+
+    def _update(
+        self, v: Flat, g: Flat, slots: Sequence[Flat], out: Flat, work: Flat, rate: Any
+    ) -> None:
+        np.multiply(g, rate, out=work)
+        np.subtract(v, work, out=out)
+
+
+@dataclass(frozen=True)
+class Momentum(Rule):
+    """a = m a + g; v -= lr a, or with Nesterov's look ahead v -= lr (g + m a)."""
+
+    learning_rate: Number
+    momentum: float = 0.9
+    use_nesterov: bool = False
+    name: ClassVar[str] = "momentum"
+    spends: ClassVar[bool] = True
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """The decayed sum of gradients."""
+        return (Slot("momentum", 0.0),)
+
+    def _update(
+        self, v: Flat, g: Flat, slots: Sequence[Flat], out: Flat, work: Flat, rate: Any
+    ) -> None:
+        number = v.dtype.type
+        (a,) = slots
+        a *= number(self.momentum)
+        a += g
+        direction = a
+        if self.use_nesterov:
+            np.multiply(a, number(self.momentum), out=work)
+            work += g
+            direction = work
+        np.multiply(direction, rate, out=work)
+        np.subtract(v, work, out=out)
+
+
+@dataclass(frozen=True)
+class Adagrad(Rule):
+    """a += g g; v -= lr g / sqrt(a). There is no epsilon: a starts above zero.
+
+    Raises `ValueError`, as the original does, for an initial value that is not.
+    """
+
+    learning_rate: Number = 0.01
+    initial_accumulator_value: float = 0.1
+    name: ClassVar[str] = "adagrad"
+    spends: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.initial_accumulator_value <= 0:
+            raise ValueError(
+                f"adagrad: initial_accumulator_value is "
+                f"{self.initial_accumulator_value!r}; give a number above 0, since the "
+                f"gradient is divided by its root."
+            )
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """The sum of squared gradients."""
+        return (Slot("accumulator", self.initial_accumulator_value),)
+
+    def _update(
+        self, v: Flat, g: Flat, slots: Sequence[Flat], out: Flat, work: Flat, rate: Any
+    ) -> None:
+        (a,) = slots
+        np.multiply(g, g, out=work)
+        a += work
+        np.sqrt(a, out=work)
+        np.divide(g, work, out=work)
+        work *= rate
+        np.subtract(v, work, out=out)
+
+
+@dataclass(frozen=True)
+class RMSProp(Rule):
+    """s += (g g - s)(1 - decay); b = momentum b + lr g / sqrt(s + epsilon); v -= b.
+
+    Centered: the mean gradient's square is taken off s under the root. Rounding can
+    make that difference negative, where the original gives NaN; here it counts as 0.
+    """
+
+    learning_rate: Number = 0.001
+    decay: float = 0.9
+    momentum: float = 0.0
+    epsilon: float = 1e-10
+    centered: bool = False
+    name: ClassVar[str] = "rmsprop"
+    spends: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range("rmsprop: decay", self.decay, 0, 1)
+        check_range("rmsprop: epsilon", self.epsilon, 0, _INF)
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """Mean square (starts at 1), mean gradient if centered, momentum."""
+        mean = (Slot("mg", 0.0),) if self.centered else ()
+        return (Slot("rms", 1.0), *mean, Slot("momentum", 0.0))
+
+    def _update(
+        self, v: Flat, g: Flat, slots: Sequence[Flat], out: Flat, work: Flat, rate: Any
+    ) -> None:
+        number = v.dtype.type
+        s, *mean, b = slots
+        rest = number(1) - number(self.decay)
+        np.multiply(g, g, out=work)
+        _approach(s, work, rest, work)
+        variance = s
+        if mean:
+            _approach(mean[0], g, rest, work)
+            np.multiply(mean[0], mean[0], out=work)
+            np.subtract(s, work, out=work)
+            variance = np.maximum(work, number(0), out=work)
+        np.add(variance, number(self.epsilon), out=work)
+        np.sqrt(work, out=work)
+        np.divide(g, work, out=work)
+        work *= rate
+        b *= number(self.momentum)
+        b += work
+        np.subtract(v, b, out=out)
+
+
+@dataclass(frozen=True)
+class Adam(Rule):
+    """Divide the mean gradient by its root mean square, both freed of their start.
+
+    Epsilon stands outside the correction ("epsilon hat" of the paper). beta1^t and
+    beta2^t are products in the parameter's dtype, one factor for each step so far.
+    """
+
+    learning_rate: Number = 0.001
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    name: ClassVar[str] = "adam"
+    spends: ClassVar[bool] = True
+    powers: ClassVar[tuple[str, ...]] = ("beta1", "beta2")
+    moves_all: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range("adam: beta1", self.beta1, 0, 1, open_end=True)
+        check_range("adam: beta2", self.beta2, 0, 1, open_end=True)
+        check_range("adam: epsilon", self.epsilon, 0, _INF)
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """Mean gradient and mean square."""
+        return (Slot("m", 0.0), Slot("v", 0.0))
+
+    def rate(self, dtype: np.dtype[Any], powers: Sequence[Any] = ()) -> Any:
+        """Return the rate, corrected for what beta1^t and beta2^t still miss of 0."""
+        one, lr = dtype.type(1), dtype.type(self.learning_rate)
+        first, second = (one - dtype.type(power) for power in powers)
+        return lr * np.sqrt(second) / first
+
+    def _update(
+        self, v: Flat, g: Flat, slots: Sequence[Flat], out: Flat, work: Flat, rate: Any
+    ) -> None:
+        number = v.dtype.type
+        m, s = slots
+        _approach(m, g, number(1) - number(self.beta1), work)
+        np.multiply(g, g, out=work)
+        _approach(s, work, number(1) - number(self.beta2), work)
+        np.sqrt(s, out=work)
+        work += number(self.epsilon)
+        np.divide(m, work, out=work)
+        work *= rate
+        np.subtract(v, work, out=out)
+
+
+def _approach(mean: Flat, target: Flat, rate: Any, work: Flat) -> None:
+    """Move `mean` towards `target` by `rate`; `target` may be `work` itself."""
+    np.subtract(target, mean, out=work)
+    np.multiply(work, rate, out=work)
+    mean += work
+
+
+enter(GradientDescent, "GradientDescent", n_slots=0)
+enter(Momentum, "Momentum", n_slots=1)
+enter(Adagrad, "Adagrad", n_slots=1)
+enter(RMSProp, "RMSProp", n_slots=2)
+enter(RMSProp, "CenteredRMSProp", n_slots=3)
+enter(Adam, "Adam", n_slots=2)
+
+_RULES: dict[str, Callable[..., Rule]] = {
+    rule.name: rule for rule in (GradientDescent, Momentum, Adagrad, RMSProp, Adam)
+}
+
+
+def by_name(name: str, **settings: float | bool) -> Optimizer:
+    """Make an optimizer from its name and its settings.
+
+    Raises `InvalidArgumentError` for a name or a setting that does not exist.
+
+    >>> by_name("adagrad", learning_rate=0.5)
+    Adagrad(learning_rate=0.5, initial_accumulator_value=0.1)
+    """
+    if not (isinstance(name, str) and name in _RULES):
+        near = difflib.get_close_matches(str(name).lower(), _RULES, n=1, cutoff=0.4)
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        raise InvalidArgumentError(
+            f"no optimizer is called {name!r}; there are {', '.join(_RULES)}{hint}"
+        )
+    try:
+        return _RULES[name](**settings)
+    except TypeError as exc:
+        wanted = ", ".join(f.name for f in fields(_RULES[name]))  # type: ignore[arg-type]  # the values are dataclasses
+        raise InvalidArgumentError(
+            f"{name} cannot be made with {settings!r}; its settings are {wanted}."
+        ) from exc
+
+
+def to_plain(optimizer: Optimizer) -> dict[str, Any]:
+    """Return the optimizer as plain data that JSON carries without loss.
+
+    Raises `InvalidArgumentError` for an optimizer that is not one of these five.
+
+    >>> to_plain(GradientDescent(0.5))
+    {'name': 'gradient_descent', 'learning_rate': 0.5}
+    """
+    name = getattr(optimizer, "name", "")
+    if not (isinstance(optimizer, Rule) and _RULES.get(name) is type(optimizer)):
+        raise InvalidArgumentError(
+            f"{optimizer!r} has no plain form; only {', '.join(_RULES)} have one. "
+            f"Make it on the tasks themselves instead of sending it."
+        )
+    return {"name": name, **asdict(optimizer)}
+
+
+def from_plain(plain: Mapping[str, Any]) -> Optimizer:
+    """Rebuild an optimizer from `to_plain`; every field is checked again.
+
+    Raises `InvalidArgumentError` (or `ValueError`, see `Adagrad`) for anything that
+    `to_plain` would not have written.
+
+    >>> from_plain({"name": "momentum", "learning_rate": 0.5}).slots
+    (Slot(name='momentum', initial=0.0),)
+    """
+    settings = {str(key): value for key, value in plain.items() if key != "name"}
+    return by_name(plain.get("name", ""), **settings)

@@ -1,0 +1,1 @@
+"""A worker's step: parameters in, the user's function, gradients out."""

@@ -1,0 +1,300 @@
+"""From a worker's gradients to the flat buffer: checked, copied, counted off.
+
+Small gradients that are neighbours in the buffer are copied and checked together.
+
+Nothing of a step has left the worker when a check fails, and no member can complete the
+step without this worker, so a bad gradient changes nothing anywhere.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kit.arrays import copy_into, is_finite
+from kit.errors import GradientMismatch, InvalidArgumentError, KitError, NotFinite
+from kit.exchange.layout import Range, intersect
+from kit.exchange.plan import GRAD
+from kit.exchange.ports.memory import Array, Memory
+from kit.training.worker.dict_gather import dict_gather
+from kit.training.worker.gather import Gather
+from kit.training.worker.gradient_views import Marks, Places
+
+_INF = float("inf")
+_PIECE_BYTES = 256 * 1024  # what is copied is still in the cache when it is checked
+
+
+class Piece(NamedTuple):
+    """Gradients that are neighbours in the flat buffer; a large one is alone."""
+
+    names: tuple[str, ...]
+    places: slice  # where their values are among all in the order of params
+    flat: Array
+    gather: Gather | None
+
+
+class Handover:
+    """Where a worker's gradients of one step go: a physical region of its memory.
+
+    `weight` makes up for splits of unequal size: n_workers * examples / batch.
+    """
+
+    def __init__(
+        self, memory: Memory, task: str, region: int = GRAD, *, native: bool = True
+    ) -> None:
+        """Look up where each parameter's gradient belongs."""
+        self._task = task
+        self._places = memory.leaves(region)
+        self._given = Places(self._places)
+        self._flat = {name: place.ravel() for name, place in self._places.items()}
+        self._names = list(self._places)
+        self._marks = Marks(memory, region, native=native)
+        self._pieces = _pieces_of(memory, region)
+        self._dict_gather = dict_gather(self._places) if native else None
+        self._wholes = [
+            memory.typed(region, whole) for whole in memory.layout.stretches
+        ]
+        self._buckets = _buckets_of(memory)
+        waits = [bucket for buckets in self._buckets.values() for bucket in buckets]
+        self._waits = [waits.count(bucket) for bucket in range(1 + max(waits))]
+        self._open = self._waits
+        self._missing: set[str] | None = None  # None: all of them
+        self._step = 0
+        self._weight = 1.0
+
+    def begin(self, step: int, weight: float = 1.0) -> None:
+        """Expect the gradients of a step."""
+        self._step, self._weight = step, weight
+        self._missing = None
+        self._open = self._waits
+
+    def take(self, name: str, gradient: Any) -> Iterator[int]:
+        """Copy one gradient in; yields the buckets that are complete with it.
+
+        Raises `GradientMismatch` or `NotFinite`, naming worker, step and parameter.
+        """
+        self._count(name)
+        with np.errstate(all="ignore"):
+            self._put(name, gradient)
+        return self._completed(name)
+
+    def take_all(self, gradients: Any) -> None:
+        """Copy all gradients in: a mapping by name, or a sequence in params' order."""
+        with np.errstate(all="ignore"):  # once: it costs as much as a small gradient
+            if not self._take_dict(gradients):
+                values = self._in_order(gradients)
+                for piece in self._pieces:
+                    self._put_together(piece, values[piece.places])
+        self._missing = set()
+
+    def open(self) -> Places:
+        """Return where to write the gradients of this step.
+
+        They are not handed over then: call `written` for each, or `all_written`.
+        """
+        self._marks.set()
+        return self._given
+
+    def written(self, name: Any) -> Iterator[int]:
+        """Take a gradient that is in its place; yields and raises as `take` does."""
+        self._count(name)
+        with np.errstate(all="ignore"):
+            self._weigh(self._flat[name])
+            if not self._is_finite(self._flat[name]):
+                self._check_written([name])
+        return self._completed(name)
+
+    def all_written(self) -> None:
+        """Take all gradients that are in their places; raises as `take_all` does."""
+        with np.errstate(all="ignore"):
+            # At once where that is all there is to do; piece by piece to name one.
+            if self._weight != 1.0 or not all(map(self._is_finite, self._wholes)):
+                self._check_pieces()
+        self._missing = set()
+
+    def end(self) -> None:
+        """Check that every parameter got its gradient."""
+        if self._missing is None or self._missing:
+            missing = self._missing
+            names = [n for n in self._names if missing is None or n in missing]
+            raise self._named(GradientMismatch(_difference(names, [])))
+
+    def _check_pieces(self) -> None:
+        for piece in self._pieces:
+            self._weigh(piece.flat)
+            if not self._is_finite(piece.flat):
+                self._check_written(piece.names)
+
+    def _take_dict(self, gradients: Any) -> bool:
+        """Copy thousands in compiled code; whether that could be done."""
+        if (gather := self._dict_gather) is None or not gather.begin(gradients):
+            return False
+        for piece in self._pieces:  # of which each is in the cache when it is checked
+            if not gather.copy(gradients, len(piece.names)):
+                return False
+            self._weigh_and_check(piece)
+        return True
+
+    def _put_together(self, piece: Piece, values: list[Any]) -> None:
+        """Copy, weigh and check neighbours at once; one by one if they are unusual."""
+        if piece.gather is not None and piece.gather.copy(values):
+            self._weigh_and_check(piece)
+            return
+        for name, gradient in zip(piece.names, values, strict=True):
+            self._put(name, gradient)
+
+    def _weigh_and_check(self, piece: Piece) -> None:
+        self._weigh(piece.flat)
+        if not self._is_finite(piece.flat):
+            for name in piece.names:
+                self._check_finite(name)
+
+    def _put(self, name: str, gradient: Any) -> None:
+        """Copy, weigh and check one gradient, all while it is in the cache."""
+        place, flat = self._places[name], self._flat[name]
+        try:
+            copy_into(place, gradient)
+        except InvalidArgumentError as error:
+            text = f"the gradient of {name!r}: {error.message}"
+            raise self._named(GradientMismatch(text)) from error
+        self._weigh(flat)
+        if not self._is_finite(flat):
+            self._check_finite(name)
+
+    def _weigh(self, flat: Array) -> None:
+        if self._weight != 1.0:
+            np.multiply(flat, flat.dtype.type(self._weight), out=flat)
+
+    def _is_finite(self, flat: Array) -> bool:
+        """Take the quick look of `is_finite`, without what a call of it costs."""
+        return bool(np.dot(flat, flat) < _INF)
+
+    def _check_written(self, names: Sequence[str]) -> None:
+        left = [name for name in reversed(names) if self._marks.is_on(name)]
+        if left:
+            text = (
+                f"step() did not write grads[{left[0]!r}]; a step that takes grads "
+                f"must fill each of its arrays, for example by out=grads[{left[0]!r}]."
+            )
+            raise self._named(GradientMismatch(text))
+        for name in names:
+            self._check_finite(name)
+
+    def _count(self, name: Any) -> None:
+        """Note that a gradient is handed over; no other one may be."""
+        if self._missing is None:
+            self._missing = set(self._names)
+            self._open = self._waits.copy()
+        if name not in self._missing:
+            raise self._named(GradientMismatch(self._why_not(name)))
+        self._missing.discard(name)
+
+    def _check_finite(self, name: str) -> None:
+        flat = self._flat[name]
+        if not is_finite(flat):
+            raise self._named(NotFinite(_describe(name, flat)))
+
+    def _completed(self, name: str) -> Iterator[int]:
+        done = []
+        for bucket in self._buckets[name]:
+            self._open[bucket] -= 1
+            if not self._open[bucket]:
+                done.append(bucket)
+        return iter(done)
+
+    def _in_order(self, gradients: Any) -> list[Any]:
+        """Return the values in the order of params, as a list of our own."""
+        if isinstance(gradients, Mapping):
+            names = list(gradients)
+            if names == self._names:
+                return list(gradients.values())
+            if gradients.keys() == self._places.keys():
+                return [gradients[name] for name in self._names]
+            missing = [name for name in self._names if name not in gradients]
+            extra = [name for name in names if name not in self._places]
+            raise self._named(GradientMismatch(_difference(missing, extra)))
+        if not isinstance(gradients, Sequence) or len(gradients) != len(self._names):
+            text = (
+                f"step returned {type(gradients).__name__} as gradients; it must be a "
+                f"dict by parameter name, or a list of {len(self._names)} arrays in "
+                f"the order of params."
+            )
+            raise self._named(GradientMismatch(text))
+        return list(gradients)
+
+    def _why_not(self, name: str) -> str:
+        if name in self._places:
+            return f"the gradient of {name!r} was handed over twice in one step."
+        known = ", ".join(map(repr, self._places))
+        return f"a gradient was given for {name!r}; the parameters are {known}."
+
+    def _named(self, error: KitError) -> KitError:
+        where = f"{self._task}, step {self._step}: "
+        return type(error)(where + error.message, task=self._task, step=self._step)
+
+
+def _pieces_of(memory: Memory, region: int) -> list[Piece]:
+    """Cut the params into stretches of one dtype that are small, or one parameter."""
+    leaves = memory.layout.leaves
+    pieces, first, size = [], 0, 0
+    for number, leaf in enumerate(leaves):
+        size += leaf.range.size
+        if number > first and (
+            leaf.spec.dtype != leaves[first].spec.dtype or size > _PIECE_BYTES
+        ):
+            pieces.append(_piece(memory, region, first, number))
+            first, size = number, leaf.range.size
+    return [*pieces, _piece(memory, region, first, len(leaves))]
+
+
+def _piece(memory: Memory, region: int, first: int, end: int) -> Piece:
+    """Return leaves first, ..., end-1: in the buffer they lie the other way round."""
+    leaves = memory.layout.leaves[first:end][::-1]
+    whole = Range(leaves[0].lo, leaves[-1].range.hi)
+    flat, gather = memory.typed(region, whole), None
+    if len(leaves) > 1 and whole.size:
+        gather = Gather(flat, [leaf.spec.shape for leaf in leaves])
+    names = tuple(leaf.spec.name for leaf in leaves)
+    return Piece(names, slice(end - 1, first - 1 if first else None, -1), flat, gather)
+
+
+def _buckets_of(memory: Memory) -> dict[str, list[int]]:
+    layout = memory.layout
+    starts = [bucket.range.lo for bucket in layout.buckets]  # in their order
+    found = {
+        leaf.spec.name: [
+            number
+            for number in range(
+                max(0, bisect_right(starts, leaf.range.lo) - 1),
+                bisect_left(starts, leaf.range.hi),
+            )
+            if intersect(leaf.range, layout.buckets[number].range)
+        ]
+        for leaf in layout.leaves
+    }
+    # A parameter without elements completes nothing; let it count for the last bucket.
+    return {name: where or [len(layout.buckets) - 1] for name, where in found.items()}
+
+
+def _describe(name: str, flat: Any) -> str:
+    n_nan = int(np.isnan(flat).sum())
+    n_inf = int(np.isinf(flat).sum())
+    return (
+        f"the gradient of {name!r} holds {n_nan} NaN and {n_inf} infinite values of "
+        f"{flat.size}; the step was refused on all members and the parameters are "
+        f"those of the step before. Lower the learning rate, or look at this worker's "
+        f"batch."
+    )
+
+
+def _difference(missing: list[str], extra: list[str]) -> str:
+    parts = []
+    if missing:
+        parts.append(f"no gradient for {', '.join(map(repr, missing))}")
+    if extra:
+        parts.append(f"a gradient for {', '.join(map(repr, extra))}, unknown here")
+    found = " and ".join(parts)
+    return f"step returned {found}; it must return one for each parameter."

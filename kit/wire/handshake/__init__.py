@@ -1,0 +1,1 @@
+"""How two tasks prove who they are before they talk."""

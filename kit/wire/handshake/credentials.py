@@ -1,0 +1,178 @@
+"""The secrets of one cluster: its id, its key and, between machines, its certificate.
+
+Made anew at each start, handed to the engines over the encrypted control channel, never
+put into arguments or environment. `repr` shows no secret. Whoever holds the key has
+full power over the cluster; whoever does not gets nothing from it.
+
+A cluster on one machine needs no certificate, and making one costs 0.1 s and the import
+of `cryptography`: `Credentials.new(certificate=False)`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from kit.errors import InvalidArgumentError, NotFoundError
+from kit.regular_file import open_regular
+from kit.wire.handshake.private import check_private, make_private_folder
+
+CERTIFICATE_NAME: Final = "psring"
+# RFC 5280, 4.1.2.5: a certificate with no well-defined expiration date.
+_NO_END: Final = datetime.datetime(9999, 12, 31, 23, 59, 59, tzinfo=datetime.UTC)
+_MOST_BYTES: Final = 65_536
+_FIELDS: Final = ("cluster_id", "key", "certificate_pem", "private_key_pem")
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Cluster id (16 bytes), key (32 bytes), certificate and its key (PEM, may be b"").
+
+    Raises `InvalidArgumentError` for other sizes, without showing the values.
+    """
+
+    cluster_id: bytes
+    key: bytes = field(repr=False)
+    certificate_pem: bytes = field(default=b"", repr=False)
+    private_key_pem: bytes = field(default=b"", repr=False)
+
+    def __post_init__(self) -> None:
+        if (len(self.cluster_id), len(self.key)) != (16, 32):
+            raise InvalidArgumentError(
+                f"a cluster id has 16 bytes and a key 32, not {len(self.cluster_id)} "
+                f"and {len(self.key)}; make both with Credentials.new()."
+            )
+
+    @classmethod
+    def new(
+        cls, *, certificate: bool = True, now: datetime.datetime | None = None
+    ) -> Credentials:
+        """Return fresh credentials; `now` (UTC) dates the certificate."""
+        plain = cls(secrets.token_bytes(16), secrets.token_bytes(32))
+        return plain.with_certificate(now=now) if certificate else plain
+
+    @property
+    def has_certificate(self) -> bool:
+        """Whether links to other machines can be encrypted."""
+        return bool(self.certificate_pem)
+
+    def with_certificate(self, *, now: datetime.datetime | None = None) -> Credentials:
+        """Return the same credentials with a certificate, a new one if there is none.
+
+        Costs 0.1 s the first time in a process.
+        """
+        if self.has_certificate:
+            return self
+        pem, key_pem = _make_certificate(now or datetime.datetime.now(datetime.UTC))
+        return replace(self, certificate_pem=pem, private_key_pem=key_pem)
+
+    def to_plain(self) -> dict[str, str]:
+        """Return everything, secrets too, as base64 text that JSON can carry."""
+        return {
+            name: base64.b64encode(getattr(self, name)).decode() for name in _FIELDS
+        }
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, object]) -> Credentials:
+        """Return what `to_plain` wrote; `InvalidArgumentError` names a bad field."""
+        values = []
+        for name in _FIELDS:
+            try:
+                values.append(base64.b64decode(str(plain[name]), validate=True))
+            except (KeyError, binascii.Error) as exc:
+                raise InvalidArgumentError(
+                    f"credentials lack a readable field {name!r}; take them from the "
+                    f"running cluster again."
+                ) from exc
+        return cls(*values)
+
+    def save(self, path: Path) -> None:
+        """Write to `path` (0600), in a folder of this user alone (made if missing).
+
+        Replaces an older file as a whole. Raises `PermissionDeniedError` when others
+        may enter the folder.
+        """
+        make_private_folder(path.parent)
+        temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            with os.fdopen(os.open(temporary, flags, 0o600), "w") as file:
+                json.dump(self.to_plain(), file)
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+    @classmethod
+    def load(cls, path: Path) -> Credentials:
+        """Read what `save` wrote.
+
+        Raises `NotFoundError`, `InvalidArgumentError` for other contents or a link, and
+        `PermissionDeniedError` when the file is readable for others or not ours.
+        """
+        try:
+            file = open_regular(path)
+        except FileNotFoundError as exc:
+            raise NotFoundError(
+                f"there are no credentials at {path}; has the cluster stopped?"
+            ) from exc
+        except OSError as exc:
+            raise InvalidArgumentError(
+                f"the credentials at {path} cannot be read: {exc.strerror}."
+            ) from exc
+        with file:
+            check_private(path, os.fstat(file.fileno()))
+            text = file.read(_MOST_BYTES)
+        try:
+            plain = json.loads(text)
+        except (ValueError, RecursionError):
+            plain = None
+        if not isinstance(plain, dict):
+            # No cause is attached: it would show the file's text, which holds secrets.
+            raise InvalidArgumentError(f"{path} does not hold credentials.") from None
+        return cls.from_plain(plain)
+
+
+def _make_certificate(now: datetime.datetime) -> tuple[bytes, bytes]:
+    """Return a self-signed certificate and its key; valid from yesterday without end.
+
+    It is trusted because both sides hold it, as they hold the cluster's key, which does
+    not expire either: an end would only stop a cluster or a saved file some day. `tls`
+    looks at no clock; the dates are for other programs and older versions of this one,
+    and are back-dated, because the clocks of the other machines may be behind.
+    """
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, CERTIFICATE_NAME)])
+    names = x509.SubjectAlternativeName([x509.DNSName(CERTIFICATE_NAME)])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(_NO_END)
+        .add_extension(names, critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    encoding = serialization.Encoding.PEM
+    key_pem = key.private_bytes(
+        encoding,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    return certificate.public_bytes(encoding), key_pem

@@ -1,0 +1,196 @@
+"""From an address to a link: dial or accept, prove the key, and only then talk.
+
+`connect` is the side that comes, `welcome` the side that is there. Both take one
+deadline for everything: connecting, TLS and the handshake. When anything fails nothing
+stays open.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import Final
+
+from kit.errors import (
+    DeadlineExceededError,
+    FailedPreconditionError,
+    KitError,
+    LinkLost,
+)
+from kit.task import Task
+from kit.wire.frame import Bounds, cluster_number
+from kit.wire.handshake.credentials import Credentials
+from kit.wire.handshake.handshake import (
+    NONCE_BYTES,
+    ClientHandshake,
+    Handshake,
+    ServerHandshake,
+)
+from kit.wire.handshake.messages import Hello, Role
+from kit.wire.handshake.tls import establish
+from kit.wire.link import MAX_BODY, Link
+from kit.wire.listening.address import Address
+from kit.wire.listening.dialer import dial
+from kit.wire.sockets import outlast_cuts
+from kit.wire.stream import Clock, Stream, read_some, write_all
+
+# How long a refusal may take to leave; the peer may be a stranger who never reads.
+_REFUSAL_S: Final = 0.5
+
+
+def connect(
+    address: Address,
+    hello: Hello,
+    credentials: Credentials,
+    *,
+    deadline_s: float = 5.0,
+    expected: Task | None = None,
+    insecure: bool = False,
+    max_body: int = MAX_BODY,
+    checksum: bool = True,
+    dead_after_s: float = 10.0,
+    clock: Clock = time.monotonic,
+) -> Link:
+    """Return a link to the task that listens at `address`.
+
+    Raises `UnavailableError` (nobody there, or busy), `AuthenticationFailed` (another
+    key, cluster or certificate), `VersionMismatch`, `ProtocolError` (something else
+    speaks there), `LinkLost`, `DeadlineExceededError`, and `FailedPreconditionError`
+    when another task than the `expected` one answers.
+    """
+    deadline = clock() + deadline_s
+    stream = dial(
+        address,
+        deadline,
+        credentials=credentials,
+        insecure=insecure,
+        dead_after_s=dead_after_s,
+        clock=clock,
+    )
+    handshake = ClientHandshake(
+        hello,
+        key=credentials.key,
+        cluster_id=credentials.cluster_id,
+        nonce=secrets.token_bytes(NONCE_BYTES),
+    )
+    try:
+        perform(handshake, stream, deadline, clock)
+        _check_expected(handshake.peer, expected, address)
+        _suit(stream, hello.role)
+    except BaseException:
+        stream.close()
+        raise
+    return Link(
+        stream,
+        local=hello.task,
+        peer=handshake.peer,
+        role=hello.role,
+        bounds=link_bounds(credentials, max_body),
+        run_id=hello.run_id,
+        incarnation=hello.incarnation,
+        checksum=checksum,
+        clock=clock,
+    )
+
+
+def welcome(
+    stream: Stream,
+    local: Task,
+    credentials: Credentials,
+    *,
+    deadline_s: float = 5.0,
+    busy: bool = False,
+    max_body: int = MAX_BODY,
+    checksum: bool = True,
+    clock: Clock = time.monotonic,
+) -> Link:
+    """Return a link over a freshly accepted stream, which is closed on any error.
+
+    With `busy` the caller is told to try again. Raises as `connect` does; the link's
+    `role`, `run_id` and `incarnation` are those that the peer gave.
+    """
+    deadline = clock() + deadline_s
+    handshake = ServerHandshake(
+        local,
+        key=credentials.key,
+        cluster_id=credentials.cluster_id,
+        nonce=secrets.token_bytes(NONCE_BYTES),
+        busy=busy,
+    )
+    try:
+        establish(stream, deadline, clock)
+        perform(handshake, stream, deadline, clock)
+        _suit(stream, handshake.hello.role)
+    except BaseException:
+        stream.close()
+        raise
+    hello = handshake.hello
+    return Link(
+        stream,
+        local=local,
+        peer=hello.task,
+        role=hello.role,
+        bounds=link_bounds(credentials, max_body),
+        run_id=hello.run_id,
+        incarnation=hello.incarnation,
+        checksum=checksum,
+        clock=clock,
+    )
+
+
+def link_bounds(credentials: Credentials, max_body: int = MAX_BODY) -> Bounds:
+    """Return what a link of this cluster accepts."""
+    return Bounds(cluster_number(credentials.cluster_id), max_length=max_body)
+
+
+def perform(
+    handshake: Handshake,
+    stream: Stream,
+    deadline: float,
+    clock: Clock = time.monotonic,
+) -> None:
+    """Carry a handshake through on a stream; not a byte more is read than it has.
+
+    Raises what the handshake raises, after telling the peer why, or `LinkLost`,
+    `DeadlineExceededError`.
+    """
+    room = memoryview(bytearray(handshake.wanted))
+    while True:
+        write_all(stream, [handshake.outgoing()], deadline, clock)
+        if handshake.done:
+            return
+        n_bytes = read_some(stream, room[: handshake.wanted], deadline, clock)
+        if n_bytes == 0:
+            raise LinkLost(
+                f"{stream.peer} closed the connection during the handshake. It may be "
+                f"stopping, or may have too many new connections; try again."
+            )
+        try:
+            handshake.feed(room[:n_bytes])
+        except KitError:
+            _send_refusal(handshake, stream, min(deadline, clock() + _REFUSAL_S), clock)
+            raise
+
+
+def _send_refusal(
+    handshake: Handshake, stream: Stream, deadline: float, clock: Clock
+) -> None:
+    try:
+        write_all(stream, [handshake.outgoing()], deadline, clock)
+    except (LinkLost, DeadlineExceededError):
+        return  # the reason for the refusal is the error that counts
+
+
+def _suit(stream: Stream, role: Role) -> None:
+    """Leave it to a training's own signs of life to find out who is dead."""
+    if role is not Role.SESSION:
+        outlast_cuts(stream)
+
+
+def _check_expected(peer: Task, expected: Task | None, address: Address) -> None:
+    if expected is not None and peer != expected:
+        raise FailedPreconditionError(
+            f"{peer.short} answers at {address}, where {expected.short} was expected; "
+            f"the list of addresses is out of date.",
+            task=str(expected),
+        )

@@ -1,0 +1,166 @@
+"""The only file that knows TLS: its stream, and which stream a connection becomes.
+
+    tls    TLS 1.3, both sides show the cluster's one certificate, and no other is taken
+
+It opens nothing by itself: `listener.py` and `dialer.py` do, with the pieces from here.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import ssl
+import threading
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from kit.errors import AuthenticationFailed, FailedPreconditionError, KitError
+from kit.wire.frame import Buffer
+from kit.wire.handshake.credentials import CERTIFICATE_NAME, Credentials
+from kit.wire.sockets import Socket, SocketStream, suit_to_loopback
+from kit.wire.stream import Clock, Stream, front, wait_ready
+
+TlsContext = ssl.SSLContext
+
+# X509_V_FLAG_NO_CHECK_TIME of OpenSSL's x509_vfy.h, which `ssl` does not name.
+_NO_CHECK_TIME: Final = 0x200000
+_RECORD: Final = 16_384  # the most that one TLS record carries
+
+
+class TlsStream(SocketStream):
+    """A TLS 1.3 connection; `establish` must have returned before it is used."""
+
+    _socket: ssl.SSLSocket
+
+    def __init__(self, sock: ssl.SSLSocket, peer: str, pinned_pem: bytes) -> None:
+        super().__init__(sock, "tls", peer)
+        sock.setblocking(False)
+        self._pinned = ssl.PEM_cert_to_DER_cert(pinned_pem.decode())
+        self._sealed = 0  # size of the record that OpenSSL holds back
+        self._heard = False
+        # OpenSSL's object takes one caller at a time; no call under the lock blocks.
+        self._lock = threading.Lock()
+
+    def establish(self, deadline: float, clock: Clock) -> None:
+        """Finish the TLS handshake and compare the certificate with the pinned one."""
+        while True:
+            try:
+                self._socket.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                wait_ready(self, select.POLLIN, deadline, clock)
+            except ssl.SSLWantWriteError:
+                wait_ready(self, select.POLLOUT, deadline, clock)
+            except (OSError, ValueError) as exc:
+                raise self._broken(exc) from exc
+        if self._socket.getpeercert(binary_form=True) != self._pinned:
+            raise self._broken(ssl.SSLCertVerificationError("another certificate"))
+
+    def read_into(self, view: memoryview) -> int | None:
+        """See `Stream.read_into`."""
+        try:
+            with self._lock:
+                n_bytes = self._socket.recv_into(view)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return None
+        except (OSError, ValueError) as exc:
+            raise self._broken(exc) from exc
+        self._heard = True
+        return n_bytes
+
+    read_waiting = read_into  # OpenSSL may have to write before it can read
+
+    def write(self, buffers: Sequence[Buffer]) -> int | None:
+        """See `Stream.write`; takes one record at a time."""
+        record = front(buffers, self._sealed or _RECORD)
+        try:
+            with self._lock:
+                n_bytes = self._socket.send(record)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            self._sealed = len(record)
+            return None
+        except (OSError, ValueError) as exc:
+            raise self._broken(exc) from exc
+        self._sealed = 0
+        return n_bytes
+
+    write_waiting = write
+
+    def _broken(self, exc: Exception) -> KitError:
+        # Under TLS 1.3 a server's no to our certificate arrives with the first read.
+        is_refusal = isinstance(exc, ssl.SSLError) and not self._heard
+        if not is_refusal or isinstance(exc, ssl.SSLEOFError):
+            return super()._broken(exc)
+        return AuthenticationFailed(
+            f"no TLS connection with {self.peer}: {exc}. One side does not show this "
+            f"cluster's certificate, or does not encrypt; use the same credentials and "
+            f"the same setting of 'insecure' on both."
+        )
+
+
+def tls_context(credentials: Credentials, *, server: bool) -> TlsContext:
+    """Return a context that shows and accepts the cluster's certificate and no other.
+
+    Raises `FailedPreconditionError` if the credentials hold no certificate.
+    """
+    if not credentials.has_certificate:
+        raise FailedPreconditionError(
+            "these credentials hold no certificate; make the cluster's with "
+            "Credentials.new(certificate=True)."
+        )
+    side = ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT
+    context = ssl.SSLContext(side)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.verify_mode = ssl.CERT_REQUIRED
+    # Only the one pinned certificate is taken, so its dates tell nothing; a wrong
+    # clock, or credentials in a file of an older version, should not end a cluster.
+    context.verify_flags |= _NO_CHECK_TIME
+    context.load_verify_locations(cadata=credentials.certificate_pem.decode())
+    if server:
+        context.num_tickets = 0  # no connection is ever resumed
+    # OpenSSL wants a path; this one leads to memory that nobody else can open.
+    fd = os.memfd_create("kit-certificate", os.MFD_CLOEXEC)
+    with os.fdopen(fd, "wb", buffering=0) as file:
+        file.write(credentials.certificate_pem + credentials.private_key_pem)
+        context.load_cert_chain(f"/proc/self/fd/{fd}")
+    return context
+
+
+def make_stream(
+    sock: Socket,
+    kind: str,
+    peer: str,
+    context: TlsContext | None = None,
+    pinned_pem: bytes = b"",
+) -> SocketStream:
+    """Return the stream over a connected socket, with TLS if a context is given.
+
+    Raises `OSError`, with the socket closed, when the connection is gone already.
+    """
+    if kind == "tcp":
+        suit_to_loopback(sock)
+    if context is None:
+        return SocketStream(sock, kind, peer)
+    sock.setblocking(False)
+    is_server = context.protocol == ssl.PROTOCOL_TLS_SERVER
+    try:
+        wrapped = context.wrap_socket(
+            sock,
+            server_side=is_server,
+            do_handshake_on_connect=False,
+            server_hostname=None if is_server else CERTIFICATE_NAME,
+        )
+    except OSError:
+        sock.close()
+        raise
+    return TlsStream(wrapped, peer, pinned_pem)
+
+
+def establish(stream: Stream, deadline: float, clock: Clock = time.monotonic) -> None:
+    """Finish the TLS handshake of a fresh stream; any other stream is ready at once.
+
+    Raises `AuthenticationFailed`, `LinkLost` or `DeadlineExceededError`.
+    """
+    if isinstance(stream, TlsStream):
+        stream.establish(deadline, clock)

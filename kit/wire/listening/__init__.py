@@ -1,0 +1,1 @@
+"""Addresses, listeners, dialers, and who is let in."""

@@ -1,0 +1,1 @@
+"""What links of one host can do: shared memory, descriptors."""

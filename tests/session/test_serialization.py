@@ -1,0 +1,176 @@
+"""Parcels: what comes back, where it lies in memory, and what is not sent."""
+
+from __future__ import annotations
+
+import json
+import struct
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as stn
+
+from kit.errors import InvalidArgumentError
+from kit.session.transport.serialization import ALIGNMENT, MOST_ARRAYS, pack, unpack
+from kit.wire.frame import Buffer
+
+Array = npt.NDArray[Any]
+
+TYPES = (
+    *("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"),
+    *("f2", "f4", "f8", "c8", "c16"),
+)
+SHAPES = stn.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5)
+NUMBERS = st.sampled_from(TYPES).flatmap(lambda name: stn.arrays(name, SHAPES))
+STRINGS = stn.arrays(object, SHAPES, elements=st.binary(max_size=9), fill=st.nothing())
+
+
+def body_of(parts: tuple[Buffer, ...]) -> bytearray:
+    return bytearray(b"".join(parts))
+
+
+def same(left: Array, right: Array) -> bool:
+    if left.dtype == object:
+        return left.shape == right.shape and left.tolist() == right.tolist()
+    return (left.dtype, left.shape) == (right.dtype, right.shape) and (
+        left.tobytes() == right.tobytes()
+    )
+
+
+@given(
+    st.dictionaries(st.text(), st.integers() | st.text() | st.none(), max_size=3),
+    st.lists(NUMBERS | STRINGS, max_size=4),
+)
+def test_plain_data_and_arrays_come_back(
+    meta: dict[str, Any], arrays: list[Array]
+) -> None:
+    found, came = unpack(body_of(pack(meta, arrays)))
+
+    assert found == meta
+    assert len(came) == len(arrays)
+    assert all(same(one, other) for one, other in zip(came, arrays, strict=True))
+
+
+def test_arrays_lie_where_the_layout_puts_them() -> None:
+    """The bytes are put together here by hand from the table in the module."""
+    text = json.dumps({"a": 1}, separators=(",", ":")).encode()
+    heads = struct.pack("<BBHIQ2Q", 11, 2, 0, 0, 8, 1, 2)
+    heads += struct.pack("<BBHIQ1Q", 15, 1, 0, 0, 13, 2)
+    front = struct.pack("<BBHI", 1, 0, 2, len(text)) + heads + text
+    by_hand = bytearray(front.ljust(128, b"\0"))
+    by_hand += struct.pack("<2f", 1.5, -2.0).ljust(64, b"\0")
+    by_hand += struct.pack("<2I", 2, 3) + b"abcde"
+    numbers = np.array([[1.5, -2.0]], np.float32)
+    strings = np.array([b"ab", b"cde"], object)
+
+    assert body_of(pack({"a": 1}, [numbers, strings])) == by_hand
+
+
+def test_a_large_array_is_not_copied_on_its_way() -> None:
+    array = np.zeros((3, 100_000), np.complex64)
+
+    parts = pack({}, [np.array(7, np.float32), array])
+    array[2, 99_999] = 5j
+
+    assert [len(memoryview(part)) for part in parts] == [128, array.nbytes]
+    assert body_of(parts)[-4:] == struct.pack("<f", 5.0)
+
+
+def test_received_arrays_are_writable_views_of_the_body() -> None:
+    body = body_of(pack({}, [np.zeros(3, np.uint8), np.zeros(2)]))
+
+    first, second = unpack(body)[1]
+    first[:] = 7
+    second[1] = 1.0
+
+    assert body[64:67] == b"\7\7\7"
+    assert body[-8:] == struct.pack("<d", 1.0)
+
+
+@given(st.lists(NUMBERS, min_size=1, max_size=5), st.text(max_size=99))
+def test_every_array_begins_at_a_multiple_of_64(arrays: list[Array], key: str) -> None:
+    body = body_of(pack({key: 0}, arrays))
+    origin = np.frombuffer(body, np.uint8).__array_interface__["data"][0]
+
+    for array in unpack(body)[1]:
+        if array.nbytes:
+            place = array.__array_interface__["data"][0] - origin
+            assert place % ALIGNMENT == 0
+            assert array.flags.writeable
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(24, dtype=np.int32).reshape(4, 6).T,
+        np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        np.arange(20_000)[::2],
+        np.arange(9, dtype=np.int16)[::-1],
+        np.broadcast_to(np.float32(3), (4, 5)),
+        np.arange(5, dtype=">f8"),
+        np.arange(20_000, dtype=">u4")[1::3],
+        np.frombuffer(b"?" + bytes(range(16)), np.float64, 2, 1),
+        np.arange(3).astype(np.longlong),
+    ],
+    ids=range(9),
+)
+def test_order_in_memory_does_not_matter(array: Array) -> None:
+    [came] = unpack(body_of(pack({}, [array])))[1]
+
+    assert came.shape == array.shape
+    assert came.dtype == array.dtype.newbyteorder("<")
+    assert came.tolist() == array.tolist()
+
+
+def test_a_scalar_of_strings_and_a_nul_at_the_end_survive() -> None:
+    scalar = np.empty((), object)
+    scalar[()] = b"end\0\0"
+
+    [came] = unpack(body_of(pack({}, [scalar])))[1]
+
+    assert came.shape == ()
+    assert came[()] == b"end\0\0"
+
+
+@pytest.mark.parametrize(
+    ("array", "problem"),
+    [
+        (np.array(["text"], object), "bytes.*not a str"),
+        (np.array([b"fixed"]), "cannot travel; convert"),
+        (np.array(["fixed"]), "cannot travel; convert"),
+        (np.zeros(1, "M8[s]"), "cannot travel; convert"),
+        (np.zeros(1, [("a", "i4")]), "cannot travel; convert"),
+        (np.zeros(1, np.longdouble), "cannot travel; convert"),
+        (np.zeros([1] * 33), "33 axes"),
+    ],
+    ids=range(7),
+)
+def test_what_cannot_travel_is_said_to_the_sender(array: Array, problem: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=problem):
+        pack({}, [array])
+
+
+def test_too_many_arrays_are_said_to_the_sender() -> None:
+    with pytest.raises(InvalidArgumentError, match="65536 arrays"):
+        pack({}, [np.zeros(1)] * (MOST_ARRAYS + 1))
+
+
+def test_what_is_not_plain_is_not_sent() -> None:
+    with pytest.raises(InvalidArgumentError, match="plain data"):
+        pack({"value": object()}, [])
+
+
+def test_many_short_strings_take_a_dozen_times_their_bytes_at_most() -> None:
+    strings = np.array([b"%02d" % (n % 100) for n in range(20_000)], object)
+    body = body_of(pack({}, [strings]))
+
+    tracemalloc.start()
+    unpack(body)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert peak < 12 * len(body)

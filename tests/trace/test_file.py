@@ -1,0 +1,289 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kit.errors import DataLossError, InvalidArgumentError, VersionMismatch
+from kit.trace.events import lanes, micros
+from kit.trace.file import load, save, write_atomically
+from kit.trace.log import rows
+from kit.trace.trace import EpochRow, Trace
+from kit.trace.traffic import SPAN, STEP, TOTAL, TRANSFER
+
+TASKS = ("/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1")
+EPOCHS = (EpochRow(0, "ps", 0, 1_000, ""), EpochRow(1, "ring", 2, 9_000, "1gbit"))
+TABLES = ("transfers", "spans", "steps", "totals")
+SMALL = Trace(
+    TASKS,
+    EPOCHS,
+    rows(
+        TRANSFER,
+        [
+            (1, 0, 1, 0, 0, 800, 2_000, 6_000),
+            (2, 0, 1, 0, 0, 800, 3_000, 7_000),
+            (1, 2, 3, 1, 2, 400, 9_500, 9_500),
+        ],
+    ),
+    rows(SPAN, [(1, 1, 0, 1_000, 2_000), (1, 2, 0, 2_000, 6_001), (0, 4, 0, 1, 9)]),
+    rows(STEP, [(1, 0, 0, 2.5, 32, 1_000, 8_000, 900, 100, 0)]),
+    rows(TOTAL, [(1, 0, 1, 0, 800, 1)]),
+)
+
+
+def events_of(path: Path, phase: str) -> list[dict[str, Any]]:
+    events: list[dict[str, Any]] = json.loads(path.read_text())["traceEvents"]
+    return [event for event in events if event["ph"] == phase]
+
+
+def number(dtype: np.dtype[Any]) -> st.SearchStrategy[Any]:
+    if dtype.kind == "f":
+        return st.floats()
+    limits = np.iinfo(dtype)
+    most = min(int(limits.max), 2**62)
+    return st.integers(max(int(limits.min), -most), most)
+
+
+def tables(dtype: np.dtype[Any], tasks: int) -> st.SearchStrategy[Any]:
+    names = dtype.names or ()
+    ends = ("source", "destination", "task")
+    columns = [
+        st.integers(0, tasks - 1) if name in ends else number(dtype[name])
+        for name in names
+    ]
+    return st.lists(st.tuples(*columns), max_size=6).map(lambda r: rows(dtype, r))
+
+
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    max_examples=8,
+    deadline=None,
+)
+@given(
+    st.builds(
+        Trace,
+        st.just(TASKS),
+        st.just(EPOCHS),
+        st.just(SMALL.transfers),
+        tables(SPAN, 3),
+        tables(STEP, 3),
+        tables(TOTAL, 3),
+    )
+)
+def test_a_saved_trace_comes_back_exactly(tmp_path: Path, trace: Trace) -> None:
+    save(trace, tmp_path / "run.json")
+
+    again = load(tmp_path / "run.json")
+
+    assert (again.tasks, again.epochs) == (trace.tasks, trace.epochs)
+    for name in TABLES:
+        ours, theirs = getattr(trace, name), getattr(again, name)
+        assert ours.dtype == theirs.dtype
+        for column in ours.dtype.names:  # NaN is equal to NaN here
+            np.testing.assert_array_equal(ours[column], theirs[column])
+
+
+def test_an_empty_trace_makes_a_valid_file(tmp_path: Path) -> None:
+    Trace(()).save(tmp_path / "run.json")
+
+    assert json.loads((tmp_path / "run.json").read_text())["traceEvents"] == []
+    assert Trace.load(tmp_path / "run.json").tasks == ()
+
+
+def test_each_task_is_a_process_with_its_short_name(tmp_path: Path) -> None:
+    save(SMALL, tmp_path / "run.json")
+
+    names = {
+        event["pid"]: event["args"]["name"]
+        for event in events_of(tmp_path / "run.json", "M")
+        if event["name"] == "process_name"
+    }
+    assert names == {1: "ps:0", 2: "worker:0", 3: "worker:1"}
+
+
+def test_a_transfer_is_a_slice_with_its_bytes_at_the_receiver(tmp_path: Path) -> None:
+    save(SMALL, tmp_path / "run.json")
+
+    received = [
+        event
+        for event in events_of(tmp_path / "run.json", "X")
+        if event["cat"] == "received" and event["pid"] == 1
+    ]
+    assert [(e["name"], e["ts"], e["dur"]) for e in received] == [
+        ("push from worker:0", 1.999, 4.0),
+        ("push from worker:1", 2.999, 4.0),
+    ]
+    assert received[0]["args"] == {"kind": "push", "bytes": 800, "step": 0, "epoch": 0}
+
+
+def test_slices_of_one_track_never_overlap(tmp_path: Path) -> None:
+    save(SMALL, tmp_path / "run.json")
+
+    tracks: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for event in events_of(tmp_path / "run.json", "X"):
+        start = int(event["ts"] * 1000)
+        span = (start, start + int(event["dur"] * 1000))
+        tracks.setdefault((event["pid"], event["tid"]), []).append(span)
+    assert len(tracks) > 5
+    for spans in tracks.values():
+        spans.sort()
+        assert all(a[1] <= b[0] for a, b in pairwise(spans))
+
+
+def test_every_arrow_begins_and_ends_inside_a_slice(tmp_path: Path) -> None:
+    save(SMALL, tmp_path / "run.json")
+
+    path = tmp_path / "run.json"
+    slices = events_of(path, "X")
+    tails, heads = events_of(path, "s"), events_of(path, "f")
+    assert {e["id"] for e in tails} == {e["id"] for e in heads} == {0, 1, 2}
+    for end in tails + heads:
+        assert any(
+            (s["pid"], s["tid"]) == (end["pid"], end["tid"])
+            and s["ts"] <= end["ts"] < s["ts"] + s["dur"]
+            for s in slices
+        )
+
+
+def test_switches_are_instants_and_links_are_counters(tmp_path: Path) -> None:
+    save(SMALL, tmp_path / "run.json")
+
+    path = tmp_path / "run.json"
+    assert [(e["ts"], e["name"]) for e in events_of(path, "i")] == [
+        (0.999, "epoch 0: start with ps"),
+        (8.999, "epoch 1: ps to ring"),
+    ]
+    counted = events_of(path, "C")
+    assert {(e["pid"], e["name"]) for e in counted} == {
+        (2, "to ps:0 (bytes/s)"),
+        (3, "to ps:0 (bytes/s)"),
+        (2, "to worker:1 (bytes/s)"),
+    }
+    assert counted[0]["args"]["bytes/s"] == 800_000  # 800 bytes in a bin of 1 ms
+
+
+def test_the_columns_follow_the_events_as_the_viewers_need_it(tmp_path: Path) -> None:
+    save(SMALL, tmp_path / "run.json")
+
+    keys = list(json.loads((tmp_path / "run.json").read_text()))
+    assert keys == ["displayTimeUnit", "traceEvents", "psring"]
+
+
+def test_only_the_newest_rows_are_kept_and_the_rest_is_counted(tmp_path: Path) -> None:
+    dropped = save(SMALL, tmp_path / "run.json", max_rows=2)
+
+    again = load(tmp_path / "run.json")
+    noted = json.loads((tmp_path / "run.json").read_text())["psring"]["dropped"]
+    assert (
+        dropped == noted == {"transfers": 1, "spans": 1, "steps": 0} | {"measures": 0}
+    )
+    assert again.transfers["end"].tolist() == [7_000, 9_500]
+    assert again.spans["end"].tolist() == [2_000, 6_001]
+    assert len(again.totals) == len(SMALL.totals)
+
+
+def test_a_negative_number_of_rows_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="-1"):
+        save(SMALL, tmp_path / "run.json", max_rows=-1)
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    path.write_text("before")
+
+    def pieces() -> Iterator[str]:
+        yield "half of"
+        raise RuntimeError("cut")
+
+    with pytest.raises(RuntimeError, match="cut"):
+        write_atomically(path, pieces())
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_cut_file_is_reported_as_damaged(tmp_path: Path) -> None:
+    save(SMALL, tmp_path / "run.json")
+    text = (tmp_path / "run.json").read_text()
+
+    for length in range(0, len(text) - 2, 211):
+        (tmp_path / "cut.json").write_text(text[:length])
+        with pytest.raises(DataLossError, match=r"cut\.json"):
+            load(tmp_path / "cut.json")
+
+
+def shorten(plain: dict[str, Any]) -> None:
+    plain["steps"]["loss"].pop()
+
+
+def lose_a_table(plain: dict[str, Any]) -> None:
+    del plain["spans"]
+
+
+def overflow(plain: dict[str, Any]) -> None:
+    plain["spans"]["task"][0] = 70_000
+
+
+def fraction(plain: dict[str, Any]) -> None:
+    plain["spans"]["start"][0] = 1.5
+
+
+def nest(plain: dict[str, Any]) -> None:
+    plain["tasks"] = [["ps:0"]]
+
+
+@pytest.mark.parametrize("damage", [shorten, lose_a_table, overflow, fraction, nest])
+def test_damaged_columns_are_reported(
+    tmp_path: Path, damage: Callable[[dict[str, Any]], None]
+) -> None:
+    save(SMALL, tmp_path / "run.json")
+    document = json.loads((tmp_path / "run.json").read_text())
+    damage(document["psring"])
+    (tmp_path / "run.json").write_text(json.dumps(document))
+
+    with pytest.raises(DataLossError, match="damaged columns"):
+        load(tmp_path / "run.json")
+
+
+def test_a_file_of_another_program_or_version_is_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+
+    path.write_text('{"traceEvents": []}')
+    with pytest.raises(InvalidArgumentError, match="no columns"):
+        load(path)
+    path.write_text('{"psring": {"format": 99}}')
+    with pytest.raises(VersionMismatch, match="99"):
+        load(path)
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "absent.json")
+
+
+@given(st.integers(0, 2**50))
+def test_microseconds_keep_every_nanosecond(ns: int) -> None:
+    assert int(micros(ns) * 1000) == ns
+
+
+intervals = st.tuples(st.integers(0, 60), st.integers(1, 20)).map(
+    lambda pair: (pair[0], pair[0] + pair[1])
+)
+
+
+@settings(max_examples=20)
+@given(st.lists(intervals, max_size=30))
+def test_lanes_are_as_many_as_the_deepest_overlap(spans: list[tuple[int, int]]) -> None:
+    chosen = lanes(spans)
+
+    deepest = max(
+        (sum(start <= t < end for start, end in spans) for t in range(81)), default=0
+    )
+    assert len(set(chosen)) == deepest
+    for i, (start, end) in enumerate(spans):
+        for j in range(i):
+            apart = end <= spans[j][0] or spans[j][1] <= start
+            assert apart or chosen[i] != chosen[j]

@@ -1,0 +1,332 @@
+"""The agreement on epochs, in every order of events that can be thought of."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+
+from kit.errors import InternalError, InvalidArgumentError, PeerLost
+from kit.training.coordination.membership import Agreement, Epoch, Verdict
+from tests.agreement import IDLE, MEMBERS, WORKERS, Game
+
+
+class Trainings(RuleBasedStateMachine):
+    """Users wish, pause and stop, members move in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.game = Game(1)
+        self.stopped = self.saves = False
+        self.failed: PeerLost | None = None
+
+    @initialize(steps=st.integers(0, 12), saves=st.booleans())
+    def begin(self, steps: int, saves: bool) -> None:
+        self.game = Game(steps, saves=saves)
+        self.saves = saves
+
+    @precondition(lambda self: any(self.game.moves()))
+    @rule(data=st.data(), refuse=st.sampled_from([False] * 9 + [True]))
+    def member_moves(self, data: st.DataObject, refuse: bool) -> None:
+        place, member = data.draw(st.sampled_from(list(self.game.moves())))
+        begun = self.game.agreement.epoch.number > 0
+        self.game.move(place, member, "no room" if refuse and begun else None)
+
+    @rule(
+        topology=st.sampled_from(["ps", "ring", None]),
+        link=st.sampled_from(["", "1gbit", None]),
+        synchronous=st.sampled_from([True, False, None]),
+        at=st.integers(0, 12),
+    )
+    def user_wishes(
+        self, topology: str | None, link: str | None, synchronous: bool | None, at: int
+    ) -> None:
+        agreement, seen = self.game.agreement, self.game.agreement.foreseen(at)
+
+        agreement.wish(topology=topology, link=link, synchronous=synchronous, at=at)
+
+        then = agreement.foreseen(at)
+        assert then.topology == (seen.topology if topology is None else topology)
+        assert then.link == (seen.link if link is None else link)
+        kept = seen.synchronous if synchronous is None else synchronous
+        assert then.synchronous is kept
+
+    @rule(steps=st.integers(0, 3))
+    def user_pauses(self, steps: int) -> None:
+        self.game.agreement.pause(steps)
+        # Who has begun with a step finishes it, and learns of the halt in the next one.
+        self.game.may_do = 1 + steps
+
+    @rule()
+    def user_saves(self) -> None:
+        self.game.agreement.saves.wish()
+
+    @precondition(lambda self: self.game.writing is not None)
+    @rule(good=st.booleans())
+    def copies_are_written(self, good: bool) -> None:
+        self.game.write(good=good)
+
+    @rule()
+    def user_resumes(self) -> None:
+        self.game.agreement.resume()
+        self.game.may_do = None
+
+    @rule()
+    def user_stops(self) -> None:
+        self.game.agreement.stop()
+        self.stopped = True
+        if self.game.may_do is None:
+            self.game.may_do = 1
+
+    @precondition(lambda self: self.failed is None)
+    @rule(chance=st.integers(0, 9))
+    def member_is_lost(self, chance: int) -> None:
+        if chance == 0 and not self.game.agreement.is_finished:
+            self.failed = PeerLost("worker:1 is gone")
+            self.game.agreement.fail(self.failed)
+            self.game.agreement.fail(PeerLost("worker:0 is gone"))
+
+    @invariant()
+    def epochs_are_agreed(self) -> None:
+        self.game.check()
+        assert self.game.agreement.error is self.failed
+
+    def teardown(self) -> None:
+        """Whatever was wished, a training that is not paused comes to its end."""
+        self.user_resumes()
+        for _ in range(400):
+            for place, member in list(self.game.moves()):
+                self.game.move(place, member)
+            if self.game.writing is not None:
+                self.game.write(good=True)
+        players = self.game.players
+        if self.failed is None:
+            assert {player.place for player in players.values()} == {"done"}
+            (last,) = {player.step for player in players.values()}
+            assert self.stopped or last == self.game.agreement.steps
+            assert not self.saves or last in self.game.copies
+        else:
+            workers = {players[worker].place for worker in WORKERS}
+            assert workers <= {"failed", "working"}
+        self.game.check()
+
+
+TestTrainings = pytest.mark.slow(Trainings.TestCase)
+TestTrainings.settings = settings(stateful_step_count=60)
+
+
+def walk(game: Game, wishes: tuple[str, ...]) -> Iterator[Game]:
+    """Yield every end that the game can have, over all orders of all events."""
+    seen: set[str] = set()
+    stack = [(game, wishes)]
+    while stack:
+        game, left = stack.pop()
+        key = repr((vars(game.agreement), game.players, left))
+        if key in seen:
+            continue
+        seen.add(key)
+        game.check()
+        choices = list(game.moves())
+        if not choices:
+            yield game
+        for place, member in choices:
+            after = copy.deepcopy(game)
+            after.move(place, member)
+            stack.append((after, left))
+        if left:
+            after = copy.deepcopy(game)
+            after.agreement.wish(topology=left[0])
+            stack.append((after, left[1:]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("members", [(0, 1), (0, IDLE)])
+@pytest.mark.parametrize(
+    ("steps", "wishes"), [(2, ()), (2, ("ring",)), (1, ("ring", "ps"))]
+)
+def test_every_order_of_events_ends_with_one_list_of_epochs(
+    steps: int, wishes: tuple[str, ...], members: tuple[int, ...]
+) -> None:
+    ends = list(walk(Game(steps, members), wishes))
+
+    assert ends
+    found = set()
+    for game in ends:
+        lists = [tuple(player.epochs) for player in game.players.values()]
+        assert {player.place for player in game.players.values()} == {"done"}
+        assert {player.step for player in game.players.values()} == {steps}
+        assert len(set(lists)) == 1
+        found.add(tuple(epoch.topology for epoch in lists[0]))
+    assert ("ps",) in found
+    if wishes:
+        assert ("ps", "ring") in found or ("ring",) in found
+
+
+def test_a_wish_while_paused_is_agreed_without_a_step() -> None:
+    game = Game(10)
+    play(game, until=3)
+    game.agreement.pause()
+    play(game)
+    before = game.players[0].step
+    game.agreement.wish(topology="ring")
+
+    play(game)
+
+    assert game.players[0].step == before
+    assert [epoch.topology for epoch in game.players[0].epochs] == ["ps", "ring"]
+
+
+@pytest.mark.parametrize("wish", ["stop", "pause"])
+def test_a_word_while_advancing_counts_at_once(wish: str) -> None:
+    game = Game(1000)
+    play(game, until=3)
+    game.agreement.pause()
+    play(game)
+    game.agreement.pause(steps=500)
+    play(game, until=game.players[0].step + 10)
+    before = game.players[0].step
+
+    getattr(game.agreement, wish)()
+    play(game)
+
+    assert game.players[0].step - before <= 1
+
+
+def test_advance_does_so_many_steps_also_across_a_switch() -> None:
+    game = Game(1000)
+    play(game, until=3)
+    game.agreement.pause()
+    play(game)
+    before = game.players[0].step
+
+    game.agreement.pause(steps=7)
+    game.agreement.wish(topology="ring", at=before + 3)
+    play(game)
+
+    assert game.players[0].step == before + 7
+    assert [epoch.first_step for epoch in game.players[0].epochs] == [0, before + 3]
+
+
+def test_a_paused_training_is_saved_without_a_step() -> None:
+    game = Game(10)
+    play(game, until=3)
+    game.agreement.pause()
+    play(game)
+    before = game.players[0].step
+    game.agreement.saves.wish()
+
+    play(game)
+
+    assert game.copies == [before]
+    assert {player.step for player in game.players.values()} == {before}
+
+
+def test_a_second_wish_waits_until_the_first_is_written() -> None:
+    game = Game(10)
+    play(game, until=3)
+    game.agreement.pause()
+    game.agreement.saves.wish()
+    play(game)
+    game.agreement.saves.wish()
+    play(game)
+    assert len(game.copies) == 1
+
+    game.write(good=True)
+    play(game)
+
+    assert len(game.copies) == 2
+
+
+@pytest.mark.parametrize("good", [True, False])
+def test_the_end_waits_for_one_attempt_to_save_the_last_state(good: bool) -> None:
+    game = Game(4, saves=True)
+    play(game)
+    assert {player.place for player in game.players.values()} == {"arrived"}
+    assert game.copies == [4]
+
+    game.write(good=good)
+    play(game)
+
+    assert {player.place for player in game.players.values()} == {"done"}
+    assert game.copies == [4]
+
+
+def test_a_training_restored_at_its_end_is_not_saved_again() -> None:
+    game = Game(4, saves=True)
+    game.agreement.saves.ended(4, good=True)
+    for player in game.players.values():
+        player.step = 4
+
+    play(game)
+
+    assert {player.place for player in game.players.values()} == {"done"}
+    assert game.copies == []
+
+
+def test_a_stranger_is_refused_by_number() -> None:
+    agreement = Agreement(MEMBERS, Epoch(0, "ps"), 3)
+
+    with pytest.raises(InternalError, match="7 is no member"):
+        agreement.arrive(7, 0, 0)
+
+
+@pytest.mark.parametrize("number", [2, 7, 2**40])
+def test_member_cannot_skip_a_boundary(number: int) -> None:
+    agreement = Agreement(MEMBERS, Epoch(0, "ps"), 3)
+    for member in MEMBERS:
+        agreement.arrive(member, 0, 0)
+    assert agreement.verdict(0) is Verdict.PREPARE
+
+    with pytest.raises(InvalidArgumentError, match="boundary 1 is the next"):
+        agreement.arrive(0, number, 0)
+
+    assert set(agreement.rounds) == {0}
+
+
+def test_member_cannot_stand_behind_the_last_step() -> None:
+    agreement = Agreement(MEMBERS, Epoch(0, "ps"), 3)
+
+    with pytest.raises(InvalidArgumentError, match="step 4 of a training of 3"):
+        agreement.arrive(0, 0, 4)
+
+
+def test_member_cannot_be_ready_for_what_nobody_proposed() -> None:
+    agreement = Agreement(MEMBERS, Epoch(0, "ps"), 3)
+    agreement.arrive(0, 0, 0)
+
+    for number in (0, 5):
+        with pytest.raises(InvalidArgumentError, match="nothing is proposed"):
+            agreement.prepared(0, number, "no room")
+
+    assert agreement.rounds[0].prepared == {}
+
+
+def test_wishes_for_one_step_are_kept_as_one() -> None:
+    agreement = Agreement(MEMBERS, Epoch(0, "ps"), 3)
+    for topology in ("ring", "mesh"):
+        agreement.wish(topology=topology, at=2)
+    agreement.wish(link="1gbit", at=2)
+
+    assert agreement._later == [(2, {"topology": "mesh", "link": "1gbit"})]
+
+
+def play(game: Game, until: int | None = None) -> None:
+    """Move all members in turn until nothing changes, or a step is reached."""
+    for _ in range(3000):
+        before = repr(game.players)
+        for place, member in list(game.moves()):
+            if until is not None and game.players[WORKERS[0]].step >= until:
+                return
+            game.move(place, member)
+        if repr(game.players) == before:
+            return

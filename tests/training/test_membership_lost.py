@@ -1,0 +1,234 @@
+"""What the agreement on epochs does when the training goes on without a member."""
+
+from __future__ import annotations
+
+import pytest
+
+from kit.errors import PeerLost
+from kit.training.coordination.membership import Agreement, Epoch, Verdict
+from tests.agreement import Game
+
+
+def three(steps: int = 10, **given: bool) -> Agreement:
+    """Return an agreement of three members, that all have begun epoch 1."""
+    found = Agreement((0, 1, 2), Epoch(0, "ps"), steps, **given)
+    for member in found.members:
+        found.arrive(member, 0, 0)
+    assert found.verdict(0) is Verdict.PREPARE
+    for member in found.members:
+        found.prepared(member, 0)
+    assert found.outcome(0) is Verdict.COMMIT
+    return found
+
+
+def test_boundary_does_not_wait_for_who_is_lost() -> None:
+    agreement = three()
+    agreement.arrive(0, 1, 4)
+    agreement.arrive(2, 1, 4)
+    assert agreement.verdict(1) is Verdict.WAIT
+    assert agreement.missing(1) == {1}
+
+    agreement.lose(1)
+
+    assert agreement.missing(1) == frozenset()
+    assert agreement.verdict(1) is Verdict.GO
+
+
+def test_epoch_is_agreed_when_the_last_one_awaited_is_lost() -> None:
+    agreement = three()
+    agreement.wish(topology="ring")
+    for member in agreement.members:
+        agreement.arrive(member, 1, 4)
+    assert agreement.verdict(1) is Verdict.PREPARE
+    agreement.prepared(0, 1)
+    agreement.prepared(2, 1)
+    assert agreement.outcome(1) is Verdict.WAIT
+
+    agreement.lose(1)
+
+    assert agreement.outcome(1) is Verdict.COMMIT
+    assert (agreement.epoch.number, agreement.epoch.topology) == (2, "ring")
+
+
+def test_refusal_of_one_who_is_lost_later_still_counts() -> None:
+    agreement = three()
+    agreement.wish(topology="ring")
+    for member in agreement.members:
+        agreement.arrive(member, 1, 4)
+    agreement.verdict(1)
+    agreement.prepared(1, 1, "no room")
+    agreement.prepared(0, 1)
+
+    agreement.lose(1)
+    assert agreement.outcome(1) is Verdict.WAIT
+    agreement.prepared(2, 1)
+
+    assert agreement.outcome(1) is Verdict.ABANDON
+    assert agreement.abandoned == "no room"
+
+
+def test_nothing_is_concluded_where_another_one_is_awaited_too() -> None:
+    agreement = three()
+    agreement.wish(topology="ring")
+    for member in agreement.members:
+        agreement.arrive(member, 1, 4)
+    agreement.verdict(1)
+    agreement.prepared(0, 1)
+
+    agreement.lose(1)
+
+    assert agreement.missing(1) == {2}
+    assert agreement.outcome(1) is Verdict.WAIT
+
+
+def test_training_is_saved_and_ends_without_the_lost_one() -> None:
+    agreement = three(saves=True)
+    agreement.lose(1)
+    agreement.stop()
+    for number, verdict in ((1, Verdict.SAVE), (2, Verdict.FINISH)):
+        for member in (0, 2):
+            agreement.arrive(member, number, 4)
+        assert agreement.verdict(number) is verdict
+        agreement.saves.ended(4, good=True)
+
+    assert agreement.is_finished
+
+
+def test_lost_member_that_stood_further_does_not_set_the_step() -> None:
+    agreement = three()
+    agreement.arrive(0, 1, 4)
+    agreement.lose(1)
+    agreement.lose(1)
+    agreement.arrive(2, 1, 4)
+
+    agreement.verdict(1)
+
+    assert agreement.rounds[1].step == 4
+    assert agreement.lost == {1}
+
+
+@pytest.mark.parametrize("place", ["away", "arrived", "told", "prepared"])
+def test_the_others_come_to_the_end_wherever_one_was_lost(place: str) -> None:
+    game = Game(3, members=(0, 1, 2))
+    seen = False
+    while not seen:
+        for found, member in list(game.moves()):
+            if member == 2 and found == place:
+                seen = True
+                break
+            game.move(found, member)
+    game.agreement.lose(2)
+    del game.players[2]
+
+    for _ in range(60):
+        for found, member in list(game.moves()):
+            move_without_the_lost(game, found, member)
+
+    assert {player.place for player in game.players.values()} == {"done"}
+    assert {player.step for player in game.players.values()} == {3}
+
+
+def move_without_the_lost(game: Game, place: str, member: int) -> None:
+    """Move; who was lost may have prepared, so the game's own check is too strict."""
+    player = game.players[member]
+    meeting = game.agreement.rounds.get(player.number)
+    if place == "prepared" and meeting is not None:
+        meeting.prepared.pop(2, None)
+    game.move(place, member)
+
+
+def test_failure_is_raised_although_members_were_lost() -> None:
+    agreement = three()
+    agreement.lose(1)
+    agreement.arrive(0, 1, 4)
+    agreement.fail(PeerLost("worker:0 is gone"))
+
+    with pytest.raises(PeerLost, match="worker:0 is gone"):
+        agreement.verdict(1)
+
+
+def lost_one() -> Agreement:
+    agreement = three()
+    agreement.lose(1)
+    agreement.take_back(1, 4)
+    return agreement
+
+
+def proposed(agreement: Agreement, number: int = 1, step: int = 4) -> None:
+    """Let the others come to a boundary, at which the lost one is to join."""
+    for member in (0, 2):
+        agreement.arrive(member, number, step)
+    assert agreement.verdict(number) is Verdict.PREPARE
+    assert agreement.maybe_return_of(1) == number
+
+
+def test_who_comes_back_makes_an_epoch_at_the_next_boundary() -> None:
+    agreement = lost_one()
+    before = agreement.epoch.number
+    assert agreement.wants_halt(3)
+
+    proposed(agreement)
+    for member in (0, 2):
+        agreement.prepared(member, 1)
+    assert agreement.outcome(1) is Verdict.WAIT
+    agreement.prepared(1, 1)
+
+    assert agreement.outcome(1) is Verdict.COMMIT
+    assert agreement.epoch.number == before + 1
+    assert agreement.epoch.joined == ((1, 4),)
+    assert agreement.lost == frozenset()
+    assert agreement.missing(2) == {0, 1, 2}
+    assert not agreement.wants_halt(4)
+
+
+@pytest.mark.parametrize("when", ["before the boundary", "before it is ready", "ready"])
+def test_who_is_lost_again_before_the_epoch_begins_changes_nothing(when: str) -> None:
+    agreement = lost_one()
+    before = agreement.epoch
+    if when != "before the boundary":
+        proposed(agreement)
+    if when == "ready":
+        agreement.prepared(1, 1)
+
+    agreement.lose(1)
+
+    if when != "before the boundary":
+        for member in (0, 2):
+            agreement.prepared(member, 1)
+        assert agreement.outcome(1) is Verdict.ABANDON
+    assert agreement.epoch == before
+    assert agreement.lost == {1}
+    assert not agreement.wants_halt(5)
+
+
+def test_a_change_that_was_wished_beside_a_join_survives_its_failure() -> None:
+    agreement = lost_one()
+    agreement.wish(link="10gbit")
+    proposed(agreement)
+    agreement.lose(1)
+    for member in (0, 2):
+        agreement.prepared(member, 1)
+    assert agreement.outcome(1) is Verdict.ABANDON
+
+    for member in (0, 2):
+        agreement.arrive(member, 2, 4)
+
+    assert agreement.verdict(2) is Verdict.PREPARE
+    proposal = agreement.rounds[2].proposal
+    assert proposal is not None
+    assert (proposal.link, proposal.joined) == ("10gbit", ())
+
+
+def test_a_paused_training_takes_back_who_was_lost_and_stays_paused() -> None:
+    agreement = lost_one()
+    agreement.pause()
+    proposed(agreement)
+    for member in range(3):
+        agreement.prepared(member, 1)
+
+    for member in range(3):
+        agreement.arrive(member, 2, 4)
+
+    assert agreement.verdict(2) is Verdict.WAIT
+    agreement.resume()
+    assert agreement.verdict(2) is Verdict.GO
