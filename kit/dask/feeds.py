@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from kit.graph.speak import Speaker
+from kit.graph.array_protocol import Speaker
 from kit.graph.static import Shape
 
 

@@ -20,12 +20,11 @@ from operator import getitem
 from typing import Any, NoReturn
 
 from kit.errors import FailedPreconditionError
+from kit.graph.array_protocol import Speaker
 from kit.graph.convert import tensor
 from kit.graph.graph import Graph
 from kit.graph.lent import lend
-from kit.graph.needs import needed
-from kit.graph.op import Op, Tensor
-from kit.graph.speak import Speaker
+from kit.graph.op import Op, Tensor, needed
 from kit.session.client.session import Session, default_session
 
 _cluster: list[Callable[[], Any]] = []

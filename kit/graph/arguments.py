@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from operator import index
 from typing import Any, TypeAlias
 
+from kit.graph.array_protocol import Speaker
 from kit.graph.convert import tensor
 from kit.graph.op import Tensor
-from kit.graph.speak import Speaker
 
 Ints: TypeAlias = tuple[int, ...]
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from kit.graph.array_protocol import Speaker
 from kit.graph.default import default_graph, graph_of
 from kit.graph.dtypes import STRING, DType, dtype_of, to_array
 from kit.graph.graph import Graph
 from kit.graph.op import Op, Tensor
-from kit.graph.speak import Speaker
 
 
 def tensor(

@@ -2,18 +2,18 @@
 
 Pure. An `Op` is made by `Graph.create` alone. A `Tensor` is one output of an op; it has
 no value until a session runs it. Arithmetic and numpy functions on tensors are in
-`kit.graph.speak`.
+`kit.graph.array_protocol`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kit.errors import FailedPreconditionError
+from kit.graph.array_protocol import Speaker
 from kit.graph.fold import folded
 from kit.graph.lent import Pictured
-from kit.graph.speak import Speaker
 from kit.graph.static import Shape, Static, text
 from kit.graph.table import OpDef
 
@@ -159,3 +159,19 @@ class Tensor(Speaker):
         return (
             f"<tensor {self.name!r} {self.static.dtype}{text(self.static.shape)}{at}>"
         )
+
+
+# --------------------------------------------------------------------------------------
+# What something needs to be computed. Pure.
+
+
+def needed(ops: Iterable[Op]) -> list[Op]:
+    """Return ops and all that they depend on, each after those it needs."""
+    found: set[Op] = set()
+    stack = list(ops)
+    while stack:
+        op = stack.pop()
+        if op not in found:
+            found.add(op)
+            stack += [one.op for one in op.inputs] + list(op.control_inputs)
+    return sorted(found, key=lambda op: op.number)

@@ -41,7 +41,7 @@ class Call(Protocol):
     container: str
     """Where shared state of this op lives; '' is the default container."""
     disk: Any
-    """What saves and restores tensors on this task (`kit.session.worker.disk`)."""
+    """What saves and restores tensors on this task (`kit.session.worker.call`)."""
 
     def state(self, kind: str, make: Callable[[], Any]) -> Any:
         """Return this op's state on this task, made by `make` at the first use.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kit.graph.array_protocol import Speaker
 from kit.graph.convert import tensor
 from kit.graph.default import default_graph
 from kit.graph.dtypes import dtype_of
@@ -16,7 +17,6 @@ from kit.graph.graph import Graph
 from kit.graph.op import Op, Tensor
 from kit.graph.ops.state import state
 from kit.graph.ops.state.source import identity
-from kit.graph.speak import Speaker
 from kit.graph.static import is_known, text
 
 

@@ -13,9 +13,9 @@ from kit.cluster.cells.on import on_tasks
 from kit.cluster.cells.selection import select
 from kit.cluster.waiting import Plan, follow, follow_async
 from kit.magics import running
+from kit.magics.labelled import Showing
 from kit.magics.one_line import told_in_one_line
 from kit.magics.options import option, parse, seconds, takes
-from kit.magics.showing import Showing
 
 
 @magics_class

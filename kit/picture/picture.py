@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from kit.errors import InvalidArgumentError
+from kit.graph.array_protocol import Speaker
 from kit.graph.graph import Graph
 from kit.graph.lent import lend
-from kit.graph.needs import needed
-from kit.graph.op import Op
+from kit.graph.op import Op, needed
 from kit.graph.slices import IndexedSlices
-from kit.graph.speak import Speaker
 from kit.picture.layout import Layout, lay_out
 from kit.picture.reading import scene_of
 from kit.picture.scene import Scene

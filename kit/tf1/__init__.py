@@ -52,6 +52,7 @@ from kit.tf1.graph.graph_def import NodeDef as NodeDef
 from kit.tf1.graph.operation import Operation as Operation
 from kit.tf1.graph.replication import VariableAggregation as VariableAggregation
 from kit.tf1.graph.replication import VariableSynchronization as VariableSynchronization
+from kit.tf1.not_offered import refuse
 from kit.tf1.ops.arithmetic import abs as abs
 from kit.tf1.ops.arithmetic import accumulate_n as accumulate_n
 from kit.tf1.ops.arithmetic import add as add
@@ -179,7 +180,6 @@ from kit.tf1.ops.shape import tile as tile
 from kit.tf1.ops.shape import transpose as transpose
 from kit.tf1.queues import FIFOQueue as FIFOQueue
 from kit.tf1.queues import QueueBase as QueueBase
-from kit.tf1.scope import refuse
 from kit.tf1.session.config import ConfigProto as ConfigProto
 from kit.tf1.session.config import GPUOptions as GPUOptions
 from kit.tf1.session.config import GraphOptions as GraphOptions

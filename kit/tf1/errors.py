@@ -65,7 +65,7 @@ from kit.errors import (
 from kit.errors import (
     exception_type_from_error_code as exception_type_from_error_code,
 )
-from kit.graph.speak import (
+from kit.graph.array_protocol import (
     OperatorNotAllowedInGraphError as OperatorNotAllowedInGraphError,
 )
 from kit.tf1.session.fetching import InaccessibleTensorError as InaccessibleTensorError

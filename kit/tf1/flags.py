@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kit.tf1.scope import refuse
+from kit.tf1.not_offered import refuse
 
 _TRUTH = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kit.tf1.not_offered import refuse
 from kit.tf1.ops.arithmetic import abs as abs
 from kit.tf1.ops.arithmetic import accumulate_n as accumulate_n
 from kit.tf1.ops.arithmetic import add as add
@@ -72,7 +73,6 @@ from kit.tf1.ops.reduce import reduce_mean as reduce_mean
 from kit.tf1.ops.reduce import reduce_min as reduce_min
 from kit.tf1.ops.reduce import reduce_prod as reduce_prod
 from kit.tf1.ops.reduce import reduce_sum as reduce_sum
-from kit.tf1.scope import refuse
 
 
 def __getattr__(name: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kit.tf1.not_offered import refuse
 from kit.tf1.ops.arithmetic import sigmoid as sigmoid
 from kit.tf1.ops.arithmetic import tanh as tanh
 from kit.tf1.ops.nn_activation import elu as elu
@@ -44,7 +45,6 @@ from kit.tf1.ops.nn_statistics import moments as moments
 from kit.tf1.ops.nn_statistics import zero_fraction as zero_fraction
 from kit.tf1.ops.ranking import in_top_k as in_top_k
 from kit.tf1.ops.ranking import top_k as top_k
-from kit.tf1.scope import refuse
 
 
 def __getattr__(name: str) -> Any:

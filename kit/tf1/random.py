@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from kit.tf1.not_offered import refuse
 from kit.tf1.ops.random import get_seed as get_seed
 from kit.tf1.ops.random import random_normal as normal
 from kit.tf1.ops.random import random_shuffle as shuffle
 from kit.tf1.ops.random import random_uniform as uniform
 from kit.tf1.ops.random import set_random_seed as set_random_seed
 from kit.tf1.ops.random import truncated_normal as truncated_normal
-from kit.tf1.scope import refuse
 
 __all__ = [
     "get_seed",

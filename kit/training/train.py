@@ -29,7 +29,7 @@ import numpy as np
 from kit.arrays import to_numpy
 from kit.errors import InvalidArgumentError, NotFinite
 from kit.exchange.layout import specs_of
-from kit.graph.speak import Speaker
+from kit.graph.array_protocol import Speaker
 from kit.hooks import SessionRunHook
 from kit.session.client.session import Session
 from kit.settings import current

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.exchange.execution.bound_operations import Act, Move, Post, Sum, Take
-from kit.exchange.execution.native_executor import Hops, loop
-from kit.exchange.execution.operation_fusion import gathered, joins
+from kit.exchange.execution.native_executor import Hops, gathered, joins, loop
 from kit.exchange.execution.python_executor import Calls
 from kit.exchange.layout import Spec, lay_out
 from kit.exchange.plan import GRAD

@@ -10,7 +10,7 @@ import pytest
 
 from kit.errors import InvalidArgumentError
 from kit.graph.graph import Graph
-from kit.graph.ops.math.reduce_along import reduce_along
+from kit.graph.ops.math.reduce import reduce_along
 from kit.graph.ops.state.source import placeholder
 from kit.session.client.session import Session
 

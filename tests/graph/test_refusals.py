@@ -10,6 +10,7 @@ import pytest
 
 import kit.graph.ops
 from kit.errors import InvalidArgumentError
+from kit.graph.array_protocol import SLICING
 from kit.graph.dtypes import to_array
 from kit.graph.graph import Graph
 from kit.graph.ops.array import blocks, broadcast, fill, join, pad, rows, shape
@@ -20,7 +21,6 @@ from kit.graph.ops.math.compare import equal, logical_and
 from kit.graph.ops.nn import top_k
 from kit.graph.ops.state.source import constant, placeholder
 from kit.graph.ops.state.strings import as_string, string_join
-from kit.graph.speak import SLICING
 from kit.session.client.session import Session
 
 assert kit.graph.ops  # fills the table

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kit.graph.ops
+from kit.graph.array_protocol import OperatorNotAllowedInGraphError
 from kit.graph.graph import Graph
 from kit.graph.ops.state.source import placeholder
-from kit.graph.speak import OperatorNotAllowedInGraphError
 from kit.session.client.session import Session
 from tests.graph.cases.case import evaluate, listed, numbers
 

@@ -10,7 +10,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 import kit
-from kit.magics.front_end import advice
+from kit.magics.extension import advice
 from tests.magics.stage import FakeCluster, FakeRun
 
 

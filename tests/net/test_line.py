@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kit.testing.line import MAX_QUEUE_S, Line
+from kit.testing.pump import MAX_QUEUE_S, Line
 
 
 def arrivals(line: Line, times: int = 400) -> list[tuple[float, str, bytes]]:

@@ -8,9 +8,8 @@ from xml.etree import ElementTree
 import pytest
 
 from kit.picture.layout import lay_out
-from kit.picture.palette import DARK, LIGHT, Colours, style_sheet
 from kit.picture.scene import Box, Kind, Line, Scene
-from kit.picture.svg import draw
+from kit.picture.svg import DARK, LIGHT, Colours, draw, style_sheet
 from tests.picture.sample import two_towers
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"

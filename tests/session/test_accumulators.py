@@ -10,8 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.errors import CancelledError, DeadlineExceededError, InvalidArgumentError
-from kit.session.worker.accumulators import Accumulator, DenseAccumulator
-from kit.session.worker.row_accumulators import RowAccumulator, merged
+from kit.session.worker.accumulators import (
+    Accumulator,
+    DenseAccumulator,
+    RowAccumulator,
+    merged,
+)
 from kit.session.worker.step import Step, Ways
 from kit.task import Task
 from tests.session.scene import failure, in_thread, until

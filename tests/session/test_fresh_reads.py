@@ -9,7 +9,7 @@ import pytest
 
 from kit.graph import ops as ops  # they enter the table of ops
 from kit.graph.node import Edge, Node
-from kit.session.master.fresh_reads import refreshed
+from kit.session.master.plan import refreshed
 
 V: Edge = ("v", 0)
 READ: Edge = ("v/read", 0)

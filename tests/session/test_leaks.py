@@ -20,10 +20,9 @@ from kit.session.master.master import Master
 from kit.session.master.members import Members
 from kit.session.master.partition import Segment
 from kit.session.transport.peers import Peers
-from kit.session.worker.rendezvous import Rendezvous
 from kit.session.worker.step import Step
 from kit.session.worker.task_runtime import Home
-from kit.session.worker.worker import Worker
+from kit.session.worker.worker import Rendezvous, Worker
 from kit.testing.cluster import LocalCluster
 from tests.session.scene import PS, W0, W1, at, until, value
 

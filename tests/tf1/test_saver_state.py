@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kit import tf1 as tf
-from kit.tf1.train.checkpointing.saver_memory import Memory
+from kit.tf1.train.checkpointing.saver import Memory
 
 
 def aged(memory: Memory, ages: list[float], clock: list[float]) -> list[str]:
@@ -26,9 +26,7 @@ def removed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def remove(prefix: str, **_: Any) -> None:
         found.append(prefix)
 
-    monkeypatch.setattr(
-        "kit.tf1.train.checkpointing.saver_memory.remove_checkpoint", remove
-    )
+    monkeypatch.setattr("kit.tf1.train.checkpointing.saver.remove_checkpoint", remove)
     return found
 
 

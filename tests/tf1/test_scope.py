@@ -6,7 +6,7 @@ import pytest
 
 from kit import tf1 as tf
 from kit.errors import UnimplementedError
-from kit.tf1.scope import OutsideScopeError
+from kit.tf1.not_offered import OutsideScopeError
 
 OUTSIDE = [
     *("keras", "layers", "data", "estimator", "while_loop", "summary", "Print"),

@@ -1,7 +1,7 @@
 """The entries of the table of ops, and the functions that write them into a graph.
 
 Importing this package fills the table (`kit.graph.table`) and the tables of numpy's
-functions (`kit.graph.speak`). One file a family.
+functions (`kit.graph.array_protocol`). One file a family.
 """
 
 from kit.graph.ops.array import blocks as blocks
@@ -26,7 +26,6 @@ from kit.graph.ops.math import numpy_reduce as numpy_reduce
 from kit.graph.ops.math import random as random
 from kit.graph.ops.math import ranking as ranking
 from kit.graph.ops.math import reduce as reduce
-from kit.graph.ops.math import reduce_along as reduce_along
 from kit.graph.ops.math import unary as unary
 from kit.graph.ops.nn import activations as activations
 from kit.graph.ops.nn import embedding as embedding

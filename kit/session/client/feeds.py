@@ -13,10 +13,10 @@ import numpy as np
 from kit.arrays import to_numpy
 from kit.dask.feeds import announced_shape, is_lazy, loaded
 from kit.errors import InvalidArgumentError
+from kit.graph.array_protocol import Speaker
 from kit.graph.dtypes import STRING, Array, DType, name_of, to_array
 from kit.graph.graph import Graph
 from kit.graph.op import Tensor
-from kit.graph.speak import Speaker
 from kit.graph.static import Shape, Static, agrees, text
 
 

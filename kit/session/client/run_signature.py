@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from kit.graph.array_protocol import Speaker
 from kit.graph.dtypes import STRING, Array
 from kit.graph.op import Op, Tensor
-from kit.graph.speak import Speaker
 from kit.session.client.fetches import Fetches
 from kit.session.master.plan import Kind
 

@@ -20,7 +20,7 @@ from kit.session.client.feeds import fed_tensor, read_feeds
 from kit.session.client.fetches import Fetches
 from kit.session.client.metadata import RunMetadata
 from kit.session.client.options import Options
-from kit.session.client.parts import Parts
+from kit.session.client.partial_runs import Parts
 from kit.session.client.run_signature import Asked, Recipe, key_of
 from kit.session.client.targets import connect
 from kit.session.master.devices import Device

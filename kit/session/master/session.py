@@ -8,12 +8,15 @@ thread of the client's question.
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from kit.errors import (
     AbortedError,
@@ -28,7 +31,6 @@ from kit.session.client.cancelling import CLOSED, current_cancellation
 from kit.session.client.options import Options
 from kit.session.master.devices import Device, place
 from kit.session.master.members import Known, Members
-from kit.session.master.owned import keeps_feeds, taken_over
 from kit.session.master.partition import Segment
 from kit.session.master.plan import Kind, Plan, make_plan
 from kit.session.master.step_coordinator import Conductor, feeds_by_task
@@ -37,6 +39,48 @@ from kit.session.worker.step import Records, Step
 from kit.session.worker.worker import Worker
 from kit.task import Task
 from kit.wire.link import Link
+
+# --------------------------------------------------------------------------------------
+# Arrays that cross between a program and the tasks of its own process.
+#
+# What goes over a link is copied by that. Within one process an array would be shared:
+# a user who changes a fetched array would change a variable, and a variable that was
+# set from a fed array would follow what the user does with it.
+
+
+def keeps_feeds(segment: Segment) -> bool:
+    """Whether a segment may keep what it is fed beyond its run, in a variable or queue.
+
+    Most that only compute do not; a copy is saved for them.
+    """
+    return any(
+        op_def.stateful and len(node.inputs) > len(op_def.refs)
+        for node in segment.nodes
+        for op_def in (lookup(node.type),)
+    )
+
+
+def taken_over(values: list[Any]) -> list[Any]:
+    """Return results that are the caller's alone; what others hold too is copied.
+
+    A view may be of anything, so it is copied as well. Nothing else must refer to the
+    list's own arrays: that is how those that nobody shares are told.
+    """
+    return [_mine(values, i) for i in range(len(values))]
+
+
+def _mine(values: list[Any], i: int) -> Any:
+    n_references = sys.getrefcount(values[i])
+    value = values[i]
+    if not isinstance(value, np.ndarray):
+        return value
+    if n_references <= _ALONE and value.base is None:
+        return value
+    return value.copy()
+
+
+# Measured, as it differs between versions of Python: the list, and the call itself.
+_ALONE = (lambda values: sys.getrefcount(values[0]))([np.zeros(1)])
 
 
 class Ready(NamedTuple):

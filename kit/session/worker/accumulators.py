@@ -157,3 +157,120 @@ class DenseAccumulator(Accumulator):
                 f"a gradient of {text(gradient.shape)} after one of "
                 f"{text(self._sum.shape)}"
             )
+
+
+# --------------------------------------------------------------------------------------
+# An accumulator of sparse gradients: rows with the index of each.
+#
+# A row's mean is over the gradients that had it, not over all. Two gradients are merged
+# as if the indices of each were sorted; an index comes out twice where they are not.
+
+
+_UNKNOWN = -1  # a size that nobody has told
+
+
+class RowAccumulator(Accumulator):
+    """Gradients that are rows of a tensor: indices, rows, shape of the whole."""
+
+    n_parts = 3
+
+    def __init__(self, name: str, dtype: DType, shape: Shape, reduction: str) -> None:
+        """Take a `shape`; one without axes says as little as None."""
+        super().__init__(name, dtype, shape or None, reduction)
+        self._clear((0,))
+
+    def _clear(self, shape: tuple[int, ...]) -> None:
+        self._indices = np.zeros(0, np.int64)
+        self._rows = np.zeros(shape, self.dtype)
+        self._touched = np.zeros(0, np.int64)
+
+    def _add(self, *parts: Any) -> None:
+        indices, rows, shape = (np.asarray(one) for one in parts)
+        self._check(indices, rows)
+        self._check_shape(indices, rows, shape)
+        if self._count == 0:
+            self._clear(rows.shape)
+            self._rows = np.zeros((0, *rows.shape[1:]), self.dtype)
+        where, left, right = merged(self._indices, indices)
+        total = np.zeros((len(where), *rows.shape[1:]), self.dtype)
+        touched = np.zeros(len(where), np.int64)
+        old, new = left >= 0, right >= 0
+        total[old] += self._rows[left[old]]
+        total[new] += rows[right[new]]
+        touched[old] += self._touched[left[old]]
+        touched[new] += 1
+        self._indices, self._rows, self._touched = where, total, touched
+
+    def _result(self) -> tuple[Array, Array, Array]:
+        indices, rows, touched = self._indices, self._rows, self._touched
+        if self.divides:
+            divisor = touched.astype(self.dtype)
+            rows = rows / divisor.reshape(-1, *[1] * (rows.ndim - 1))
+        first = self.shape[0] if self.shape else None
+        whole = [_UNKNOWN if first is None else first, *rows.shape[1:]]
+        self._clear((0,))
+        return indices, rows, np.asarray(whole, np.int64)
+
+    def _check(self, indices: Array, rows: Array) -> None:
+        if rows.dtype != self.dtype:
+            raise self.refused(f"rows of {name_of(rows.dtype)}")
+        if indices.ndim != 1:
+            raise self.refused(f"indices of {text(indices.shape)}; they are a vector")
+        if rows.ndim < 1 or len(rows) != len(indices):
+            raise self.refused(
+                f"{text(rows.shape)} as rows of {len(indices)} indices: one row each"
+            )
+        if self._count and rows.shape[1:] != self._rows.shape[1:]:
+            raise self.refused(
+                f"rows of {text(rows.shape[1:])} after rows of "
+                f"{text(self._rows.shape[1:])}"
+            )
+
+    def _check_shape(self, indices: Array, rows: Array, shape: Array) -> None:
+        if self.shape is None:
+            return
+        sizes = tuple(int(size) for size in shape.ravel())
+        if sizes and not agrees(self.shape, sizes):
+            raise self.refused(f"a gradient of {text(sizes)}")
+        if not agrees(self.shape[1:], rows.shape[1:]):
+            raise self.refused(f"rows of {text(rows.shape[1:])}")
+        first = self.shape[0]
+        if first is not None and len(indices) and indices.max() >= first:
+            raise self.refused(
+                f"a row at {int(indices.max())}: its rows are 0 to {first - 1}"
+            )
+
+
+def merged(left: Array, right: Array) -> tuple[Array, Array, Array]:
+    """Return the indices of both, and where each stands in left and in right, or -1.
+
+    >>> [one.tolist() for one in merged(np.array([1, 3]), np.array([3, 4]))]
+    [[1, 3, 4], [0, 1, -1], [-1, 0, 1]]
+    """
+    if _rises(left) and _rises(right):
+        where = np.union1d(left, right).astype(np.int64)
+        return where, _places(where, left), _places(where, right)
+    return _merged_one_by_one(left.tolist(), right.tolist())
+
+
+def _rises(indices: Array) -> bool:
+    return bool(np.all(indices[1:] > indices[:-1]))
+
+
+def _places(where: Array, indices: Array) -> Array:
+    found = np.full(len(where), -1, np.int64)
+    found[np.searchsorted(where, indices)] = np.arange(len(indices))
+    return found
+
+
+def _merged_one_by_one(left: list[int], right: list[int]) -> tuple[Array, Array, Array]:
+    rows: list[tuple[int, int, int]] = []
+    i = j = 0
+    while i < len(left) and j < len(right):
+        a, b = left[i], right[j]
+        rows.append((min(a, b), i if a <= b else -1, j if b <= a else -1))
+        i, j = i + (a <= b), j + (b <= a)
+    rows += [(left[at], at, -1) for at in range(i, len(left))]
+    rows += [(right[at], -1, at) for at in range(j, len(right))]
+    where, of_left, of_right = np.asarray(rows, np.int64).reshape(-1, 3).T
+    return where.copy(), of_left.copy(), of_right.copy()

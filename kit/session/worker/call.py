@@ -6,14 +6,17 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-from kit.graph.dtypes import DType
+from kit.checkpoint.bundle import Bundle, merge, write_bundle
+from kit.graph.dtypes import Array, DType
 from kit.graph.node import Node
 from kit.graph.static import Shape
 from kit.session.master.devices import Device
-from kit.session.worker.accumulators import Accumulator, DenseAccumulator
-from kit.session.worker.disk import DISK, Disk
+from kit.session.worker.accumulators import (
+    Accumulator,
+    DenseAccumulator,
+    RowAccumulator,
+)
 from kit.session.worker.queues import Element, FifoQueue, stacked
-from kit.session.worker.row_accumulators import RowAccumulator
 from kit.session.worker.state import Cell
 from kit.session.worker.step import Step
 from kit.session.worker.task_runtime import Home
@@ -116,3 +119,34 @@ class StepCall:
     def entropy(self) -> int:
         """Return 128 bits that nobody can predict."""
         return self._home.entropy()
+
+
+# --------------------------------------------------------------------------------------
+# What ops that save and restore do on the disk of their task.
+
+
+class Disk:
+    """Checkpoints under prefixes; see `kit.checkpoint.bundle` for what it raises."""
+
+    def write(
+        self,
+        prefix: str,
+        names: Sequence[str],
+        slices: Sequence[str],
+        values: Sequence[Array],
+    ) -> None:
+        """Write tensors under a prefix."""
+        write_bundle(prefix, names, slices, values)
+
+    def merge(self, parts: Sequence[str], prefix: str) -> None:
+        """Make one checkpoint of those of several tasks."""
+        merge(parts, prefix)
+
+    def read(
+        self, prefix: str, names: Sequence[str], slices: Sequence[str]
+    ) -> list[Array]:
+        """Return tensors, when all of their files are compared with their digests."""
+        return Bundle(prefix).read(names, slices)
+
+
+DISK = Disk()

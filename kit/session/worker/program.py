@@ -7,21 +7,29 @@ run then is one loop.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from kit.errors import InvalidArgumentError, KitError
+from kit.errors import (
+    InvalidArgumentError,
+    KitError,
+    OutOfRangeError,
+    ResourceExhaustedError,
+    UnimplementedError,
+    UnknownError,
+)
 from kit.graph.node import Edge, Node
 from kit.graph.table import OpDef, lookup
 from kit.session.master.devices import Device
 from kit.session.master.partition import DONE, Move, Segment
 from kit.session.worker.call import StepCall
-from kit.session.worker.failure import of_node
 from kit.session.worker.step import Step
 from kit.session.worker.task_runtime import Home
+from kit.task import Task
 
 Registers = list[Any]
 
@@ -296,3 +304,49 @@ def _with_frees(
         if slot not in kept and slot < n:
             free.setdefault(at, []).append(slot)
     return [one._replace(free=tuple(free.get(at, ()))) for at, one in enumerate(code)]
+
+
+# --------------------------------------------------------------------------------------
+# What an exception inside an op becomes: a typed error with op, place and task.
+
+
+_CLASSES: list[tuple[type[Exception], type[KitError]]] = [
+    (MemoryError, ResourceExhaustedError),
+    (NotImplementedError, UnimplementedError),
+    (StopIteration, OutOfRangeError),
+    (ValueError, InvalidArgumentError),
+    (TypeError, InvalidArgumentError),
+    (LookupError, InvalidArgumentError),
+    (ArithmeticError, InvalidArgumentError),
+]
+
+
+def of_node(exc: Exception, node: Node | None, device: str, task: Task) -> KitError:
+    """Return the error to raise for an exception of one node on one task."""
+    where = f"on {device or task}"
+    name = node.name if node else None
+    what = f"op {node.name!r} ({node.type}) {where}" if node else f"a transfer {where}"
+    place = f"\nThe op was made at {node.place}." if node and node.place else ""
+    if isinstance(exc, KitError):
+        if exc.task is not None:  # it says where it happened already
+            exc.node = exc.node or name
+            return exc
+        error: KitError = type(exc)(f"{what}: {exc.message}{place}", task=str(task))
+        error.remote_traceback = exc.remote_traceback
+    else:
+        error = _class_of(exc)(f"{what}: {_words(exc)}{place}", task=str(task))
+        if node is not None and node.type == "PyFunc":
+            error.remote_traceback = "".join(traceback.format_exception(exc))
+    error.node = name
+    return error
+
+
+def _class_of(exc: Exception) -> type[KitError]:
+    for kind, ours in _CLASSES:
+        if isinstance(exc, kind):
+            return ours
+    return UnknownError
+
+
+def _words(exc: Any) -> str:
+    return f"{type(exc).__name__}: {exc}"

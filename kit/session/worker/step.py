@@ -16,7 +16,7 @@ from kit.errors import DeadlineExceededError, KitError, ProtocolError
 from kit.fields import shown
 from kit.session.master.partition import Move
 from kit.session.transport.message import Message
-from kit.session.worker.room import Room
+from kit.session.worker.state import Room
 from kit.task import Task
 from kit.wire.link import Link
 

@@ -16,8 +16,7 @@ from kit.errors import FailedPreconditionError, InvalidArgumentError, PlacementE
 from kit.graph.dtypes import STRING
 from kit.graph.ops.state.function import function_of
 from kit.session.master.devices import Device
-from kit.session.worker.room import Room
-from kit.session.worker.state import Store
+from kit.session.worker.state import Room, Store
 from kit.session.worker.step import SessionKey
 from kit.task import Task
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from kit.tf1.contrib import framework as framework
 from kit.tf1.contrib import training as training
-from kit.tf1.scope import refuse
+from kit.tf1.not_offered import refuse
 
 __all__ = ["framework", "training"]
 

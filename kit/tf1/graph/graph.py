@@ -10,17 +10,103 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Final
 
 from kit.graph.default import entered
+from kit.graph.graph import Graph as NativeGraph
 from kit.graph.op import Op
 from kit.graph.op import Tensor as NativeTensor
-from kit.tf1.graph.collected import Collected
-from kit.tf1.graph.gradient_names import names_in_gradient_of
 from kit.tf1.graph.graph_def import GraphDef, VersionDef, graph_def_of, versions
 from kit.tf1.graph.operation import Operation
 from kit.tf1.graph.stack import DefaultStack
 from kit.tf1.tensor.tensor import Tensor
+
+# --------------------------------------------------------------------------------------
+# How the original calls the operations of a gradient.
+
+
+_ALWAYS: Final = {"SumLike": "Reshape", "ReshapeLike": "Reshape"}
+
+_NAMES: Final[dict[str, dict[str, str]]] = {
+    **{one: {"Mul": "mul"} for one in ("Abs", "Exp", "Expm1", "Sin", "L2Loss")},
+    **{one: {"Mul": "mul"} for one in ("Max", "Min", "Pow", "SquaredDifference")},
+    **{one: {"RealDiv": "mul"} for one in ("Log", "Log1p")},
+    **{one: {"Select": "SelectV2"} for one in ("Maximum", "Minimum")},
+    **{one: {"ConcatV2": "concat"} for one in ("Split", "SplitV")},
+    "Cos": {"Mul": "Neg", "Neg": "mul"},
+    "LogSoftmax": {"Sub": "sub"},
+    "Mean": {"Spread": "truediv"},
+    "MirrorPad": {"PadGrad": "MirrorPadGrad"},
+    "Pack": {"Unpack": "unstack"},
+    "Pad": {"PadGrad": "Slice_1"},
+    "Prod": {"Mul": "Reshape_4"},
+    "Reciprocal": {"Neg": "ReciprocalGrad"},
+    "Sign": {"ZerosLike": "zeros_like"},
+    "Slice": {"PlaceAt": "Pad"},
+    "Softplus": {"SoftplusGrad": "mul"},
+    "SparseSoftmaxCrossEntropyWithLogits": {"ScaleRows": "mul"},
+    "Sqrt": {"RealDiv": "SqrtGrad"},
+    "Softmax": {"Mul": "mul"},
+    "Sum": {"Spread": "Tile"},
+    "Tile": {"SumOfTiles": "Sum"},
+    "Transpose": {"Transpose": "transpose"},
+    "Unpack": {"Pack": "stack"},
+}
+
+
+def names_in_gradient_of(op_type: str) -> Mapping[str, str]:
+    """Return the names of new operations by their types."""
+    return {**_ALWAYS, **_NAMES.get(op_type, {})}
+
+
+# --------------------------------------------------------------------------------------
+# The collections of a graph: lists of values by name. Pure.
+
+
+class Collected(NativeGraph):
+    """A graph with collections."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._of_collections: dict[Any, list[Any]] = {}
+
+    @property
+    def collections(self) -> list[Any]:
+        """The names of all collections."""
+        return list(self._of_collections)
+
+    def get_all_collection_keys(self) -> list[Any]:
+        """Return the names of all collections that are names."""
+        return [one for one in self._of_collections if isinstance(one, str)]
+
+    def add_to_collection(self, name: Any, value: Any) -> None:
+        """Add a value to a collection; raises `RuntimeError` in a finalized graph."""
+        self._check_open()
+        self._of_collections.setdefault(name, []).append(value)
+
+    def add_to_collections(self, names: Any, value: Any) -> None:
+        """Add a value to several collections, once to each."""
+        chosen = [names] if isinstance(names, str) else dict.fromkeys(names)
+        for name in chosen:
+            self.add_to_collection(name, value)
+
+    def get_collection(self, name: Any, scope: str | None = None) -> list[Any]:
+        """Return a copy of a collection; with `scope` what has names that begin so."""
+        found = self._of_collections.get(name, [])
+        if scope is None:
+            return list(found)
+        return [
+            one for one in found if hasattr(one, "name") and one.name.startswith(scope)
+        ]
+
+    def get_collection_ref(self, name: Any) -> list[Any]:
+        """Return a collection itself, which may be changed."""
+        return self._of_collections.setdefault(name, [])
+
+    def clear_collection(self, name: Any) -> None:
+        """Empty a collection."""
+        self._check_open()
+        self._of_collections.pop(name, None)
 
 
 class _Controller:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from kit.errors import InvalidArgumentError
-from kit.graph.speak import Speaker
+from kit.graph.array_protocol import Speaker
 from kit.tf1.ops.write import write
 from kit.tf1.tensor.convert import (
     argument,

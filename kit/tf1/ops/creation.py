@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from kit.graph.array_protocol import Speaker
 from kit.graph.dtypes import STRING
-from kit.graph.speak import Speaker
 from kit.graph.static import is_known, known
 from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.ops.write import ints, vector

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from kit.graph.array_protocol import Speaker
 from kit.graph.ops.math.random import uniform
 from kit.graph.ops.nn import embedding, images
-from kit.graph.speak import Speaker
 from kit.graph.static import is_known
 from kit.tf1.ops.arithmetic import multiply
 from kit.tf1.ops.cast import cast

@@ -7,8 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from kit.graph.op import Tensor
-from kit.graph.ops.math.reduce import reduced
-from kit.graph.ops.math.reduce_along import reduce_along
+from kit.graph.ops.math.reduce import reduce_along, reduced
 from kit.graph.static import is_known
 from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.ops.write import Ints, ints, one_of, reserve

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from kit.graph.array_protocol import Speaker
 from kit.graph.dtypes import name_of
-from kit.graph.speak import Speaker
 from kit.tf1.ops.cast import cast
 from kit.tf1.ops.reduce import reduce_max
 from kit.tf1.ops.shape import expand_dims

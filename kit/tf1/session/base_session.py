@@ -7,25 +7,52 @@ The work is done by `kit.session`. Where the original would wait for ever, a run
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, NamedTuple
 
 from kit.errors import CancelledError, InvalidArgumentError
 from kit.session.client.fetches import Fetches
 from kit.session.client.metadata import RunMetadata as NativeMetadata
 from kit.session.client.session import Session as NativeSession
+from kit.session.master.devices import Device
 from kit.settings import current
 from kit.tf1.graph.graph import Graph, get_default_graph
 from kit.tf1.graph.graph_def import GraphDef
 from kit.tf1.session.config import ConfigProto, RunOptions
-from kit.tf1.session.device_attributes import DeviceAttributes, attributes_of
 from kit.tf1.session.fetching import feedable, fetchable
 from kit.tf1.session.meeting import check_all, check_known, meet
 from kit.tf1.session.originals import originals
 from kit.tf1.session.run_metadata import RunMetadata, fill, wants_metadata
 from kit.tf1.session.running import sessions
 from kit.tf1.session.targets import native_target, server_of, text_of
+
+# --------------------------------------------------------------------------------------
+# What `session.list_devices()` tells of a device.
+
+
+# What the original says of every CPU; it is no measure of anything.
+_NOMINAL_BYTES = 256 << 20
+
+
+class DeviceAttributes(NamedTuple):
+    """A device: full name, `CPU` or `GPU`, nominal memory, and its task's incarnation.
+
+    The incarnation is a random number that changes when the task is restarted.
+    """
+
+    name: str
+    device_type: str
+    memory_limit_bytes: int
+    incarnation: int
+
+
+def attributes_of(devices: Sequence[tuple[Device, int]]) -> list[DeviceAttributes]:
+    """Return devices and their incarnations as the original describes them."""
+    return [
+        DeviceAttributes(one.name, one.type, _NOMINAL_BYTES, incarnation)
+        for one, incarnation in devices
+    ]
 
 
 class BaseSession:

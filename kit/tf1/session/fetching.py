@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from kit.graph.array_protocol import Speaker
 from kit.graph.op import Op
 from kit.graph.slices import IndexedSlices
-from kit.graph.speak import Speaker
 from kit.tf1.graph.graph import Graph
 from kit.tf1.tensor.sparse import SparseTensor, SparseTensorValue
 

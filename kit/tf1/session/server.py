@@ -13,6 +13,8 @@ import threading
 from typing import Any, ClassVar
 
 from kit.cluster_def import ClusterDef
+from kit.cluster_def import JobDef as JobDef
+from kit.devices.replica import replica_device_setter as replica_device_setter
 from kit.errors import (
     AddressInUse,
     InternalError,
@@ -242,3 +244,17 @@ def stop_all() -> None:
 
 
 atexit.register(stop_all)
+
+
+# --------------------------------------------------------------------------------------
+# The part of `tf.train` that describes and starts clusters.
+
+
+__all__ = [
+    "ClusterDef",
+    "ClusterSpec",
+    "JobDef",
+    "Server",
+    "ServerDef",
+    "replica_device_setter",
+]

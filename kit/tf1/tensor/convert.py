@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from kit.graph.array_protocol import Speaker
 from kit.graph.gradients import dense
 from kit.graph.op import Op
 from kit.graph.op import Tensor as NativeTensor
 from kit.graph.slices import IndexedSlices
-from kit.graph.speak import Speaker
 from kit.graph.table import lookup
 from kit.tf1.graph.graph import Graph, get_default_graph
 from kit.tf1.tensor.allowed import check_allowed

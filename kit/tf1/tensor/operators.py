@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from kit.graph.array_protocol import Speaker
 from kit.graph.dtypes import STRING
 from kit.graph.ops.array.slicing import strided_slice
-from kit.graph.speak import Speaker
 from kit.tf1.tensor.convert import (
     argument,
     convert_to_tensor,

@@ -21,13 +21,13 @@ from kit.hooks import SessionRunValues as SessionRunValues
 from kit.hooks import StepCounterHook as StepCounterHook
 from kit.hooks import StopAtStepHook as StopAtStepHook
 from kit.hooks import SummarySaverHook as SummarySaverHook
-from kit.tf1.scope import refuse
-from kit.tf1.session.train_servers import ClusterDef as ClusterDef
-from kit.tf1.session.train_servers import ClusterSpec as ClusterSpec
-from kit.tf1.session.train_servers import JobDef as JobDef
-from kit.tf1.session.train_servers import Server as Server
-from kit.tf1.session.train_servers import ServerDef as ServerDef
-from kit.tf1.session.train_servers import replica_device_setter as replica_device_setter
+from kit.tf1.not_offered import refuse
+from kit.tf1.session.server import ClusterDef as ClusterDef
+from kit.tf1.session.server import ClusterSpec as ClusterSpec
+from kit.tf1.session.server import JobDef as JobDef
+from kit.tf1.session.server import Server as Server
+from kit.tf1.session.server import ServerDef as ServerDef
+from kit.tf1.session.server import replica_device_setter as replica_device_setter
 from kit.tf1.train.checkpointing.checkpoint_files import (
     checkpoint_exists as checkpoint_exists,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.tf1.scope import refuse
+from kit.tf1.not_offered import refuse
 from kit.tf1.variables.initial_values import Constant as constant
 from kit.tf1.variables.initial_values import GlorotNormal as glorot_normal
 from kit.tf1.variables.initial_values import GlorotUniform as glorot_uniform

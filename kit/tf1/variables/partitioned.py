@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kit.graph.speak import Speaker
+from kit.graph.array_protocol import Speaker
 from kit.tf1.graph.graph import Graph
 from kit.tf1.tensor.convert import create, op_scope
 from kit.tf1.tensor.dtypes import DType, as_dtype, float32

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kit.graph.speak import Speaker
+from kit.graph.array_protocol import Speaker
 from kit.tf1.graph.collections import GraphKeys
 from kit.tf1.graph.graph import Graph
 from kit.tf1.tensor.constant import to_constant

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kit.errors import InvalidArgumentError, UnimplementedError
-from kit.graph.speak import Speaker
+from kit.graph.array_protocol import Speaker
 from kit.hooks import (
     CheckpointSaverHook,
     FeedFnHook,

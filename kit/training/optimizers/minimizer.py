@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from kit.graph.array_protocol import Speaker
 from kit.graph.convert import tensor
 from kit.graph.graph import Graph
 from kit.graph.op import Op, Tensor
 from kit.graph.ops.array.fill import fill, full_like
 from kit.graph.ops.state import state
 from kit.graph.slices import IndexedSlices
-from kit.graph.speak import Speaker
 from kit.graph.static import is_known, known
 from kit.graph.variable import Variable
 

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kit.errors import GradientMismatch, InvalidArgumentError
-from kit.graph.speak import Speaker
+from kit.graph.array_protocol import Speaker
 from kit.training.optimizers.minimize import Minimizes
 
 Flat = npt.NDArray[np.floating[Any]]

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from kit.graph.ops.math.reduce_along import reduce_along
+from kit.graph.ops.math.reduce import reduce_along
 from tests.graph.cases.case import Case, numbers
 
 A = numbers(7, 3, 4)

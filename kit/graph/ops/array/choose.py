@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from kit.graph.array_protocol import speaks
 from kit.graph.convert import make, operands, tensor
 from kit.graph.dtypes import name_of
 from kit.graph.op import Op, Tensor
 from kit.graph.ops.math.arithmetic import maximum, minimum
 from kit.graph.ops.math.elementwise import sum_like, zero_for
-from kit.graph.speak import speaks
 from kit.graph.static import Shape, Static, broadcast, same_dtype, text
 from kit.graph.table import Attrs, bound, register
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from kit.graph.arguments import given_or_input, number, numbers, numbers_or_input
+from kit.graph.array_protocol import Speaker, speaks
 from kit.graph.convert import make, operands, tensor
 from kit.graph.dtypes import STRING, DType, dtype_of, name_of
 from kit.graph.fold import sizes_of
 from kit.graph.op import Op, Tensor
 from kit.graph.ops.math.cast import cast
-from kit.graph.speak import Speaker, speaks
 from kit.graph.static import Static, axis_of
 from kit.graph.table import Attrs, bound, register
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kit.graph.arguments import axes, numbers
+from kit.graph.array_protocol import speaks
 from kit.graph.convert import operands, tensor
 from kit.graph.op import Tensor
 from kit.graph.ops.array import join, pad
@@ -21,7 +22,6 @@ from kit.graph.ops.array.shape import (
     transpose,
 )
 from kit.graph.ops.math.cast import cast
-from kit.graph.speak import speaks
 from kit.graph.static import axis_of, n_elements
 
 

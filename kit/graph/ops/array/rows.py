@@ -14,6 +14,7 @@ import numpy as np
 
 from kit.errors import InvalidArgumentError
 from kit.graph.arguments import number, numbers_or_input
+from kit.graph.array_protocol import Speaker
 from kit.graph.convert import make, tensor
 from kit.graph.dtypes import name_of
 from kit.graph.fold import sizes_of
@@ -23,7 +24,6 @@ from kit.graph.op import Op, Tensor
 from kit.graph.ops.array.shape import reshape, shape_of
 from kit.graph.ops.math.arithmetic import add, multiply
 from kit.graph.slices import IndexedSlices
-from kit.graph.speak import Speaker
 from kit.graph.static import Shape, Static, axis_of, is_known, text
 from kit.graph.table import Attrs, OpDef, bound, missing, register
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from kit.graph.arguments import Ints, axes, given_or_input, numbers_or_input
+from kit.graph.array_protocol import speaks
 from kit.graph.convert import make, tensor
 from kit.graph.dtypes import dtype_of
 from kit.graph.fold import sizes_of
 from kit.graph.op import Op, Tensor
-from kit.graph.speak import speaks
 from kit.graph.static import Shape, Static, axis_of, n_elements, text
 from kit.graph.table import Attrs, bound, register
 

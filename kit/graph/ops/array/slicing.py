@@ -17,11 +17,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from kit.graph.array_protocol import SLICING, Speaker
 from kit.graph.convert import make, tensor
 from kit.graph.dtypes import name_of
 from kit.graph.op import Op, Tensor
 from kit.graph.ops.array.rows import from_the_start, gather
-from kit.graph.speak import SLICING, Speaker
 from kit.graph.static import Shape, Static, text
 from kit.graph.table import Attrs, bound, register
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from kit.graph.arguments import number
+from kit.graph.array_protocol import speaks
 from kit.graph.convert import make, tensor
 from kit.graph.dtypes import STRING, dtype_of
 from kit.graph.op import Tensor
 from kit.graph.ops.math.reduce import reduced
-from kit.graph.speak import speaks
 from kit.graph.static import Static
 from kit.graph.table import Attrs, bound, register
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from kit.graph.array_protocol import speaks
 from kit.graph.convert import make, tensor
 from kit.graph.dtypes import STRING, dtype_of, name_of
 from kit.graph.op import Op, Tensor
-from kit.graph.speak import speaks
 from kit.graph.static import Static
 from kit.graph.table import Attrs, bound, register
 

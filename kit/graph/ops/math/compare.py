@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kit.graph.array_protocol import UFUNCS
 from kit.graph.convert import tensor
 from kit.graph.dtypes import name_of
 from kit.graph.op import Tensor
@@ -16,7 +17,6 @@ from kit.graph.ops.math.elementwise import (
     infer_compare,
     infer_test,
 )
-from kit.graph.speak import UFUNCS
 from kit.graph.static import Static
 from kit.graph.table import Attrs
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from kit.graph.arguments import number
+from kit.graph.array_protocol import speaks
 from kit.graph.convert import make, tensor
 from kit.graph.dtypes import name_of
 from kit.graph.op import Op, Tensor
 from kit.graph.ops.array.shape import reshape
 from kit.graph.ops.math.cast import cast
-from kit.graph.speak import speaks
 from kit.graph.static import Static, axis_of
 from kit.graph.table import Attrs, bound, register
 

@@ -11,10 +11,10 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from kit.graph.array_protocol import UFUNCS
 from kit.graph.convert import make, resolved, tensor
 from kit.graph.dtypes import STRING, name_of
 from kit.graph.op import Op, Tensor
-from kit.graph.speak import UFUNCS
 from kit.graph.static import Shape, Static, broadcast, is_known, same_dtype
 from kit.graph.table import Attrs, Bind, Gradient, Infer, OpDef, bound, register
 

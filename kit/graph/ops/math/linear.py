@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from kit.graph.array_protocol import speaks
 from kit.graph.convert import make, operands, tensor
 from kit.graph.op import Op, Tensor
 from kit.graph.ops.array.shape import expand_dims, reshape, squeeze
@@ -16,7 +17,6 @@ from kit.graph.ops.math.cast import cast
 from kit.graph.ops.math.elementwise import sum_like
 from kit.graph.ops.math.reduce import reduce_max, reduce_sum
 from kit.graph.ops.math.unary import absolute, sqrt, square
-from kit.graph.speak import speaks
 from kit.graph.static import Shape, Static, broadcast, same_dtype, text
 from kit.graph.table import Attrs, bound, register
 

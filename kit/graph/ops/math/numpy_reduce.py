@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from kit.graph.array_protocol import speaks
 from kit.graph.convert import make, tensor
 from kit.graph.dtypes import DType
 from kit.graph.op import Tensor
@@ -17,7 +18,6 @@ from kit.graph.ops.math.arithmetic import divide, subtract
 from kit.graph.ops.math.cast import cast
 from kit.graph.ops.math.compare import not_zero
 from kit.graph.ops.math.unary import sqrt, square
-from kit.graph.speak import speaks
 
 
 @speaks(np.sum)

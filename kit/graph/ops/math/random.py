@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kit.graph.arguments import Ints, given_or_input, numbers_or_input
+from kit.graph.array_protocol import Speaker
 from kit.graph.convert import make, tensor
 from kit.graph.default import graph_of
 from kit.graph.dtypes import DType, dtype_of, name_of
@@ -20,7 +21,6 @@ from kit.graph.graph import Graph
 from kit.graph.kernels import random as kernels
 from kit.graph.op import Tensor
 from kit.graph.ops.math.arithmetic import add, multiply, subtract
-from kit.graph.speak import Speaker
 from kit.graph.static import Static
 from kit.graph.table import Attrs, OpDef, register
 

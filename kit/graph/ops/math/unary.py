@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from kit.graph.array_protocol import speaks
 from kit.graph.convert import make, resolved, tensor
 from kit.graph.op import Tensor
 from kit.graph.ops.math.arithmetic import add, divide, multiply, subtract
@@ -24,7 +25,6 @@ from kit.graph.ops.math.elementwise import (
     infer_float,
     infer_test,
 )
-from kit.graph.speak import speaks
 from kit.graph.table import Attrs, bound, register
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from kit.graph.array_protocol import Speaker
 from kit.graph.convert import make, operands, resolved, tensor
 from kit.graph.dtypes import name_of
 from kit.graph.kernels.precision import widened
@@ -18,7 +19,6 @@ from kit.graph.ops.math.cast import cast
 from kit.graph.ops.math.compare import greater_equal
 from kit.graph.ops.math.random import uniform
 from kit.graph.ops.nn.activations import infer_real
-from kit.graph.speak import Speaker
 from kit.graph.static import Static, is_known, same_dtype, text
 from kit.graph.table import Attrs, bound, register
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from kit.graph.arguments import number
+from kit.graph.array_protocol import Speaker
 from kit.graph.convert import make, resolved, tensor
 from kit.graph.dtypes import name_of
 from kit.graph.kernels import sigmoid as sigmoids
@@ -25,7 +26,6 @@ from kit.graph.ops.math.cast import cast
 from kit.graph.ops.math.reduce import reduce_sum
 from kit.graph.ops.math.unary import exp, negative
 from kit.graph.ops.nn.activations import infer_alike, infer_real
-from kit.graph.speak import Speaker
 from kit.graph.static import Shape, Static, axis_of, merge, same_dtype, text
 from kit.graph.table import Attrs, OpDef, bound, register
 

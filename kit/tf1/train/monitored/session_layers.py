@@ -13,6 +13,8 @@ from contextlib import suppress
 from typing import Any
 
 from kit.errors import AbortedError, DeadlineExceededError, KitError, UnavailableError
+from kit.graph.array_protocol import Speaker
+from kit.graph.op import Op
 from kit.hooks import calls
 from kit.hooks.hook import SessionRunArgs, SessionRunContext, SessionRunHook
 from kit.tf1 import logging
@@ -21,9 +23,61 @@ from kit.tf1.session.run_metadata import RunMetadata, wants_metadata
 from kit.tf1.session.session import Session
 from kit.tf1.train.monitored.patience import Patience, limit_s
 from kit.tf1.train.monitored.recovery import Recovery, what_happened
-from kit.tf1.train.monitored.run_bundle import Bundle, merged
 from kit.tf1.train.monitored.step_context import StepContext
 from kit.tf1.train.queues.coordinator import Coordinator
+
+# --------------------------------------------------------------------------------------
+# What the caller and the hooks fetch in one run, as one list and apart again.
+
+
+_SIMPLE = (Speaker, Op)
+
+
+class Bundle:
+    """Several structures of fetches, run as one.
+
+    Lists and tuples of plain tensors are laid out flat; others stay what they are.
+
+    >>> Bundle([["a", "b"], "c"]).parts([[1, 2], 3])
+    [[1, 2], 3]
+    """
+
+    def __init__(self, structures: Sequence[Any]) -> None:
+        self.fetches: list[Any] = []
+        self._kinds: list[tuple[type | None, int]] = []
+        for one in structures:
+            kind = type(one)
+            if kind in (list, tuple) and all(isinstance(x, _SIMPLE) for x in one):
+                self._kinds.append((kind, len(one)))
+                self.fetches += one
+            else:
+                self._kinds.append((None, 1))
+                self.fetches.append(one)
+
+    def parts(self, values: Sequence[Any]) -> list[Any]:
+        """Return the values in the structures."""
+        found: list[Any] = []
+        at = 0
+        for kind, length in self._kinds:
+            some = values[at : at + length]
+            found.append(some[0] if kind is None else kind(some))
+            at += length
+        return found
+
+
+def merged(given: RunOptions | None, more: Sequence[RunOptions]) -> RunOptions:
+    """Return the options of a run that does all that each of these asks for.
+
+    Of numbers the largest counts; a switch is on if it is on in one of them.
+    """
+    found = RunOptions()
+    for one in [*([] if given is None else [given]), *more]:
+        for name in ("trace_level", "timeout_in_ms", "inter_op_thread_pool"):
+            setattr(found, name, max(getattr(found, name), getattr(one, name)))
+        for name in ("output_partition_graphs", "report_tensor_allocations_upon_oom"):
+            setattr(found, name, getattr(found, name) or getattr(one, name))
+    return found
+
 
 PREEMPTION = (AbortedError, UnavailableError)
 

@@ -10,14 +10,169 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kit.errors import DeadlineExceededError
+import numpy as np
+
+from kit.errors import (
+    DeadlineExceededError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    KitError,
+    UnavailableError,
+)
 from kit.tf1 import logging
-from kit.tf1.graph.graph import get_default_graph
+from kit.tf1.graph.graph import Graph, get_default_graph
+from kit.tf1.session.meeting import meet
+from kit.tf1.session.originals import originals
 from kit.tf1.session.session import Session
-from kit.tf1.train.monitored.opening import open_session
+from kit.tf1.train.checkpointing.checkpoint_state import get_checkpoint_state
+from kit.tf1.train.global_step import get_global_step
 from kit.tf1.train.monitored.patience import Patience, limit_s
-from kit.tf1.train.monitored.readiness import located, missing
-from kit.tf1.train.monitored.restoring import restore, step_in
+
+# --------------------------------------------------------------------------------------
+# Whether the variables of a session have values, and which have none.
+
+
+_MARK = "uninitialized"
+
+
+_WHAT = "Variables not initialized: "
+
+
+def missing(session: Any, op: Any) -> str | None:
+    """Return what is not ready, None if all is.
+
+    `op` gives the names of what is not ready; nothing, an operation, and whole numbers
+    mean that all is. Raises what the run raises, unless that is a variable without a
+    value, and `AttributeError` for other than names.
+    """
+    if op is None:
+        return None
+    try:
+        found = session.run(op)
+    except FailedPreconditionError as error:
+        if _MARK not in str(error):
+            raise
+        return error.message
+    if found is None:
+        return None
+    names = np.ravel(found)
+    if names.dtype == np.int32 or not names.size:
+        return None
+    return f"{_WHAT}{', '.join(map(_text, names))}"
+
+
+def located(graph: Any, lacking: str) -> str:
+    """Return what `missing` has said, with the devices that the variables are on."""
+    if not lacking.startswith(_WHAT):
+        return lacking
+    by_device: dict[str, list[str]] = {}
+    for name in lacking.removeprefix(_WHAT).split(", "):
+        try:
+            device = graph.get_operation_by_name(name).device
+        except (KeyError, ValueError):
+            device = ""
+        by_device.setdefault(device, []).append(name)
+    return "; ".join(
+        f"variables {', '.join(names)}{f' on {device}' if device else ''} are not "
+        f"initialised"
+        for device, names in by_device.items()
+    )
+
+
+def _text(name: Any) -> str:
+    if not isinstance(name, bytes | str):
+        raise AttributeError(  # as the original, which decodes what it gets
+            f"a ready_op gives the names of variables that have no value, not {name!r}."
+        )
+    return name.decode() if isinstance(name, bytes) else name
+
+
+# --------------------------------------------------------------------------------------
+# Opens a session when all tasks of its cluster are up.
+
+
+_LOOK_S = 1.0
+
+
+def open_session(
+    master: Any, graph: Graph | None, config: Any, patience: Patience
+) -> Session:
+    """Return a session whose tasks all answer.
+
+    Raises `DeadlineExceededError`, naming a task that does not, when the patience ends.
+    """
+    session = Session(master, graph=graph, config=config)
+    try:
+        _wait_for_tasks(session, patience)
+    except BaseException:
+        session.close()
+        raise
+    return session
+
+
+def _wait_for_tasks(session: Session, patience: Patience) -> None:
+    target = (session.sess_str or b"").decode()
+    while True:
+        look_s = max(0.1, min(_LOOK_S, patience.left_s))
+        try:
+            with originals():
+                meet(session._native, target, look_s)
+                session._native.list_devices(look_s)
+        except (DeadlineExceededError, UnavailableError) as error:
+            _refuse_or_pause(patience, error)
+        else:
+            return
+
+
+def _refuse_or_pause(patience: Patience, error: KitError) -> None:
+    if not patience.left_s:
+        raise DeadlineExceededError(
+            f"no session for {patience.seconds:g} s: {error.message}"
+        ) from error
+    cause = error.__cause__  # says it in fewer words
+    patience.pause(cause.message if isinstance(cause, KitError) else error.message)
+
+
+# --------------------------------------------------------------------------------------
+# Restores a session from the newest checkpoint of a folder, or from a given one.
+
+
+def restore(
+    session: Any,
+    saver: Any,
+    folder: str | None,
+    path: str | None,
+    patience: Patience | None,
+) -> str | None:
+    """Restore all that `saver` saves; return from where, None if from nowhere.
+
+    `patience` waits for a checkpoint in the folder; without it, none there is none.
+    Raises what the saver raises, and then nothing has changed.
+    """
+    if saver is None or not (folder or path):
+        return None
+    if path:
+        saver.restore(session, path)
+        return path
+    assert folder is not None
+    state = get_checkpoint_state(folder)
+    while not (state and state.model_checkpoint_path):
+        if patience is None or not patience.left_s:
+            return None
+        patience.pause(f"there is no checkpoint in {folder!r}.")
+        state = get_checkpoint_state(folder)
+    saver.restore(session, state.model_checkpoint_path)
+    saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
+    return str(state.model_checkpoint_path)
+
+
+def step_in(session: Any) -> int | None:
+    """Return the global step of a session; None if there is none, or no value of it."""
+    try:
+        step = get_global_step(session.graph)
+        return None if step is None else int(session.run(step))
+    except (FailedPreconditionError, InvalidArgumentError, TypeError):
+        return None
 
 
 class SessionManager:

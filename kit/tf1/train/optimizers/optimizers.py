@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kit.graph.speak import Speaker
+from kit.graph.array_protocol import Speaker
 from kit.tf1.graph.control import group
 from kit.tf1.tensor.convert import convert_to_tensor
 from kit.tf1.train.optimizers.optimizer import Optimizer
