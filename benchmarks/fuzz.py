@@ -2,12 +2,14 @@
 
     python -m benchmarks.fuzz --frames 1000000 --transport unix,tcp,tls --seed 1
 
-For each transport a process with three servers, in which a training and a session go on
-(`benchmarks.fuzz_server`), is sent frames that were recorded there a moment before and
-changed (`benchmarks.fuzz_mutations`), over links that prove the key. A case is one link
-and all that is sent over it; its dice are thrown by seed, transport and number, so
-`--case N` sends like frames again. It fails when a server ends, does not answer others
-within a deadline, raises an undeclared error, or takes and keeps memory.
+For each transport, side by side, a process with three servers, in which a training and
+a session go on (`benchmarks.fuzz_server`), is sent frames that were recorded there a
+moment before and changed (`benchmarks.fuzz_mutations`), over links that prove the key.
+A case is one link and all that is sent over it; its dice are thrown by seed, transport
+and number, so `--case N` sends like frames again. It fails when a server ends, does not
+answer others within a deadline, raises an undeclared error, or takes and keeps memory.
+The report then holds the stacks of all threads of the servers. A holder of the key may
+end a training or a session, and keep it waiting for as long as its settings say.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import json
 import os
 import queue
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,7 +28,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,10 +56,11 @@ TRANSPORTS = {
 }
 MOST_GROWTH = 16 * 2**20
 _LEAST_JUDGED = 50_000  # frames; before, a process grows by itself
-_PING_S = 20.0  # on a busy machine; a hang lasts longer
-_PROGRESS_S = 60.0
+# Servers that starve are late by minutes; only what hangs needs longer.
+_PING_S, _PROGRESS_S = 60.0, 300.0
 _CASE_FRAMES, _BATCH = 40, 8
 _QUIET_S = 0.05  # no answer for so long: it waits for others, as it may
+_MOST_STACKS = 100_000  # characters
 _FINAL = ["session SEGMENT", "session lend"]
 _ME = Task("client", 7)
 
@@ -77,6 +82,7 @@ class Report:
     growth_mib: float = 0.0
     server: dict[str, Any] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
+    stacks: list[str] = field(default_factory=list)  # of the servers, if it failed
 
 
 class Servers:
@@ -136,6 +142,15 @@ class Servers:
 
     def words(self) -> str:
         return self._log.read_text("utf-8", "replace")[-2000:]
+
+    def stacks(self) -> list[str]:
+        """Return where all threads of the servers are, after what they have logged."""
+        self.process.send_signal(signal.SIGUSR1)
+        # It is written before they answer, or they hang or have ended.
+        with suppress(KitError, subprocess.TimeoutExpired):
+            self.tell()
+        log = self._log.read_text("utf-8", "replace")
+        return log[-_MOST_STACKS:].splitlines()
 
     def ping(self) -> float:
         """Ask each task two questions over new links; returns the slowest's seconds."""
@@ -295,7 +310,9 @@ class Case:
             return
         name = plain["type"] if plain else "answered"
         self.report.outcomes[name] += 1
-        if name == "UnknownError" and plain:
+        # On a control link it may be what somebody has reported of a training; what is
+        # a server's own is in its log.
+        if name == "UnknownError" and plain and self.role is Role.SESSION:
             text = f"case {self.number} was answered: {plain['message'][:500]}"
             self.report.failures.append(text)
 
@@ -321,6 +338,8 @@ def fuzz(
             _see_that_it_goes_on(report, where)
         except (KitError, subprocess.TimeoutExpired) as error:
             report.failures.append(f"case {report.cases}: {error}")
+        if report.failures:
+            report.stacks = where.stacks()
     report.seconds = round(time.monotonic() - begun, 1)
     return report
 
@@ -353,18 +372,24 @@ def _look(report: Report, where: Servers) -> Any:
     report.slowest_ping_s = max(report.slowest_ping_s, round(where.ping(), 2))
     found = where.tell("frames")
     frames = found.pop("frames")
-    report.server = found
+    known, report.server = report.server.get("faults", {}), found
     for text, times in found["faults"].items():
-        report.failures.append(f"before case {report.cases}, {times} times: {text}")
+        if times > known.get(text, 0):
+            report.failures.append(f"before case {report.cases}, {times} times: {text}")
     return frames
+
+
+def _is_more(what: str, than: int) -> Callable[[dict[str, Any]], bool]:
+    return lambda found: bool(found[what] > than)
 
 
 def _see_that_it_goes_on(report: Report, where: Servers) -> None:
     begun = where.tell("rest")
-    where.wait_until(
-        lambda now: now["steps"] > begun["steps"] and now["runs"] > begun["runs"],
-        "the training or the session did not go on",
-    )
+    for what, count in ("training", "steps"), ("session", "runs"):
+        where.wait_until(
+            _is_more(count, begun[count]),
+            f"the {what} did not go on from {begun[count]} {count}",
+        )
     _look(report, where)
     report.rss_end = where.tell("rest")["rss"]
     report.growth_mib = round((report.rss_end - report.rss_warm) / 2**20, 1)
@@ -382,7 +407,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write figures here")
     options = parser.parse_args()
     transports = options.transport.split(",")
-    n_frames = options.frames // len(transports)
+    n_frames = -(-options.frames // len(transports))
 
     def tell(report: Report) -> None:
         now = report.server
@@ -390,10 +415,11 @@ def main() -> int:
         text += f" threads, {now['descriptors']} files, {now['rss'] >> 20} MiB"
         print(f"{report.transport}: {text}", file=sys.stderr)
 
-    reports = [
-        fuzz(one, n_frames, options.seed, case=options.case, tell=tell)
-        for one in transports
-    ]
+    def run(transport: str) -> Report:
+        return fuzz(transport, n_frames, options.seed, case=options.case, tell=tell)
+
+    with ThreadPoolExecutor(len(transports)) as pool:  # most of their time is waiting
+        reports = list(pool.map(run, transports))
     text = json.dumps([vars(report) for report in reports], indent=1)
     if options.json:
         options.json.write_text(text + "\n")

@@ -8,10 +8,12 @@ the newest ones. Each line on the standard input is answered by a line: how all 
 from __future__ import annotations
 
 import base64
+import faulthandler
 import gc
 import json
 import logging
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -26,8 +28,9 @@ import psutil
 import kit
 from kit.errors import KitError, UnknownError
 from kit.session.transport.message import Act
-from kit.settings import Settings
+from kit.settings import Settings, current
 from kit.testing.cluster import LocalCluster, local_cluster
+from kit.training.member.member import Member
 from kit.wire.frame import Kind
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
@@ -37,6 +40,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "unix": {"transport": "auto"},
     "tcp": {"transport": "tcp", "insecure": True},
     "tls": {"transport": "tcp"},
+}
+# A member may keep the others waiting, by a false word, as long as these say.
+_TRAINING: dict[str, Any] = {
+    "trace_rows": 1000,
+    "start_deadline_s": 5,
+    "step_deadline_s": 10,
+    "save_deadline_s": 10,
 }
 _SAMPLES = 6  # of each kind of frame
 _LONGEST = 16_384
@@ -90,13 +100,25 @@ def _question(link: Link, body: bytes, fields: dict[str, Any]) -> str:
 
 
 class Faults(logging.Handler):
-    """Collects undeclared errors: tracebacks in the log and in threads."""
+    """Collects undeclared errors: in the log, in threads, and that end a training.
+
+    The last are taken before they become an `UnknownError`: so does every error of an
+    unknown type that a holder of the key may report.
+    """
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
         self.found: Counter[str] = Counter()
         logging.getLogger().addHandler(self)
         threading.excepthook = lambda args: self.note(args.exc_value)
+        plain = Member._fail
+
+        def fail(member: Member, error: BaseException) -> None:
+            if not isinstance(error, KitError):
+                self.note(error)
+            plain(member, error)
+
+        Member._fail = fail  # type: ignore[method-assign, assignment]
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
@@ -118,6 +140,7 @@ class Life:
         self._folder = folder
         self.steps, self.runs = 0, 0
         self.ends: Counter[str] = Counter()
+        self.last: dict[str, str] = {}  # what was said at the last end of each kind
         self._is_over = threading.Event()
         self._threads = [
             threading.Thread(target=self._again, args=(what,), daemon=True)
@@ -142,12 +165,15 @@ class Life:
             self._is_over.wait(0.05)
 
     def _count(self, where: str, error: KitError) -> None:
-        self.ends[f"{where}: {type(error).__name__}"] += 1
-        if type(error) is UnknownError:  # Python's own, from somewhere
-            self.faults.note(error)
+        end = f"{where}: {type(error).__name__}"
+        self.ends[end] += 1
+        self.last[end] = str(error)[:500]
+        if type(error) is UnknownError and where == "_compute":
+            self.faults.note(error)  # Python's own, in an op
 
     def _train(self) -> None:
         self._folder = tempfile.mkdtemp(dir=self.folder)
+        self._free_servers()
         workers = self.cluster.servers[1:]
         with ThreadPoolExecutor(2) as pool:
             begun = [pool.submit(self._begin, one) for one in workers]
@@ -167,6 +193,15 @@ class Life:
             shutil.rmtree(self._folder, ignore_errors=True)
         self.ends["_train: done"] += 1
 
+    def _free_servers(self) -> None:
+        """End trainings that a fuzzed question began: they wait as long as it said."""
+        for server in self.cluster.servers:
+            there = server.trainings._member
+            if there is None or there.is_over:
+                continue
+            if there.job.settings != current().replace(**_TRAINING):
+                server.trainings.give_up(there.job.run)
+
     def _begin(self, server: kit.Server) -> kit.Run:
         fails = sum(self.ends.values()) % 5 == 4
 
@@ -176,7 +211,7 @@ class Life:
                 raise ValueError("one training in five fails")
             return 0.0, {name: np.ones_like(value) for name, value in params.items()}
 
-        with kit.settings(trace_rows=1000, start_deadline_s=5):
+        with kit.settings(**_TRAINING):
             return kit.train(
                 step,
                 {"w": np.zeros(300, np.float32), "b": np.zeros(3)},
@@ -209,6 +244,9 @@ class Life:
 
     def _compute(self) -> None:
         """Make a session and some runs of it: variables, transfers and a queue."""
+        target = self.cluster.target("worker:0")
+        with kit.Session(target) as session:
+            session.reset(deadline_s=10)  # others may have filled the queue
         with kit.Graph().as_default() as graph:
             with kit.device(PS):
                 total = kit.Variable(np.zeros(8, np.float32), name="total")
@@ -220,7 +258,7 @@ class Life:
                 # Beyond 256 KiB, memory is lent where both are on one host.
                 large = kit.identity(kit.constant(np.zeros(70_000, np.float32)))
                 put, element = _queue(graph)
-            with kit.Session(self.cluster.target("worker:0"), graph=graph) as session:
+            with kit.Session(target, graph=graph) as session:
                 session.run(kit.initialize_all(), deadline_s=10)
                 session.list_devices(10)
                 for _ in range(30):
@@ -230,7 +268,6 @@ class Life:
                     self.runs += 2
                     if self._is_over.wait(0.02):
                         return
-                session.reset(["nobody's"])
 
 
 def _queue(graph: kit.Graph) -> tuple[Any, Any]:
@@ -244,6 +281,9 @@ def _queue(graph: kit.Graph) -> tuple[Any, Any]:
 
 def main() -> None:
     transport = sys.argv[1]
+    faulthandler.enable()
+    # From C: also when no thread gets to run Python any more.
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
     logging.getLogger("kit").setLevel(logging.WARNING)
     faults, recorder = Faults(), Recorder()
     chosen = Settings(**SETTINGS[transport])
@@ -277,6 +317,7 @@ def answer(line: str, life: Life, recorder: Recorder, faults: Faults) -> None:
         "steps": life.steps,
         "runs": life.runs,
         "ends": dict(life.ends),
+        "last": dict(life.last),
         "faults": dict(faults.found),
     }
     if line == "frames":

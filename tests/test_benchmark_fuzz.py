@@ -6,17 +6,26 @@ import json
 import logging
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
 
 import hypothesis
 import numpy as np
 import pytest
 
+import kit
 from benchmarks import fuzz_mutations as mutations
-from benchmarks.fuzz import fuzz
+from benchmarks.fuzz import fuzz, servers
 from benchmarks.fuzz_server import Faults
+from kit.errors import UnknownError
 from kit.session.transport.serialization import pack
+from kit.task import Task
+from kit.testing.cluster import LocalCluster
+from kit.training.member.epoch_runner import Stage
+from kit.training.member.member import Member
 from kit.wire.message import pack_message, unpack_message
+from tests.training.toy import BATCH, DATA, fit, initial, quick_cluster
 
 # 2,000 frames of each transport, 4,000 in CI, 80,000 at night.
 N_FRAMES = max(2_000, 40 * hypothesis.settings().max_examples)
@@ -34,6 +43,18 @@ def test_servers_outlive_mutated_frames(transport: str) -> None:
     assert report.outcomes["InvalidArgumentError"] > N_FRAMES // 20
     assert report.outcomes["answered"] > N_FRAMES // 50
     assert report.outcomes["raw"] > N_FRAMES // 100
+
+
+@pytest.mark.slow
+def test_servers_write_where_all_their_threads_are() -> None:
+    with servers("unix") as where:
+        where.wait_until(lambda found: found["runs"] > 0, "no life")
+        text = "\n".join(where.stacks())
+
+    threads = text.split("most recent call first")
+    assert len(threads) > 5
+    assert any("fuzz_server.py" in one and " in main" in one for one in threads)
+    assert any(" in _again" in one for one in threads)
 
 
 def parts(*pieces: object) -> bytes:
@@ -70,24 +91,56 @@ def test_changed_messages_are_still_messages() -> None:
         json.dumps(values)
 
 
-def test_only_errors_that_are_not_declared_are_faults(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture
+def faults(monkeypatch: pytest.MonkeyPatch) -> Iterator[Faults]:
     monkeypatch.setattr(threading, "excepthook", threading.excepthook)
+    monkeypatch.setattr(Member, "_fail", Member._fail)
     faults = Faults()
+    yield faults
+    logging.getLogger().removeHandler(faults)
+
+
+def test_only_errors_that_are_not_declared_are_faults(faults: Faults) -> None:
+    logging.getLogger("kit.server").warning("a link was refused")
+    assert not faults.found
+
     try:
-        logging.getLogger("kit.server").warning("a link was refused")
-        assert not faults.found
-        try:
-            raise ZeroDivisionError("a bug")
-        except ZeroDivisionError:
-            logging.getLogger("kit.server").exception("'run.poll' failed")
-        thread = threading.Thread(target=lambda: dict[str, int]()["missing"])
-        thread.start()
-        thread.join()
-    finally:
-        logging.getLogger().removeHandler(faults)
+        raise ZeroDivisionError("a bug")
+    except ZeroDivisionError:
+        logging.getLogger("kit.server").exception("'run.poll' failed")
+    thread = threading.Thread(target=lambda: dict[str, int]()["missing"])
+    thread.start()
+    thread.join()
 
     found = " ".join(faults.found)
     assert "ZeroDivisionError: a bug" in found
     assert "KeyError: 'missing'" in found
+
+
+def begin(cluster: LocalCluster) -> kit.Run:
+    return kit.train(fit, initial(), DATA, steps=100_000, batch=BATCH, cluster=cluster)
+
+
+def test_python_error_that_ends_a_training_is_a_fault(
+    faults: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(Stage, "run", broken)
+    with quick_cluster() as cluster, pytest.raises(UnknownError):
+        begin(cluster).wait(20)
+
+    assert "ZeroDivisionError: a bug" in " ".join(faults.found)
+
+
+def test_reported_error_of_an_unknown_type_is_no_fault(faults: Faults) -> None:
+    with quick_cluster() as cluster:
+        run = begin(cluster)
+        with closing(cluster.dial(Task("worker", 0), "")) as link:
+            error = {"type": "ValueError", "message": "x", "traceback": "ValueError: x"}
+            link.call("run.fail", 10, {"run": run.job.run, "error": error})
+        with pytest.raises(UnknownError):
+            run.wait(20)
+
+    assert not faults.found

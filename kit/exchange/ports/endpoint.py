@@ -64,7 +64,7 @@ class Endpoint:
         self.lost: frozenset[int] = frozenset()  # members that are not waited for
         # Those of them or of others whose end must not end our part.
         self.spared: frozenset[int] = frozenset()
-        self._news = threading.Lock()
+        self._news, self._bell = threading.Lock(), threading.Lock()
         self._poll = select.poll()
         self._poll.register(self.doorbell, select.POLLIN)
         self._by_fd: dict[int, Port] = {}
@@ -102,8 +102,9 @@ class Endpoint:
 
     def wake(self) -> None:
         """Let a sleeping wait look again."""
-        if self.doorbell >= 0:
-            os.eventfd_write(self.doorbell, 1)
+        with self._bell:  # once it is closed, its number may be another file's
+            if self.doorbell >= 0:
+                os.eventfd_write(self.doorbell, 1)
 
     def receive(self, port: Port, n_bytes: int) -> Arrival:
         """Wait for a port's next message as `take` does; the result has names."""
@@ -214,9 +215,10 @@ class Endpoint:
         self.ports.clear()
         self._carriers.clear()
         self._by_fd.clear()
-        if self.doorbell >= 0:
-            os.close(self.doorbell)
-            self.doorbell = -1
+        with self._bell:
+            doorbell, self.doorbell = self.doorbell, -1
+        if doorbell >= 0:
+            os.close(doorbell)
 
     def _wait(self, ready: Callable[[], bool], port: Port | None) -> None:
         is_near = port is None or port.shared  # else nothing changes unless we pump
