@@ -7,12 +7,14 @@ rows in the same order leave the same ones.
 
 What was handed out never changes: rows are written behind it, and when some have to go
 the others move to new memory. That happens so rarely that a row is copied some ten
-times in all.
+times in all. What is needed on the way is taken in small parts or from the system: each
+thread's heap would keep some MiB of it, some of the time.
 """
 
 from __future__ import annotations
 
 import mmap
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,10 +23,10 @@ import numpy.typing as npt
 
 from kit.trace.log import Rows
 
-Places = npt.NDArray[np.intp]
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 _LEAST = 1024  # rows of the first block
+_PART = 2048  # rows that are moved together
 _OWN = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 _FAR = np.iinfo(np.int64).max
 
@@ -78,34 +80,49 @@ class Window:
     def _append(self, rows: Rows, numbers: Ints) -> None:
         size = self._size + len(rows)
         if size > self.limit:
-            steps = np.concatenate([self._rows["step"][: self._size], rows["step"]])
+            steps = _block(size, np.dtype(np.int64))
+            steps[: self._size] = self._rows["step"][: self._size]
+            steps[self._size :] = rows["step"]
             kept = self._chosen(steps, max(1, self.limit * 7 // 8))
-            held = kept[: np.searchsorted(kept, self._size)]
-            new = kept[len(held) :] - self._size
+            held, new = kept[: self._size], kept[self._size :]
             self._move(held, self.limit)
             # Taken now, so that the process does not shrink and grow again each time.
             self._rows[self._size :], self._numbers[self._size :] = 0, 0
-            rows, numbers, size = rows[new], numbers[new], len(kept)
+            rows, numbers = rows[new], numbers[new]
+            size = self._size + len(rows)
         elif size > len(self._rows):
             capacity = min(self.limit, max(2 * len(self._rows), size, _LEAST))
-            self._move(np.arange(self._size), capacity)
+            self._move(np.ones(self._size, np.bool_), capacity)
         self._rows[self._size : size] = rows
         self._numbers[self._size : size] = numbers
         self._size = size
 
-    def _move(self, kept: Places, capacity: int) -> None:
-        """Take the kept rows to new memory, without any more of it in between."""
-        rows, numbers, self._size = self._rows, self._numbers, len(kept)
+    def _move(self, kept: Flags, capacity: int) -> None:
+        """Take the kept rows to new memory."""
+        # As opaque bytes: rows with fields are copied field by field, far more slowly.
+        whole = np.dtype((np.void, self.dtype.itemsize))
+        rows, numbers, self._size = self._rows.view(whole), self._numbers, 0
         self._rows = _block(capacity, self.dtype)
         self._numbers = _block(capacity, np.dtype(np.int64))
-        np.take(rows, kept, out=self._rows[: self._size], mode="clip")
-        np.take(numbers, kept, out=self._numbers[: self._size], mode="clip")
+        moved = self._rows.view(whole)
+        for part in _parts(len(kept)):
+            chosen = kept[part]
+            end = self._size + int(np.count_nonzero(chosen))
+            moved[self._size : end] = rows[part][chosen]
+            self._numbers[self._size : end] = numbers[part][chosen]
+            self._size = end
 
-    def _chosen(self, steps: Ints, most: int) -> Places:
-        """Return the places of the rows that are kept, at most so many."""
-        first = len(steps) - most
-        self.lack(int(steps[:first].max()))
-        return np.arange(first, len(steps))
+    def _chosen(self, steps: Ints, most: int) -> Flags:
+        """Return which rows are kept, at most so many."""
+        kept = np.zeros(len(steps), np.bool_)
+        kept[-most:] = True
+        self.lack(int(steps[:-most].max()))
+        return kept
+
+
+def _parts(n_rows: int) -> Iterator[slice]:
+    for begin in range(0, n_rows, _PART):
+        yield slice(begin, min(begin + _PART, n_rows))
 
 
 def _block(capacity: int, dtype: np.dtype[Any]) -> Rows:
@@ -126,8 +143,12 @@ class Thinning:
 
     def keeps(self, steps: Ints) -> Flags:
         """Return for each step whether it is kept."""
-        chosen: Flags = (steps % self.stride == 0) | (steps == self.first)
-        return chosen | (steps >= self.whole)
+        kept = np.empty(len(steps), np.bool_)
+        for part in _parts(len(steps)):
+            some = steps[part]
+            kept[part] = some % self.stride == 0
+            kept[part] |= (some == self.first) | (some >= self.whole)
+        return kept
 
 
 class Thinned(Window):
@@ -147,15 +168,19 @@ class Thinned(Window):
             thinning.first = min(thinning.first, int(rows["step"].min()))
         super()._append(rows, numbers)
 
-    def _chosen(self, steps: Ints, most: int) -> Places:
+    def _chosen(self, steps: Ints, most: int) -> Flags:
         """Keep the newest, 5/8 of the limit, and of the rest one step in 2, 4, ..."""
         thinning = self._thinning
         middle = len(steps) - self.limit * 5 // 8 - 1
-        newer = int(np.partition(steps, middle)[middle])
-        thinning.whole = max(thinning.whole, newer)
+        ordered = _block(len(steps), steps.dtype)
+        ordered[:] = steps
+        ordered.partition(middle)
+        thinning.whole = max(thinning.whole, int(ordered[middle]))
         kept = thinning.keeps(steps)
         while kept.sum() > most and thinning.stride < thinning.whole:
             thinning.stride *= 2
             kept = thinning.keeps(steps)
-        # More tasks than rows: then the newest rows must do.
-        return np.flatnonzero(kept)[-most:]
+        if (surplus := int(kept.sum()) - most) > 0:
+            # More tasks than rows: then the newest rows must do.
+            kept[: np.flatnonzero(kept)[surplus]] = False
+        return kept

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from kit.trace.file import load, save, write_atomically
 from kit.trace.log import rows
 from kit.trace.trace import EpochRow, Trace
 from kit.trace.traffic import SPAN, STEP, TOTAL, TRANSFER
+from kit.training.client.recorded import News, Recorded
+from kit.training.member.snapshot import LOGS
 
 TASKS = ("/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1")
 EPOCHS = (EpochRow(0, "ps", 0, 1_000, ""), EpochRow(1, "ring", 2, 9_000, "1gbit"))
@@ -176,17 +179,50 @@ def test_the_columns_follow_the_events_as_the_viewers_need_it(tmp_path: Path) ->
     assert keys == ["displayTimeUnit", "traceEvents", "psring"]
 
 
-def test_only_the_newest_rows_are_kept_and_the_rest_is_counted(tmp_path: Path) -> None:
-    dropped = save(SMALL, tmp_path / "run.json", max_rows=2)
+def test_only_the_newest_rows_are_drawn_and_the_rest_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
 
-    again = load(tmp_path / "run.json")
-    noted = json.loads((tmp_path / "run.json").read_text())["psring"]["dropped"]
-    assert (
-        dropped == noted == {"transfers": 1, "spans": 1, "steps": 0} | {"measures": 0}
-    )
-    assert again.transfers["end"].tolist() == [7_000, 9_500]
-    assert again.spans["end"].tolist() == [2_000, 6_001]
-    assert len(again.totals) == len(SMALL.totals)
+    undrawn = save(SMALL, path, max_rows=2)
+
+    assert undrawn == {"transfers": 1, "spans": 1}
+    assert json.loads(path.read_text())["psring"]["undrawn"] == undrawn
+    drawn = events_of(path, "X")
+    spans = {e["name"] for e in drawn if e["cat"] == "phases"}
+    assert spans == {"compute", "send"}
+    assert {e["name"] for e in drawn if e["cat"] == "received"} == {
+        "push from worker:1",
+        "reduce from worker:0",
+    }
+
+
+def long_trace() -> Trace:
+    """Return what is held of more steps than there is room for."""
+    recorded = Recorded(limit=100)
+    for step in range(0, 2_000, 10):
+        tables = [np.zeros(10, dtype) for dtype in LOGS]
+        for table in tables:
+            table["step"] = np.arange(step, step + 10)
+            table["end"] = 1_000 * table["step"]
+        recorded.add(News(tables, [0] * len(tables)))
+    transfers, spans, steps, measures = recorded.since().tables
+    held = replace(SMALL, transfers=transfers, spans=spans, steps=steps)
+    return replace(held, measures=measures, kept=recorded.kept)
+
+
+@pytest.mark.parametrize("max_rows", [100_000, 50, 0])
+def test_every_row_that_is_held_is_saved_and_kept_says_the_same(
+    tmp_path: Path, max_rows: int
+) -> None:
+    held = long_trace()
+    assert held.kept.stride > 1
+    assert held.steps["step"][0] == 0
+
+    held.save(tmp_path / "run.json", max_rows=max_rows)
+
+    again = Trace.load(tmp_path / "run.json")
+    assert again.kept == held.kept
+    for name in (*TABLES, "measures"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(held, name))
 
 
 def test_a_negative_number_of_rows_is_refused(tmp_path: Path) -> None:

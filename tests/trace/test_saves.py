@@ -26,7 +26,7 @@ def test_a_failed_checkpoint_is_an_instant_with_its_reason(tmp_path: Path) -> No
     assert load(tmp_path / "run.json").saves == whole.saves
 
 
-def test_rows_that_are_left_out_leave_the_checkpoints(tmp_path: Path) -> None:
+def test_a_file_without_a_picture_has_the_checkpoints(tmp_path: Path) -> None:
     whole = replace(SMALL, saves=(SaveRow(3, 4_000, 5_000, ""),))
 
     save(whole, tmp_path / "run.json", max_rows=0)

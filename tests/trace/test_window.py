@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -144,3 +146,19 @@ def test_rows_never_exceed_the_limit_even_when_a_step_has_more(
 
         assert len(table.rows) <= limit
         assert len(table.rows) >= min(1, size)
+
+
+@pytest.mark.parametrize("kind", ["window", "thinned"])
+def test_rows_that_go_leave_nothing_in_the_heap_of_the_thread(kind: str) -> None:
+    limit = 100_000
+    table = Window(ROW, limit) if kind == "window" else Thinned(ROW, limit, Thinning())
+    table.add(steps(*range(limit)))
+    news = steps(*range(limit, limit + 1_000))
+
+    tracemalloc.start()
+    table.add(news)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert len(table.rows) < limit
+    assert most < 8 * limit  # less than one column
