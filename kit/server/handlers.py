@@ -83,7 +83,9 @@ class Handlers:
             "run.join": Handler(
                 {"member": whole(0), "terms": table_of(text())}, self._join
             ),
-            "run.come_back": Handler({**_MEMBER, **_INCARNATION}, self._come_back),
+            "run.come_back": Handler(
+                {**_MEMBER, **_INCARNATION, "process": text(100)}, self._come_back
+            ),
             "run.rejoin": Handler({**_MEMBER, **patience}, self._rejoin),
             "run.begun": Handler(_RUN, self._begun),
             "run.arrive": Handler(
@@ -169,7 +171,7 @@ class Handlers:
     def _come_back(self, question: dict[str, Any], _: bytearray) -> Answer:
         incarnation = question.pop("incarnation")  # newer than the one that is known
         authority = self._authority_of_member(question)
-        authority.come_back(question["member"], incarnation)
+        authority.come_back(question["member"], incarnation, question["process"])
         return {}, b""
 
     def _rejoin(self, question: dict[str, Any], _: bytearray) -> Answer:

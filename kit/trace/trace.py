@@ -266,7 +266,7 @@ class Trace:
         return spent
 
     def save(self, path: str | PathLike[str], *, max_rows: int = 100_000) -> None:
-        """Write all of it as a file that ui.perfetto.dev opens; see `kit.trace.file`."""
+        """Write all of it as a file that ui.perfetto.dev opens (`kit.trace.file`)."""
         from kit.trace.file import save
 
         save(self, path, max_rows=max_rows)

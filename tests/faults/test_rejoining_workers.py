@@ -211,6 +211,31 @@ def test_process_that_wakes_when_another_has_its_place_is_refused(
     assert joins(run) == [BACKUP.short]
 
 
+def test_of_two_processes_with_the_same_incarnation_the_first_takes_part(
+    over_tcp: ProcessCluster, tmp_path: Path
+) -> None:
+    cluster = over_tcp
+    run = begin(cluster, tmp_path)
+    steps_more(run)
+    lose(cluster, run)
+    bring_back(cluster, run)
+    contributes_again(run)
+
+    first = cluster.replace(BACKUP)
+    way = cluster.dial(BACKUP, "")
+    try:
+        cluster[BACKUP].tell("begin", run.job, cluster._work, 1)
+        cluster[BACKUP].answer("begin")
+        error = end_of(way, run)
+        steps_more(run)
+        assert isinstance(error, Fenced)
+        assert run.lost == {}
+        backups.end(run)
+    finally:
+        first.kill()
+        way.close()
+
+
 def end_of(way: Caller, run: kit.Run) -> KitError:
     """Return what a process says that its part in a training has failed with."""
     question = {"run": run.job.run, "cursors": [0, 0, 0, 0]}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import kit
-from kit.errors import DeadlineExceededError
+from kit.errors import DeadlineExceededError, LinkLost
 from kit.server.directory import Directory
 from kit.task import Task
 from kit.testing.cluster import LocalCluster
@@ -119,6 +119,31 @@ def test_member_that_has_dialled_its_coordinator_anew_is_not_lost(
 
     assert run.wait(10).lost == {}
     assert len(kept) == 1
+
+
+def test_member_that_has_left_is_done_though_the_answer_was_lost(
+    ring: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who leads goes when it has heard of all, and cannot be asked again."""
+    asked = list[str]()
+    call = ReconnectingCaller.call
+
+    def call_and_lose(
+        self: ReconnectingCaller, op: str, *more: Any, **named: Any
+    ) -> Any:
+        answer = call(self, op, *more, **named)
+        if op == "run.leave":
+            asked.append(op)
+            raise LinkLost("nobody listens there any more.")
+        return answer
+
+    monkeypatch.setattr(ReconnectingCaller, "call", call_and_lose)
+    run = begin(ring)
+    member = ring.servers[1].trainings.find(run.job.run)
+
+    assert member.join(10)
+    assert (asked, member.state) == (["run.leave"], "done")
+    assert_trained(run)
 
 
 @pytest.mark.parametrize("comes", ["first", "last"])

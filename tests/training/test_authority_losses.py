@@ -276,21 +276,36 @@ def test_word_that_comes_after_a_silence_that_was_too_long_does_not_mend_it() ->
 def test_what_an_earlier_process_says_is_refused_when_another_has_come() -> None:
     authority = running(aggregate=2)
     authority.gone(THIRD, "silence")
-    authority.come_back(THIRD, 1)
+    authority.come_back(THIRD, 1, "a")
 
     with pytest.raises(Fenced, match=r"worker/task:2 has taken its place"):
         authority.check_current(THIRD, 0)
     with pytest.raises(Fenced):
-        authority.come_back(THIRD, 1)
+        authority.come_back(THIRD, 1, "b")
     authority.check_current(THIRD, 1)
     assert authority.beat(THIRD) is None
     assert authority.status()["lost"].keys() == {str(THIRD)}
 
 
+def test_process_that_comes_back_twice_is_taken_in_once_and_not_after_a_newer_one() -> (
+    None
+):
+    authority = running(aggregate=2)
+    authority.gone(THIRD, "silence")
+    authority.come_back(THIRD, 1, "a")
+
+    authority.come_back(THIRD, 1, "a")  # the answer was lost
+    authority.check_current(THIRD, 1)
+
+    authority.come_back(THIRD, 2, "b")
+    with pytest.raises(Fenced):
+        authority.come_back(THIRD, 1, "a")
+
+
 def test_who_has_joined_again_is_not_lost_any_more() -> None:
     authority = running(aggregate=2)
     authority.gone(THIRD, "silence")
-    authority.come_back(THIRD, 1)
+    authority.come_back(THIRD, 1, "a")
     answer, _ = authority.rejoin(THIRD, 0.0)
     assert answer.verdict is Verdict.WAIT
     for one in set(EVERYBODY) - {THIRD}:
@@ -310,7 +325,7 @@ def test_servers_and_the_coordinator_cannot_come_back(member: int) -> None:
     authority = running(aggregate=2)
 
     with pytest.raises(FailedPreconditionError, match=r"aggregate=R.*checkpoint"):
-        authority.come_back(member, 1)
+        authority.come_back(member, 1, "a")
 
 
 def test_who_was_not_lost_cannot_join() -> None:
@@ -320,4 +335,4 @@ def test_who_was_not_lost_cannot_join() -> None:
 
 def test_nobody_comes_back_to_a_training_that_needs_all_workers() -> None:
     with pytest.raises(FailedPreconditionError, match="aggregate=R"):
-        running().come_back(THIRD, 1)
+        running().come_back(THIRD, 1, "a")

@@ -107,10 +107,18 @@ class Ledger:
                 return True
             return next((good for at, good in self._fates if at >= step), None)
 
-    def ask(self, ticket: str) -> None:
-        """Note a wish of the user; the next save that is agreed answers it."""
+    def ask(self, ticket: str) -> bool:
+        """Note a wish of the user; the next save that is agreed answers it.
+
+        Returns whether it is new: it may be heard twice.
+        """
         with self._changed:
+            answered = [one["ticket"] for one in self._answers]
+            taken_up = self._attempt.tickets if self._attempt else ()
+            if ticket in (*self._tickets, *taken_up, *answered):
+                return False
             self._tickets.append(ticket)
+            return True
 
     def begin(
         self, key: Key, epoch: int, synchronous: bool, writers: Sequence[int]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -92,7 +93,7 @@ class LocalCouncil:
 
     def come_back(self) -> None:
         """See `Council`; the coordinator never does."""
-        self._authority.come_back(self._member, 0)
+        self._authority.come_back(self._member, 0, "")
 
     def rejoin(self) -> tuple[Answer, int]:
         """See `Council`; the coordinator never does."""
@@ -134,6 +135,7 @@ class RemoteCouncil:
     ) -> None:
         """`dial` reaches the coordinator before a point of the monotonic clock."""
         self._about = {"run": run, "member": member, "incarnation": incarnation}
+        self._process = secrets.token_hex(8)
         self._deadline_s = limit_s = settings.dead_after_s
         self._heart = ReconnectingCaller(dial, settings.suspect_after_s)
         self._patient = ReconnectingCaller(dial, limit_s / 2)
@@ -169,7 +171,8 @@ class RemoteCouncil:
 
     def come_back(self) -> None:
         """See `Council`."""
-        self._patient.call("run.come_back", self._deadline_s, self._about)
+        values = {**self._about, "process": self._process}
+        self._patient.call("run.come_back", self._deadline_s, values)
 
     def rejoin(self) -> tuple[Answer, int]:
         """See `Council`."""

@@ -75,6 +75,7 @@ class Authority:
         self._left: set[int] = set()
         # How often each member has come back; what earlier ones of it say is refused.
         self._incarnations: dict[int, int] = {}
+        self._processes: dict[int, str] = {}  # of those, a name that no other has
         self._latecomers = Latecomers()
         self._watched = clock()
         self._comparison, self._doubted = Comparison(), 0.0
@@ -199,17 +200,25 @@ class Authority:
         if incarnation != self._incarnations.get(member, 0):
             raise failures.replaced(self._job, member)
 
-    def come_back(self, member: int, incarnation: int) -> None:
+    def come_back(self, member: int, incarnation: int, process: str) -> None:
         """Take in the word of a member that was lost and has a new process.
 
-        Raises `FailedPreconditionError` in a training that needs all workers, or for a
-        process that is not newer than the last, and what the training failed with.
+        `process` is a name that no other process has: who says this again, because the
+        answer did not come, is not another one.
+        Raises `FailedPreconditionError` in a training that needs all workers, `Fenced`
+        for a process that is not newer than the last, and what the training failed
+        with.
         """
         with self._changed:
             agreement = self._agreement
             if agreement.error is not None:
                 raise agreement.error
-            if incarnation <= self._incarnations.get(member, 0):
+            known = self._incarnations.get(member, 0)
+            if incarnation == known and process == self._processes.get(member):
+                if member in self._heard:  # it has not been lost again since
+                    self._heard[member] = self._clock()
+                return
+            if incarnation <= known:
                 raise failures.replaced(self._job, member)
             if not self._job.can_spare({member}):
                 raise failures.cannot_return(self._job, member)
@@ -218,6 +227,7 @@ class Authority:
                 if agreement.error is not None:
                     raise agreement.error
             self._incarnations[member] = incarnation
+            self._processes[member] = process
             self._heard[member] = self._clock()
 
     def rejoin(self, member: int, patience_s: float) -> tuple[Answer, int]:
@@ -252,9 +262,10 @@ class Authority:
     def join(self, member: int, terms: Mapping[str, str]) -> str | None:
         """Take in a member that came by itself; returns the run that it shall join.
 
-        None when there is nothing to join for it: this training is over, or the member
-        is in it already and asks for the next one. Raises what the training failed
-        with, once to each member, and `MemberMismatch`, with which it fails for all,
+        None when there is nothing to join for it: this training is over, or all members
+        are in it already and this one asks for the next. Raises what the training
+        failed with, once to each member, and `MemberMismatch`, with which it fails for
+        all,
         when `terms` are not those of the coordinator's job; `InvalidArgumentError` for
         a number that no member has.
         """
@@ -264,13 +275,13 @@ class Authority:
                 f"{', '.join(task.short for task in self._job.tasks)}."
             )
         with self._changed:
-            if member in self._told:
-                return None
+            is_told = member in self._told
             self._told.add(member)
-            if self._agreement.error is not None:
+            if self._agreement.error is not None and not is_told:
                 raise self._agreement.error
+            is_over = self._agreement.is_finished or self._agreement.error is not None
             has_begun = self._agreement.epoch.number > 0  # so all have joined it
-            if self._agreement.is_finished or has_begun:
+            if is_over or has_begun:
                 return None
             found = difference(terms_of(self._job), terms)
             if found:
@@ -432,8 +443,7 @@ class Authority:
                 agreement.resume()
             elif what == "stop":
                 agreement.stop()
-            elif what == "save":
-                self.ledger.ask(values["ticket"])
+            elif what == "save" and self.ledger.ask(values["ticket"]):
                 agreement.saves.wish()
             self._changed.notify_all()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 
 from kit.errors import DeadlineExceededError, KitError, LinkLost, UnavailableError
@@ -153,10 +153,11 @@ class Member:
 
     def _open(self, stack: ExitStack) -> Part:
         job = self.job
-        self._council = council = self._services.council(job, self.me, self.authority)
+        council = self._services.council(job, self.me, self.authority)
         stack.callback(council.close)
         if self.incarnation:
             council.come_back()
+        self._council = council  # who is not taken back has nothing to report
         quarters = Quarters(f"kit-{self.task.short}", job.layout, len(job.tasks))
         self._arenas[self.me] = quarters.arena
         self._endpoint = endpoint = Endpoint(
@@ -264,7 +265,8 @@ class Member:
         return number + 1
 
     def _leave(self) -> None:
-        self._talk().leave()
+        with suppress(KitError):  # all have agreed on the end: who leads may be gone
+            self._talk().leave()
         # The others ask who leads for the verdict: it stays until they have heard it.
         give_up = time.monotonic() + self.job.settings.stop_deadline_s
         while self.authority is not None and self.error is None:
