@@ -61,8 +61,8 @@ from kit.settings import settings as settings
 from kit.spec import ClusterSpec as ClusterSpec
 from kit.task import Task as Task
 from kit.trace.trace import Trace as Trace
+from kit.training.checkpointing.client import load_checkpoint as load_checkpoint
 from kit.training.checkpointing.policy import Checkpoints as Checkpoints
-from kit.training.checkpointing.reading import load_checkpoint as load_checkpoint
 from kit.training.client.run import Run as Run
 from kit.training.evolve import evolve as evolve
 from kit.training.graph_step.values import load_variables as load_variables

@@ -39,7 +39,7 @@ from kit.tf1.train.checkpointing.checkpoint_state import (
     write_state,
 )
 from kit.trace.trace import Trace
-from kit.training.checkpointing.folder_lock import Claim
+from kit.training.checkpointing.resume import Claim
 from kit.wire.handshake.credentials import Credentials
 
 MOST_BYTES = 64 << 20

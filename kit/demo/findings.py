@@ -14,7 +14,7 @@ from kit.demo.phases import Training
 from kit.exchange.ports.memory import Array
 from kit.exchange.topologies.topology import by_name, per_member
 from kit.trace.trace import EpochRow
-from kit.training.client.records import Record
+from kit.training.client.metrics import Record
 from kit.training.client.run import Run
 
 Row = dict[str, Any]

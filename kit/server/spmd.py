@@ -30,9 +30,8 @@ from kit.server.directory import Directory
 from kit.server.trainings import Trainings
 from kit.task import Task
 from kit.training.client.run import Run
-from kit.training.job import Job, Work
+from kit.training.job import Job, Work, terms_of
 from kit.training.member.member import Member
-from kit.training.terms import terms_of
 from kit.wire.handshake.messages import Role
 from kit.wire.rpc import Caller
 

@@ -7,7 +7,7 @@ split, and the gradients. It may be a generator that yields `(name, gradient)`, 
 layers first, and returns the loss; then the exchange goes on beside the rest. A third
 parameter called `grads` gets a dict of arrays to fill, which saves a copy: the step
 returns the loss alone then, or yields names. `return loss, gradients, {"accuracy": a}`
-tells more of a step, see `kit.training.worker.compute`.
+tells more of a step, see `kit.training.worker.worker`.
 
 A loss that is a tensor is the mean over the examples. Each worker computes it and its
 gradients by itself, wherever the graph places them. `{(x, y): batches}` takes all kinds

@@ -24,8 +24,8 @@ from kit.exchange.ports.port import Stamp
 from kit.exchange.topologies.topology import by_name
 from kit.testing.group import LocalMember, local_group, run_together
 from kit.trace.traffic import Kind, Meter, Phase
+from kit.training.optimizers.rule import MeanUpdate
 from kit.training.optimizers.rules import GradientDescent, Momentum
-from kit.training.optimizers.update import MeanUpdate
 
 has_loop = pytest.mark.skipif(loop() is None, reason="the compiled loop was not built")
 SPECS = [Spec("w", (90, 7), "float32"), Spec("b", (90,), "float64")]

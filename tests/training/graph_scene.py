@@ -15,7 +15,7 @@ from kit.graph.ops.state.source import placeholder
 from kit.graph.slices import IndexedSlices
 from kit.graph.variable import Variable, initialize_all
 from kit.session.client.session import Session
-from kit.training.optimizers.minimizer import Minimizer
+from kit.training.optimizers.minimize import Minimizer
 from kit.training.optimizers.rule import Rule
 
 Array = npt.NDArray[Any]

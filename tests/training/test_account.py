@@ -12,7 +12,7 @@ from kit.task import Task
 from kit.trace.log import rows
 from kit.trace.trace import EpochRow, Trace
 from kit.trace.traffic import TOTAL, Kind
-from kit.training.client.account import account, once_only
+from kit.training.client.metrics import account, once_only
 from kit.training.job import Job
 
 SIZE = 4 * 12  # a ring of three cuts it evenly

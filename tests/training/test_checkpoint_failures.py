@@ -18,7 +18,7 @@ from kit.errors import CheckpointFailed, FailedPreconditionError
 from kit.testing.cluster import LocalCluster
 from kit.testing.task_process import until
 from kit.training.checkpointing import writer as scribe
-from kit.training.checkpointing.folder_lock import Claim
+from kit.training.checkpointing.resume import Claim
 from tests.training.saved import MANY, MOMENTUM, Patient, is_saved, names, train
 from tests.training.toy import quick_cluster, replayed, same_bits
 

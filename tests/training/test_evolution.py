@@ -9,7 +9,7 @@ import pytest
 
 from kit.errors import NotFinite, StepFailed
 from kit.training.data.sources import Divided, Source, make_source
-from kit.training.evolution import EvolutionStep, Population, Share, noise, shifted
+from kit.training.evolve import EvolutionStep, Population, Share, noise, shifted
 from tests.training.toy import DATA, N, Params, X, initial, same_bits
 
 SIGMA = 0.5

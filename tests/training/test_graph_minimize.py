@@ -14,7 +14,7 @@ from kit.graph.graph import Graph
 from kit.graph.ops.state.source import constant, placeholder
 from kit.graph.variable import Variable, initialize_all
 from kit.session.client.session import Session
-from kit.training.optimizers.minimizer import Minimizer
+from kit.training.optimizers.minimize import Minimizer
 from kit.training.optimizers.rule import Rule
 from tests.training import toy
 from tests.training.graph_scene import RULES, START, Scene

@@ -29,9 +29,8 @@ from kit.server.handlers import Handlers
 from kit.server.trainings import Trainings
 from kit.task import Task
 from kit.training.coordination.coordinator import Authority
-from kit.training.job import Job
+from kit.training.job import Job, terms_of
 from kit.training.member.member import Member
-from kit.training.terms import terms_of
 from kit.wire.message import pack_text
 
 RUN = "ab" * 16

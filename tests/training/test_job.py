@@ -15,8 +15,7 @@ from kit.errors import InvalidArgumentError
 from kit.exchange.layout import Spec
 from kit.exchange.topologies.topology import names
 from kit.task import Task
-from kit.training.job import Job
-from kit.training.terms import difference, terms_of
+from kit.training.job import Job, difference, terms_of
 from tests.exchange.models import models
 
 PS, WORKERS = Task("ps", 0), (Task("worker", 0), Task("worker", 1))

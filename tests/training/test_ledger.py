@@ -15,8 +15,7 @@ import kit
 from kit.checkpoint import Folder, Piece, write_shard
 from kit.exchange.layout import Spec
 from kit.task import Task
-from kit.training.checkpointing.attempt import Key
-from kit.training.checkpointing.save_coordinator import Ledger
+from kit.training.checkpointing.save_coordinator import Key, Ledger
 from kit.training.job import Job
 
 WRITERS = (0, 1)

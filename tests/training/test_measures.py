@@ -12,7 +12,7 @@ import pytest
 import kit
 from kit.errors import StepFailed
 from kit.trace.trace import Trace
-from kit.training.worker.measures import named
+from kit.training.worker.worker import named
 from tests.training.paced import begin
 from tests.training.toy import (
     BATCH,

@@ -13,6 +13,7 @@ import pytest
 
 from kit.errors import InvalidArgumentError
 from kit.training.optimizers import rule
+from kit.training.optimizers.rule import MeanUpdate
 from kit.training.optimizers.rules import (
     Adagrad,
     Adam,
@@ -24,7 +25,6 @@ from kit.training.optimizers.rules import (
     from_plain,
     to_plain,
 )
-from kit.training.optimizers.update import MeanUpdate
 
 Array = npt.NDArray[Any]
 DTYPES = [np.float32, np.float64]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import kit
 from kit.errors import InternalError
 from kit.exchange.plan import chain
-from kit.training.backup_workers.quorum import Fate, Quorum, QuorumUpdate, order_of
+from kit.training.backup_workers.policy import Fate, Quorum, QuorumUpdate, order_of
 
 END = 5
 

@@ -9,7 +9,7 @@ import numpy as np
 from kit.trace.log import rows
 from kit.trace.trace import EpochRow, Trace
 from kit.trace.traffic import STEP, TOTAL, TRANSFER, Kind
-from kit.training.client.records import Record, records
+from kit.training.client.metrics import Record, records
 
 MS = 1_000_000
 NAMES = ("ps:0", "worker:0", "worker:1")

@@ -10,7 +10,7 @@ import numpy as np
 import kit
 from kit.testing.cluster import local_cluster
 from kit.trace.trace import EpochRow
-from kit.training.client.account import Entry
+from kit.training.client.metrics import Entry
 from kit.training.client.report import Picture, table
 
 PICTURE = Picture("0123456789", "running", 1200, 6000, 0.25)

@@ -22,7 +22,7 @@ from kit.task import Task
 from kit.testing.task_process import until
 from kit.trace.traffic import Meter
 from kit.training.checkpointing import writer
-from kit.training.checkpointing.attempt import Key, Place
+from kit.training.checkpointing.save_coordinator import Key, Place
 from kit.training.job import Job
 from kit.training.member.context import Part
 

@@ -9,7 +9,7 @@ messages are there, so a worker that stops halfway holds nobody up.
 The first server decides: it takes pushes as they become complete. It tells the other
 servers whose turn it is, by an empty message whose step is the worker's number (with a
 halt: that worker is lost), so they do the same in the same order, each with its own
-parameters (`kit.training.backup_workers.quorum`). When they are told, they have the
+parameters (`kit.training.backup_workers.policy`). When they are told, they have the
 push already.
 
 An answer begins with a note. Its step is that of the gradient if it counts, else the
@@ -30,8 +30,16 @@ from kit.exchange.plan import GRAD, Apply, Plan
 from kit.exchange.ports.memory import Array
 from kit.exchange.ports.port import NO_HALT, Expected, Port
 from kit.trace.traffic import Kind, Phase, StepRow
-from kit.training.backup_workers.plan import NOTE, answer, held, pieces
-from kit.training.backup_workers.quorum import Fate, Quorum, QuorumUpdate, order_of
+from kit.training.backup_workers.policy import (
+    NOTE,
+    Fate,
+    Quorum,
+    QuorumUpdate,
+    answer,
+    held,
+    order_of,
+    pieces,
+)
 from kit.training.member.context import Part
 
 _NAN = float("nan")

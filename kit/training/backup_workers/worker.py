@@ -10,7 +10,7 @@ from kit.exchange.execution.program import Program
 from kit.exchange.plan import Plan
 from kit.exchange.ports.port import NO_HALT
 from kit.trace.traffic import Phase, StepRow
-from kit.training.backup_workers.plan import answer_script, pulls, pushes
+from kit.training.backup_workers.policy import answer_script, pulls, pushes
 from kit.training.member.context import Part
 from kit.training.worker.worker import Workplace
 

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple, Protocol
 from kit.checkpoint import SUFFIX, Piece, write_shard
 from kit.errors import CheckpointFailed, KitError
 from kit.exchange.plan import Owned
-from kit.training.checkpointing.attempt import Key, Place
 from kit.training.checkpointing.own_state import (
     OwnState,
     empty_pieces,
@@ -26,6 +25,7 @@ from kit.training.checkpointing.own_state import (
     writers_of,
 )
 from kit.training.checkpointing.resume import Vault
+from kit.training.checkpointing.save_coordinator import Key, Place
 from kit.training.member.context import Part
 
 _LOOK_S = 0.01

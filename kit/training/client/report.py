@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html import escape
 
 from kit.trace.trace import EpochRow
-from kit.training.client.account import Entry
+from kit.training.client.metrics import Entry
 
 
 @dataclass(frozen=True)

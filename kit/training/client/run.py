@@ -17,11 +17,10 @@ from kit.trace.trace import EpochRow, Trace
 from kit.training.checkpointing.client import Kept, Saving
 from kit.training.checkpointing.resume import Resumed
 from kit.training.client import report
-from kit.training.client.account import Entry, account, once_only
+from kit.training.client.metrics import Entry, Record, account, once_only, records
 from kit.training.client.observer import Dial, Observer
 from kit.training.client.progress import Teller
 from kit.training.client.recorded import Cursors
-from kit.training.client.records import Record, records
 from kit.training.client.steer import Steered
 from kit.training.client.unflatten import unflatten
 from kit.training.client.views import view

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from kit.errors import KitError, from_plain, to_plain
 from kit.settings import Settings
-from kit.training.checkpointing.attempt import Key, Place
+from kit.training.checkpointing.save_coordinator import Key, Place
 from kit.training.coordination.coordinator import Answer, Authority
 from kit.training.coordination.digests import Report
 from kit.training.coordination.membership import Epoch, Verdict

@@ -25,16 +25,13 @@ from kit.training.checkpointing.save_coordinator import Ledger
 from kit.training.commands import check_command
 from kit.training.coordination import failures
 from kit.training.coordination.digests import Comparison, Report
-from kit.training.coordination.latecomers import Latecomers
-from kit.training.coordination.membership import Agreement, Epoch, Verdict
-from kit.training.coordination.standing import halting
-from kit.training.coordination.suspicions import Suspicions
-from kit.training.job import Job
-from kit.training.terms import difference, terms_of
+from kit.training.coordination.failure_detection import Latecomers, Suspicions
+from kit.training.coordination.membership import Agreement, Epoch, Verdict, halting
+from kit.training.job import Job, difference, terms_of
 from kit.wire.shaping import LinkSettings
 
 if TYPE_CHECKING:
-    from kit.training.hooks.hooked import Hooked
+    from kit.training.hooks.bridge import Hooked
 
 
 class Answer(NamedTuple):

@@ -22,8 +22,14 @@ from kit.graph.slices import IndexedSlices
 from kit.graph.static import agrees, known, text
 from kit.graph.table import lookup
 from kit.session.master.partition import prune
-from kit.training.graph_step.random import is_random, seeded
-from kit.training.graph_step.step import Feed, Goal, GraphStep, compute
+from kit.training.graph_step.step import (
+    Feed,
+    Goal,
+    GraphStep,
+    compute,
+    is_random,
+    seeded,
+)
 from kit.training.job import Work
 from kit.training.optimizers.minimize import check_connected, compute_gradients
 

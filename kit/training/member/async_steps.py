@@ -32,7 +32,7 @@ from kit.exchange.plan import (
 from kit.exchange.ports.port import NO_HALT, Expected, Port
 from kit.trace.traffic import Kind, Phase, StepRow
 from kit.training.member.context import Part
-from kit.training.optimizers.update import MeanUpdate
+from kit.training.optimizers.rule import MeanUpdate
 from kit.training.worker.worker import Workplace
 
 _NOTE = Range(0, 0)

@@ -27,7 +27,7 @@ from kit.training.coordination.membership import Epoch
 from kit.training.member.async_steps import AsyncServer, AsyncWorker
 from kit.training.member.context import Part, Rounds
 from kit.training.member.sync_steps import SyncServer, SyncWorker
-from kit.training.optimizers.update import MeanUpdate
+from kit.training.optimizers.rule import MeanUpdate
 from kit.training.worker.worker import Workplace
 from kit.wire.shaping import LineIn, LineOut, LinkSettings
 

@@ -9,14 +9,22 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 
-from kit.errors import DeadlineExceededError, KitError, LinkLost, UnavailableError
+from kit.errors import (
+    DeadlineExceededError,
+    KitError,
+    LinkLost,
+    UnavailableError,
+    UnknownError,
+)
 from kit.exchange.ports.connect import Joining, Quarters
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.port import NO_HALT, Stamp
 from kit.faults.history import History
+from kit.task import Task
 from kit.trace.trace import EpochRow
 from kit.trace.traffic import Meter
 from kit.training.checkpointing.writer import Scribe
@@ -24,15 +32,36 @@ from kit.training.coordination.client import Council, Pulse
 from kit.training.coordination.coordinator import Answer, Authority
 from kit.training.coordination.failures import leader_lost, not_taken_back
 from kit.training.coordination.membership import Epoch, Verdict
-from kit.training.hooks.hooked import Hooked
+from kit.training.hooks.bridge import Hooked
 from kit.training.job import Job, Work
 from kit.training.member.context import Part
 from kit.training.member.epoch_runner import Stage
-from kit.training.member.failing import as_failure, forget_frames
 from kit.training.member.rejoining import Rejoining
 from kit.training.member.services import Services
 from kit.wire.local.arena import Arena
 from kit.wire.stream import Stream
+
+# --------------------------------------------------------------------------------------
+# What an exception in a member's thread means for the training, as a typed error.
+
+
+def as_failure(error: BaseException, task: Task) -> KitError:
+    """Return the error with the task's name; what is none of ours is unknown."""
+    if not isinstance(error, KitError):
+        text = f"{task}: {type(error).__name__}: {error}"
+        plain = "".join(traceback.format_exception(error))
+        return UnknownError(text, task=str(task), remote_traceback=plain)
+    if error.task is None:  # what is wrong with the data, for example
+        return type(error)(f"{task}: {error.message}", task=str(task))
+    return error
+
+
+def forget_frames(error: BaseException | None) -> None:
+    """Let go of the frames that an error went through: they hold on to buffers."""
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
+
 
 _JOIN_S = 5.0
 _LOOK_S = 0.2

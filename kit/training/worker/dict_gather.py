@@ -3,7 +3,7 @@
 For thousands of small arrays the way to each is what costs: its reference in the dict,
 its header, its shape and its bytes lie in four places, and none of ten thousand is in a
 cache. Compiled code asks the memory for many of them at a time, and counts no
-reference. Without it there is `kit.training.worker.gather`. Knows nothing of
+reference. Without it there is `kit.training.worker.gradient_buffer`. Knows nothing of
 parameters, steps or workers.
 """
 

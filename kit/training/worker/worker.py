@@ -5,14 +5,261 @@ It outlives epochs: a switch neither opens the data again nor looks the paramete
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import traceback
+from collections.abc import Callable, Generator, Mapping
+from typing import Any
 
+from kit.errors import GradientMismatch, KitError, StepFailed
+from kit.exchange.plan import GRAD, NOW
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import Memory
+from kit.exchange.ports.port import Stamp
+from kit.trace.log import LONGEST_NAME
 from kit.training.data.sources import make_source
 from kit.training.graph_step.step import GraphStep
 from kit.training.job import Job, Work
-from kit.training.worker.compute import Compute, Ready
+from kit.training.worker.gradient_buffer import Handover
+from kit.training.worker.gradient_views import NAME, takes_places
+from kit.training.worker.parameter_dict import Handout
+
+# --------------------------------------------------------------------------------------
+# What a step function tells beside its loss: numbers by name, such as its accuracy.
+
+
+_MOST = 16
+
+
+def named(task: str, step: int, given: Any) -> dict[bytes, float]:
+    """Return the measures of a step, ready to be recorded.
+
+    Raises `StepFailed` for what is no dict of a few numbers by short names.
+
+    >>> named("worker:0", 7, {"accuracy": 1})
+    {b'accuracy': 1.0}
+    """
+    if not isinstance(given, Mapping) or len(given) > _MOST:
+        what = f"{len(given)} of them" if isinstance(given, Mapping) else repr(given)
+        raise _failed(
+            task,
+            step,
+            f"step() gave {what} beside loss and gradients; give a dict of at most "
+            f"{_MOST} numbers, such as {{'accuracy': 0.9}}.",
+        )
+    return {
+        _name(task, step, name): _number(task, step, name, value)
+        for name, value in given.items()
+    }
+
+
+def _name(task: str, step: int, name: Any) -> bytes:
+    encoded = name.encode() if isinstance(name, str) else b""
+    if 0 < len(encoded) <= LONGEST_NAME:
+        return encoded
+    raise _failed(
+        task,
+        step,
+        f"step() gave a number called {name!r}; give it a name of 1 to {LONGEST_NAME} "
+        f"letters.",
+    )
+
+
+def _number(task: str, step: int, name: Any, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise _failed(
+            task,
+            step,
+            f"step() gave {value!r} as {name!r}; give one number, the mean over this "
+            f"worker's examples.",
+        ) from error
+
+
+def _failed(task: str, step: int, text: str) -> StepFailed:
+    return StepFailed(f"{task}, step {step}: {text}", task=task, step=step)
+
+
+# --------------------------------------------------------------------------------------
+# A worker's own part of a step: its split of the batch, and the user's function.
+#
+# The function returns the loss and all gradients at once, or it is a generator that
+# yields `(name, gradient)` as each is ready and returns the loss; then the exchange of
+# what is ready goes on beside the rest of the computation.
+#
+# A function with a parameter called `grads` writes its gradients there itself
+# (`kit.training.worker.gradient_views`). It returns the loss alone, or yields each name
+# when it is written.
+#
+# `(loss, gradients, {"accuracy": 0.9})` tells more numbers of the step; a generator
+# returns `(loss, {...})` to do so, and a function with `grads` `(loss, None, {...})`.
+
+
+Ready = Callable[[int], None]
+
+
+class Compute:
+    """Calls the user's step function and takes its gradients."""
+
+    def __init__(
+        self,
+        step: Callable[..., Any],
+        memory: Memory,
+        task: str,
+        stamp: Stamp,
+        *,
+        native: bool = True,
+    ) -> None:
+        """Look nothing up yet: each region when it is first used."""
+        self._function, self._task, self._stamp = step, task, stamp
+        self._memory, self._native = memory, native
+        self._handouts: dict[int, Handout] = {}
+        self._handovers: dict[int, Handover] = {}
+        self.measures: dict[bytes, float] = {}  # of the last step, beside its loss
+        self._writes = takes_places(step)
+
+    def __call__(
+        self, step: int, batch: tuple[Any, ...], weight: float, ready: Ready
+    ) -> float:
+        """Return the loss; every gradient is then in the flat buffer.
+
+        Calls `ready(bucket)` as soon as a bucket is complete, but only for a function
+        that hands its gradients over one by one. Raises `StepFailed` with the user's
+        traceback, `GradientMismatch` or `NotFinite`.
+        """
+        handover = self._handover
+        handover.begin(step, weight)
+        self.measures = {}
+        params = self._handout.give()
+        places = {NAME: handover.open()} if self._writes else {}
+        result = self._run(step, self._function, params, batch, **places)
+        if isinstance(result, Generator):
+            loss = self._drain(step, result, handover, ready)
+        elif self._writes:
+            loss = self._alone(step, result)
+            handover.all_written()
+        else:
+            loss, gradients = self._split(step, result)
+            handover.take_all(gradients)
+        handover.end()
+        return self._number(step, loss)
+
+    @property
+    def _handover(self) -> Handover:
+        """Where this step's gradients go."""
+        region = self._stamp.where(GRAD)
+        if region not in self._handovers:
+            self._handovers[region] = Handover(
+                self._memory, self._task, region, native=self._native
+            )
+        return self._handovers[region]
+
+    @property
+    def _handout(self) -> Handout:
+        """What this step gets: read-only views of the parameters."""
+        region = self._stamp.where(NOW)
+        if region not in self._handouts:
+            views = self._memory.leaves(region)
+            for view in views.values():
+                view.flags.writeable = False
+            self._handouts[region] = Handout(views, native=self._native)
+        return self._handouts[region]
+
+    def _drain(
+        self,
+        step: int,
+        handed: Generator[Any, Any, Any],
+        handover: Handover,
+        ready: Ready,
+    ) -> Any:
+        def following() -> tuple[bool, Any]:
+            try:
+                return False, next(handed)
+            except StopIteration as end:
+                return True, end.value
+
+        while True:
+            is_over, value = self._run(step, following)
+            if is_over:
+                if isinstance(value, tuple) and len(value) == 2:
+                    self.measures = named(self._task, step, value[1])
+                    return value[0]
+                return float("nan") if value is None else value
+            if self._writes:
+                complete = handover.written(self._alone(step, value))
+            else:
+                complete = handover.take(*self._split(step, value))
+            for bucket in complete:
+                ready(bucket)
+
+    def _run(
+        self, step: int, function: Callable[..., Any], *args: Any, **named: Any
+    ) -> Any:
+        try:
+            return function(*args, **named)
+        except KitError:
+            raise
+        except BaseException as error:  # sys.exit() ends the training, not the task
+            text = "".join(traceback.format_exception(error))
+            raise StepFailed(
+                f"{self._task}: step() raised {type(error).__name__}: {error} in step "
+                f"{step}; all members were stopped, and the parameters are those of "
+                f"the step before.{_hint(error)}",
+                task=self._task,
+                step=step,
+                remote_traceback=text,
+            ) from error
+
+    def _number(self, step: int, loss: Any) -> float:
+        try:
+            return float(loss)
+        except (TypeError, ValueError) as error:
+            raise StepFailed(
+                f"{self._task}, step {step}: step() returned {loss!r} as the loss; "
+                f"return one number, the mean over this worker's examples.",
+                task=self._task,
+                step=step,
+            ) from error
+
+    def _alone(self, step: int, result: Any) -> Any:
+        if not isinstance(result, tuple):
+            return result
+        if len(result) == 3 and result[1] is None:
+            self.measures = named(self._task, step, result[2])
+            return result[0]
+        raise GradientMismatch(
+            f"{self._task}, step {step}: step() takes grads and gave a tuple of "
+            f"{len(result)}; write the gradients into grads and return the loss alone, "
+            f"or yield the name of each when it is written.",
+            task=self._task,
+            step=step,
+        )
+
+    def _split(self, step: int, result: Any) -> tuple[Any, Any]:
+        if isinstance(result, tuple) and len(result) == 2:
+            return result
+        if (
+            isinstance(result, tuple)
+            and len(result) == 3
+            and isinstance(result[2], Mapping)
+        ):
+            self.measures = named(self._task, step, result[2])
+            return result[:2]
+        raise GradientMismatch(
+            f"{self._task}, step {step}: step() returned {type(result).__name__}; it "
+            f"must return (loss, gradients), or yield (name, gradient) one by one and "
+            f"return the loss.",
+            task=self._task,
+            step=step,
+        )
+
+
+def _hint(error: BaseException) -> str:
+    if "read-only" in str(error):
+        return (
+            " Parameters are read-only in step(): return gradients, the optimizer does "
+            "the update; or work on a copy."
+        )
+    return ""
 
 
 class Workplace:

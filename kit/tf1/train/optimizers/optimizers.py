@@ -18,7 +18,7 @@ from kit.tf1.train.optimizers.optimizer import Optimizer
 from kit.tf1.variables.assigning import assign
 from kit.tf1.variables.variables import Variable
 from kit.training.optimizers import rules as rules
-from kit.training.optimizers.minimizer import settings_of, title_of
+from kit.training.optimizers.minimize import settings_of, title_of
 from kit.training.optimizers.rule import Rule
 
 
