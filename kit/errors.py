@@ -252,7 +252,9 @@ def error_code_from_exception_type(cls: type[KitError]) -> int:
     14
     """
     if not (isinstance(cls, type) and issubclass(cls, KitError)):
-        raise TypeError(f"{cls!r} is no class of errors with a code, see kit.errors.")
+        raise TypeError(
+            f"{cls!r} is not a class of errors with a code, see kit.errors."
+        )
     return cls.code
 
 

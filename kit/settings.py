@@ -164,8 +164,8 @@ class Settings:
         """Return the defaults as changed by the `KIT_*` variables in `environ`.
 
         Switches read 1/0, true/false, yes/no, on/off. Raises `InvalidArgumentError`
-        naming variable, value and what is expected. A variable that is no setting but
-        resembles one is warned about; all others are left alone.
+        naming variable, value and what is expected. A variable that is not a setting
+        but resembles one is warned about; all others are left alone.
 
         >>> Settings.from_environment({"KIT_CHECKSUM": "off"}).checksum
         False
@@ -274,7 +274,7 @@ def _warn_of_slips(environ: Mapping[str, str]) -> None:
             near = difflib.get_close_matches(name, _DEFAULTS, n=1, cutoff=0.85)
             if near:
                 warnings.warn(
-                    f"{variable} is no setting and has no effect; "
+                    f"{variable} is not a setting and has no effect; "
                     f"did you mean {_PREFIX}{near[0].upper()}?",
                     stacklevel=3,
                 )

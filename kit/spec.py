@@ -26,7 +26,7 @@ class ClusterSpec:
     Built from a dict of jobs, each with a list or tuple of addresses or a dict
     `{index: address}`; from a `ClusterDef`, which it keeps and does not copy; or from
     another spec, which it copies. Containers are copied. Raises `TypeError` for other
-    types and `ValueError` for an index that is no number.
+    types and `ValueError` for an index that is not a number.
 
     Names and addresses are typed as str. Bytes are taken too and come back as bytes,
     except by `tasks` and `as_cluster_def`; names of both types do not go together.

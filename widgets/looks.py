@@ -1,4 +1,4 @@
-"""The style sheet of everything the board shows that is no figure of bokeh.
+"""The style sheet of everything the board shows that is not a figure of bokeh.
 
 Pure text. Colours follow the page: the theme of JupyterLab and VS Code where there is
 one, else what the reader's system prefers. Every rule begins at `.ps-board`, so nothing

@@ -60,7 +60,7 @@ class Slice:
             ]
             begin, sizes = zip(*pairs, strict=True)
         except ValueError as exc:
-            raise InvalidArgumentError(f"{text!r} is no slice of a tensor.") from exc
+            raise InvalidArgumentError(f"{text!r} is not a slice of a tensor.") from exc
         return checked(cls(whole, begin, sizes))
 
     @property
@@ -85,7 +85,7 @@ def checked(one: Slice) -> Slice:
     rows = list(zip(one.whole, one.begin, one.sizes, strict=False))
     is_even = len(one.whole) == len(one.begin) == len(one.sizes)
     if not is_even or any(b < 0 or n < 0 or b + n > size for size, b, n in rows):
-        raise InvalidArgumentError(f"{one} is no slice within the whole.")
+        raise InvalidArgumentError(f"{one} is not a slice within the whole.")
     return one
 
 

@@ -93,7 +93,7 @@ def replace_file(path: Path, data: bytes, files: Files = FILES) -> None:
 
 
 def remove_tree(files: Files, folder: Path) -> None:
-    """Remove a folder of files and folders; what is gone already is no error."""
+    """Remove a folder of files and folders; what is gone already is not an error."""
     try:
         inside = list(folder.iterdir())
     except FileNotFoundError:

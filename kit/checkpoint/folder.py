@@ -238,7 +238,7 @@ class Folder:
         """Return the newest checkpoint that is whole, all of its bytes compared.
 
         Raises `NotFoundError` when there is none at all, `CheckpointFailed` when all
-        are damaged, `FailedPreconditionError` when the path is no folder.
+        are damaged, `FailedPreconditionError` when the path is not a folder.
         """
         return self._newest_good(verify)[0]
 

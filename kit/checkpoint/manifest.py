@@ -1,7 +1,7 @@
 """What a checkpoint holds: one small file, written last, that vouches for all others.
 
 Pure. The text is JSON in one canonical form that ends with its own SHA-256, and reading
-it compares every byte with that form: a manifest is right, or it is no manifest.
+it compares every byte with that form: a manifest is right, or it is not a manifest.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Manifest:
         except (ValueError, RecursionError) as exc:
             raise CheckpointFailed(f"the manifest is not JSON: {exc}.") from exc
         if not isinstance(plain, dict):
-            _refuse("it is no object")
+            _refuse("it is not an object")
         found = cls(
             step=_number(plain, "step"),
             epoch=_number(plain, "epoch"),
@@ -177,7 +177,7 @@ def _shard(plain: Any) -> ShardEntry:
         pieces=tuple(_piece(one) for one in _list(plain, "pieces")),
     )
     if not _FILE_NAME.fullmatch(entry.file) or entry.file in (".", "..", NAME):
-        _refuse(f"{entry.file!r} is no name of a shard")
+        _refuse(f"{entry.file!r} is not a name of a shard")
     if not _SHA256.fullmatch(entry.sha256) or entry.begin < 0:
         _refuse(f"the entry of {entry.file!r} contradicts itself")
     return entry
@@ -189,7 +189,7 @@ def _piece(plain: Any) -> PieceEntry:
     # Also of an empty tensor: numpy has no array of any shape.
     n_elements = math.prod(max(1, size) for size in shape) if is_shape else 0
     if not 0 < n_elements <= _MOST_ELEMENTS or len(shape) > _MOST_AXES:
-        _refuse(f"{list(shape)} is no shape")
+        _refuse(f"{list(shape)} is not a shape")
     entry = PieceEntry(
         name=_text(plain, "name"),
         dtype=_text(plain, "dtype"),

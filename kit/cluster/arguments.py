@@ -24,7 +24,7 @@ def merge_jobs(ps: int, worker: int, more: Mapping[str, int]) -> dict[str, int]:
 
 
 def check_times(**seconds: float) -> None:
-    """Refuse what is no time to wait, by the name of the argument.
+    """Refuse what is not a time to wait, by the name of the argument.
 
     >>> check_times(lease_s=1.5)
     """

@@ -106,7 +106,9 @@ def function(given: object, judge: Callable[[Function], str], well: str) -> Verd
     if given is None or given is ...:
         return Verdict(False, _EMPTY)
     if not callable(given):
-        return Verdict(False, f"Not yet: {given!r} is no function; write one with def.")
+        return Verdict(
+            False, f"Not yet: {given!r} is not a function; write one with def."
+        )
 
     def called(*args: Any) -> Any:
         found = given(*args)

@@ -208,7 +208,7 @@ def _parse_part(text: str, spec: str) -> dict[str, Any]:
             device_type, index = short.upper(), rest[0] if rest else "*"
         case _:
             raise ValueError(
-                f"{text!r} in {spec!r} is no part of a device name; the parts are "
+                f"{text!r} in {spec!r} is not part of a device name; the parts are "
                 f"/job:NAME, /replica:N, /task:N, /device:TYPE:N, /cpu:N and /gpu:N."
             )
     if index == "*":

@@ -71,7 +71,7 @@ class Crash:
             plan = None
         if plan is None or plan.point not in POINTS or plan.signal not in _SIGNALS:
             raise InvalidArgumentError(
-                f"{text!r} is no crash plan; write 'worker:1@5:POINT:SIGNAL' with a "
+                f"{text!r} is not a crash plan; write 'worker:1@5:POINT:SIGNAL' with a "
                 f"POINT of {', '.join(POINTS)} and a SIGNAL of {', '.join(_SIGNALS)}."
             )
         return plan

@@ -20,7 +20,8 @@ Ints: TypeAlias = tuple[int, ...]
 def numbers(given: Any) -> Ints | None:
     """Return integers that are known now; None where a session must find them.
 
-    A single number is a list of one. Raises `TypeError` for what is no integer.
+    A single number is a list of one. Raises `TypeError` for anything that is not an
+    integer.
 
     >>> numbers([2, -1]), numbers(3), numbers(())
     ((2, -1), (3,), ())
@@ -86,5 +87,5 @@ def given_or_input(attr: Ints | None, extra: Sequence[Any]) -> Ints:
 def _integer(one: Any) -> int:
     one = getattr(one, "value", one)
     if one is None:
-        raise TypeError("None is no number; write -1 for a size that shall be found.")
+        raise TypeError("None is not a number; write -1 for the size to be found.")
     return index(one)

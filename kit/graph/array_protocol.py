@@ -219,7 +219,7 @@ class Speaker(ArrayMethods, Collected):
         )
 
     def __float__(self) -> NoReturn:
-        raise TypeError(f"{self!r} is no number until a session runs it: {_RUN}")
+        raise TypeError(f"{self!r} has no value until a session runs it: {_RUN}")
 
     __int__ = __float__
     __index__ = __float__

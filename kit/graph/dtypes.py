@@ -57,7 +57,7 @@ def dtype_of(given: Any) -> DType:
         return STRING
     if dtype is None or dtype not in KNOWN:
         raise TypeError(
-            f"{given!r} is no dtype of a tensor; the dtypes are {', '.join(_NAMES)} "
+            f"{given!r} is not a dtype of a tensor; the dtypes are {', '.join(_NAMES)} "
             f"and string."
         )
     return dtype
@@ -86,7 +86,9 @@ def to_array(value: Any, dtype: DType | None = None) -> Array:
     if isinstance(value, np.ndarray | np.generic):
         return _of_numpy(np.asarray(value), dtype)
     if value is None or (isinstance(value, list | tuple) and _holds_none(value)):
-        raise ValueError("None is no value of a tensor; give a number, text or array.")
+        raise ValueError(
+            "None is not a value of a tensor; give a number, text or array."
+        )
     try:
         array = np.asarray(value)
     except ValueError as exc:

@@ -60,7 +60,7 @@ class Names:
 
 
 def check_name(name: str, scope: str) -> None:
-    """Raise `ValueError` for a text that is no name of an op below a name scope."""
+    """Raise `ValueError` for a text that is not a name of an op below a name scope."""
     pattern = _SCOPE if scope else _NAME
     if not pattern.fullmatch(name):
         raise ValueError(

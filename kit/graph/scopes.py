@@ -23,7 +23,7 @@ def device(scope: Scope) -> AbstractContextManager[None]:
 
     Scopes inside others complete each other; None hides all that are outside. Raises
     `PlacementError` at once for a name that the current cluster does not have, and
-    `ValueError` for what is no device name.
+    `ValueError` for anything that is not a device name.
     """
     name = parse_scope(scope).scope
     if isinstance(name, str):

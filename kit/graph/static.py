@@ -52,7 +52,9 @@ def as_shape(given: Any) -> Shape:
         given = given.as_list() if given.ndims is not None else None
         return None if given is None else tuple(given)
     if isinstance(given, str | bytes):
-        raise TypeError(f"{given!r} is no shape; give a list of sizes, such as [2, 3].")
+        raise TypeError(
+            f"{given!r} is not a shape; give a list of sizes, such as [2, 3]."
+        )
     if not isinstance(given, Iterable) or getattr(given, "ndim", 1) == 0:
         given = [given]
     return tuple(_size(one) for one in given)

@@ -24,8 +24,8 @@ class LoggingTensorHook(SessionRunHook):
     the line from a dict of values.
 
     Raises `ValueError` for other than one of the two times (none is fine with
-    `at_end`), for a number of runs below 1, and at the begin for what is no tensor of
-    the graph.
+    `at_end`), for a number of runs below 1, and at the begin for anything that is not a
+    tensor of the graph.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Ends a training whose loss is no number any more."""
+"""Ends a training whose loss is no longer a number."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def output_for(stream: TextIO) -> Output:
 
 def _display_of_the_kernel() -> Callable[..., Any] | None:
     """Return IPython's `display` if this process is a kernel, None if it is not."""
-    # Whoever is no kernel must not pay for importing IPython.
+    # A process that is not a kernel must not pay for importing IPython.
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     if ipython is None or not hasattr(shell, "kernel"):

@@ -76,7 +76,7 @@ def count(text: str) -> int:
     """Read a number of tasks; to be a `type` of arguments."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no number of tasks; give 0, 1, 2 and so on"
+            f"{text!r} is not a number of tasks; give 0, 1, 2 and so on"
         )
     return int(text)
 
@@ -89,7 +89,7 @@ def seconds(text: str) -> float:
         found = 0.0
     if not 0 < found < float("inf"):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no time in seconds; give a number above 0, such as 2.5"
+            f"{text!r} is not a time in seconds; give a number above 0, such as 2.5"
         )
     return found
 
@@ -99,7 +99,7 @@ def job(text: str) -> tuple[str, int]:
     name, sign, number = text.partition("=")
     if not (name and sign and number.isdecimal()):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no job with its number of tasks; write it like chief=1"
+            f"{text!r} is not a job with its number of tasks; write it like chief=1"
         )
     return name, int(number)
 

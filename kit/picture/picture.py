@@ -113,7 +113,7 @@ def _flat(x: Any) -> Iterable[Op]:
             yield from _flat(one)
     elif x is not None:  # a gradient may be None
         raise TypeError(
-            f"{x!r} of type {type(x).__name__} is no part of a graph; give a graph, "
+            f"{x!r} of type {type(x).__name__} is not part of a graph; give a graph, "
             f"tensors or ops."
         )
 

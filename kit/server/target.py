@@ -67,12 +67,12 @@ class ClusterTarget:
 def connect_to(target: str, options: Options) -> Connection:
     """Return a session's connection to a server of this user's, wherever it runs.
 
-    Raises `NotFoundError` for a text that is no target, `InvalidArgumentError` for an
-    address that cannot be one. The server is dialled at the first run.
+    Raises `NotFoundError` for a text that is not a target, `InvalidArgumentError` for
+    an address that cannot be one. The server is dialled at the first run.
     """
     if not target.startswith(SCHEME):
         raise NotFoundError(
-            f"{target!r} is no target of a session; give a server's target, which is "
+            f"{target!r} is not a target of a session; give a server's target, "
             f"written {SCHEME}host:port, or '' for this process alone."
         )
     try:

@@ -75,7 +75,7 @@ class Trainings:
         once this is closed.
         """
         if self._me not in job.tasks:
-            raise InvalidArgumentError(f"{self._me} is no member of run {job.run}.")
+            raise InvalidArgumentError(f"{self._me} is not a member of run {job.run}.")
         number = job.tasks.index(self._me)
         if number in job.workers and work is None:
             raise InvalidArgumentError(

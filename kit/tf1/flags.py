@@ -30,7 +30,7 @@ class FlagValues:
         self._values[name] = default
 
     def __call__(self, argv: Sequence[str], known_only: bool = False) -> list[str]:
-        """Read arguments, the program's name first, and return what is no flag.
+        """Read arguments, the program's name first, and return what is not a flag.
 
         Raises `ValueError` for a value that cannot be read and, unless `known_only`,
         for an unknown flag.

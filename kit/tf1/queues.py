@@ -38,9 +38,9 @@ class QueueBase:
     def from_list(index: Any, queues: Sequence[Any]) -> QueueBase:
         """Return the queue at a place that is known when the graph is built.
 
-        Raises `TypeError` for what is no list of queues with the same components,
-        `InvalidArgumentError` for a place that is not in it, `NotImplementedError` for
-        one that only a run tells.
+        Raises `TypeError` for anything that is not a list of queues with the same
+        components, `InvalidArgumentError` for a place that is not in it,
+        `NotImplementedError` for one that only a run tells.
         """
         if not queues or not isinstance(queues, list):
             raise TypeError("A list of queues expected")

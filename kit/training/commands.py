@@ -34,5 +34,7 @@ def check_command(what: str, values: object) -> dict[str, Any]:
     """
     if what not in COMMANDS:
         known = ", ".join(COMMANDS)
-        raise InvalidArgumentError(f"{shown(what)} is no command; there are {known}.")
+        raise InvalidArgumentError(
+            f"{shown(what)} is not a command; there are {known}."
+        )
     return check(what, COMMANDS[what], values)

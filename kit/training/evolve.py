@@ -147,7 +147,8 @@ class EvolutionStep:
         """Return the mean loss of this worker's networks, and its gradient.
 
         The gradient is the mean over its pairs of noise * (loss with + minus loss with
-        -) / (2 sigma). Raises `NotFinite` or `StepFailed` for a loss that is no number.
+        -) / (2 sigma). Raises `NotFinite` or `StepFailed` for a loss that is not a
+        number.
         """
         share, *judges = batch
         gradient = {name: np.zeros_like(value) for name, value in params.items()}

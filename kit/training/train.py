@@ -268,8 +268,8 @@ def _optimizer(given: Optimizer | str) -> Optimizer:
         return rules.by_name(given)
     if not (hasattr(given, "slots") and hasattr(given, "apply")):
         raise InvalidArgumentError(
-            f"{given!r} is no optimizer; give a name such as 'adam', or an object such "
-            f"as kit.Adam(0.001)."
+            f"{given!r} is not an optimizer; give a name such as 'adam', or an object "
+            f"such as kit.Adam(0.001)."
         )
     for name, value in vars(given).items() if isinstance(given, Rule) else ():
         if isinstance(value, Speaker):

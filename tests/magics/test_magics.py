@@ -66,18 +66,18 @@ def test_few_cores_are_told_before_the_start_and_what_that_means(
         ),
         (
             "%%cluster --worker -1\n1",
-            "UsageError: %%cluster: argument --worker: '-1' is no number of tasks; "
+            "UsageError: %%cluster: argument --worker: '-1' is not a number of tasks; "
             "give 0, 1, 2 and so on.",
         ),
         (
             "%%cluster --ps x\n1",
-            "UsageError: %%cluster: argument --ps: 'x' is no number of tasks; give 0, "
-            "1, 2 and so on.",
+            "UsageError: %%cluster: argument --ps: 'x' is not a number of tasks; "
+            "give 0, 1, 2 and so on.",
         ),
         (
             "%%cluster --job chief\n1",
-            "UsageError: %%cluster: argument --job: 'chief' is no job with its number "
-            "of tasks; write it like chief=1.",
+            "UsageError: %%cluster: argument --job: 'chief' is not a job with its "
+            "number of tasks; write it like chief=1.",
         ),
         (
             "%%cluster --ps 0 --worker 0\n1",
@@ -90,7 +90,7 @@ def test_few_cores_are_told_before_the_start_and_what_that_means(
         ),
         (
             "%%cluster --timeout 0\n1",
-            "UsageError: %%cluster: argument --timeout: '0' is no time in seconds; "
+            "UsageError: %%cluster: argument --timeout: '0' is not a time in seconds; "
             "give a number above 0, such as 2.5.",
         ),
         (

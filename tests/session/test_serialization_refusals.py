@@ -50,7 +50,7 @@ REFUSED = {
     "a text that is missing": head(text=1),
     "a text that is huge": head(text=2**32 - 1),
     "a text that is no JSON": head(text=1) + b"{",
-    "a text that is no object": head(text=2) + b"[]",
+    "a text that is not an object": head(text=2) + b"[]",
     "a text with more behind it": head(text=4) + b"{}{}",
     "an array without its shape": head(entry(1, rank=1)),
     "too many axes": padded(head(entry(1, *[1] * 33)), b"1"),

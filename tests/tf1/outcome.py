@@ -33,7 +33,7 @@ class Absent(Exception):
 def outcome_of(case: Case, tf: Any) -> dict[str, Plain]:
     """Run the case in a default graph of its own and tell what came out.
 
-    A value that is no plain data is a mistake of the case: `TypeError` to the caller.
+    A value that is not plain data is a mistake of the case: `TypeError` to the caller.
     """
     try:
         with warnings.catch_warnings():

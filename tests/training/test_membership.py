@@ -276,7 +276,7 @@ def test_a_training_restored_at_its_end_is_not_saved_again() -> None:
 def test_a_stranger_is_refused_by_number() -> None:
     agreement = Agreement(MEMBERS, Epoch(0, "ps"), 3)
 
-    with pytest.raises(InternalError, match="7 is no member"):
+    with pytest.raises(InternalError, match="7 is not a member"):
         agreement.arrive(7, 0, 0)
 
 

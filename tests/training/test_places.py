@@ -84,7 +84,7 @@ def test_mark_is_on_until_the_first_value_is_written() -> None:
 
     marks.set()
     before = [marks.is_on(name) for name in places]
-    places["w"][...] = np.nan  # a user's own NaN is no mark
+    places["w"][...] = np.nan  # a user's own NaN is not a mark
     places["b"] += 1.0  # what is added to a mark was not written
     after = [marks.is_on(name) for name in places]
 

@@ -23,7 +23,7 @@ NAN = {"w": np.array([1.0, np.nan])}
         ({"topology": None}, ["None", "ps, ring"]),
         ({"topology": ["ps"]}, ["['ps']"]),
         ({"optimizer": "adma"}, ["'adma'", "'adam'?"]),
-        ({"optimizer": 3}, ["3 is no optimizer", "kit.Adam"]),
+        ({"optimizer": 3}, ["3 is not an optimizer", "kit.Adam"]),
         ({"placement": "greedi"}, ["'greedi'", "'greedy'?"]),
         ({"link": "1gbyte"}, ["'1gbyte'", "'1gbit'"]),
         ({"link": 5}, ["link is 5", "'1gbit'"]),
@@ -105,7 +105,7 @@ def test_params_may_come_from_a_function(cluster: LocalCluster) -> None:
     [
         ((DATA[0], DATA[1][:7]), "(60, 3), (7,)"),
         (tuple(part[:9] for part in DATA), "10 is larger than all 9"),
-        (None, "NoneType is no data"),
+        (None, "NoneType is not data"),
         ([(DATA[0][:1], DATA[1][:1])], "1 cannot be split over 2"),
     ],
     ids=["ragged", "few", "none", "narrow"],

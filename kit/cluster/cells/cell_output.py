@@ -1,6 +1,7 @@
 """What a cell puts out on one task, as plain data; read from the engine's messages.
 
-Pure. The messages are those of Jupyter's protocol; what is no output yields nothing.
+Pure. The messages are those of Jupyter's protocol; what is not an output yields
+nothing.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class RunMetadata:
 def _task(device: str) -> Task:
     """Return the task of a device's full name."""
     job, replica, task, _ = device.removeprefix("/").split("/")
-    assert replica.startswith("replica:"), f"{device!r} is no full name of a device"
+    assert replica.startswith("replica:"), f"{device!r} is not a full name of a device"
     return Task(job.removeprefix("job:"), int(task.removeprefix("task:")))
 
 

@@ -153,7 +153,7 @@ class Remote(Connection):
         return self._exchange(exchange, deadline_s)
 
     def _plainly(self, meta: dict[str, Any], deadline_s: float) -> Message:
-        """Ask something that is no part of the session."""
+        """Ask something that is not part of the session."""
         return self._peers.ask(_TARGET, meta, deadline_s)
 
     def _exchange(

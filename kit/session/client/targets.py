@@ -47,7 +47,7 @@ def connect(target: Any, options: Options, n_cpus: int = 1) -> Connection:
     A target is a text, or has one as `target` (a server), or tells by `session_target`
     what else it means (a cluster), or connects by itself (`connect_session`). A text is
     looked for in this process and then at its address. Raises `TypeError` for another
-    type, `NotFoundError` for a text that is no target. `n_cpus` is for this process.
+    type, `NotFoundError` for a text that is not a target. `n_cpus` is for this process.
     """
     if target is None or target in ("", b""):
         return Direct(local_master(n_cpus), options, owns=True)

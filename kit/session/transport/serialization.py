@@ -252,7 +252,9 @@ def _unpacked_strings(
     n_items = math.prod(shape)
     first = n_items * _LENGTH.itemsize
     if code != _STRINGS or first > n_bytes:
-        raise _refusal(f"{n_bytes} bytes are no array of type {code} and shape {shape}")
+        raise _refusal(
+            f"{n_bytes} bytes are not an array of type {code} and shape {shape}"
+        )
     lengths = np.ndarray(n_items, _LENGTH, body, begin).tolist()
     if first + sum(lengths) != n_bytes:
         raise _refusal(f"{n_items} strings do not fill their {n_bytes} bytes")

@@ -33,7 +33,7 @@ class Waits(Protocol):
 class Accumulator:
     """What the dense and the sparse kind share: time step, count, who waits.
 
-    Raises `InvalidArgumentError` for a dtype that is no floating point number.
+    Raises `InvalidArgumentError` for a dtype that is not a floating point number.
     `n_parts` is how many arrays a gradient is.
     """
 

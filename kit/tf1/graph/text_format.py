@@ -35,14 +35,14 @@ def parsed(kind: type[M], text: str) -> M:
     """Return the message of a class that a text describes.
 
     A field that has one value and is given two has the last. Raises `ValueError` for
-    what is no field of it, and for what is no value of a field.
+    what is not a field of it, and for anything that is not a value of a field.
     """
     reader = _Reader(text)
     held: dict[str, Any] = {}
     while not reader.is_at_end:
         name = reader.take("name")
         if name not in kind.FIELDS:
-            raise ValueError(f"{name!r} is no field of a {kind.__name__}.")
+            raise ValueError(f"{name!r} is not a field of a {kind.__name__}.")
         reader.take("sign", ":")
         of_field = kind.FIELDS[name]
         if isinstance(of_field, list):
@@ -123,7 +123,7 @@ def _number(reader: _Reader) -> float:
     if reader.is_next("name"):
         name = reader.take("name")
         if name.lower() not in _ENDLESS:
-            raise ValueError(f"{name!r} is no number.")
+            raise ValueError(f"{name!r} is not a number.")
         return sign * float(name)
     return sign * float(reader.take("number").rstrip("f"))
 

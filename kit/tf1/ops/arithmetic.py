@@ -179,7 +179,7 @@ def add_n(inputs: Any, name: str | None = None) -> Any:
     """Return the sum of tensors of one shape and dtype.
 
     One tensor alone is returned as it is. Raises `ValueError` for an empty list,
-    `TypeError` for what is no list.
+    `TypeError` for anything that is not a list.
     """
     problem = (
         "inputs must be a list of at least one Tensor with the same dtype and shape"

@@ -64,7 +64,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: Any = None) -> 
 def global_norm(t_list: Any, name: str | None = None) -> Any:
     """Return the length of all tensors together, as one vector; None is passed over.
 
-    Raises `TypeError` for what is no list.
+    Raises `TypeError` for anything that is not a list.
     """
     given = _listed(t_list)
     with op_scope(name, "global_norm", given):
@@ -85,7 +85,7 @@ def clip_by_global_norm(
     """Return the tensors, shortened if their common length exceeds `clip_norm`.
 
     Returns the list, in which None stays None, and the length. All become NaN when the
-    length is not finite. Raises `TypeError` for what is no list.
+    length is not finite. Raises `TypeError` for anything that is not a list.
     """
     given = _listed(t_list)
     norm = global_norm(given, name) if use_norm is None else use_norm

@@ -30,8 +30,8 @@ def constant(
     """Return a tensor with a fixed value.
 
     With `shape` the last value fills what is missing. Raises `ValueError` for more
-    values than `shape` has room for, `TypeError` for what is no value of `dtype` and,
-    with `verify_shape`, for a value of another shape.
+    values than `shape` has room for, `TypeError` for anything that is not a value of
+    `dtype` and, with `verify_shape`, for a value of another shape.
     """
     if isinstance(value, Speaker):
         raise TypeError(f"a constant is made of values, not of the tensor {value!r}.")

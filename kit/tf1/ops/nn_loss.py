@@ -63,7 +63,7 @@ def sparse_softmax_cross_entropy_with_logits(
     """Return the cross-entropy of rows of logits with the number of the true class.
 
     Logits are [..., classes] and labels [...]. Raises `ValueError` for other shapes; in
-    the run `InvalidArgumentError` for a label that is no class.
+    the run `InvalidArgumentError` for a label that is not a class.
     """
     op_type = "SparseSoftmaxCrossEntropyWithLogits"
     _check_named("sparse_softmax_cross_entropy_with_logits", _sentinel, labels, logits)

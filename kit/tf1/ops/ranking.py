@@ -39,7 +39,7 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) 
 def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Any:
     """Return for each row of classes whether fewer than `k` are above its target.
 
-    False also for a target that is no class, and where a number is not finite.
+    False also for a target that is not a class, and where a number is not finite.
     """
     with (
         op_scope(name, "in_top_k", [predictions, targets, k]),

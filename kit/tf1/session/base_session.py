@@ -31,7 +31,7 @@ from kit.tf1.session.targets import native_target, server_of, text_of
 # What `session.list_devices()` tells of a device.
 
 
-# What the original says of every CPU; it is no measure of anything.
+# What the original says of every CPU; it is not a measure of anything.
 _NOMINAL_BYTES = 256 << 20
 
 
@@ -145,7 +145,7 @@ class BaseSession:
         """Return a function of the values for `feed_list` that runs `fetches`.
 
         With `accept_options` it takes the keywords `options` and `run_metadata` too.
-        Raises `TypeError` for a `feed_list` that is no list, `CancelledError` on a
+        Raises `TypeError` for a `feed_list` that is not a list, `CancelledError` on a
         closed session.
         """
         if feed_list is not None and not isinstance(feed_list, list | tuple):

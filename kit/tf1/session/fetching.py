@@ -61,8 +61,8 @@ def _check(graph: Graph, one: Any, tensors_only: bool) -> None:
 def feedable(graph: Graph, given: Any) -> Any:
     """Return feeds as `kit.session` takes them.
 
-    Raises `TypeError` for what is no dict, `ValueError` for a tensor that was marked by
-    `prevent_feeding` and for tensors inside of values.
+    Raises `TypeError` for anything that is not a dict, `ValueError` for a tensor that
+    was marked by `prevent_feeding` and for tensors inside of values.
     """
     if given is None or not isinstance(given, Mapping):
         return given

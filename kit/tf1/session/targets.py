@@ -53,8 +53,8 @@ def native_target(target: str, n_cpus: int) -> Any:
 
     The number of CPU devices matters for a session of this process alone.
 
-    Raises `NotFoundError` for a text that is no target, `InvalidArgumentError` for one
-    without a port.
+    Raises `NotFoundError` for a text that is not a target, `InvalidArgumentError` for
+    one without a port.
     """
     if not target:
         return LocalTarget(max(1, n_cpus))

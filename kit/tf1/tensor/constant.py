@@ -21,8 +21,8 @@ _FITS = {"b": "b", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc", "O": "O"}
 def to_constant(value: Any, dtype: PublicDType | None = None) -> Array:
     """Return the array of a constant.
 
-    Raises `ValueError` for None and ragged lists, `TypeError` for what is no value of a
-    tensor, or none of `dtype`.
+    Raises `ValueError` for None and ragged lists, `TypeError` for anything that is not
+    a value of a tensor, or none of `dtype`.
 
     >>> to_constant([1, 2]).dtype, to_constant(1, PublicDType(np.dtype("f8"))).dtype
     (dtype('int32'), dtype('float64'))
@@ -50,7 +50,9 @@ def _of_python(value: Any) -> Array:
     if array.dtype.kind in "USO":
         array = to_array(value, STRING)
     elif array.dtype.kind not in "biufc":
-        raise TypeError(f"{value!r} of {type(value).__name__} is no value of a tensor.")
+        raise TypeError(
+            f"{value!r} of {type(value).__name__} is not a value of a tensor."
+        )
     return array
 
 

@@ -37,7 +37,7 @@ def get_global_step(graph: Any = None) -> Any:
     """Return the graph's global step, None if it has none.
 
     It is what its collection holds, or else the tensor `global_step:0`. Raises
-    `TypeError` for one that is no whole number.
+    `TypeError` for one that is not a whole number.
     """
     where = graph or get_default_graph()
     found = where.get_collection(GraphKeys.GLOBAL_STEP)

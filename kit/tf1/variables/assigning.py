@@ -97,7 +97,7 @@ def value_or(ref: Tensor, fallback: Any) -> Any:
 def ref_of(ref: Any, op_type: str) -> Tensor:
     """Return the tensor that stands for a variable itself.
 
-    Raises `AttributeError`, as the original does, for what is no variable.
+    Raises `AttributeError`, as the original does, for anything that is not a variable.
     """
     found = getattr(ref, "ref", ref)
     if isinstance(found, Tensor) and found.op.op_def.gives_ref:

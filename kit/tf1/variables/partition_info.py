@@ -11,8 +11,8 @@ from collections.abc import Sequence
 class PartitionInfo:
     """The shape of the whole, and where in it the part begins.
 
-    Raises `TypeError` for what are no sequences, `ValueError` for an offset that is not
-    within the whole.
+    Raises `TypeError` for anything but sequences, `ValueError` for an offset that is
+    not within the whole.
 
     >>> part = PartitionInfo([7, 2], [3, 0])
     >>> part.single_slice_dim([2, 2]), part.single_offset([2, 2])
@@ -53,8 +53,8 @@ class PartitionInfo:
     def single_slice_dim(self, shape: Sequence[int]) -> int | None:
         """Return the dimension in which a part of this shape is cut; None if in none.
 
-        Raises `TypeError` for what is no sequence, `ValueError` for a part that does
-        not lie in the whole, and for one that is cut in several dimensions.
+        Raises `TypeError` for anything that is not a sequence, `ValueError` for a part
+        that does not lie in the whole, and for one that is cut in several dimensions.
         """
         sizes = _sequence("shape", shape)
         if len(sizes) != len(self._whole):

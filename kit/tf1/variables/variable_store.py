@@ -156,7 +156,7 @@ def _required(function: Callable[..., Any]) -> list[str]:
 
 
 def _value(name: str, value: Any, dtype: DType | None, has_shape: bool) -> Any:
-    """Check an initial value that is no function."""
+    """Check an initial value that is not a function."""
     if has_shape:
         raise ValueError("If initializer is a constant, do not specify shape.")
     if dtype is not None:

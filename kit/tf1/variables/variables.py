@@ -49,7 +49,7 @@ class Variable(Operators, NativeVariable):
 
         `initial_value` is anything that can be a tensor, or a function that returns it.
         Raises `ValueError` without one, for one of an unknown shape (unless
-        `validate_shape` is False), and for `collections` that are no list.
+        `validate_shape` is False), and for `collections` that are not a list.
         """
         keys = _collections(collections)
         if initial_value is None:

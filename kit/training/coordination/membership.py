@@ -341,7 +341,7 @@ class Agreement:
 
     def _check(self, member: int) -> None:
         if member not in self.members:
-            raise InternalError(f"{member} is no member; there are {self.members}.")
+            raise InternalError(f"{member} is not a member; there are {self.members}.")
 
 
 def _joined(meeting: Round) -> frozenset[int]:

@@ -206,7 +206,7 @@ def make_source(
         callable(data) or isinstance(data, Iterable)
     ):
         raise InvalidArgumentError(
-            f"a {type(data).__module__}.{type(data).__qualname__} is no data to train "
+            f"a {type(data).__module__}.{type(data).__qualname__} is not data to train "
             f"on; give arrays such as (x, y), dask arrays, an iterable of mini-batches "
             f"or a function that returns one."
         )

@@ -55,7 +55,8 @@ def work_of(loss: Any, data: Any, session: Any = None, seed: int = 0) -> Work:
     target: Tensor = loss._as_tensor()
     if target.static.shape not in (None, ()):
         raise InvalidArgumentError(
-            f"the loss {target!r} is no single number; take its mean over the examples."
+            f"the loss {target!r} is not a single number; take its mean over the "
+            f"examples."
         )
     learned = _learned(target)
     feeds, given = _feeds(target.graph, data)

@@ -183,7 +183,7 @@ class GraphStep:
         goals: the parameters, in their order.
         loss: the tensor whose mean over the split is reported.
         functions: the user's Python functions that ops call, by token. They are the
-            one part that is no plain data, and travel as a step function would.
+            one part that is not plain data, and travel as a step function would.
     """
 
     nodes: Sequence[Any]

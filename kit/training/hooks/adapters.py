@@ -71,7 +71,7 @@ class HookList:
         return any(isinstance(hook, LOOKING_ON) for hook in self._hooks)
 
     def name_of(self, asked: Any) -> str | None:
-        """Return what a tensor is called in a training, None if it is no value there.
+        """Return what a tensor is called in a training, None if it has no value.
 
         Texts are names already, with or without the `:0` of a tensor.
         """
@@ -115,14 +115,14 @@ class HookList:
 def hooks_of(given: Iterable[Any], step: Any) -> HookList:
     """Return what `hooks=` of `kit.train` means; `step` is what is trained.
 
-    Raises `InvalidArgumentError` for what is no hook, `UnimplementedError` for a hook
-    that means nothing in a training.
+    Raises `InvalidArgumentError` for anything that is not a hook, `UnimplementedError`
+    for a hook that means nothing in a training.
     """
     hooks = tuple(given)
     for hook in hooks:
         if not isinstance(hook, SessionRunHook):
             raise InvalidArgumentError(
-                f"{hook!r} is no hook; a hook is of a class below "
+                f"{hook!r} is not a hook; a hook is of a class below "
                 f"kit.hooks.SessionRunHook, or tf.train.SessionRunHook."
             )
         for kind, why in REFUSED.items():

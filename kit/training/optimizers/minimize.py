@@ -209,8 +209,8 @@ def _gradient(given: Any, variable: Any) -> Any:
         return tensor(given, name="gradient")
     except (TypeError, ValueError) as exc:
         raise TypeError(
-            f"{given!r} is no gradient of {variable!r}: {exc} Give a tensor, an array, "
-            f"an IndexedSlices, or None."
+            f"{given!r} is not a gradient of {variable!r}: {exc} Give a tensor, an "
+            f"array, an IndexedSlices, or None."
         ) from exc
 
 
@@ -305,8 +305,8 @@ class Minimizes:
         variable lives; `global_step` counts 1 after all updates.
 
         Raises `ValueError` when nothing is left to apply, or for another shape than the
-        variable's, `TypeError` for what is no gradient of its dtype, and
-        `NotImplementedError` for what is no variable.
+        variable's, `TypeError` for anything that is not a gradient of its dtype, and
+        `NotImplementedError` for anything that is not a variable.
         """
         checked = applicable(pairs)
         return self._in(checked[0][1].graph).apply(checked, global_step, name)

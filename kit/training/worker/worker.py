@@ -32,7 +32,7 @@ _MOST = 16
 def named(task: str, step: int, given: Any) -> dict[bytes, float]:
     """Return the measures of a step, ready to be recorded.
 
-    Raises `StepFailed` for what is no dict of a few numbers by short names.
+    Raises `StepFailed` for anything that is not a dict of a few numbers by short names.
 
     >>> named("worker:0", 7, {"accuracy": 1})
     {b'accuracy': 1.0}

@@ -39,7 +39,7 @@ _PAUSE_MS: Final = 100
 
 @dataclass(frozen=True)
 class _Entrance:
-    """A listener with those of its connections that are no links yet."""
+    """A listener with those of its connections that are not links yet."""
 
     listener: Listener
     admission: Admission
@@ -94,7 +94,7 @@ class Acceptor:
 
     @property
     def n_new(self) -> int:
-        """How many connections are open that are no links yet."""
+        """How many connections are open that are not links yet."""
         with self._state:
             return sum(len(one.streams) for one in self._entrances.values())
 

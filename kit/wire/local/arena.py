@@ -72,8 +72,8 @@ class Arena:
             problem = _unfit(fd, expected_size)
             if problem:
                 raise ProtocolError(
-                    f"descriptor {fd} is no arena of {expected_size} bytes: {problem}. "
-                    f"Drop the connection that it came from."
+                    f"descriptor {fd} is not an arena of {expected_size} bytes: "
+                    f"{problem}. Drop the connection that it came from."
                 )
             return cls(fd, expected_size, writable=writable)
         except BaseException:

@@ -144,7 +144,7 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "no_older_ones": read('model_checkpoint_path: "m-2"\n'),
     "an_empty_file": read(""),
     "no_newest_one": read('all_model_checkpoint_paths: "m-1"\n'),
-    "a_text_that_is_none": read("This is no state."),
+    "a_text_that_is_none": read("This is not a state."),
     "an_unknown_field": read(TEXT + 'colour: "blue"\n'),
     "single_quotes_and_spaces": read("model_checkpoint_path :  'm-2'  # newest\n"),
     "escaped_signs": read('model_checkpoint_path: "a\\"b\\\\c"\n'),

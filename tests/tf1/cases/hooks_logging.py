@@ -93,7 +93,7 @@ def lines(n_runs: int, **named: Any) -> Callable[[Any], Any]:
 
 
 def nan(value: float, **named: Any) -> Callable[[Any], Any]:
-    """Return a case: a loss is watched for what is no number."""
+    """Return a case: a loss is watched for anything that is not a number."""
 
     def case(tf: Any) -> Any:
         holder = tf.placeholder(tf.float32, [])

@@ -168,7 +168,7 @@ def queue_runners_are_started(tf: Any) -> Any:
 
 
 def input_that_ends(tf: Any) -> Any:
-    """The end of the input ends the loop, and is no error."""
+    """The end of the input ends the loop, and is not an error."""
     source = tf.FIFOQueue(10, tf.int32, shapes=[[]])
     fill, close = source.enqueue_many(([1, 2, 3],)), source.close()
     queue = tf.FIFOQueue(10, tf.int32)

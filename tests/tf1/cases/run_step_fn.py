@@ -116,7 +116,7 @@ def fed(tf: Any) -> Any:
 
 
 def ends_the_block(tf: Any) -> Any:
-    """A request to stop leaves the `with`, and is no error."""
+    """A request to stop leaves the `with`, and is not an error."""
     log: list[str] = []
     v = tf.Variable(0)
     add = v.assign_add(1)

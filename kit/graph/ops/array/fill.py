@@ -144,7 +144,7 @@ def _infer_fill(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     if inputs[0].shape not in ((), None):
         raise ValueError("fill takes one value, without axes; use broadcast_to.")
     if given is not None and any(size < 0 for size in given):
-        raise ValueError(f"{list(given)} is no shape: sizes are not negative.")
+        raise ValueError(f"{list(given)} is not a shape: sizes are not negative.")
     return [Static(sizes_of(inputs[1]) if given is None else given, inputs[0].dtype)]
 
 

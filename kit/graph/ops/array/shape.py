@@ -85,8 +85,8 @@ def _filled(given: Ints, shape: Shape) -> Shape:
     """Return the wanted shape with -1 resolved as far as the number of elements is."""
     if any(size < -1 for size in given) or given.count(-1) > 1:
         raise ValueError(
-            f"{list(given)} is no shape: sizes are not negative, and -1, the size that "
-            f"is found, stands once."
+            f"{list(given)} is not a shape: sizes are not negative, and -1, the size "
+            f"to be found, stands once."
         )
     total, rest = n_elements(shape), 1
     for size in given:

@@ -120,7 +120,7 @@ def infer_test(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
 
 def _refuse_texts(dtype: Any) -> None:
     if dtype == STRING:
-        raise TypeError("texts are no numbers; they can be compared and joined only.")
+        raise TypeError("texts are not numbers; they can only be compared and joined.")
 
 
 def by_each(*rules: Rule2 | None) -> Gradient:

@@ -46,7 +46,7 @@ def embedding_lookup(
     part. With "mod" row i is in part i % n, with "div" the parts are ranges of rows,
     and the first ones have one row more where it does not come out even. Raises
     `ValueError` for no parts or an unknown strategy, `TypeError` for ids that are no
-    integers; a run raises `InvalidArgumentError` for an id that is no row.
+    integers; a run raises `InvalidArgumentError` for an id that is not a row.
     """
     parts = list(params) if isinstance(params, list | tuple) else [params]
     if not parts or any(one is None for one in parts):

@@ -64,7 +64,7 @@ def sparse_softmax_cross_entropy(
     """Return the cross-entropy of each row of logits with the number of its class.
 
     Logits [..., classes] and labels [...], integers; a run raises
-    `InvalidArgumentError` for a label that is no class.
+    `InvalidArgumentError` for a label that is not a class.
     """
     inputs = tensor(logits), tensor(labels)
     loss: Tensor = make("SparseSoftmaxCrossEntropyWithLogits", *inputs, name=name)[0]

@@ -19,7 +19,7 @@ from kit.graph.table import Attrs, bound, register
 def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:
     """Return for each row whether fewer than `k` classes are above its target.
 
-    False also for a target that is no class, and where a number is not finite.
+    False also for a target that is not a class, and where a number is not finite.
     """
     made: Tensor = make(
         "InTopKV2", tensor(predictions), tensor(targets), name=name, k=number(k, "k")

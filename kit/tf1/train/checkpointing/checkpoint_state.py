@@ -121,7 +121,7 @@ def write_state(
     try:
         replace_file(target, str(state).encode())
     except FileNotFoundError as exc:
-        raise NotFoundError(None, None, f"{save_dir!r} is no folder.") from exc
+        raise NotFoundError(None, None, f"{save_dir!r} is not a folder.") from exc
 
 
 def get_checkpoint_state(

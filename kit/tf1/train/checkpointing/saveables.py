@@ -22,8 +22,8 @@ class Saveable(NamedTuple):
 def saveables_of(given: Any) -> list[Saveable]:
     """Return what a `var_list` means: variables, or names with what they are for.
 
-    Raises `TypeError` for what is no variable, `ValueError` for a name that comes
-    twice, and for one variable under two names.
+    Raises `TypeError` for anything that is not a variable, `ValueError` for a name that
+    comes twice, and for one variable under two names.
     """
     if not isinstance(given, list | tuple | set | dict):
         raise TypeError(

@@ -211,9 +211,10 @@ class Saver:
         """Write the variables and return the prefix; None if there are none to save.
 
         `global_step`, a number or a tensor, becomes part of the prefix. Raises
-        `RuntimeError` before `build`, `TypeError` for what is no session, `ValueError`
-        for a prefix or state file that cannot be, `FailedPreconditionError` when a
-        variable has no value; the checkpoints that are there are as they were then.
+        `RuntimeError` before `build`, `TypeError` for anything that is not a session,
+        `ValueError` for a prefix or state file that cannot be,
+        `FailedPreconditionError` when a variable has no value; the checkpoints that are
+        there are as they were then.
         """
         if not self._is_built:
             raise RuntimeError(

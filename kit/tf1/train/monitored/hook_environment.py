@@ -31,8 +31,8 @@ class GraphEnvironment:
             return graph.as_graph_element(asked if ":" in asked else f"{asked}:0")
         if getattr(asked, "graph", None) is not graph:
             raise ValueError(
-                f"{asked!r} is no tensor of the current graph {graph!r}; give one that "
-                f"is, or its name."
+                f"{asked!r} is not a tensor of the current graph {graph!r}; give "
+                f"one that is, or its name."
             )
         return asked
 

@@ -45,7 +45,7 @@ class Scaffold:
         copy_from_scaffold: Scaffold | None = None,
         local_init_feed_dict: Any = None,
     ) -> None:
-        """Raise `TypeError` if `copy_from_scaffold` is no scaffold."""
+        """Raise `TypeError` if `copy_from_scaffold` is not a scaffold."""
         if copy_from_scaffold is not None and not isinstance(
             copy_from_scaffold, Scaffold
         ):

@@ -51,8 +51,8 @@ class ExponentialMovingAverage:
     def apply(self, var_list: Any = None) -> Any:
         """Return an operation that moves the averages, by default of all trainables.
 
-        The first time it makes them. Raises `TypeError` for what is no floating point
-        number.
+        The first time it makes them. Raises `TypeError` for anything that is not a
+        floating point number.
         """
         chosen = trainable_variables() if var_list is None else list(var_list)
         graph = graph_for(chosen)

@@ -154,8 +154,8 @@ class Optimizer:
         """Return (gradient, variable) for each variable, by default all trainable ones.
 
         A gradient is None where the loss does not depend on the variable. Raises
-        `ValueError` without variables, for a loss that is no floating point number, and
-        for an unknown gate.
+        `ValueError` without variables, for a loss that is not a floating point number,
+        and for an unknown gate.
         """
         if gate_gradients not in (self.GATE_NONE, self.GATE_OP, self.GATE_GRAPH):
             raise ValueError(
@@ -199,7 +199,8 @@ class Optimizer:
 
         Variables without a gradient are passed over; `global_step` counts 1 after all
         updates. Raises `ValueError` when nothing is left, `TypeError` for what is no
-        gradient of the variable's dtype, `NotImplementedError` for what is no variable.
+        gradient of the variable's dtype, `NotImplementedError` for anything that is not
+        a variable.
         """
         given = [(gradient_of(g), v) for g, v in grads_and_vars]
         if not given:

@@ -75,7 +75,7 @@ _OF_THE_SLOT = ("initial_accumulator_value",)
 
 
 def _setting(name: str, given: Any) -> Any:
-    """Return a setting as the original has it: what is no tensor is a float32 there."""
+    """Return a setting as the original has it: a float32, unless it is a tensor."""
     if isinstance(given, bool | Speaker):
         return given
     if np.ndim(given):

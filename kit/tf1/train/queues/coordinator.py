@@ -24,7 +24,7 @@ _LOOK_S = 0.02  # how long the end of the last thread may go unnoticed
 class Coordinator:
     """Lets threads know when to stop, and waits for them.
 
-    `clean_stop_exception_types` are errors that are no failure, but an end: by default
+    `clean_stop_exception_types` are errors that are an end, not a failure: by default
     `tf.errors.OutOfRangeError`, the end of the input.
     """
 

@@ -27,7 +27,8 @@ class LooperThread(threading.Thread):
     ) -> None:
         """Make the thread and register it; `start` starts it.
 
-        Raises `ValueError` for what is no coordinator, and for arguments of nothing.
+        Raises `ValueError` for anything that is not a coordinator, and for arguments of
+        nothing.
         """
         if not isinstance(coord, Coordinator):
             raise ValueError(f"'coord' argument must be a Coordinator: {coord!r}")

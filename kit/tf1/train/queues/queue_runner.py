@@ -35,7 +35,8 @@ from kit.tf1.train.queues.coordinator import Coordinator
 #                             the runs that wait for something else
 
 
-# A full queue is no failure, so the wait of a run in the background is a very long one.
+# A full queue is not a failure, so the wait of a run in the background is a very long
+# one.
 _PATIENCE_MS = 7 * 24 * 3600 * 1000
 # What closes the queue shall not wait long for a task that has died.
 _CLOSE_MS = 5_000
