@@ -65,7 +65,7 @@ class KitError(Exception):
 
 
 class CancelledError(KitError):
-    """The operation was cancelled, typically by whoever asked for it."""
+    """The operation was cancelled, typically by the one who asked for it."""
 
     code = 1
 

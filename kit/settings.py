@@ -5,8 +5,8 @@
     Settings(step_deadline_s=5)       a value, to be handed to another task as JSON
 
 A block's settings hold for its thread and the coroutines started in it. A new thread
-begins with those of the environment, so whoever starts one passes the value on. There
-is no way to change the settings of a running process from outside.
+begins with those of the environment, so the process that starts one passes the value
+on. There is no way to change the settings of a running process from outside.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Which tasks a cluster has, and at which address each of them listens.
 
-Pure: no I/O. Addresses are opaque strings here; whoever listens or dials reads them.
+Pure: no I/O. Addresses are opaque strings here; the listening or dialling side reads
+them.
 
     job      index  address
     ps       0      10.0.0.1:2222

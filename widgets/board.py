@@ -33,7 +33,7 @@ class TrafficBoard:
     run agree. It draws ten times a second at most, less where that costs the training
     more than a fiftieth of a processor, and not at all while nobody looks.
 
-    Its controls wish for another topology, link speed or latency, a pause, one step,
+    Its controls request another topology, link speed or latency, a pause, one step,
     the end; the training takes that up between two steps.
     """
 
@@ -78,7 +78,7 @@ class TrafficBoard:
         except ImportError:
             return  # without ipywidgets or jupyter_bokeh: text and a still picture
         if self._run is not None and self._pulse is not None:
-            self._controls = Controls(self._run, self._pulse.wish)
+            self._controls = Controls(self._run, self._pulse.request)
         box = self._controls.box if self._controls else None
         tasks = self._beat.moment.tasks
         self._view = LiveView(tasks, box, shown=self._on_shown, clock=self._clock)

@@ -1,7 +1,7 @@
-"""The board's controls: ipywidgets that wish, and show what holds.
+"""The board's controls: ipywidgets that send requests, and show what holds.
 
-A handler only notes a wish; the board's thread sends it, and the training takes it up
-between two steps. Until then the control shows the wish and the status line says
+A handler only notes a request; the board's thread sends it, and the training takes it
+up between two steps. Until then the control shows the request and the status line says
 "switching". What changes elsewhere, in a cell or on another board, moves the control,
 and so does a refusal: the status line then says why.
 """
@@ -72,7 +72,7 @@ class Controls:
     """The controls of one training; `box` holds them."""
 
     def __init__(self, run: Run, ask: Ask) -> None:
-        """Make them; `ask` hands a wish over and returns at once."""
+        """Make them; `ask` hands a request over and returns at once."""
         self._ask = ask
         self._follower = 0  # the thread that moves controls without wishing
         self._has_asked = False
@@ -116,31 +116,31 @@ class Controls:
         self.pace.observe(self._on_pace, "value")
         self.speed.observe(self._on_link, "value")
         self.latency.observe(self._on_link, "value")
-        self.pause.on_click(lambda _: self._wish(lambda run: run.pause()))
-        self.advance.on_click(lambda _: self._wish(lambda run: run.advance(1)))
-        self.resume.on_click(lambda _: self._wish(lambda run: run.resume()))
-        self.stop.on_click(lambda _: self._wish(lambda run: run.stop()))
+        self.pause.on_click(lambda _: self._request(lambda run: run.pause()))
+        self.advance.on_click(lambda _: self._request(lambda run: run.advance(1)))
+        self.resume.on_click(lambda _: self._request(lambda run: run.resume()))
+        self.stop.on_click(lambda _: self._request(lambda run: run.stop()))
 
-    def _wish(self, wish: Callable[[Run], None]) -> None:
+    def _request(self, request: Callable[[Run], None]) -> None:
         if self._follower != threading.get_ident():
             self._has_asked = True
-            self._ask(wish)
+            self._ask(request)
 
     def _on_topology(self, change: Any) -> None:
         name = change["new"]
-        self._wish(lambda run: setattr(run, "topology", name))
+        self._request(lambda run: setattr(run, "topology", name))
 
     def _on_pace(self, change: Any) -> None:
         synchronous = change["new"] == PACES[0]
-        self._wish(lambda run: setattr(run, "synchronous", synchronous))
+        self._request(lambda run: setattr(run, "synchronous", synchronous))
 
     def _on_link(self, _: Any) -> None:
         bandwidth = LinkSettings.parse(self.speed.value).bandwidth
         text = str(LinkSettings(bandwidth, self.latency.value))
-        self._wish(lambda run: setattr(run, "link", text))
+        self._request(lambda run: setattr(run, "link", text))
 
     def follow(self, moment: Moment) -> None:
-        """Show what holds, unless a wish is on its way."""
+        """Show what holds, unless a request is on its way."""
         paused, over = moment.state == "paused", moment.is_over
         for control in (self.topology, self.speed, self.latency, self.stop):
             _set(control, "disabled", over)

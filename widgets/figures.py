@@ -1,7 +1,7 @@
 """Figures of a training: columns in, bokeh figure out.
 
 One function for each figure. They take what `widgets.feed` makes, or a
-`ColumnDataSource` of it where a figure shall share or stream its data, and a theme.
+`ColumnDataSource` of it where a figure should share or stream its data, and a theme.
 Titles and explanations are the page's business: here are only axes, marks and legends.
 """
 

@@ -92,7 +92,7 @@ class LiveView:
         self._changed: dict[tuple[Any, str], None] = {}
         self.status = ipw.HTML()
         self.status.add_class("ps-status")
-        self.status.layout.min_height = "56px"  # for a wish, so that nothing jumps
+        self.status.layout.min_height = "56px"  # for a request, so that nothing jumps
         self.picture, self.numbers = ipw.HTML(), ipw.HTML()
         self.twin, self.tables = ipw.HTML(), ipw.HTML()
         self._texts = [self.status, self.picture, self.numbers, self.twin, self.tables]

@@ -44,9 +44,10 @@ class Moment:
     `topology` is as the epochs name it (`ps-async` when asynchronous). `rates` are
     bytes a second for each link (source, destination) that has carried anything or
     should; `scale` is the rate that fills a bar or the widest arrow, `limit` whether
-    that is the speed of the links. `switching` is what is wished and does not hold yet;
-    `halting` is pausing or stopping until that is so. `lost` has what was said of tasks
-    that are gone, `kept` what is left of the trace of a long training, if not all.
+    that is the speed of the links. `switching` is what is requested and does not hold
+    yet; `halting` is pausing or stopping until that is so. `lost` has what was said of
+    tasks that are gone, `kept` what is left of the trace of a long training, if not
+    all.
     """
 
     tasks: tuple[str, ...]
@@ -100,7 +101,7 @@ class Moment:
 def rates(recent: Trace, now: int) -> dict[Link, float]:
     """Return the bytes a second of each link in the second before `now` (ns).
 
-    A transfer counts at its end. `now` shall be so far back that all tasks' news of it
+    A transfer counts at its end. `now` should be so far back that all tasks' news of it
     are there, see `LATE_NS`.
 
     >>> from kit.trace.traffic import TRANSFER, rows

@@ -30,7 +30,7 @@ from widgets.moment import numbers as numbers_of
 from widgets.moment import rates as rates_of
 
 Listener = Callable[["Beat"], None]
-Wish = Callable[[Run], None]
+Request = Callable[[Run], None]
 
 BEAT_S = 0.1
 # Of one processor, for all that a beat does here. What it wakes takes as much again:
@@ -68,7 +68,7 @@ class Pulse:
         self._peak = 0.0
         self._refusal = ""
         self._listeners: dict[Listener, bool] = {}  # and whether it is looked at
-        self._wishes: SimpleQueue[Wish | None] = SimpleQueue()
+        self._requests: SimpleQueue[Request | None] = SimpleQueue()
         self._guard = threading.Lock()  # of the listeners and the thread
         self._looking = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -87,17 +87,17 @@ class Pulse:
                 name = f"kit-board-{self._run.job.run[:8]}"
                 self._thread = threading.Thread(target=self._go, name=name, daemon=True)
                 self._thread.start()
-        self._wishes.put(None)  # wakes the thread
+        self._requests.put(None)  # wakes the thread
 
     def leave(self, listener: Listener) -> None:
         """Stop calling; without any listener the thread ends."""
         with self._guard:
             self._listeners.pop(listener, None)
-        self._wishes.put(None)  # wakes the thread, so that it sees that it is alone
+        self._requests.put(None)  # wakes the thread, so that it sees that it is alone
 
-    def wish(self, wish: Wish) -> None:
+    def request(self, request: Request) -> None:
         """Have something asked of the training soon; errors are shown, not raised."""
-        self._wishes.put(wish)
+        self._requests.put(request)
 
     def look(self) -> Beat:
         """Return how things stand now. Costs as much as there is news."""
@@ -125,7 +125,7 @@ class Pulse:
                 if is_shown or beat.is_last:
                     self._tell(listener, beat)
             if beat.is_last:
-                with self._guard:  # whoever came meanwhile is told next
+                with self._guard:  # those who came meanwhile are told next
                     for listener, _ in listeners:
                         self._listeners.pop(listener, None)
                 continue
@@ -147,16 +147,16 @@ class Pulse:
             self.leave(listener)
 
     def _rest(self, seconds: float) -> None:
-        """Wait for the next beat, and hand over the wishes that come meanwhile."""
+        """Wait for the next beat, and hand over the requests that come meanwhile."""
         until = self._clock() + seconds
         while (left := until - self._clock()) > 0:
             with suppress(Empty):
-                wish = self._wishes.get(timeout=left)
-                if wish is None:
+                request = self._requests.get(timeout=left)
+                if request is None:
                     return
                 self._refusal = ""
                 try:
-                    wish(self._run)
+                    request(self._run)
                 except KitError as error:
                     self._refusal = error.message
                 except Exception as error:  # whatever it is: the thread goes on
@@ -205,7 +205,7 @@ class Pulse:
             scale=scale,
             limit=limit,
             numbers=numbers_of(recent, self._of_a_step(formula, topology)),
-            switching=wished_words(run.wished, topology, row.link if row else ""),
+            switching=requested_words(run.requested, topology, row.link if row else ""),
             halting=run.halting,
             refused=self._refusal or run.refused,
             error=f"{type(error).__name__}: {error.message}" if error else "",
@@ -232,21 +232,21 @@ class Pulse:
         return found
 
 
-def wished_words(wish: Mapping[str, Any], topology: str, link: str) -> str:
-    """Return what is wished and does not hold yet, in words.
+def requested_words(request: Mapping[str, Any], topology: str, link: str) -> str:
+    """Return what is requested and does not hold yet, in words.
 
-    >>> wish = {"topology": "ring", "link": "1gbit", "synchronous": True}
-    >>> wished_words(wish, "ps-async", "")
+    >>> request = {"topology": "ring", "link": "1gbit", "synchronous": True}
+    >>> requested_words(request, "ps-async", "")
     'ring, synchronous steps and links at 1gbit'
     """
-    if not wish:
+    if not request:
         return ""
     plain, was_synchronous = topology.removesuffix("-async"), topology[-6:] != "-async"
-    parts = [wish["topology"]] * (wish["topology"] != plain)
-    if wish["synchronous"] != was_synchronous:
-        parts.append(f"{'' if wish['synchronous'] else 'a'}synchronous steps")
-    if wish["link"] != link:
-        parts.append(f"links at {wish['link'] or 'full speed'}")
+    parts = [request["topology"]] * (request["topology"] != plain)
+    if request["synchronous"] != was_synchronous:
+        parts.append(f"{'' if request['synchronous'] else 'a'}synchronous steps")
+    if request["link"] != link:
+        parts.append(f"links at {request['link'] or 'full speed'}")
     return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
 
 

@@ -13,17 +13,17 @@ from widgets.moment import WINDOW_NS, Moment, whole_steps
 
 
 def status(moment: Moment) -> str:
-    """Return the status line as HTML: what the training does, wishes and failures."""
+    """Return the status line as HTML: what the training does, requests and failures."""
     parts = [f'<p class="ps-head">{escape(headline(moment))}</p>']
-    parts += [f'<p class="ps-wait">{escape(text)}</p>' for text in wishes(moment)]
+    parts += [f'<p class="ps-wait">{escape(text)}</p>' for text in requests(moment)]
     parts += [f'<p class="ps-alarm">{escape(text)}</p>' for text in alarms(moment)]
     return f'<div class="ps-board">{"".join(parts)}</div>'
 
 
-def wishes(moment: Moment) -> list[str]:
+def requests(moment: Moment) -> list[str]:
     """Return what was asked for and does not hold yet, a phrase each.
 
-    >>> wishes(Moment(("ps:0", "worker:0"), switching="ring", halting="pausing"))
+    >>> requests(Moment(("ps:0", "worker:0"), switching="ring", halting="pausing"))
     ['switching to ring… at the next step boundary', 'pausing… after this step']
     """
     found = []
@@ -56,7 +56,7 @@ def alarms(moment: Moment) -> list[str]:
     """Return what went wrong, a sentence each: lost tasks, a refusal, the error."""
     found = [text for text in moment.lost.values() if text not in moment.error]
     if moment.refused:
-        found.append(f"The last wish was not taken up: {moment.refused}")
+        found.append(f"The last request was not taken up: {moment.refused}")
     return [*found, moment.error] if moment.error else found
 
 

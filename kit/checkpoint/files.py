@@ -1,6 +1,6 @@
 """The one door to the disk for checkpoints: create, write, sync, rename, remove.
 
-A write is not on the disk when it returns, and neither is a rename; so whoever needs
+A write is not on the disk when it returns, and neither is a rename; so code that needs
 the order says `sync`. Another `Files` with the same methods may be given wherever one
 is taken: that is how tests record the calls, fail one of them or die at it.
 """

@@ -6,7 +6,7 @@
 
 A draft becomes a checkpoint by one rename, when all its bytes are on the disk. Drafts
 that somebody left are removed by the next `draft`; so one writer at a time works in a
-folder, and whoever starts several has to see to that. Any number may read.
+folder, and it is up to the user not to start several. Any number may read.
 """
 
 from __future__ import annotations
@@ -338,6 +338,6 @@ def _check_visible(draft: Path, manifest: Manifest) -> None:
         looks_whole(draft, manifest)
     except CheckpointFailed as exc:
         raise CheckpointFailed(
-            f"{exc.message} All tasks must write to a folder that whoever commits can "
+            f"{exc.message} All tasks must write to a folder that the coordinator can "
             f"see as well: tasks of one host, or of a shared file system."
         ) from exc

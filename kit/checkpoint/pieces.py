@@ -51,7 +51,7 @@ class Piece:
         shape_of_whole: the shape of the whole tensor.
         offset: how many elements of the flattened tensor come before these.
         values: a flat array of these elements. It is read while the shard is written,
-            so whoever goes on to change it gives a copy.
+            so a caller that goes on to change it gives a copy.
     """
 
     name: str

@@ -45,7 +45,7 @@ class LoopThread:
             self._loop.close()
 
     def _end_what_is_left(self) -> None:
-        # Whoever waits for it would do so for ever: its deadlines end with the loop.
+        # A caller would wait for it for ever: its deadlines end with the loop.
         while left := asyncio.all_tasks(self._loop):
             # Let each take its first step: before it, there is no `finally` to run.
             self._loop.run_until_complete(asyncio.sleep(0))

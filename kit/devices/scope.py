@@ -64,7 +64,7 @@ def resolve(op: Placeable, entries: Sequence[ScopeEntry]) -> str:
     Names fill the parts that are still unset. A function is called with the op, whose
     device is then what the scopes inside of it have set; what it returns replaces that
     and is stored as it is, readable or not. Raises `TypeError` if that is neither a
-    name nor a spec, `ValueError` if a scope further out shall complete a name that
+    name nor a spec, `ValueError` if a scope further out should complete a name that
     cannot be read, and whatever the function raises.
 
     >>> from types import SimpleNamespace

@@ -48,7 +48,7 @@ def pipelined(plan: Plan, layout: Layout, *, early: bool) -> Plan:
         if any(isinstance(op, Receive) for ops in plan.reduce for op in ops):
             lanes = [ops + rest for ops, rest in zip(lanes, handed, strict=True)]
         else:
-            # A server's worker only offers: its offers shall not wait for parameters.
+            # A server's worker only offers: its offers must not wait for parameters.
             last = tuple(op for rest in handed for op in rest)
     slots = _woven([_stages(ops) for ops in lanes])
     n_buckets = len(lanes)

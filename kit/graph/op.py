@@ -29,7 +29,7 @@ class Op(Pictured):
         inputs, outputs: tensors.
         control_inputs: ops that run before it.
         attrs: plain data and arrays.
-        device: where it shall run, as far as it is said: `/job:ps/task:0`, or ''.
+        device: where it runs, as far as that is given: `/job:ps/task:0`, or ''.
         colocation: names of ops with which it shares a device.
         container: where its shared state lives.
         place: file and line that made it, for messages.
@@ -66,7 +66,7 @@ class Op(Pictured):
 
     @property
     def device(self) -> str:
-        """Where it shall run, as far as it is said: `/job:ps/task:0`, or ''."""
+        """Where it runs, as far as that is given: `/job:ps/task:0`, or ''."""
         return self._device
 
     @device.setter
@@ -141,7 +141,7 @@ class Tensor(Speaker):
 
     @property
     def device(self) -> str:
-        """Where its op shall run, as far as it is said."""
+        """Where its op runs, as far as that is given."""
         return self.op.device
 
     def set_shape(self, shape: Shape) -> None:

@@ -95,7 +95,7 @@ class Variable(Speaker):
 
     @property
     def device(self) -> str:
-        """Where it shall live, as far as it is said."""
+        """Where it lives, as far as that is given."""
         return self.op.device
 
     def value(self) -> Tensor:

@@ -1,6 +1,6 @@
 """One run with its hooks: what they ask for is merged with what the caller asked for.
 
-Pure: the run itself is made by whoever calls.
+Pure: the caller makes the run itself.
 
     asked = before(hooks, context)            each hook's before_run, in order
     ... one run of context's fetches and asked.fetches, with asked.feeds ...
@@ -30,22 +30,22 @@ class Asked:
 
 
 def before(hooks: Sequence[SessionRunHook], context: SessionRunContext) -> Asked:
-    """Ask each hook what shall run along.
+    """Ask each hook what should run along.
 
     Raises `RuntimeError` when two feed the same tensor, or a hook and the caller.
     """
     asked = Asked({}, {}, [])
     for hook in hooks:
-        wish = hook.before_run(context)
-        if wish is None:
+        request = hook.before_run(context)
+        if request is None:
             continue
-        if wish.fetches is not None:
-            asked.fetches[hook] = wish.fetches
-        if wish.feed_dict:
-            _refuse_common(asked.feeds, wish.feed_dict, "by two hooks")
-            asked.feeds.update(wish.feed_dict)
-        if wish.options is not None:
-            asked.options.append(wish.options)
+        if request.fetches is not None:
+            asked.fetches[hook] = request.fetches
+        if request.feed_dict:
+            _refuse_common(asked.feeds, request.feed_dict, "by two hooks")
+            asked.feeds.update(request.feed_dict)
+        if request.options is not None:
+            asked.options.append(request.options)
     own = context.original_args.feed_dict
     if own:
         _refuse_common(asked.feeds, own, "by a SessionRunHook and user")

@@ -1,7 +1,7 @@
 """Where hooks run: what counts the steps there, what can be fetched, saved and told.
 
 The same hook works in a session of a graph and in `kit.train`. What differs is asked
-here. Whoever calls hooks says where they are:
+here. The caller of hooks says where they are:
 
     with environment.inside(mine):
         hook.begin()

@@ -4,7 +4,7 @@ Pure. Who calls the moments, and in which order, is in `kit.hooks.calls`.
 
     begin()                                once, before there is a session
     after_create_session(session, coord)   each time that there is a new session
-    before_run(context)                    before each run: what shall run along
+    before_run(context)                    before each run: what should run along
     after_run(context, values)             after each run: what came out
     end(session)                           once, when all went well
 """
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 
 class SessionRunArgs(NamedTuple):
-    """What shall be run: by the caller, or along with it by a hook.
+    """What should be run: by the caller, or along with it by a hook.
 
     `fetches` has any structure that a session takes; None fetches nothing. `feed_dict`
     gives values for tensors, `options` are those of a run.
@@ -87,7 +87,7 @@ class SessionRunHook:
         """
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
-        """Return what shall be run along with the next run, None for nothing."""
+        """Return what should be run along with the next run, None for nothing."""
         return None
 
     def after_run(

@@ -80,7 +80,7 @@ def decide(
 ) -> Action:
     """Return what to do; `wanted` is None when any cluster will do.
 
-    Raises `InvalidArgumentError` for both wishes at once, `FailedPreconditionError`
+    Raises `InvalidArgumentError` for both requests at once, `FailedPreconditionError`
     when another cluster runs and `reuse` is asked for, and `ClusterBusy` when it trains
     and `restart` is not.
     """

@@ -4,7 +4,7 @@ run.begun  run.arrive  run.prepared  run.beat  run.fail  run.leave   of members
 run.come_back  run.rejoin               of members that were lost and have a new process
 run.where  run.wrote                                 of members that save
 run.join                                                             of workers
-run.begin  run.command  run.poll  run.params          of whoever leads or looks on
+run.begin  run.command  run.poll  run.params          of the coordinator or an observer
 """
 
 from __future__ import annotations

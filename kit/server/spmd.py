@@ -5,8 +5,9 @@
 
 The first worker leads: it begins the training on the parameter servers, and the other
 workers ask it which run to join. They may start in any order; each waits for those that
-are missing until the settings' `start_deadline_s`. Whoever calls `kit.train` with other
-arguments than the first worker ends the training for all, with a `MemberMismatch`.
+are missing until the settings' `start_deadline_s`. A worker that calls `kit.train` with
+other arguments than the first worker ends the training for all, with a
+`MemberMismatch`.
 
 There are no elections here: without the first worker nothing begins, and a worker that
 was restarted joins the next training, not the one under way.

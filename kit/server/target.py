@@ -34,7 +34,7 @@ class ClusterTarget:
 
     `directory` is asked when a link is opened: the tasks may have moved by then.
     `carry` calls a function on all tasks, over a channel that may carry code. `check`
-    raises what a task was lost with, if whoever started the tasks knows of it.
+    raises what a task was lost with, if the one that started the tasks knows of it.
     """
 
     directory: Callable[[], Directory]

@@ -136,7 +136,7 @@ class Trainings:
             member.abort(AbortedError("the training did not begin on all tasks."))
 
     def join(self, number: int, terms: Mapping[str, str]) -> str | None:
-        """Return the run that member `number` shall join; None while there is none.
+        """Return the run for member `number` to join; None while there is none.
 
         Raises what the last one was refused with here, once to each member.
         """
@@ -298,7 +298,7 @@ class Trainings:
         """Take the end of a link: the last of a member is news for the coordinator.
 
         Not of one that has another: it has dialled anew. Nor when none was ever used:
-        whoever dialled it may have given it up before it had heard that it was let in.
+        the dialling side may have given it up before it had heard that it was let in.
         """
         self._watchers.closed(link)
         if link.role is not Role.CONTROL:

@@ -1,4 +1,4 @@
-"""Disks that fail, and disks that remember: for whoever writes through `Files`."""
+"""Disks that fail, and disks that remember, for code that writes through `Files`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Call(NamedTuple):
 class WatchedFiles(Files):
     """Files that tell somebody of each call before it is made.
 
-    Whoever is told may raise `OSError`, and the call is not made then.
+    The callback may raise `OSError`, and the call is not made then.
     """
 
     def __init__(self, told: Callable[[Call], None]) -> None:

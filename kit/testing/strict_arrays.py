@@ -48,7 +48,7 @@ _ABSENT: Final = frozenset(
     | {"str_", "bytes_", "datetime64", "timedelta64", "ctypeslib", "fromregex"}
 )
 _current: ContextVar[int] = ContextVar("device", default=0)
-_WAY_OUT: Final = "call .get() where the value shall leave the device."
+_WAY_OUT: Final = "call .get() where the value should leave the device."
 
 
 class StrictArray(NDArrayOperatorsMixin):
@@ -202,7 +202,7 @@ def _guarded(behind: Any, name: str) -> Any:
 
 
 def _enter(value: Any) -> Any:
-    """Return what numpy shall see; refuse arrays that are not on the device."""
+    """Return what numpy sees; refuse arrays that are not on the device."""
     if isinstance(value, StrictArray):
         if value._number != _current.get():
             raise TypeError(
@@ -224,7 +224,7 @@ def _enter(value: Any) -> Any:
 
 
 def _leave(result: Any) -> Any:
-    """Return what the caller shall see: every array and numpy scalar as strict."""
+    """Return what the caller sees: every array and numpy scalar as strict."""
     if isinstance(result, np.ndarray | np.generic):
         return StrictArray(np.asarray(result))
     if isinstance(result, np.random.Generator):

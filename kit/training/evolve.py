@@ -217,7 +217,7 @@ def evolve(
 
     `loss(params, batch)` gets one network's parameters, a dict of arrays of its own,
     and a mini-batch of `batch` examples of `data` (all that `kit.train` takes), and
-    returns a number that shall become small; a score goes in as its negative. All
+    returns a number to minimise; a score goes in as its negative. All
     networks of a step are judged by the same examples, whole, so the result does not
     depend on the number of workers, but for rounding. Without data it is
     `loss(params)`.

@@ -206,7 +206,7 @@ class Job:
 
     @property
     def start(self) -> Epoch:
-        """Epoch 0: what shall hold from the first step on."""
+        """Epoch 0: what should hold from the first step on."""
         return Epoch(0, self.topology, self.synchronous, self.link)
 
     def to_plain(self) -> dict[str, Any]:

@@ -6,9 +6,9 @@ and reads header and payload each by itself.
 
 Waking a thread that sleeps takes the kernel longer (30 to 60 us) than the peer takes to
 answer. So a reader whose last wait was short looks again for a while before it sleeps,
-and after each look lets whoever else wants this core go first. With more tasks than
-cores that costs nothing: measured with 4 processes in a chain on 2 cores, a round trip
-through all takes 36 us, against 90 asleep and 320 without yielding.
+and after each look lets other threads that want this core go first. With more tasks
+than cores that costs nothing: measured with 4 processes in a chain on 2 cores, a round
+trip through all takes 36 us, against 90 asleep and 320 without yielding.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from kit.wire.frame import Buffer
 Clock = Callable[[], float]
 
 # How long a `PatientStream` waits by itself: a nearer deadline cannot be left to it,
-# and whoever waits for longer is in no hurry.
+# and a thread that waits for longer is in no hurry.
 PATIENCE_S: Final = 0.02
 
 # One poll never waits longer; poll() takes milliseconds in 32 bits.
@@ -57,7 +57,7 @@ class Stream(Protocol):
         """
 
     def shutdown(self) -> None:
-        """Wake whoever waits at either end; the descriptor stays until `close`."""
+        """Wake threads that wait at either end; the descriptor stays until `close`."""
 
     def close(self) -> None:
         """Give the descriptor back. May be called twice."""

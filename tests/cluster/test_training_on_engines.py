@@ -72,17 +72,17 @@ def replayed(steps: int, n_workers: int = 2, batch: int = 24) -> dict[str, Array
 def test_a_switched_training_equals_the_numpy_replay(
     cluster: kit.Cluster, tmp_path: Path
 ) -> None:
-    all_is_wished = tmp_path / "go"
+    all_is_requested = tmp_path / "go"
 
     def held(params: dict[str, Array], batch: Any) -> tuple[float, dict[str, Array]]:
-        until(all_is_wished.exists, 30)
+        until(all_is_requested.exists, 30)
         return step(params, batch)
 
     run = begin(cluster, held, topology="ps")
     run.switch("ring", at=15)
     run.switch("mesh", at=30)
     run.switch("ps", at=45)
-    all_is_wished.touch()
+    all_is_requested.touch()
 
     params = run.wait(60).params
 

@@ -14,12 +14,12 @@ from kit.hooks.hook import SessionRunValues
 class Wishing(SessionRunHook):
     """Asks for the same in each run, and keeps what it is told."""
 
-    def __init__(self, wish: SessionRunArgs | None) -> None:
-        self.wish = wish
+    def __init__(self, request: SessionRunArgs | None) -> None:
+        self.request = request
         self.told: list[Any] = []
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
-        return self.wish
+        return self.request
 
     def after_run(
         self, run_context: SessionRunContext, run_values: SessionRunValues

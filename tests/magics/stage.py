@@ -36,12 +36,12 @@ def make_shell() -> InteractiveShell:
 
 
 class FakeRun:
-    """A training as the magics see it; what is wished holds after some looks."""
+    """A training as the magics see it; what is requested holds after some looks."""
 
     def __init__(self, *, done: bool = False) -> None:
         self.step, self.done, self.state, self.refused = 7, done, "running", ""
         self.job = SimpleNamespace(steps=100)
-        self.wished: list[str] = []
+        self.requested: list[str] = []
         self._topology, self._looks = "ps", 0
 
     @property
@@ -51,11 +51,13 @@ class FakeRun:
     @property
     def topology(self) -> str:
         self._looks += 1
-        return self.wished[-1] if self.wished and self._looks > 2 else self._topology
+        return (
+            self.requested[-1] if self.requested and self._looks > 2 else self._topology
+        )
 
     @topology.setter
     def topology(self, name: str) -> None:
-        self.wished.append(name)
+        self.requested.append(name)
         self._looks = 0
 
 

@@ -24,7 +24,7 @@ BUSY = Running(plan(), State.READY, step=12)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "running", "wishes", "action"),
+    ("wanted", "running", "requests", "action"),
     [
         (plan(), None, {}, Action.START),
         (plan(), None, {"reuse": True}, Action.START),
@@ -45,10 +45,10 @@ BUSY = Running(plan(), State.READY, step=12)
 def test_a_line_starts_uses_or_replaces_a_cluster(
     wanted: Plan | None,
     running: Running | None,
-    wishes: dict[str, bool],
+    requests: dict[str, bool],
     action: Action,
 ) -> None:
-    assert decide(wanted, running, **wishes) is action
+    assert decide(wanted, running, **requests) is action
 
 
 def test_a_cluster_that_trains_is_not_replaced_unless_told_to() -> None:

@@ -222,25 +222,25 @@ def test_each_names_the_task_and_goes_one_after_the_other(
     ]
 
 
-def test_topology_wishes_and_says_when_the_wish_holds(
+def test_topology_requests_and_says_when_the_request_holds(
     shell: InteractiveShell, cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = cluster.run = FakeRun()
 
     shell.run_line_magic("topology", "ring")
 
-    assert run.wished == ["ring"]
+    assert run.requested == ["ring"]
     assert capsys.readouterr().out == "ring since step 4, running at step 7 of 100\n"
 
 
-def test_topology_alone_says_how_it_is_and_wishes_nothing(
+def test_topology_alone_says_how_it_is_and_requests_nothing(
     shell: InteractiveShell, cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = cluster.run = FakeRun()
 
     shell.run_line_magic("topology", "")
 
-    assert run.wished == []
+    assert run.requested == []
     assert capsys.readouterr().out.startswith("ps since step 4")
 
 

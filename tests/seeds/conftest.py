@@ -1,4 +1,4 @@
-"""The programs here run as processes; pytest shall not import them for doctests."""
+"""The programs here run as processes; pytest must not import them for doctests."""
 
 from __future__ import annotations
 

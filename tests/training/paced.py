@@ -1,4 +1,4 @@
-"""Trainings that stand until they are let go, for the tests of wishes in mid-run."""
+"""Trainings that stand until they are let go, for the tests of requests in mid-run."""
 
 from __future__ import annotations
 

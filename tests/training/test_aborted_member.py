@@ -28,7 +28,7 @@ def test_worker_that_waits_for_nobody_ends_before_its_next_step(
         n_calls += 1
         if n_calls == 5:
             member = cluster.servers[-1].trainings.find(run.job.run)
-            member.abort(ClusterBusy("another training shall begin here."))
+            member.abort(ClusterBusy("another training should begin here."))
         return fit(params, batch)
 
     with quick_cluster(int(how["topology"] == "ps"), 1) as cluster:

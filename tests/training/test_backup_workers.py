@@ -280,7 +280,7 @@ def test_what_cannot_be_is_refused_at_once(
         begin(cluster, aggregate, **changes)
 
 
-def test_other_topology_is_refused_at_the_wish() -> None:
+def test_other_topology_is_refused_at_the_request() -> None:
     with quick_cluster(1, 3) as cluster:
         run = forced(cluster, 2, {step: {2} for step in range(10_000)}, steps=10_000)
         await_steps(run)

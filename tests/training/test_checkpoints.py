@@ -95,7 +95,7 @@ def test_only_the_newest_checkpoints_are_kept(
     assert names(tmp_path) == ["step-5", "step-6"]
 
 
-def test_save_on_wish_is_the_state_between_two_steps(
+def test_save_on_request_is_the_state_between_two_steps(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
     run = train(cluster, tmp_path, MANY, optimizer=kit.GradientDescent())
@@ -145,7 +145,7 @@ def test_a_stopped_training_is_saved_where_it_stopped(
     assert same_bits(dict(found), sorted_as(found, run.params))
 
 
-def test_a_wish_without_a_folder_is_refused(cluster: LocalCluster) -> None:
+def test_a_request_without_a_folder_is_refused(cluster: LocalCluster) -> None:
     run = kit.train(fit, initial(), DATA, steps=MANY, batch=BATCH, cluster=cluster)
 
     with pytest.raises(FailedPreconditionError, match="checkpoint=folder"):

@@ -123,7 +123,7 @@ def arrive(number: int, step: int) -> Act:
     return after(others_arrive(number, step), mine)
 
 
-def wish(what: str, **values: Any) -> Act:
+def request(what: str, **values: Any) -> Act:
     return asked("run.command", ASKER, what=what, values=values)
 
 
@@ -148,8 +148,8 @@ begun = after(
     *(arrive(0, 0), others_prepare(0)),
     asked("run.prepared", ASKER, number=0, refusal=None),
 )
-asked_to_prepare = after(begun, wish("configure", link="1gbit"), arrive(1, 5))
-paused = after(begun, wish("pause"), others_arrive(1, 5))
+asked_to_prepare = after(begun, request("configure", link="1gbit"), arrive(1, 5))
+paused = after(begun, request("pause"), others_arrive(1, 5))
 back = after(
     begun, lost(ASKER), asked("run.come_back", ASKER, incarnation=1, process="a")
 )
@@ -181,25 +181,25 @@ CASES = {
     ),
     "arrived at a pause": Case("run.arrive", ARRIVED, paused),
     "arrived at a pause that is over": Case(
-        *("run.arrive", ARRIVED, paused), after(wish("resume"), others_arrive(1, 5))
+        *("run.arrive", ARRIVED, paused), after(request("resume"), others_arrive(1, 5))
     ),
     "arrived at a pause for one more step": Case(
         *("run.arrive", ARRIVED, paused),
-        after(wish("pause", steps=1), others_arrive(1, 5)),
+        after(request("pause", steps=1), others_arrive(1, 5)),
     ),
     "arrived, and a change is prepared": Case(
         *("run.arrive", ARRIVED, begun),
         after(
-            *(wish("configure", link="1gbit"), others_arrive(1, 5)),
+            *(request("configure", link="1gbit"), others_arrive(1, 5)),
             others_prepare(1),
         ),
     ),
     "arrived to save": Case(
         *("run.arrive", ARRIVED, begun),
-        after(wish("save", ticket="mine"), others_arrive(1, 5)),
+        after(request("save", ticket="mine"), others_arrive(1, 5)),
     ),
     "arrived at the end": Case(
-        *("run.arrive", {"number": 1, "step": 100}, after(begun, wish("stop"))),
+        *("run.arrive", {"number": 1, "step": 100}, after(begun, request("stop"))),
         after(others_arrive(1, 100), *(asked("run.leave", one) for one in (0, 2))),
     ),
     "ready first": Case("run.prepared", READY, asked_to_prepare),
@@ -222,7 +222,7 @@ CASES = {
         *("run.fail", {"error": GONE}, begun),
         asked("run.fail", 0, error=GONE | {"task": str(TASKS[ASKER])}),
     ),
-    "left": Case("run.leave", {}, after(begun, wish("stop"), arrive(1, 5))),
+    "left": Case("run.leave", {}, after(begun, request("stop"), arrive(1, 5))),
     "came back": Case("run.come_back", BACK, after(begun, lost(ASKER))),
     "came back before its loss was known": Case("run.come_back", BACK),
     "came back once more": Case(
@@ -234,7 +234,7 @@ CASES = {
         *("run.rejoin", {}, back), after(others_arrive(1, 5), others_prepare(1))
     ),
     "joins again, and it is over": Case(
-        *("run.rejoin", {}, back), after(wish("stop"), others_arrive(1, 5))
+        *("run.rejoin", {}, back), after(request("stop"), others_arrive(1, 5))
     ),
     "has joined again": Case(
         *("run.prepared", READY),
@@ -257,18 +257,20 @@ CASES = {
     ),
     "cannot write, before others begin to": Case("run.wrote", UNWRITTEN),
     "joins": Case("run.join", {}, nothing),
-    "wishes for another configuration": Case(
+    "requests for another configuration": Case(
         "run.command", {"what": "configure", "values": {"link": "1gbit"}}
     ),
-    "wishes for one later": Case(
+    "requests for one later": Case(
         "run.command", {"what": "configure", "values": {"link": "1gbit", "at": 50}}
     ),
-    "wishes for a pause": Case("run.command", {"what": "pause"}),
-    "wishes for steps": Case("run.command", {"what": "pause", "values": {"steps": 3}}),
-    "wishes to go on": Case("run.command", {"what": "resume"}, paused),
-    "wishes for the end": Case("run.command", {"what": "stop"}),
-    "wishes for a save": Case("run.command", SAVE),
-    "wishes for a save, which is written": Case(
+    "requests for a pause": Case("run.command", {"what": "pause"}),
+    "requests for steps": Case(
+        "run.command", {"what": "pause", "values": {"steps": 3}}
+    ),
+    "requests to go on": Case("run.command", {"what": "resume"}, paused),
+    "requests for the end": Case("run.command", {"what": "stop"}),
+    "requests for a save": Case("run.command", SAVE),
+    "requests for a save, which is written": Case(
         *("run.command", SAVE, begun),
         after(arrive(1, 5), Coordinator.begin_save, written),
     ),

@@ -22,7 +22,7 @@ from tests.agreement import IDLE, MEMBERS, WORKERS, Game
 
 
 class Trainings(RuleBasedStateMachine):
-    """Users wish, pause and stop, members move in any order."""
+    """Users request, pause and stop, members move in any order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,12 +48,12 @@ class Trainings(RuleBasedStateMachine):
         synchronous=st.sampled_from([True, False, None]),
         at=st.integers(0, 12),
     )
-    def user_wishes(
+    def user_requests(
         self, topology: str | None, link: str | None, synchronous: bool | None, at: int
     ) -> None:
         agreement, seen = self.game.agreement, self.game.agreement.foreseen(at)
 
-        agreement.wish(topology=topology, link=link, synchronous=synchronous, at=at)
+        agreement.request(topology=topology, link=link, synchronous=synchronous, at=at)
 
         then = agreement.foreseen(at)
         assert then.topology == (seen.topology if topology is None else topology)
@@ -69,7 +69,7 @@ class Trainings(RuleBasedStateMachine):
 
     @rule()
     def user_saves(self) -> None:
-        self.game.agreement.saves.wish()
+        self.game.agreement.saves.request()
 
     @precondition(lambda self: self.game.writing is not None)
     @rule(good=st.booleans())
@@ -102,7 +102,7 @@ class Trainings(RuleBasedStateMachine):
         assert self.game.agreement.error is self.failed
 
     def teardown(self) -> None:
-        """Whatever was wished, a training that is not paused comes to its end."""
+        """Whatever was requested, a training that is not paused comes to its end."""
         self.user_resumes()
         for _ in range(400):
             for place, member in list(self.game.moves()):
@@ -125,10 +125,10 @@ TestTrainings = pytest.mark.slow(Trainings.TestCase)
 TestTrainings.settings = settings(stateful_step_count=60)
 
 
-def walk(game: Game, wishes: tuple[str, ...]) -> Iterator[Game]:
+def walk(game: Game, requests: tuple[str, ...]) -> Iterator[Game]:
     """Yield every end that the game can have, over all orders of all events."""
     seen: set[str] = set()
-    stack = [(game, wishes)]
+    stack = [(game, requests)]
     while stack:
         game, left = stack.pop()
         key = repr((vars(game.agreement), game.players, left))
@@ -145,19 +145,19 @@ def walk(game: Game, wishes: tuple[str, ...]) -> Iterator[Game]:
             stack.append((after, left))
         if left:
             after = copy.deepcopy(game)
-            after.agreement.wish(topology=left[0])
+            after.agreement.request(topology=left[0])
             stack.append((after, left[1:]))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("members", [(0, 1), (0, IDLE)])
 @pytest.mark.parametrize(
-    ("steps", "wishes"), [(2, ()), (2, ("ring",)), (1, ("ring", "ps"))]
+    ("steps", "requests"), [(2, ()), (2, ("ring",)), (1, ("ring", "ps"))]
 )
 def test_every_order_of_events_ends_with_one_list_of_epochs(
-    steps: int, wishes: tuple[str, ...], members: tuple[int, ...]
+    steps: int, requests: tuple[str, ...], members: tuple[int, ...]
 ) -> None:
-    ends = list(walk(Game(steps, members), wishes))
+    ends = list(walk(Game(steps, members), requests))
 
     assert ends
     found = set()
@@ -168,17 +168,17 @@ def test_every_order_of_events_ends_with_one_list_of_epochs(
         assert len(set(lists)) == 1
         found.add(tuple(epoch.topology for epoch in lists[0]))
     assert ("ps",) in found
-    if wishes:
+    if requests:
         assert ("ps", "ring") in found or ("ring",) in found
 
 
-def test_a_wish_while_paused_is_agreed_without_a_step() -> None:
+def test_a_request_while_paused_is_agreed_without_a_step() -> None:
     game = Game(10)
     play(game, until=3)
     game.agreement.pause()
     play(game)
     before = game.players[0].step
-    game.agreement.wish(topology="ring")
+    game.agreement.request(topology="ring")
 
     play(game)
 
@@ -186,8 +186,8 @@ def test_a_wish_while_paused_is_agreed_without_a_step() -> None:
     assert [epoch.topology for epoch in game.players[0].epochs] == ["ps", "ring"]
 
 
-@pytest.mark.parametrize("wish", ["stop", "pause"])
-def test_a_word_while_advancing_counts_at_once(wish: str) -> None:
+@pytest.mark.parametrize("request", ["stop", "pause"])
+def test_a_word_while_advancing_counts_at_once(request: str) -> None:
     game = Game(1000)
     play(game, until=3)
     game.agreement.pause()
@@ -196,7 +196,7 @@ def test_a_word_while_advancing_counts_at_once(wish: str) -> None:
     play(game, until=game.players[0].step + 10)
     before = game.players[0].step
 
-    getattr(game.agreement, wish)()
+    getattr(game.agreement, request)()
     play(game)
 
     assert game.players[0].step - before <= 1
@@ -210,7 +210,7 @@ def test_advance_does_so_many_steps_also_across_a_switch() -> None:
     before = game.players[0].step
 
     game.agreement.pause(steps=7)
-    game.agreement.wish(topology="ring", at=before + 3)
+    game.agreement.request(topology="ring", at=before + 3)
     play(game)
 
     assert game.players[0].step == before + 7
@@ -223,7 +223,7 @@ def test_a_paused_training_is_saved_without_a_step() -> None:
     game.agreement.pause()
     play(game)
     before = game.players[0].step
-    game.agreement.saves.wish()
+    game.agreement.saves.request()
 
     play(game)
 
@@ -231,13 +231,13 @@ def test_a_paused_training_is_saved_without_a_step() -> None:
     assert {player.step for player in game.players.values()} == {before}
 
 
-def test_a_second_wish_waits_until_the_first_is_written() -> None:
+def test_a_second_request_waits_until_the_first_is_written() -> None:
     game = Game(10)
     play(game, until=3)
     game.agreement.pause()
-    game.agreement.saves.wish()
+    game.agreement.saves.request()
     play(game)
-    game.agreement.saves.wish()
+    game.agreement.saves.request()
     play(game)
     assert len(game.copies) == 1
 
@@ -311,11 +311,11 @@ def test_member_cannot_be_ready_for_what_nobody_proposed() -> None:
     assert agreement.rounds[0].prepared == {}
 
 
-def test_wishes_for_one_step_are_kept_as_one() -> None:
+def test_requests_for_one_step_are_kept_as_one() -> None:
     agreement = Agreement(MEMBERS, Epoch(0, "ps"), 3)
     for topology in ("ring", "mesh"):
-        agreement.wish(topology=topology, at=2)
-    agreement.wish(link="1gbit", at=2)
+        agreement.request(topology=topology, at=2)
+    agreement.request(link="1gbit", at=2)
 
     assert agreement._later == [(2, {"topology": "mesh", "link": "1gbit"})]
 

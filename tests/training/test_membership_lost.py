@@ -36,7 +36,7 @@ def test_boundary_does_not_wait_for_who_is_lost() -> None:
 
 def test_epoch_is_agreed_when_the_last_one_awaited_is_lost() -> None:
     agreement = three()
-    agreement.wish(topology="ring")
+    agreement.request(topology="ring")
     for member in agreement.members:
         agreement.arrive(member, 1, 4)
     assert agreement.verdict(1) is Verdict.PREPARE
@@ -52,7 +52,7 @@ def test_epoch_is_agreed_when_the_last_one_awaited_is_lost() -> None:
 
 def test_refusal_of_one_who_is_lost_later_still_counts() -> None:
     agreement = three()
-    agreement.wish(topology="ring")
+    agreement.request(topology="ring")
     for member in agreement.members:
         agreement.arrive(member, 1, 4)
     agreement.verdict(1)
@@ -69,7 +69,7 @@ def test_refusal_of_one_who_is_lost_later_still_counts() -> None:
 
 def test_nothing_is_concluded_where_another_one_is_awaited_too() -> None:
     agreement = three()
-    agreement.wish(topology="ring")
+    agreement.request(topology="ring")
     for member in agreement.members:
         agreement.arrive(member, 1, 4)
     agreement.verdict(1)
@@ -201,9 +201,9 @@ def test_who_is_lost_again_before_the_epoch_begins_changes_nothing(when: str) ->
     assert not agreement.wants_halt(5)
 
 
-def test_a_change_that_was_wished_beside_a_join_survives_its_failure() -> None:
+def test_a_change_that_was_requested_beside_a_join_survives_its_failure() -> None:
     agreement = lost_one()
-    agreement.wish(link="10gbit")
+    agreement.request(link="10gbit")
     proposed(agreement)
     agreement.lose(1)
     for member in (0, 2):

@@ -42,10 +42,10 @@ def test_state_that_is_being_written_is_known_however_late_the_news(
             assert turns.is_due(step, ends=True) == missing
 
 
-def test_wish_is_kept_until_it_is_agreed() -> None:
+def test_request_is_kept_until_it_is_agreed() -> None:
     turns = SaveTurns(at_the_end=False)
     turns.begun(3)
-    turns.wish()
+    turns.request()
     assert (turns.is_called, turns.is_due(4, ends=False)) == (False, False)
 
     turns.ended(3, good=True)

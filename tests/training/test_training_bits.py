@@ -112,10 +112,10 @@ def test_small_buckets_change_only_the_order_of_addition(
 
 
 class Script:
-    """A step that makes wishes at given calls of the first worker's thread."""
+    """A step that makes requests at given calls of the first worker's thread."""
 
-    def __init__(self, wishes: dict[int, Any]) -> None:
-        self._wishes, self._calls = wishes, 0
+    def __init__(self, requests: dict[int, Any]) -> None:
+        self._requests, self._calls = requests, 0
         self._guard = threading.Lock()
         self.run: kit.Run | None = None
         self.ready = threading.Event()
@@ -124,29 +124,31 @@ class Script:
         assert self.ready.wait(10)
         with self._guard:
             number, self._calls = self._calls, self._calls + 1
-        if number in self._wishes and self.run is not None:
-            self._wishes[number](self.run)
+        if number in self._requests and self.run is not None:
+            self._requests[number](self.run)
         return fit(params, batch)
 
 
 def switch_to(name: str) -> Any:
-    def wish(run: kit.Run) -> None:
+    def request(run: kit.Run) -> None:
         run.topology = name
 
-    return wish
+    return request
 
 
 @pytest.mark.slow
 @given(
     start=st.sampled_from(TOPOLOGIES),
-    wishes=st.dictionaries(st.integers(0, 30), st.sampled_from(TOPOLOGIES), max_size=8),
+    requests=st.dictionaries(
+        st.integers(0, 30), st.sampled_from(TOPOLOGIES), max_size=8
+    ),
     optimizer=st.sampled_from(OPTIMIZERS),
 )
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_schedule_of_switches_has_the_bits_of_the_replay(
-    start: str, wishes: dict[int, str], optimizer: Optimizer
+    start: str, requests: dict[int, str], optimizer: Optimizer
 ) -> None:
-    script = Script({call: switch_to(name) for call, name in wishes.items()})
+    script = Script({call: switch_to(name) for call, name in requests.items()})
     with quick_cluster(2, 3) as cluster:
         run = kit.train(
             script,

@@ -161,7 +161,7 @@ def test_what_cannot_be_asynchronous_is_refused_with_the_reason() -> None:
         assert step.reached.wait(30)
         with pytest.raises(InvalidArgumentError, match="not on 'ring'"):
             run.synchronous = False
-        run.topology = "ps"  # a wish: then the other one can be
+        run.topology = "ps"  # a request: then the other one can be
         run.synchronous = False
         with pytest.raises(InvalidArgumentError, match="synchronous = True"):
             run.topology = "ring"
@@ -188,7 +188,7 @@ def test_steps_of_the_first_gradients_cannot_become_asynchronous() -> None:
 
 
 @pytest.mark.slow
-def test_a_wish_at_a_later_step_that_cannot_be_by_then_is_abandoned() -> None:
+def test_a_request_at_a_later_step_that_cannot_be_by_then_is_abandoned() -> None:
     step = Held()
     with quick_cluster(1, 2) as cluster:
         run = begin(cluster, step, steps=MANY)
@@ -204,7 +204,7 @@ def test_a_wish_at_a_later_step_that_cannot_be_by_then_is_abandoned() -> None:
     assert run.step > 12
 
 
-def test_the_wish_is_seen_until_it_holds() -> None:
+def test_the_request_is_seen_until_it_holds() -> None:
     step = Held()
     with quick_cluster(1, 2) as cluster:
         run = begin(cluster, step)
@@ -212,13 +212,13 @@ def test_the_wish_is_seen_until_it_holds() -> None:
         run.synchronous = False
 
         assert run.switching == "ps-async"
-        assert run.wished["synchronous"] is False
+        assert run.requested["synchronous"] is False
 
         step.go.set()
         run.wait(30)
 
     assert run.switching == ""
-    assert run.wished == {}
+    assert run.requested == {}
 
 
 @pytest.mark.slow
@@ -226,7 +226,7 @@ def test_checkpoints_tell_the_pace_and_go_on_with_the_same_bits(tmp_path: Path) 
     adam, where = kit.Adam(0.02), str(tmp_path)
     keeps = kit.Checkpoints(where, every_steps=10, keep=9)
     with quick_cluster(1, 1) as cluster:
-        # What is written shall be there before the next one is due.
+        # What is written should be there before the next one is due.
         step = Held(Patient(cluster, 1, {10, 20, 30}))
         run = begin(cluster, step, steps=35, optimizer=adam, checkpoint=keeps)
         run.switch(synchronous=False, at=15)

@@ -77,12 +77,12 @@ def test_second_training_is_refused_and_the_first_unharmed(
     assert same_bits(run.params, replayed(run.step, 2, SGD))
 
 
-def test_wish_after_the_end_is_refused(cluster: LocalCluster) -> None:
+def test_request_after_the_end_is_refused(cluster: LocalCluster) -> None:
     run = begin(cluster).wait(10)
 
-    for wish in (run.pause, run.resume, run.advance):
+    for request in (run.pause, run.resume, run.advance):
         with pytest.raises(FailedPreconditionError, match=r"over.*kit\.train"):
-            wish()
+            request()
     with pytest.raises(FailedPreconditionError):
         run.topology = "ring"
     run.stop()  # already so
@@ -90,7 +90,7 @@ def test_wish_after_the_end_is_refused(cluster: LocalCluster) -> None:
     assert run.topology == "ps"
 
 
-def test_wish_that_cannot_be_is_refused_at_once(cluster: LocalCluster) -> None:
+def test_request_that_cannot_be_is_refused_at_once(cluster: LocalCluster) -> None:
     with held(cluster, at=1) as run:
         with pytest.raises(InvalidArgumentError, match="'star'"):
             run.topology = "star"

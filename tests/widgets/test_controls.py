@@ -1,4 +1,4 @@
-"""The board's controls on real trainings: what they wish, and when it holds."""
+"""The board's controls on real trainings: what they request, and when it holds."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Desk:
         self.controls = Controls(run, self._ask)
         self.watcher = Watcher(lambda beat: self.controls.follow(beat.moment))
 
-    def _ask(self, wish: Any) -> None:
+    def _ask(self, request: Any) -> None:
         self.n_asked += 1
-        self._pulse.wish(wish)
+        self._pulse.request(request)
 
     @contextmanager
     def open(self, run: kit.Run) -> Iterator[Desk]:
@@ -44,8 +44,8 @@ def desk(**changes: Any) -> Iterator[tuple[kit.Run, Held, Desk]]:
         yield run, step, found
 
 
-def nobody(wish: Any) -> None:
-    pytest.fail(f"nobody wished anything, and {wish} came")
+def nobody(request: Any) -> None:
+    pytest.fail(f"nobody requested anything, and {request} came")
 
 
 def says(moment: Moment) -> str:
@@ -55,10 +55,10 @@ def says(moment: Moment) -> str:
 def test_another_topology_is_called_switching_until_it_holds() -> None:
     with desk() as (_, step, here):
         here.controls.topology.value = "ring"
-        wished = here.watcher.until(lambda beat: bool(beat.moment.switching))
+        requested = here.watcher.until(lambda beat: bool(beat.moment.switching))
 
-        assert wished.moment.topology == "ps"
-        assert "switching to ring\u2026" in says(wished.moment)
+        assert requested.moment.topology == "ps"
+        assert "switching to ring\u2026" in says(requested.moment)
         assert here.controls.topology.value == "ring"
 
         step.go.set()
@@ -84,10 +84,10 @@ def test_both_sliders_make_one_setting_of_the_links() -> None:
     with desk() as (run, step, here):
         here.controls.speed.value = "100mbit"
         here.controls.latency.value = 0.001
-        wished = here.watcher.until(
+        requested = here.watcher.until(
             lambda beat: "1ms" in beat.moment.switching and beat.moment.link == ""
         )
-        assert wished.moment.switching == "links at 100mbit,1ms"
+        assert requested.moment.switching == "links at 100mbit,1ms"
 
         step.go.set()
         here.watcher.until(lambda beat: beat.moment.link == "100mbit,1ms")
@@ -120,7 +120,7 @@ def test_pause_step_resume_and_stop_take_effect_after_the_step() -> None:
         assert all(control.disabled for control in here.controls.all())
 
 
-def test_a_wish_that_cannot_be_is_one_sentence_and_the_control_goes_back(
+def test_a_request_that_cannot_be_is_one_sentence_and_the_control_goes_back(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     with desk(topology="ring") as (run, _, here):
@@ -128,27 +128,27 @@ def test_a_wish_that_cannot_be_is_one_sentence_and_the_control_goes_back(
         beat = here.watcher.until(lambda beat: bool(beat.moment.refused))
 
         (sentence,) = sentences.alarms(beat.moment)
-        assert sentence.startswith("The last wish was not taken up: asynchronous")
+        assert sentence.startswith("The last request was not taken up: asynchronous")
         assert "not on 'ring'" in sentence
         assert "\n" not in sentence
         assert here.controls.pace.value == "synchronous"
         assert run.synchronous
 
-        here.controls.topology.value = "ps"  # the next wish, and the old one is past
+        here.controls.topology.value = "ps"  # the next request, and the old one is past
         here.watcher.until(lambda beat: not beat.moment.refused)
     assert "Traceback" not in "".join(capfd.readouterr())
 
 
-def test_a_wish_that_breaks_is_told_and_the_next_one_is_heard(
+def test_a_request_that_breaks_is_told_and_the_next_one_is_heard(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     def broken(run: kit.Run) -> None:
-        raise OSError("no more wishes")
+        raise OSError("no more requests")
 
     with desk() as (run, _, here):
         here.controls._ask(broken)
         beat = here.watcher.until(lambda beat: bool(beat.moment.refused))
-        assert beat.moment.refused == "OSError: no more wishes"
+        assert beat.moment.refused == "OSError: no more requests"
 
         here.controls.topology.value = "ring"
         here.watcher.until(lambda beat: beat.moment.switching == "ring")
@@ -156,7 +156,7 @@ def test_a_wish_that_breaks_is_told_and_the_next_one_is_heard(
     assert "Traceback" not in "".join(capfd.readouterr())
 
 
-def test_what_is_changed_elsewhere_moves_the_controls_and_wishes_nothing() -> None:
+def test_what_is_changed_elsewhere_moves_the_controls_and_requests_nothing() -> None:
     with desk() as (run, step, here):
         step.go.set()
         run.topology = "ring"

@@ -1,4 +1,4 @@
-"""The board's words: what is wished, what went wrong, and the row of numbers."""
+"""The board's words: what is requested, what went wrong, and the row of numbers."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def test_a_lost_task_is_named_once() -> None:
     assert sentences.alarms(replace(NOW, lost=lost, error=error)) == [error]
 
 
-def test_what_is_wished_is_said_until_it_holds() -> None:
-    wished = replace(NOW, switching="ring", halting="pausing")
+def test_what_is_requested_is_said_until_it_holds() -> None:
+    requested = replace(NOW, switching="ring", halting="pausing")
 
-    status = sentences.status(wished)
+    status = sentences.status(requested)
     assert "switching to ring\u2026 at the next step boundary" in status
     assert "pausing\u2026 after this step" in status
     assert "\u2026" not in sentences.status(NOW)

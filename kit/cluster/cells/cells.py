@@ -1,7 +1,7 @@
 """A cell at work on several tasks: its output as it comes, its failures, its end.
 
 It runs nothing by itself: `begin` is handed in, and messages arrive in whatever thread.
-Whoever looks at it calls `outputs`, `waiting` and `failures` from time to time.
+Its user calls `outputs`, `waiting` and `failures` from time to time.
 """
 
 from __future__ import annotations

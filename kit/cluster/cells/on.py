@@ -17,7 +17,7 @@ from kit.cluster.waiting import Plan
 from kit.errors import DeadlineExceededError, PeerLost, UnknownError
 from kit.task import Task
 
-# Ten looks a second would do for the eye; short cells shall be short.
+# Ten looks a second would do for the eye; short cells should end quickly.
 _LOOK_S = 0.05
 _SOON_S = 0.005
 _PATIENCE_S = 3.0

@@ -11,7 +11,7 @@ What is set differently from ipyparallel's defaults, and why (measured with 4 en
 * the schedulers are threads of the controller: 2 processes instead of 9;
 * engines are forks of one nursery, started at the same time as the controller;
 * CURVE is on, and messages are signed besides: CURVE alone keeps strangers from
-  listening but lets in whoever knows the server's public key;
+  listening but lets in anyone who knows the server's public key;
 * the hub keeps no copy of messages.
 """
 

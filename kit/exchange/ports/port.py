@@ -40,7 +40,7 @@ class Stamp:
 
     `parity` says which of two regions is NOW: it changes with each step that this
     member completes; `overwrites`, whether the next parameters overwrite the gradients
-    (see `kit.exchange.ports.memory.physical`). `halt` is the first step that shall not
+    (see `kit.exchange.ports.memory.physical`). `halt` is the first step that must not
     be begun, as far as this member knows. It travels with the messages, so when a step
     is complete on a member, that member knows of every halt that the coordinator
     announced before it contributed to the step.

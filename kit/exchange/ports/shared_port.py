@@ -8,8 +8,8 @@ accesses, which x86-64 and the system calls in between keep in order.
 
     arena   | asleep | line 0 | line 1 | ... | notes 0 | notes 1 | ... | regions ...
 
-A member that sleeps says so in its first line, and whoever posts to it then rings its
-doorbell, an eventfd. A lost ring costs one poll slice and nothing else.
+A member that sleeps says so in its first line, and a member that posts to it then rings
+its doorbell, an eventfd. A lost ring costs one poll slice and nothing else.
 """
 
 from __future__ import annotations

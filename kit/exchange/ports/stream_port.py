@@ -96,7 +96,7 @@ class StreamPort:
         try:
             self._write()
         except LinkLost:
-            self.lost = True  # whoever waits for this peer says which one it was
+            self.lost = True  # the one that waits for this peer says which it was
 
     def has_arrived(self) -> bool:
         """Whether a whole frame is here."""

@@ -1,6 +1,6 @@
 """What a step's exchange takes: a cost model of the topologies, and its fit.
 
-Pure arithmetic: no clock, no sockets; the times come from whoever measured them.
+Pure arithmetic: no clock, no sockets; the caller brings the times.
 
 Hockney's model of a message (latency, then bytes) with the computing beside it:
 

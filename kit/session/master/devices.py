@@ -96,11 +96,11 @@ def place(
     placed: dict[str, Device] = {}
     by_request: dict[tuple[str, bool], Device | KitError] = {}
     groups.let_constants_follow()
-    wishes = groups.wishes()
+    requests = groups.requests()
     for name in nodes:
         leader = nodes[groups.leader(name)]
-        if leader.name in wishes:
-            leader = replace(leader, device=wishes[leader.name])
+        if leader.name in requests:
+            leader = replace(leader, device=requests[leader.name])
         request = leader.device, leader.name in bound
         if request not in by_request:
             by_request[request] = _device_or_error(
@@ -168,14 +168,14 @@ class _Groups:
             name = self._above[name]
         return name
 
-    def wishes(self) -> dict[str, str]:
+    def requests(self) -> dict[str, str]:
         """Return where groups go, by leader, where it does not say all of it itself."""
         found: dict[str, str] = {}
         for name in self._above:
-            leader, wish = self.leader(name), self._nodes[name].device
+            leader, request = self.leader(name), self._nodes[name].device
             known = found.get(leader, self._nodes[leader].device)
-            if wish and wish != known:
-                found[leader] = _completed(known, wish)
+            if request and request != known:
+                found[leader] = _completed(known, request)
         return found
 
     def let_constants_follow(self) -> None:
@@ -201,10 +201,10 @@ class _Groups:
 
 
 @lru_cache(maxsize=1024)
-def _completed(device: str, wish: str) -> str:
+def _completed(device: str, request: str) -> str:
     """Return a device with what another adds to it, or as it is if they contradict."""
     try:
-        mine, other = DeviceSpec.from_string(device), DeviceSpec.from_string(wish)
+        mine, other = DeviceSpec.from_string(device), DeviceSpec.from_string(request)
     except ValueError:
         return device  # what cannot be read is told when its op is placed
     both = merge(outer=other, inner=mine).to_string()

@@ -57,7 +57,7 @@ def make_plan(
     Raises `InvalidArgumentError` for a graph with a circle, and the error of a node
     that is needed and was `refused` a place. Fetches must not be fed.
     """
-    # A placeholder that is fed cannot run, and whoever must follow it need not wait.
+    # A placeholder that is fed cannot run, and what must follow it need not wait.
     fed = [name for name, _ in kind.feeds if nodes[name].type == "Placeholder"]
     done = {*kind.done, *fed}
     order = prune(nodes, kind.fetches, kind.targets, kind.feeds, done)

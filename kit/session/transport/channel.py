@@ -27,8 +27,8 @@ from kit.session.transport.message import Act, Message, recv, send
 from kit.session.worker.step import Step
 from kit.wire.link import Link
 
-# What surely fits into the buffers of a socket, whoever reads: unix sockets count about
-# 1 KiB besides the bytes of each frame, of 208 KiB.
+# What surely fits into the buffers of a socket, whichever side reads: unix sockets
+# count about 1 KiB besides the bytes of each frame, of 208 KiB.
 _ROOM_BYTES: Final = 64 * 1024
 _ROOM_FRAMES: Final = 64
 

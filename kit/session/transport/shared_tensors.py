@@ -1,6 +1,6 @@
 """Large arrays between two tasks of one host: lent in shared memory, not sent.
 
-A link begins without. When whoever dialled it has something large, or has got it, the
+A link begins without. When the dialling side has something large, or has got it, the
 two ends agree on it between two messages:
 
     dialler                          the other end

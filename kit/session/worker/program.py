@@ -189,7 +189,7 @@ class Program:
 
         def stateful(step: Step, registers: Registers) -> None:
             if step.error is not None:
-                raise step.error  # it has ended; nothing of it shall last
+                raise step.error  # it has ended; nothing of it should last
             call = StepCall(step, home, node, module, device)
             found = forward(call, *[registers[i] for i in inputs], **attrs)
             _store(found, outputs, registers)

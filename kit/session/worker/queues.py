@@ -1,4 +1,4 @@
-"""A queue on its task: elements that wait for whoever takes them, in order.
+"""A queue on its task: elements that wait to be taken, in order.
 
 It is found by container and name like a variable, and shared by all sessions. An
 element is a tuple of arrays, one for each component.

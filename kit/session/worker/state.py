@@ -89,7 +89,7 @@ class Store:
         if not isinstance(found, Cell):
             raise InvalidArgumentError(f"{name!r} is a {type(found).__name__} here.")
         if not found.is_initialized and found.dtype == dtype:
-            found.shape = shape  # whoever gives it a value first decides
+            found.shape = shape  # the first value decides
         if found.dtype != dtype:
             raise InternalError(
                 f"the variable {name!r} exists with the dtype {name_of(found.dtype)}, "

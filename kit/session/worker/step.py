@@ -1,7 +1,7 @@
 """One run of a plan on one task: its deadline, its end, and its tensors under way.
 
-A step ends early by an error that somebody sets from outside: whoever waits in it is
-woken by losing its link, or by its condition. Nothing waits beyond the deadline.
+A step ends early by an error that somebody sets from outside: a thread that waits in it
+is woken by losing its link, or by its condition. Nothing waits beyond the deadline.
 """
 
 from __future__ import annotations

@@ -173,7 +173,7 @@ class Worker:
             self.rendezvous.end(step.number)
 
     def abort(self, step: Step, error: KitError, *, spare: Link | None = None) -> None:
-        """End a step from another thread; whoever waits in it gets `error`."""
+        """End a step from another thread; a thread that waits in it gets `error`."""
         step.abort(error, spare=spare)
         self.rendezvous.wake()
 

@@ -91,7 +91,7 @@ def _of_parts(parts: list[Any], value: Any) -> list[tuple[Any, Any]]:
 
 
 def _fed(graph: Graph, key: Any, value: Any) -> Any:
-    """Return a value as it shall be fed, after a look at it and its tensor."""
+    """Return a value as it is fed, after a look at it and its tensor."""
     if isinstance(value, list | tuple) and _holds_tensor(value):
         raise ValueError(
             "The value of a feed cannot hold tensors; run them first and feed what "

@@ -19,7 +19,7 @@ add_default(get_default_session)
 
 
 def session_for(element: Any, session: Any, what: str) -> Any:
-    """Return the session that shall run an element of a graph: this, or the default.
+    """Return the session that should run an element of a graph: this, or the default.
 
     Raises `ValueError` if there is none or if it is of another graph.
     """

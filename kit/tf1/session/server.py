@@ -193,7 +193,7 @@ def _listening(found: ServerDef) -> NativeServer:
 
 
 def _own_address(found: ServerDef) -> TcpAddress:
-    """Return where a task shall listen; ports count modulo 65536."""
+    """Return where a task listens; ports count modulo 65536."""
     spec = ClusterSpec(found.cluster)
     job, index = found.job_name, found.task_index
     if job not in spec.jobs or index not in spec.task_indices(job):

@@ -13,7 +13,7 @@ parameters (`kit.training.backup_workers.policy`). When they are told, they have
 push already.
 
 An answer begins with a note. Its step is that of the gradient if it counts, else the
-number of steps done; a halt says that the worker shall come to the boundary. A worker
+number of steps done; a halt says that the worker has to come to the boundary. A worker
 takes a copy, made for it alone: the server need not wait until it has been read.
 """
 
@@ -70,7 +70,7 @@ class QuorumServer:
             for rank, worker in enumerate(job.workers)
             if worker in part.endpoint.ports  # else it is lost already
         }
-        self._turns = list(job.workers)  # whoever was served comes last
+        self._turns = list(job.workers)  # the one served last comes last
 
     def run(self, step: int) -> None:
         """Do steps until a halt or the end; then send every worker to the boundary."""

@@ -1,4 +1,4 @@
-"""What the notebook sees of a training's checkpoints, and a wish for one."""
+"""What the notebook sees of a training's checkpoints, and a request for one."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ class Vault:
         self._claim.reached(step)
 
     def status(self) -> dict[str, Any]:
-        """Return what the notebook shall know."""
+        """Return what the notebook is told."""
         resumed = self.resumed.to_plain() if self.resumed else None
         return {**self.ledger.status(), "resumed": resumed}
 

@@ -5,7 +5,7 @@ saves that all members know from the step's number alone). There is one at a tim
 
     begin      the coordinator's own step loop has come there
     where      the writers ask for the draft's folder, write their shards into it
-    wrote      each hands in what the manifest shall say of its shard, or why not
+    wrote      each hands in what the manifest is to say of its shard, or why not
     conclude   all are there: the draft becomes a checkpoint by one rename
 
 Whatever goes wrong ends this save alone, and is kept as `refused` until one succeeds.
@@ -37,7 +37,7 @@ Key = tuple[int, int]
 
 
 class Place(NamedTuple):
-    """Where a writer shall write: a path, or none because it shall wait or give up."""
+    """Where a writer writes: a path, or none because it has to wait or give up."""
 
     state: str  # "write", "wait" or "drop"
     path: str = ""
@@ -161,7 +161,7 @@ class Ledger:
             return next((good for at, good in self._fates if at >= step), None)
 
     def ask(self, ticket: str) -> bool:
-        """Note a wish of the user; the next save that is agreed answers it.
+        """Note a request of the user; the next save that is agreed answers it.
 
         Returns whether it is new: it may be heard twice.
         """
@@ -288,7 +288,7 @@ class Ledger:
             self._settle(attempt, path)
 
     def status(self) -> dict[str, Any]:
-        """Return what the notebook shall know, as data that JSON can carry."""
+        """Return what the notebook is told, as data that JSON can carry."""
         with self._changed:
             attempt = self._attempt
             return {

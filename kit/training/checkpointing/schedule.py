@@ -1,4 +1,4 @@
-"""Which copy of a training's state is wished, being written, or the last one written.
+"""Which copy of a training's state is requested, being written, or the last written.
 
 Pure. One copy is written at a time; `kit.training.coordination.membership` asks here at
 every boundary.
@@ -28,7 +28,7 @@ class SaveTurns:
     """
 
     at_the_end: bool
-    _is_wished: bool = False
+    _is_requested: bool = False
     _writing: int | None = None
     _written: int = -1
     _last_tried: int = -1
@@ -40,23 +40,23 @@ class SaveTurns:
 
     @property
     def is_called(self) -> bool:
-        """Whether one is wished that can begin at once."""
-        return self._is_wished and not self.is_under_way
+        """Whether one is requested that can begin at once."""
+        return self._is_requested and not self.is_under_way
 
     def is_due(self, step: int, *, ends: bool) -> bool:
         """Whether to copy the state before `step`, where all members stand."""
         tried = step in (self._written, self._last_tried)
         last = self.at_the_end and ends and not tried
-        return (self._is_wished or last) and not self.is_under_way
+        return (self._is_requested or last) and not self.is_under_way
 
-    def wish(self) -> None:
+    def request(self) -> None:
         """Ask for a copy as soon as no other is under way, also in a pause."""
-        self._is_wished = True
+        self._is_requested = True
 
     def agree(self, step: int) -> None:
         """Note that all members were told to copy the state before `step`."""
         self._writing = self._last_tried = step
-        self._is_wished = False
+        self._is_requested = False
 
     def begun(self, step: int) -> None:
         """Note that a copy is being written, agreed or known to all by its step."""

@@ -44,7 +44,7 @@ class Desk(Protocol):
 
 
 class Task(NamedTuple):
-    """What the thread shall do: take part in a save, or say why this member cannot."""
+    """What the thread should do: take part in a save, or say why this member cannot."""
 
     key: Key
     pieces: tuple[Piece, ...] | None

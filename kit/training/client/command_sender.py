@@ -1,7 +1,8 @@
-"""How the wishes for a training get to its coordinator: by one link, when needed.
+"""How the requests for a training get to its coordinator: by one link, when needed.
 
-A wish that was interrupted, by a Ctrl-C for example, takes its link with it: the answer
-may still come, and would be taken for that of the next wish, which gets a new link.
+A request that was interrupted, by a Ctrl-C for example, takes its link with it: the
+answer may still come, and would be taken for that of the next request, which gets a new
+link.
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ from kit.training.job import Job
 from kit.wire.rpc import Caller
 
 
-class Wishes:
-    """The way to one training's coordinator. Threads may wish at the same time."""
+class CommandSender:
+    """The way to one training's coordinator. Threads may use it at the same time."""
 
     def __init__(
         self, job: Job, dial: Callable[[Task, str], Caller], is_over: Callable[[], bool]
     ) -> None:
-        """`is_over` tells whether the training is; then nothing is wished any more."""
+        """`is_over` tells whether the training is; then nothing is sent any more."""
         self._job, self._dial, self._is_over = job, dial, is_over
         # Not shared with anything else: a coordinator that is gone is dialled for long.
         self._guard = threading.Lock()
         self._caller: Caller | None = None
 
     def send(self, what: str, values: dict[str, Any]) -> dict[str, Any]:
-        """Send a wish and return what the coordinator says of the training now.
+        """Send a request and return what the coordinator says of the training now.
 
         Raises `InvalidArgumentError` for values that no training can take, before
         anything is sent, `FailedPreconditionError` when the training is over, and what

@@ -25,7 +25,7 @@ from kit.errors import (
 )
 from kit.task import Task
 from kit.trace.trace import EpochRow, Kept, Trace
-from kit.training.client.command_sender import Wishes
+from kit.training.client.command_sender import CommandSender
 from kit.training.client.recorded import Cursors, Recorded, Tables
 from kit.training.client.watched import Watched, gone
 from kit.training.coordination.membership import Epoch
@@ -59,7 +59,7 @@ class Newest:
         return self._kept if self._kept is not None else self._of(self._trusted)
 
     def keep(self) -> None:
-        """Fetch what the training ended with, from whoever is left, and keep it."""
+        """Fetch what the training ended with, from a live member, and keep it."""
         workers = [w for w in self._job.workers if self._watched[w].state != "lost"]
         for worker in sorted(workers, key=self._rank):
             try:
@@ -115,7 +115,7 @@ class Observer:
         self._pause = threading.Event()  # never set: a wait on it is a sleep
         self._give_up = float("inf")  # when those that still say nothing are left
         self._links = ExitStack()  # to the members; closed when all has been learned
-        self._wishes = Wishes(job, dial, self.finished.done)
+        self._requests = CommandSender(job, dial, self.finished.done)
         self._newest = Newest(job, dial, self._watched, self._trusted)
         self._left = len(job.tasks)
         for member in range(len(job.tasks)):
@@ -144,8 +144,8 @@ class Observer:
         return self._watched[self._job.coordinator]
 
     def command(self, what: str, **values: Any) -> None:
-        """Send a wish to the coordinator; raises as `Wishes.send` does."""
-        self.leader.leads = self._wishes.send(what, values)
+        """Send a request to the coordinator; raises as `CommandSender.send` does."""
+        self.leader.leads = self._requests.send(what, values)
 
     def wait(self, timeout: float | None) -> None:
         """Block until the training is over; see `Run.wait`."""
@@ -165,20 +165,20 @@ class Observer:
         return epochs[-1] if epochs else None
 
     def pending(self) -> str:
-        """Return the topology that is wished and does not hold yet."""
-        wish, epoch = self.wished(), (self.leader.leads or {}).get("epoch")
-        if not wish or not epoch:
+        """Return the topology that is requested and does not hold yet."""
+        request, epoch = self.requested(), (self.leader.leads or {}).get("epoch")
+        if not request or not epoch:
             return ""
-        wished = Epoch.from_plain(wish).how
-        return wished if wished != Epoch.from_plain(epoch).how else ""
+        requested = Epoch.from_plain(request).how
+        return requested if requested != Epoch.from_plain(epoch).how else ""
 
-    def wished(self) -> dict[str, Any] | None:
-        """Return the configuration that is wished and does not hold yet, if any."""
-        wish = (self.leader.leads or {}).get("pending")
-        return None if self.finished.done() else wish
+    def requested(self) -> dict[str, Any] | None:
+        """Return the configuration that is requested and does not hold yet, if any."""
+        request = (self.leader.leads or {}).get("pending")
+        return None if self.finished.done() else request
 
     def refused(self) -> str:
-        """Return why the last wish was not taken up."""
+        """Return why the last request was not taken up."""
         return str((self.leader.leads or {}).get("abandoned", ""))
 
     def leads(self) -> dict[str, Any]:
@@ -354,7 +354,7 @@ class Observer:
             self.finished.set_result(None)
         else:
             self.finished.set_exception(error)
-        self._wishes.close()
+        self._requests.close()
 
     def _verdict(self) -> KitError | None:
         """Return how it ended: by the trusted member, else the lost, else anybody."""

@@ -24,7 +24,7 @@ class Teller:
         self._guard = threading.Lock()
 
     def reserve(self) -> None:
-        """Take a place now; call it in the cell whose output it shall be."""
+        """Take a place now; call it in the cell whose output it should be."""
         with self._guard, suppress(OSError, ValueError):
             self._output.reserve()
 

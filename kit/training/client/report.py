@@ -64,7 +64,7 @@ def _facts(picture: Picture) -> list[tuple[str, str]]:
 
 
 def _topology(picture: Picture) -> str:
-    """Return what held from which step on, and what is wished."""
+    """Return what held from which step on, and what is requested."""
     parts = [
         f"{row.topology}{f' at {row.link}' if row.link else ''} "
         f"from step {row.first_step:,}"

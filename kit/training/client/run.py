@@ -35,8 +35,8 @@ class Run(Steered):
     """A training under way, or over. `kit.train` makes it and returns at once.
 
     The training goes on in the tasks whether anybody looks or not. Setting `topology`,
-    `link` or `synchronous` is a wish: it is agreed between two steps, by all members or
-    by none.
+    `link` or `synchronous` is a request: it is agreed between two steps, by all members
+    or by none.
     """
 
     def __init__(self, job: Job, dial: Dial, *, trusted: int | None = None) -> None:
@@ -245,7 +245,7 @@ class Run(Steered):
             f"{self.topology}{topology}, loss {self.loss:.4g}{saved}{kept}>"
         )
 
-    def _wished(self) -> EpochRow:
+    def _requested(self) -> EpochRow:
         return EpochRow(0, self.job.topology, 0, 0, self.job.link)
 
     def _ipython_display_(self) -> None:
@@ -262,7 +262,7 @@ class Run(Steered):
             step=self.step,
             steps=self.job.steps,
             loss=self.loss,
-            epochs=self._observer.epochs() or (self._wished(),),
+            epochs=self._observer.epochs() or (self._requested(),),
             switching=self.switching,
             error=f"{type(error).__name__}: {error.message}" if error else "",
             traffic=self.traffic if state == "done" else (),

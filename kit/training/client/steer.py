@@ -1,7 +1,7 @@
-"""What a notebook may wish of a training under way: each wish is one small message.
+"""What a notebook may ask of a training under way: each request is one small message.
 
-A wish returns at once. The coordinator notes it, and all members take it up together at
-a boundary between two steps, or none does.
+A request returns at once. The coordinator notes it, and all members take it up together
+at a boundary between two steps, or none does.
 """
 
 from __future__ import annotations
@@ -82,15 +82,15 @@ class Steered:
 
     @property
     def switching(self) -> str:
-        """The topology that is wished and does not hold yet; else empty."""
+        """The topology that is requested and does not hold yet; else empty."""
         return self._observer.pending()
 
     @property
-    def wished(self) -> dict[str, Any]:
-        """The topology, link and `synchronous` that are wished and do not hold yet."""
-        wish = self._observer.wished() or {}
+    def requested(self) -> dict[str, Any]:
+        """The topology, link and `synchronous` requested that do not hold yet."""
+        request = self._observer.requested() or {}
         names = ("topology", "link", "synchronous")
-        return {name: wish[name] for name in names if name in wish}
+        return {name: request[name] for name in names if name in request}
 
     @property
     def halting(self) -> str:
@@ -101,7 +101,7 @@ class Steered:
 
     @property
     def refused(self) -> str:
-        """Why the last wish was not taken up; empty if it was."""
+        """Why the last request was not taken up; empty if it was."""
         return self._observer.refused()
 
     def pause(self) -> None:

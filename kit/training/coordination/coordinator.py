@@ -59,7 +59,7 @@ class Authority:
         saves = job.checkpoints is not None
         members = range(len(job.tasks))
         self._agreement = Agreement(members, job.start, job.steps, saves=saves)
-        # None without checkpoints. It raises what kit.train shall raise at once.
+        # None without checkpoints. It raises what kit.train raises at once.
         self.vault = vault_of(job, self._saving, self._saved)
         if self.vault is not None and self.vault.resumed is not None:
             self._agreement.saves.ended(self.vault.step, good=True)
@@ -158,7 +158,7 @@ class Authority:
         with self._changed:
             synchronous = self._agreement.epoch.synchronous
             if vault is not None and vault.ledger.is_due(step + 1, synchronous):
-                self._agreement.saves.wish()
+                self._agreement.saves.request()
             # Asynchronous members would never get to a step.
             always = self._may_stop and synchronous
             return self._agreement.wants_halt(step) or always
@@ -257,7 +257,7 @@ class Authority:
             return Answer(found, meeting.proposal, "", meeting.step), number
 
     def join(self, member: int, terms: Mapping[str, str]) -> str | None:
-        """Take in a member that came by itself; returns the run that it shall join.
+        """Take in a member that came by itself; returns the run to join.
 
         None when there is nothing to join for it: this training is over, or all members
         are in it already and this one asks for the next. Raises what the training
@@ -423,7 +423,7 @@ class Authority:
                 self.fail(failures.late(self._job, missing, number, limit_s))
 
     def command(self, what: str, /, **values: Any) -> None:
-        """Note a wish of the user; it is taken up at the next boundary.
+        """Note a request of the user; it is taken up at the next boundary.
 
         Raises `InvalidArgumentError` for what cannot be meant, and for what these
         members cannot form.
@@ -433,7 +433,7 @@ class Authority:
             agreement = self._agreement
             if what == "configure":
                 self._check(**values)
-                agreement.wish(**values)
+                agreement.request(**values)
             elif what == "pause":
                 agreement.pause(values.get("steps", 0))
             elif what == "resume":
@@ -441,11 +441,11 @@ class Authority:
             elif what == "stop":
                 agreement.stop()
             elif what == "save" and self.ledger.ask(values["ticket"]):
-                agreement.saves.wish()
+                agreement.saves.request()
             self._changed.notify_all()
 
     def _check(self, *, at: int = 0, **changes: Any) -> None:
-        """Check a configuration as it will be with what else is wished by then."""
+        """Check a configuration as it will be with what else is requested by then."""
         self._job.check_step(at)
         given = {name: value for name, value in changes.items() if value is not None}
         then = replace(self._agreement.foreseen(at), **given)
@@ -453,7 +453,7 @@ class Authority:
         self._job.check_topology(then.topology, then.synchronous)
 
     def status(self) -> dict[str, Any]:
-        """Return what the training is in: epoch, wish, pause, who is lost."""
+        """Return what the training is in: epoch, request, pause, who is lost."""
         with self._changed:
             agreement = self._agreement
             pending = agreement.expected

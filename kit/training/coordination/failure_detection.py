@@ -3,9 +3,10 @@
 When one member dies, those that exchange with it notice first. Each reports the loss
 and ends, which closes its own links; so its neighbours report *it*, and so on around
 the ring. The reports reach the coordinator in any order, and often before it notices
-the death itself. They form a chain: whoever has reported a loss was alive to do so, and
-its end needs no other explanation. The cause is where the chain ends, at a member that
-has reported nothing; or, if the chain is a circle, a line between two live members.
+the death itself. They form a chain: a member that has reported a loss was alive to do
+so, and its end needs no other explanation. The cause is where the chain ends, at a
+member that has reported nothing; or, if the chain is a circle, a line between two live
+members.
 
 Pure: the coordinator holds its lock and gives the time.
 """
@@ -79,7 +80,7 @@ class Suspicions:
 # --------------------------------------------------------------------------------------
 # Who keeps the others waiting at a boundary, and since when.
 #
-# whoever asks says what time it is.
+# the caller gives the time.
 
 
 class Latecomers:

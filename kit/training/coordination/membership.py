@@ -7,7 +7,7 @@ a boundary between two steps:
 
     members   arrive ------------------> prepare ----------> go on
                      all are there: what             all could: commit
-                     is wished now?                  one could not: nobody does
+                     is requested now?                  one could not: nobody does
 
 Every member counts its boundaries ("rounds"), so a fast member may come to the next one
 before a slow one has read the answer of the last.
@@ -66,7 +66,7 @@ class Epoch:
 
 
 class Verdict(Enum):
-    """What a member shall do now."""
+    """What a member should do now."""
 
     WAIT = "wait"  # not all are there, or the training is paused
     GO = "go"  # carry on as before
@@ -102,7 +102,7 @@ class Agreement:
     def __init__(
         self, members: Sequence[int], start: Epoch, steps: int, *, saves: bool = False
     ) -> None:
-        """`start` is epoch 0: what shall hold from the first step on.
+        """`start` is epoch 0: what should hold from the first step on.
 
         With `saves`, the training does not end before its last state is saved, or an
         attempt to do so has failed.
@@ -116,15 +116,15 @@ class Agreement:
         self.rounds: dict[int, Round] = {}
         self.error: KitError | None = None
         self.abandoned = ""  # why the last proposal was not taken
-        self._wished = start
+        self._requested = start
         self._later: list[tuple[int, dict[str, Any]]] = []  # from which step, what
-        self.is_stopped = False  # whether the end is wished
+        self.is_stopped = False  # whether the end is requested
         self._paused = self._finished = False
         self._budget = 0  # steps that a paused training may still do
         self._allowed_to = 0
         self.saves = SaveTurns(at_the_end=saves)
 
-    def wish(self, *, at: int = 0, **changes: str | bool | None) -> None:
+    def request(self, *, at: int = 0, **changes: str | bool | None) -> None:
         """Ask for another configuration from step `at` on, or as soon as can be.
 
         `changes` are fields of `Epoch`; those that are None stay as they are.
@@ -135,21 +135,21 @@ class Agreement:
                 earlier |= changes
                 return
         self._later.append((at, changes))
-        self._later.sort(key=lambda wish: wish[0])
+        self._later.sort(key=lambda request: request[0])
 
     def foreseen(self, at: int = 0) -> Epoch:
-        """Return the configuration that is wished for step `at`, as far as is known."""
-        found = self._wished
+        """Return the configuration requested for step `at`, as far as is known."""
+        found = self._requested
         for step, changes in self._later:
             if step <= at:
                 found = replace(found, **changes)
         return found
 
     def _take_up(self, step: int) -> None:
-        """Turn wishes for a step not after `step` into what is wished now."""
+        """Turn requests for a step not after `step` into what is requested now."""
         while self._later and self._later[0][0] <= step:
             _, changes = self._later.pop(0)
-            self._wished = replace(self._wished, **changes)
+            self._requested = replace(self._requested, **changes)
 
     def pause(self, steps: int = 0) -> None:
         """Stop at the next boundary; with `steps`, do so many more first."""
@@ -179,21 +179,23 @@ class Agreement:
 
     @property
     def is_paused(self) -> bool:
-        """Whether a pause is wished."""
+        """Whether a pause is requested."""
         return self._paused
 
     @property
     def pending(self) -> Epoch | None:
-        """The configuration that is wished and does not hold yet."""
-        return self._unless_it_holds(self._wished)
+        """The configuration that is requested and does not hold yet."""
+        return self._unless_it_holds(self._requested)
 
     @property
     def expected(self) -> Epoch | None:
-        """The same, with what was wished since the members were last asked."""
+        """The same, with what was requested since the members were last asked."""
         return self._unless_it_holds(self.foreseen())
 
-    def _unless_it_holds(self, wished: Epoch) -> Epoch | None:
-        return None if self.epoch.number and self.epoch.is_like(wished) else wished
+    def _unless_it_holds(self, requested: Epoch) -> Epoch | None:
+        return (
+            None if self.epoch.number and self.epoch.is_like(requested) else requested
+        )
 
     def wants_halt(self, step: int) -> bool:
         """Whether all members must meet before the step after `step` begins."""
@@ -271,7 +273,7 @@ class Agreement:
     def _decide(self, meeting: Round) -> None:
         meeting.step = step = max(meeting.arrived.values())
         self._take_up(step)
-        wished = self.pending
+        requested = self.pending
         # Without a first epoch no member but one would have any parameters.
         ends = self.epoch.number > 0 and (self.is_stopped or step >= self.steps)
         if self.epoch.number and self.saves.is_due(step, ends=ends):
@@ -280,10 +282,10 @@ class Agreement:
         elif ends and not self.saves.is_under_way:
             meeting.verdict, self._finished = Verdict.FINISH, True
         elif ends:
-            return  # what is being written shall be complete when the training is
-        elif wished is not None or self.returning:
+            return  # what is being written should be complete when the training is
+        elif requested is not None or self.returning:
             meeting.proposal = replace(
-                self._wished,
+                self._requested,
                 number=self.epoch.number + 1,
                 first_step=step,
                 joined=tuple(sorted(self.returning.items())),
@@ -328,7 +330,7 @@ class Agreement:
             if joined := _joined(meeting):  # it may go without them
                 self._let_go(joined)
             else:
-                self._wished, self.abandoned = self.epoch, meeting.reason
+                self._requested, self.abandoned = self.epoch, meeting.reason
         else:
             meeting.outcome, self.epoch = Verdict.COMMIT, meeting.proposal
             self.lost -= _joined(meeting)
@@ -354,7 +356,7 @@ def _joined(meeting: Round) -> frozenset[int]:
 
 
 def halting(agreement: Agreement) -> str:
-    """Return what is wished of a training and waits for the end of a step.
+    """Return what is requested of a training and waits for the end of a step.
 
     One of "pausing", "stopping" and "".
 

@@ -99,7 +99,7 @@ class HookPlace:
     def value(self, fetches: Any, step: int | None = None) -> Any:
         """Return values in the structure of what was asked for.
 
-        `step` is what the global step shall be; by default the steps that are done.
+        `step` is what the global step should be; by default the steps that are done.
         """
         return _of_each(fetches, lambda one: self._one(self.fetch(one).name, step))
 

@@ -8,7 +8,7 @@ update is the number of updates that others made between its pull and its push.
 
 Every push and every pull begins with a note, an empty message: it carries the number of
 updates so far. A note with a halt says goodbye: from a worker, that it comes to the
-boundary and pushes nothing; from a server, that the worker shall come there.
+boundary and pushes nothing; from a server, that the worker has to come there.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NOTE = Range(0, 0)
 
 
 class AsyncServer:
-    """A parameter server that serves whoever comes."""
+    """A parameter server that serves workers in the order in which they come."""
 
     def __init__(self, part: Part) -> None:
         """Bind one plan for each worker."""
@@ -78,7 +78,7 @@ class AsyncServer:
             issued += more
             self._serve(port, step, halt=NO_HALT if more else 0)
             step += 1
-            waiting.append(port)  # whoever was served comes last
+            waiting.append(port)  # the one served last comes last
         part.step = step
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from kit.trace.log import rows as rows_of
 from kit.trace.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER
 from kit.training.member.member import Member
 
-_MOST_ROWS = 50_000  # in one answer; whoever asks comes back for the rest
+_MOST_ROWS = 50_000  # in one answer; the caller comes back for the rest
 _TRY_FOR_S = 5.0
 LOGS = (TRANSFER, SPAN, STEP, MEASURE)
 _DTYPES = (*LOGS, TOTAL)

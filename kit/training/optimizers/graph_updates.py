@@ -2,7 +2,7 @@
 
 Pure. One op updates a variable and its slots together, while the variable's lock is
 held: two clients' updates never mix. Values are replaced, never changed in place, so
-whoever has read one keeps it. The arithmetic is the rule's own, hence the bits are
+a reader keeps what it has read. The arithmetic is the rule's own, hence the bits are
 those of a training that exchanges gradients.
 
     inputs   the variable and its slots, by reference; powers; settings that are

@@ -2,7 +2,7 @@
 
 Made anew at each start, handed to the engines over the encrypted control channel, never
 put into arguments or environment. `repr` shows no secret. Whoever holds the key has
-full power over the cluster; whoever does not gets nothing from it.
+full power over the cluster; without it nobody gets anything from the cluster.
 
 A cluster on one machine needs no certificate, and making one costs 0.1 s and the import
 of `cryptography`: `Credentials.new(certificate=False)`.

@@ -50,7 +50,7 @@ def dial(
     dead_after_s: float = 10.0,
     clock: Clock = time.monotonic,
 ) -> Stream:
-    """Return a stream to whoever listens at `address`, ready for use.
+    """Return a stream to the listener at `address`, ready for use.
 
     TCP is encrypted whenever the credentials hold a certificate, unless `insecure`,
     which lets anybody on the line act as this user (see `Settings`).

@@ -1,7 +1,7 @@
 """Memory that a task shares with its neighbours on the same host.
 
 The owner creates an arena and sends its descriptor over a unix stream; a neighbour
-attaches and reads in place what the owner writes, or writes what the owner shall have.
+attaches and reads in place what the owner writes, or writes what the owner should have.
 Nothing has a name in a file system, and nothing is left behind: the memory goes with
 its last holder.
 

@@ -7,8 +7,8 @@ last view of it, by one store: no message, no lock.
     | one u64 for each loan: the number of the last one given back | pages, first fit |
 
 The pages are taken as they are first used and are used again, lowest first, since fresh
-ones cost more than sending everything through the socket would. Whoever dies gives up
-what it lent or borrowed; the memory goes with its last holder.
+ones cost more than sending everything through the socket would. A process that dies
+gives up what it lent or borrowed; the memory goes with its last holder.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Variables: state that lives on a task and outlives sessions, and what changes it.
 
 A `VariableV2` gives the variable itself; only ops that say so (`refs`) take it as such,
-all others get its value. A value is never changed in place: whoever has read it keeps
+all others get its value. A value is never changed in place: a reader keeps
 what was read.
 """
 

@@ -44,7 +44,7 @@ def generate_checkpoint_state_proto(
     all_model_checkpoint_timestamps: Sequence[float] | None = None,
     last_preserved_timestamp: float | None = None,
 ) -> CheckpointState:
-    """Return what the file of a folder shall hold; the latest is the last of all.
+    """Return what the file of a folder should hold; the latest is the last of all.
 
     In a relative folder, paths become relative to it. Raises `ValueError` for times
     that are not one for each path.

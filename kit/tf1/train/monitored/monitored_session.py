@@ -100,7 +100,7 @@ class _Monitored:
         return self._open().run_step_fn(step_fn)
 
     def should_stop(self) -> bool:
-        """Return whether the loop shall end; True when it is closed."""
+        """Return whether the loop should end; True when it is closed."""
         return self._sess is None or self._sess.should_stop()
 
     def close(self) -> None:

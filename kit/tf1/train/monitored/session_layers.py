@@ -218,7 +218,7 @@ class RecoverableSession:
         return self._done(lambda inner: inner.run_step_fn(step_fn))
 
     def should_stop(self) -> bool:
-        """Return whether the loop shall end; not if only a task was lost."""
+        """Return whether the loop should end; not if only a task was lost."""
         if self._inner is None:
             return True
         try:

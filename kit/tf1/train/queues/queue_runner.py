@@ -38,7 +38,7 @@ from kit.tf1.train.queues.coordinator import Coordinator
 # A full queue is not a failure, so the wait of a run in the background is a very long
 # one.
 _PATIENCE_MS = 7 * 24 * 3600 * 1000
-# What closes the queue shall not wait long for a task that has died.
+# What closes the queue must not wait long for a task that has died.
 _CLOSE_MS = 5_000
 # A run that works and does not wait is to come to its own end.
 _GRACE_S = 0.5

@@ -1,4 +1,4 @@
-"""Wishes that are interrupted, and wishes that come while a training ends."""
+"""CommandSender that are interrupted, and requests that come while a training ends."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def held(cluster: LocalCluster) -> Iterator[kit.Run]:
         run.wait(10)
 
 
-def test_wish_after_an_interrupted_one_is_taken(
+def test_request_after_an_interrupted_one_is_taken(
     cluster: LocalCluster, interrupt: Callable[[], None]
 ) -> None:
     with held(cluster) as run:
@@ -86,19 +86,19 @@ def test_ctrl_c_pauses_after_one_whose_pause_was_interrupted(
         assert run.halting == "pausing"
 
 
-def test_refused_wish_leaves_the_link_to_the_others(cluster: LocalCluster) -> None:
+def test_refused_request_leaves_the_link_to_the_others(cluster: LocalCluster) -> None:
     with held(cluster) as run:
         run.pause()
-        way = run._observer._wishes._caller
+        way = run._observer._requests._caller
 
         with pytest.raises(kit.errors.InvalidArgumentError):
             run.topology = "star"
 
         assert way is not None
-        assert run._observer._wishes._caller is way
+        assert run._observer._requests._caller is way
 
 
-def test_wish_while_the_link_is_being_closed_hears_that_it_is_over(
+def test_request_while_the_link_is_being_closed_hears_that_it_is_over(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard: list[KitError] = []
@@ -130,7 +130,7 @@ def test_wish_while_the_link_is_being_closed_hears_that_it_is_over(
     assert isinstance(heard[0], FailedPreconditionError)
 
 
-def test_wish_that_waits_for_its_answer_at_the_end_hears_that_it_is_over(
+def test_request_that_waits_for_its_answer_at_the_end_hears_that_it_is_over(
     cluster: LocalCluster,
 ) -> None:
     asked, go, step = threading.Event(), threading.Event(), Held()
@@ -144,12 +144,12 @@ def test_wish_that_waits_for_its_answer_at_the_end_hears_that_it_is_over(
     answer_with(server, "run.command", slow)
     run = begin(cluster, step, steps=1)
     with ThreadPoolExecutor(1) as pool:
-        wish = pool.submit(run.pause)
+        request = pool.submit(run.pause)
         assert asked.wait(10)
         step.go.set()
         run.wait(10)
 
-        error = wish.exception(10)
+        error = request.exception(10)
 
         go.set()
     assert isinstance(error, FailedPreconditionError)
