@@ -93,9 +93,9 @@ class Servers:
         with log.open("wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "benchmarks.fuzz_server", transport],
-                # Growth is to be what is kept. With an arena for each of some threads
-                # malloc keeps tens of MiB more that nobody uses.
-                env={**os.environ, "MALLOC_ARENA_MAX": "2"},
+                # Growth is to be what is kept. Python's allocator, or malloc with an
+                # arena for each of some threads, keeps tens of MiB that nobody uses.
+                env={**os.environ, "MALLOC_ARENA_MAX": "2", "PYTHONMALLOC": "malloc"},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,

@@ -8,6 +8,7 @@ the newest ones. Each line on the standard input is answered by a line: how all 
 from __future__ import annotations
 
 import base64
+import ctypes
 import faulthandler
 import gc
 import json
@@ -307,6 +308,7 @@ def main() -> None:
 def answer(line: str, life: Life, recorder: Recorder, faults: Faults) -> None:
     if line == "rest":
         gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)  # gives back what is free
     graphs = [server.graphs for server in life.cluster.servers]
     found: dict[str, Any] = {
         "sessions": sum(len(one.master) for one in graphs),

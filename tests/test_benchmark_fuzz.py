@@ -8,6 +8,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -17,14 +18,18 @@ import pytest
 import kit
 from benchmarks import fuzz_mutations as mutations
 from benchmarks.fuzz import fuzz, servers
-from benchmarks.fuzz_server import Faults
+from benchmarks.fuzz_server import PS, Faults, Life, _queue
 from kit.errors import UnknownError
+from kit.exchange.layout import specs_of
 from kit.session.transport.serialization import pack
+from kit.settings import current
 from kit.task import Task
-from kit.testing.cluster import LocalCluster
+from kit.testing.cluster import LocalCluster, local_cluster
+from kit.training.job import Job
 from kit.training.member.epoch_runner import Stage
 from kit.training.member.member import Member
 from kit.wire.message import pack_message, unpack_message
+from tests.session.scene import until
 from tests.training.toy import BATCH, DATA, fit, initial, quick_cluster
 
 # 2,000 frames of each transport, 4,000 in CI, 80,000 at night.
@@ -55,6 +60,43 @@ def test_servers_write_where_all_their_threads_are() -> None:
     assert len(threads) > 5
     assert any("fuzz_server.py" in one and " in main" in one for one in threads)
     assert any(" in _again" in one for one in threads)
+
+
+def fill_queue(cluster: LocalCluster) -> None:
+    """Put as many elements into the queue of `Life` as it takes."""
+    with kit.Graph().as_default() as graph, kit.device(PS):
+        put, _ = _queue(graph)
+    with kit.Session(cluster.target("worker:0"), graph=graph) as session:
+        for _ in range(9):
+            session.run(put, deadline_s=10)
+
+
+def hold_server(cluster: LocalCluster) -> None:
+    """Begin a training on the parameter server that waits for long."""
+    job = Job(
+        run="ab" * 16,
+        tasks=tuple(cluster.tasks),
+        specs=specs_of({"w": np.zeros(3, np.float32)}),
+        optimizer=kit.Adam(),
+        topology="ps",
+        steps=9,
+        batch=8,
+        settings=current().replace(start_deadline_s=1e6),
+    )
+    cluster.servers[0].trainings.begin(job, None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hinder", [fill_queue, hold_server])
+def test_training_and_session_go_on_although_a_holder_of_the_key_hinders_them(
+    hinder: Callable[[LocalCluster], None], faults: Faults, tmp_path: Path
+) -> None:
+    with local_cluster() as cluster:
+        hinder(cluster)
+        with closing(Life(cluster, str(tmp_path), faults)) as life:
+            until(lambda: life.steps > 0 and life.runs > 0, within_s=60)
+
+    assert not faults.found
 
 
 def parts(*pieces: object) -> bytes:
