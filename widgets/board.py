@@ -31,7 +31,7 @@ class TrafficBoard:
     `of` is a `kit.Run` (live; it may be over), a `kit.Trace`, or the path of a trace
     file. Show the board by ending a cell with it, as often as you like; boards of one
     run agree. It draws ten times a second at most, less often where that takes more
-    than a fiftieth of a processor, but twice a second while that takes no more than a
+    than a hundredth of a processor, but twice a second while that takes no more than a
     twentieth; curves once a second, bars every two; nothing while nobody looks.
 
     Its controls wish for another topology, link speed or latency, a pause, one step,

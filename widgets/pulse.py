@@ -35,7 +35,7 @@ Wish = Callable[[Run], None]
 BEAT_S = 0.1
 # Of one processor, for all that a beat does here. What it wakes takes as much again:
 # the kernel's thread for output, the page's server.
-SHARE, MOST = 0.02, 0.05
+SHARE, MOST = 0.01, 0.05
 STEADY_S, SLOWEST_S = 0.5, 2.0
 _IDLE_S = 0.25  # between two looks whether a training is over that nobody watches
 # Of the newest rows: so far back, but less of it once they are many.
@@ -244,8 +244,8 @@ def pause_after(cost_s: float) -> float:
     So many that beats take `SHARE` of it; but two come in a second as long as that
     takes no more than `MOST`.
 
-    >>> [pause_after(cost_s) for cost_s in (0.001, 0.005, 0.02, 0.05, 0.5)]
-    [0.1, 0.25, 0.5, 1.0, 2.0]
+    >>> [pause_after(cost_s) for cost_s in (0.001, 0.002, 0.02, 0.05, 0.5)]
+    [0.1, 0.2, 0.5, 1.0, 2.0]
     """
     steady = max(STEADY_S, cost_s / MOST)
     return min(max(BEAT_S, cost_s / SHARE), steady, SLOWEST_S)
