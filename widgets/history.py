@@ -225,7 +225,7 @@ def _groups(keys: Ints) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
 def _reach(column: Any, place: Ints, values: Any, how: np.ufunc) -> None:
     """Take the values at each place into a column, by `np.minimum` or `np.maximum`.
 
-    In groups, because `how.at` takes some ten times as long for each value.
+    In groups, because on a column of rows `how.at` takes some five times as long.
     """
     order, first = _groups(place)
     if len(first):
