@@ -5,7 +5,8 @@
 The same training of a digits classifier runs in turn with and without a board (off on,
 on off, ...), in a real kernel: the board asks for news, draws, and sends to a page that
 takes everything at once and draws nothing. Each pair gives one ratio of step rates. A
-browser on the same machine costs what it draws, on top of that.
+browser on the same machine costs what it draws, on top of that. The kernel's processor
+time tells what a board takes where other work disturbs the rates.
 """
 
 from __future__ import annotations
@@ -69,20 +70,27 @@ def kernel() -> Iterator[Kernel]:
 def compare(
     topologies: Sequence[str], steps: int, rounds: int, workers: int = 3
 ) -> dict[str, dict[str, list[float]]]:
-    """Return for each topology the rates of all rounds, and bytes a second sent."""
+    """Return for each topology the figures of all rounds.
+
+    `off` and `on` are steps a second, `cost off` and `cost on` the kernel's share of a
+    processor, `sent` bytes a second to the page.
+    """
     found: dict[str, dict[str, list[float]]] = {}
     with kernel() as notebook:
         notebook.run("from benchmarks.board_kernel import Notebook")
         notebook.run(f"book = Notebook(workers={workers})")
         for topology in topologies:
-            rates: dict[str, list[float]] = {"off": [], "on": [], "sent": []}
+            kinds = ("off", "on", "cost off", "cost on", "sent")
+            rates: dict[str, list[float]] = {kind: [] for kind in kinds}
             for turn in range(rounds + 1):
                 for word in ("off", "on") if turn % 2 else ("on", "off"):
                     before = notebook.n_bytes
                     line = f"{topology!r}, {steps}, has_board={word == 'on'}"
-                    rate = float(notebook.run(f"print(book.rate({line}))"))
+                    said = notebook.run(f"print(book.turn({line}))")
+                    rate, cost = map(float, said.split())
                     if turn:  # the first one warms up
                         rates[word].append(rate)
+                        rates[f"cost {word}"].append(cost)
                     if turn and word == "on":
                         sent = notebook.n_bytes - before
                         rates["sent"].append(sent * rate / steps)
@@ -108,6 +116,8 @@ def rows(found: dict[str, dict[str, list[float]]]) -> tuple[tuple[str, ...], ...
         ratios = pairs(rates)
         cells = [f"{median(rates[word]):.0f}" for word in ("off", "on")]
         cells += [f"{median(ratios):.3f}", f"{min(ratios):.3f} to {max(ratios):.3f}"]
+        costs = [100 * median(rates[f"cost {word}"]) for word in ("off", "on")]
+        cells += [f"{costs[0]:.1f} % and {costs[1]:.1f} %"]
         cells += [f"{median(rates['sent']) / 1e3:.0f} kB"]
         table.append((topology, *cells))
     return tuple(table)
@@ -132,6 +142,7 @@ def main() -> None:
         ),
         (
             *("topology", "board off", "board on", "on / off", "all pairs"),
+            "of a processor, without and with a board",
             "sent to the page in a second",
         ),
         rows(found),

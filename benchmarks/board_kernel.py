@@ -6,6 +6,7 @@ what a page would be sent.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -35,8 +36,11 @@ class Notebook:
         images = dice.random((1438, 64)).astype(np.float32)
         self._data = (images, dice.integers(0, 10, 1438))
 
-    def rate(self, topology: str, steps: int, *, has_board: bool) -> float:
-        """Train, and return the steps a second once it is under way."""
+    def turn(self, topology: str, steps: int, *, has_board: bool) -> str:
+        """Train; return the steps a second once it is under way, and the cost here.
+
+        That is this process's share of one processor.
+        """
         run = kit.train(
             DigitsMlp.step,
             self._params,
@@ -48,12 +52,16 @@ class Notebook:
         )
         run.pause()  # until the board is open
         with _board_of(run) if has_board else _nothing():
+            used, begun = time.process_time(), time.perf_counter()
             run.resume()
             first = min(run.step + int(steps * _WARM), steps - 2)
             run.wait(600)
+            used = time.process_time() - used
+            cost = used / (time.perf_counter() - begun)
         rows = run.trace.steps
         begin = int(rows["start"][rows["step"] == first].min())
-        return (steps - first) * 1e9 / (int(rows["end"].max()) - begin)
+        rate = (steps - first) * 1e9 / (int(rows["end"].max()) - begin)
+        return f"{rate} {cost}"
 
     def close(self) -> None:
         """Stop the cluster."""

@@ -32,10 +32,11 @@ class Client:
 
 def test_a_row_tells_the_middle_ratio_and_the_extremes() -> None:
     rates = {"off": [100.0, 200.0, 50.0], "on": [90.0, 200.0, 25.0], "sent": [4e4, 6e4]}
+    rates |= {"cost off": [0.02, 0.04], "cost on": [0.05]}
 
     assert board.pairs(rates) == [0.9, 1.0, 0.5]
     assert board.rows({"ps": rates}) == (
-        ("ps", "100", "90", "0.900", "0.500 to 1.000", "50 kB"),
+        ("ps", "100", "90", "0.900", "0.500 to 1.000", "3.0 % and 5.0 %", "50 kB"),
     )
 
 

@@ -30,8 +30,9 @@ class TrafficBoard:
 
     `of` is a `kit.Run` (live; it may be over), a `kit.Trace`, or the path of a trace
     file. Show the board by ending a cell with it, as often as you like; boards of one
-    run agree. It draws ten times a second at most, less where that costs the training
-    more than a fiftieth of a processor, and not at all while nobody looks.
+    run agree. It draws ten times a second at most, less often where that takes more
+    than a hundredth of a processor, but twice a second while that takes no more than a
+    twentieth; curves once a second, bars every two; nothing while nobody looks.
 
     Its controls request another topology, link speed or latency, a pause, one step,
     the end; the training takes that up between two steps.
@@ -122,10 +123,12 @@ class TrafficBoard:
             place.update(bundle, raw=True)
 
     def _bundle(self) -> dict[str, str]:
+        beat, hint = self._beat, self._hint()
+        drawn = snapshot.pictures(beat)
         return {
-            "text/plain": snapshot.text(self._beat),
-            "text/html": snapshot.html(self._beat, self._tables(), self._hint()),
-            "image/svg+xml": snapshot.svg(self._beat),
+            "text/plain": snapshot.text(beat),
+            "text/html": snapshot.html(beat, self._tables(), hint, drawn=drawn),
+            "image/svg+xml": snapshot.svg(beat, drawn),
         }
 
     def _tables(self) -> str:

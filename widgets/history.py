@@ -78,26 +78,29 @@ class History:
 
     def _add_steps(self, table: Rows) -> None:
         place = table["step"] // self.width
-        np.minimum.at(self._start, place, table["start"])
-        np.maximum.at(self._end, place, table["end"])
-        table = table[table["examples"] > 0]
-        place, weight = table["step"] // self.width, table["examples"].astype(float)
-        np.add.at(self._weight, place, weight)
-        np.add.at(self._loss, place, weight * table["loss"])
-        np.minimum.at(self._low, place, table["loss"])
-        np.maximum.at(self._high, place, table["loss"])
+        _reach(self._start, place, table["start"], np.minimum)
+        _reach(self._end, place, table["end"], np.maximum)
+        counts = table["examples"] > 0
+        place, loss = place[counts], table["loss"][counts]
+        weight = table["examples"][counts].astype(np.float64)
+        self._weight += np.bincount(place, weight, self._most)
+        self._loss += np.bincount(place, weight * loss, self._most)
+        _reach(self._low, place, loss, np.minimum)
+        _reach(self._high, place, loss, np.maximum)
 
     def _add_transfers(self, table: Rows) -> None:
-        table = table[np.isin(table["kind"], STEP_KINDS)]
-        place = table["step"] // self.width
-        np.maximum.at(self._end, place, table["end"])
-        code = table["source"].astype(np.int64) << 16 | table["destination"]
-        for one in np.unique(code).tolist():
-            mine = code == one
-            amount = self._links.setdefault(
-                (one >> 16, one & 0xFFFF), np.zeros(self._most)
-            )
-            np.add.at(amount, place[mine], table["bytes"][mine])
+        # Columns, not rows: to choose among whole rows takes ten times as long.
+        moves = np.isin(table["kind"], STEP_KINDS)
+        place, n_bytes = table["step"][moves] // self.width, table["bytes"][moves]
+        _reach(self._end, place, table["end"][moves], np.maximum)
+        source, target = table["source"][moves], table["destination"][moves]
+        code = source.astype(np.int64) << 16 | target
+        order, first = _groups(code)
+        for mine in np.split(order, first[1:]) if len(order) else ():
+            one = int(code[mine[0]])
+            link = one >> 16, one & 0xFFFF
+            amount = self._links.setdefault(link, np.zeros(self._most))
+            amount += np.bincount(place[mine], n_bytes[mine], self._most)
 
     def _add_measures(self, table: Rows) -> None:
         for name in np.unique(table["name"]):
@@ -105,8 +108,8 @@ class History:
             place, many = mine["step"] // self.width, mine["examples"].astype(float)
             empty = np.zeros(self._most), np.zeros(self._most)
             weight, total = self._measures.setdefault(name.decode(), empty)
-            np.add.at(weight, place, many)
-            np.add.at(total, place, many * mine["value"])
+            weight += np.bincount(place, many, self._most)
+            total += np.bincount(place, many * mine["value"], self._most)
 
     # -- columns ----------------------------------------------------------------
 
@@ -204,6 +207,30 @@ def _apart(edges: Ints, least: int) -> list[int]:
     while len(found) > 1 and edges[-1] - edges[found[-1]] < least:
         found.pop()
     return found
+
+
+def _groups(keys: Ints) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Return an order in which equal keys stand together, and where each key begins.
+
+    >>> order, first = _groups(np.array([7, 5, 7]))
+    >>> order.tolist(), first.tolist()
+    ([1, 0, 2], [0, 1])
+    """
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    first = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]][: len(keys)])
+    return order, first
+
+
+def _reach(column: Any, place: Ints, values: Any, how: np.ufunc) -> None:
+    """Take the values at each place into a column, by `np.minimum` or `np.maximum`.
+
+    In groups, because on a column of rows `how.at` takes some five times as long.
+    """
+    order, first = _groups(place)
+    if len(first):
+        where = place[order[first]]
+        column[where] = how(column[where], how.reduceat(values[order], first))
 
 
 def _join(column: Any, how: np.ufunc, empty: float) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -79,7 +80,7 @@ class Moment:
         """The topology without the word on that."""
         return self.topology.removesuffix("-async")
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The short names of the tasks: `worker:1`."""
         return Trace(self.tasks).names
@@ -109,13 +110,14 @@ def rates(recent: Trace, now: int) -> dict[Link, float]:
     >>> rates(Trace(("ps:0", "worker:0"), transfers=table), now=100)
     {(1, 0): 500.0}
     """
-    table = recent.transfers
-    table = table[(table["end"] > now - WINDOW_NS) & (table["end"] <= now)]
-    code = table["source"].astype(np.int64) << 16 | table["destination"]
-    links, place = np.unique(code, return_inverse=True)
-    amount = np.bincount(place, table["bytes"], len(links)) * (1e9 / WINDOW_NS)
-    pairs = ((code >> 16, code & 0xFFFF) for code in links.tolist())
-    return dict(zip(pairs, amount.tolist(), strict=True))
+    table, n = recent.transfers, len(recent.tasks)
+    end = table["end"]
+    inside = (end > now - WINDOW_NS) & (end <= now)
+    # Columns, not rows: to choose among whole rows takes ten times as long.
+    code = table["source"][inside].astype(np.int64) * n + table["destination"][inside]
+    amount = np.bincount(code, table["bytes"][inside]) * (1e9 / WINDOW_NS)
+    links = np.flatnonzero(np.bincount(code)).tolist()
+    return {divmod(link, n): float(amount[link]) for link in links}
 
 
 def mean_rates(trace: Trace) -> dict[Link, float]:
@@ -140,20 +142,19 @@ def numbers(recent: Trace, formula: int | None) -> Numbers:
     """Return the numbers of the newest epoch's complete steps among recent rows."""
     if not recent.epochs:
         return Numbers(formula=formula)
-    epoch = max(recent.epochs).number
-    table = recent.steps[recent.steps["epoch"] == epoch]
-    work = table[table["examples"] > 0]
-    if not len(work):
+    epoch, table = max(recent.epochs).number, recent.steps
+    works = (table["epoch"] == epoch) & (table["examples"] > 0)
+    if not works.any():
         return Numbers(formula=formula)
-    elapsed = int(work["end"].max()) - int(work["start"].min())
-    done = np.unique(work["step"])
-    spent = int((work["end"] - work["start"]).sum())
+    start, end = table["start"][works], table["end"][works]
+    elapsed, spent = int(end.max()) - int(start.min()), int((end - start).sum())
+    n_steps = len(np.unique(table["step"][works]))
     return Numbers(
-        step_rate=len(done) * 1e9 / elapsed if elapsed > 0 else None,
+        step_rate=n_steps * 1e9 / elapsed if elapsed > 0 else None,
         measured=_bytes_of_a_step(recent, epoch),
         formula=formula,
-        waiting=float(work["wait"].sum()) / spent if spent > 0 else None,
-        staleness=int(work["staleness"].max()),
+        waiting=float(table["wait"][works].sum()) / spent if spent > 0 else None,
+        staleness=int(table["staleness"][works].max()),
     )
 
 
@@ -161,12 +162,12 @@ def _bytes_of_a_step(recent: Trace, epoch: int) -> float | None:
     """Return the mean over the steps that all receivers have told of as a whole."""
     table = recent.transfers
     kept = (table["epoch"] == epoch) & np.isin(table["kind"], STEP_KINDS)
-    table = table[kept]
-    low, high = whole_steps(table["destination"], table["step"])
+    step = table["step"][kept]
+    low, high = whole_steps(table["destination"][kept], step)
     if high < low:
         return None
-    inner = (table["step"] >= low) & (table["step"] <= high)
-    return float(table["bytes"][inner].sum()) / (high - low + 1)
+    inner = (step >= low) & (step <= high)
+    return float(table["bytes"][kept][inner].sum()) / (high - low + 1)
 
 
 def whole_steps(task: Rows, step: Rows) -> tuple[int, int]:

@@ -2,8 +2,8 @@
 
 There is one pulse for a training, however many boards show it, so that they agree and
 cost no more than one. Its thread runs while somebody listens. It asks ten times a
-second at most, and less often where a beat costs much: the training has the processors
-first.
+second at most, and less often where a beat costs much (`pause_after`): the training has
+the processors first.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ Request = Callable[[Run], None]
 BEAT_S = 0.1
 # Of one processor, for all that a beat does here. What it wakes takes as much again:
 # the kernel's thread for output, the page's server.
-SHARE = 0.02
-SLOWEST_S = 2.0
+SHARE, MOST = 0.01, 0.05
+STEADY_S, SLOWEST_S = 0.5, 2.0
 _IDLE_S = 0.25  # between two looks whether a training is over that nobody watches
-_KEEP_NS = 3 * WINDOW_NS
+# Of the newest rows: so far back, but less of it once they are many.
+_KEEP_NS, _LESS_NS, _MANY = 3 * WINDOW_NS, 3 * WINDOW_NS // 2, 10_000
 
 
 @dataclass(frozen=True)
@@ -129,8 +130,7 @@ class Pulse:
                     for listener, _ in listeners:
                         self._listeners.pop(listener, None)
                 continue
-            cost = time.thread_time() - begin
-            self._rest(min(max(BEAT_S, cost / SHARE), SLOWEST_S))
+            self._rest(pause_after(time.thread_time() - begin))
 
     def _has_listeners(self) -> bool:
         """Whether the thread goes on; if not, the next listener starts another."""
@@ -170,8 +170,14 @@ class Pulse:
         if last:
             self._newest, self._heard_at = max(self._newest, *last), self._clock()
         self._pieces.append((news.bounds()[1], begin))
-        while len(self._pieces) > 2 and self._pieces[0][0] < self._newest - _KEEP_NS:
+        while len(self._pieces) > 2 and self._is_spare(*self._pieces[0]):
             self._pieces.popleft()
+
+    def _is_spare(self, ended: int, _: Cursors) -> bool:
+        """Whether the oldest piece that is kept is not needed any more."""
+        n_rows = sum(self._cursors) - sum(self._pieces[1][1])
+        enough = _LESS_NS if n_rows > _MANY else _KEEP_NS
+        return ended < self._newest - enough
 
     def _moment(self, recent: Trace) -> Moment:
         run, history = self._run, self.history
@@ -230,6 +236,19 @@ class Pulse:
                 link = (source, target)
                 found[link] = found.get(link, 0) + n_bytes
         return found
+
+
+def pause_after(cost_s: float) -> float:
+    """Return the seconds to the next beat after one that took so much of a processor.
+
+    So many that beats take `SHARE` of it; but two come in a second as long as that
+    takes no more than `MOST`.
+
+    >>> [pause_after(cost_s) for cost_s in (0.001, 0.002, 0.02, 0.05, 0.5)]
+    [0.1, 0.2, 0.5, 1.0, 2.0]
+    """
+    steady = max(STEADY_S, cost_s / MOST)
+    return min(max(BEAT_S, cost_s / SHARE), steady, SLOWEST_S)
 
 
 def requested_words(request: Mapping[str, Any], topology: str, link: str) -> str:

@@ -115,8 +115,8 @@ def kept(moment: Moment) -> str:
 def newest_steps(recent: Trace, n_steps: int = 3) -> Window:
     """Return the newest steps that all members have told of, as a window."""
     spans, steps = recent.spans, recent.steps
-    spans = spans[spans["start"] > recent.bounds()[1] - WINDOW_NS]
-    low, high = whole_steps(spans["task"], spans["step"])
+    new = spans["start"] > spans["end"].max(initial=0) - WINDOW_NS
+    low, high = whole_steps(spans["task"][new], spans["step"][new])
     low = max(low, high - n_steps + 1)
     inside = steps[(steps["step"] >= low) & (steps["step"] <= high)]
     if not len(inside):

@@ -6,6 +6,7 @@ what there is without ipywidgets. It asks for no script and no other host.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
 from kit.trace.trace import Trace
@@ -26,12 +27,20 @@ ONE_OF_BOTH = """
 """
 
 
-def html(beat: Beat, more: str = "", hint: str = "") -> str:
-    """Return the board as HTML; `more` is HTML below it, `hint` a sentence above."""
+Pictures = Sequence[tuple[str, str]]  # each as SVG, and what it shows in words
+
+
+def html(
+    beat: Beat, more: str = "", hint: str = "", *, drawn: Pictures | None = None
+) -> str:
+    """Return the board as HTML; `more` is HTML below it, `hint` a sentence above.
+
+    `drawn` are its `pictures`, if they are at hand.
+    """
     moment = beat.moment
     figures = "".join(
         f"<figure>{picture}<figcaption>{escape(said)}</figcaption></figure>"
-        for picture, said in pictures(beat)
+        for picture, said in drawn or pictures(beat)
     )
     return (
         f'<style>{style()}{ONE_OF_BOTH}</style><div class="ps-snapshot">'
@@ -43,7 +52,7 @@ def html(beat: Beat, more: str = "", hint: str = "") -> str:
     )
 
 
-def pictures(beat: Beat) -> list[tuple[str, str]]:
+def pictures(beat: Beat) -> Pictures:
     """Return each picture as SVG with what it shows in words; those with data only."""
     history, recent = beat.history, beat.recent
     lines, window = history.links(), shown_steps(beat)
@@ -106,10 +115,10 @@ def rates_table(beat: Beat) -> str:
     )
 
 
-def svg(beat: Beat) -> str:
+def svg(beat: Beat, drawn: Pictures | None = None) -> str:
     """Return the pictures below each other as one SVG file with colours of its own."""
     parts, at = [], 34.0
-    for picture, _ in pictures(beat):
+    for picture, _ in drawn or pictures(beat):
         height = float(picture.split('viewBox="', 1)[1].split('"')[0].split()[3])
         size = f'<svg x="0" y="{at:.0f}" width="{charts.WIDTH}" height="{height:.0f}" '
         parts.append(picture.replace("<svg ", size, 1))

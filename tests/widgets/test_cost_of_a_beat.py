@@ -1,0 +1,98 @@
+"""What a beat of a board looks at and draws: no more than is needed, made-up news."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kit.trace.trace import EpochRow, Trace
+from kit.trace.traffic import STEP, Kind
+from kit.training.client.recorded import Cursors, News, Recorded
+from kit.training.job import Job
+from kit.training.member.snapshot import LOGS
+from tests.training.test_cost_of_looking import job
+from widgets import snapshot
+from widgets.board import TrafficBoard
+from widgets.pulse import Beat, Pulse
+
+SECOND = 1_000_000_000
+MakeTrace = Callable[..., Trace]
+
+
+class Told:
+    """A run of two workers whose news are made up, as a pulse sees one."""
+
+    job: Job = job(10**6)
+    done, state, halting, refused, error = False, "running", "", "", None
+
+    def __init__(self) -> None:
+        self._recorded = Recorded(200_000)
+        self._tasks = tuple(map(str, self.job.tasks))
+        self.step = 0
+        self.wished: dict[str, Any] = {}
+        self.lost: dict[str, str] = {}
+
+    def go_on(self, n_steps: int, each_ns: int) -> None:
+        """Tell of more steps of both workers, `each_ns` long."""
+        for task in (0, 1):
+            tables = [np.zeros(n_steps, dtype) for dtype in LOGS]
+            for table in tables:
+                table["step"] = np.arange(self.step, self.step + n_steps)
+                table["end"] = (table["step"] + 1) * each_ns
+            transfers, spans, steps, _ = tables
+            for table in (transfers, spans, steps):
+                table["start"] = table["end"] - each_ns
+            steps["task"], spans["task"], transfers["source"] = task, task, task
+            transfers["destination"], transfers["kind"] = 1 - task, Kind.REDUCE
+            steps["examples"], steps["epoch"], transfers["epoch"] = 8, 1, 1
+            self._recorded.add(News(tables, [0] * len(LOGS)))
+        self.step += n_steps
+
+    def news(self, since: Cursors) -> tuple[Trace, Cursors]:
+        found = self._recorded.since(since)
+        transfers, spans, steps, measures = found.tables
+        epochs = (EpochRow(1, "ring", 0, 0, ""),)
+        trace = Trace(self._tasks, epochs, transfers, spans, steps, measures=measures)
+        return trace, found.cursors
+
+
+@pytest.mark.parametrize(
+    ("steps_a_second", "least_s", "most_s"), [(4, 3.0, 4.0), (4_000, 1.5, 2.0)]
+)
+def test_a_beat_looks_less_far_back_where_there_are_many_rows(
+    steps_a_second: int, least_s: float, most_s: float
+) -> None:
+    run: Any = Told()
+    pulse = Pulse(run)
+    for _ in range(16):
+        run.go_on(steps_a_second // 2, SECOND // steps_a_second)
+        beat = pulse.look()
+
+    steps = beat.recent.steps
+    seconds = (int(steps["end"].max()) - int(steps["start"].min())) / SECOND
+
+    assert steps.dtype == STEP
+    assert least_s <= seconds <= most_s
+    assert beat.moment.numbers.step_rate == pytest.approx(steps_a_second)
+
+
+def test_the_still_picture_is_drawn_once_for_all_its_forms(
+    make_trace: MakeTrace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board, drawn = TrafficBoard(make_trace(("ps",), steps=3)), list[Beat]()
+    alone = snapshot.html(board._beat), snapshot.svg(board._beat)
+    draw = snapshot.pictures
+
+    def counted(beat: Beat) -> snapshot.Pictures:
+        drawn.append(beat)
+        return draw(beat)
+
+    monkeypatch.setattr(snapshot, "pictures", counted)
+
+    bundle = board._bundle()
+
+    assert len(drawn) == 1
+    assert (bundle["text/html"], bundle["image/svg+xml"]) == alone
