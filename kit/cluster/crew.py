@@ -260,6 +260,14 @@ class Crew:
 
     def check_can_fork(self, task: Task) -> None:
         """Raise `FailedPreconditionError` where a task cannot get a new process."""
+        nursery = self.engines.nursery if self.engines is not None else None
+        if nursery is not None and nursery.is_stopped:
+            raise FailedPreconditionError(
+                f"{task.short} cannot be restarted: the cluster's fork server (pid "
+                f"{nursery.pid}) was stopped by a signal and starts nothing. Let it go "
+                f"on with kill -CONT {nursery.pid}, and restart the task then.",
+                task=str(task),
+            )
         reason = self.nursery_lost
         if not self.folder.is_dir():
             reason = f"the cluster's folder {self.folder} was removed"
