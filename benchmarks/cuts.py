@@ -1,11 +1,13 @@
 """How many cuts of a line a training outlasts, in each direction.
 
-    python -m benchmarks.cuts [--seconds 8] [--dead 10] [--tries 20] [--old] [--json F]
+    python -m benchmarks.cuts [--seconds 8] [--dead 10] [--tries 20] [--old] [--rare]
+                              [--json F]
 
 A parameter server and a worker stand at one end of a wire, two workers at the other;
 the line is cut for some seconds, then whole again. The next one is of the same training
 or, where it has ended, of a new one. `--old` leaves out what TCP can do from
-Linux 6.15 on. Needs what the network tests need, see `kit.testing.netlab`.
+Linux 6.15 on; `--rare` asks for signs of life as rare as settings allow. Needs what the
+network tests need, see `kit.testing.netlab`.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from benchmarks.results import Table, arguments, report
 from kit.errors import DeadlineExceededError, KitError
@@ -27,9 +30,11 @@ Running = tuple[NetCluster, Run]
 
 
 @contextmanager
-def running(dead_s: float, *, old: bool) -> Iterator[Running]:
+def running(dead_s: float, *, old: bool, rare: bool) -> Iterator[Running]:
     """Give a training that has begun, over a perfect line."""
     settings = Settings(dead_after_s=dead_s)
+    if rare:
+        settings = settings.replace(heartbeat_s=dead_s / 2, suspect_after_s=dead_s)
     with (
         tempfile.TemporaryDirectory() as folder,
         net_cluster(Path(folder), PLACES, settings=settings, old_kernel=old) as cluster,
@@ -62,12 +67,12 @@ def outlasts(on: Running, directions: list[str], seconds: float) -> tuple[str, f
 
 
 def outlasted(
-    directions: list[str], seconds: float, dead_s: float, tries: int, *, old: bool
+    directions: list[str], seconds: float, tries: int, **how: Any
 ) -> tuple[int, list[float], list[str]]:
     """Return how many of the cuts did no harm, the pauses after them, the blamed."""
     pauses, blamed = list[float](), list[str]()
     while len(pauses) + len(blamed) < tries:
-        with running(dead_s, old=old) as on:
+        with running(**how) as on:
             who = ""
             while not who and len(pauses) + len(blamed) < tries:
                 who, pause_s = outlasts(on, directions, seconds)
@@ -82,12 +87,14 @@ def main() -> None:
     parser.add_argument("--dead", type=float, default=10.0, help="dead_after_s")
     parser.add_argument("--tries", type=int, default=20, help="in each direction")
     parser.add_argument("--old", action="store_true", help="as before Linux 6.15")
+    parser.add_argument("--rare", action="store_true", help="heartbeats")
     options = parser.parse_args()
     tries = min(options.tries, 3) if options.quick else options.tries
     rows, figures = list[tuple[str, ...]](), {}
     for name, directions in CUTS.items():
         good, pauses, blamed = outlasted(
-            directions, options.seconds, options.dead, tries, old=options.old
+            *(directions, options.seconds, tries),
+            **{"dead_s": options.dead, "old": options.old, "rare": options.rare},
         )
         longest = f"{max(pauses):.1f}" if pauses else "-"
         who = ", ".join(sorted(set(blamed))) or "-"

@@ -29,7 +29,7 @@ async def restart(crew: Crew, task: Task) -> None:
     Raises `StartFailed`, with the task's log, when that one does not come up within the
     crew's start deadline; the task is lost then. Raises `ClusterBusy` while another
     restart of the task is under way, and `FailedPreconditionError`, with nothing
-    changed, when what would fork the new process is gone.
+    changed, when what would fork the new process is gone or stopped.
     """
     if task in crew.restarts:
         raise ClusterBusy(
@@ -50,7 +50,8 @@ async def _replace(crew: Crew, task: Task) -> None:
     engines, index = crew.engines, crew.plan.tasks.index(task)
     assert engines is not None, "a ready crew has engines"
     limit_s = crew.plan.start_deadline_s
-    old = crew.forget_engine(task)
+    # One that a stopped fork server forked late, after the last try, is not known yet.
+    old = crew.forget_engine(task) or engines.report()[0].get(index)
     try:
         async with asyncio.timeout(limit_s):
             await _end(old, lambda: index not in engines.registered)

@@ -250,7 +250,7 @@ class Trainings:
         """Return the way to the coordinator."""
         if authority is not None:
             return LocalCouncil(authority, me)
-        limit_s = job.settings.suspect_after_s  # then another attempt
+        limit_s = job.settings.redial_after_s  # then another attempt
 
         def dial(deadline: float) -> Caller:
             task = job.tasks[job.coordinator]

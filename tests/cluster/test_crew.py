@@ -36,6 +36,7 @@ class Silent(Engines):
 
     def __init__(self, *_: Any) -> None:
         self.ended = asyncio.get_running_loop().create_future()
+        self.nursery = None
         self.statuses: dict[int, int] = {}
         self.is_launching, self.gate = asyncio.Event(), asyncio.Event()
         self.n_calls = 0

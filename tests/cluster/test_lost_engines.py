@@ -117,3 +117,45 @@ def test_an_engine_that_is_not_registered_any_more_is_answered_for(
 
     assert tells_of_an_end(engines.submit(1, b"").exception(5))
     assert tells_of_an_end(engines.execute(1, "1", lambda _: None).result(5))
+
+
+def test_every_way_to_an_engine_that_is_stopped_for_long_says_so_until_it_goes_on(
+    gone: Callable[[], None],
+) -> None:
+    with kit.settings(dead_after_s=2.0), Cluster(ps=0, worker=3) as cluster:
+        victim = reaper.find(cluster.call(LOST, os.getpid))
+        assert victim is not None
+        cell = cluster.begin_cell(LOST, "1")
+        until(lambda: not cell.waiting, 10)
+        os.kill(victim.pid, signal.SIGSTOP)
+        until(lambda: victim.is_stopped, 10)
+        cell = cluster.begin_cell(LOST, "1")
+
+        with pytest.raises(PeerLost, match=f"kill -CONT {victim.pid}"):
+            cluster.call(LOST, os.getpid, deadline_s=60)
+
+        until(lambda: not cell.waiting, 10)
+        assert [one.name for one in cell.failures] == ["PeerLost"]
+        for name, use in WAYS.items():
+            with pytest.raises(PeerLost, match="is stopped or unreachable") as found:
+                use(cluster)
+            assert found.value.task == "/job:worker/task:1", name
+        assert cluster.call("worker:2", len, "abc") == 3
+
+        os.kill(victim.pid, signal.SIGCONT)
+        until(lambda: cluster.state is State.READY, 20)
+        assert cluster.call(LOST, os.getpid) == victim.pid
+    gone()
+
+
+def test_engine_that_is_stopped_can_be_restarted(gone: Callable[[], None]) -> None:
+    with kit.settings(dead_after_s=2.0), Cluster(ps=0, worker=2) as cluster:
+        victim = cluster.call(LOST, os.getpid)
+        os.kill(victim, signal.SIGSTOP)
+        until(lambda: cluster.state is State.LOST, 30)
+
+        cluster.restart(LOST)
+
+        assert cluster.state is State.READY
+        assert cluster.call(LOST, os.getpid) != victim
+    gone()

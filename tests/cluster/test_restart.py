@@ -15,7 +15,15 @@ import pytest
 
 import kit
 from kit.cluster import Cluster, State
-from kit.errors import ClusterBusy, PeerLost, PlacementError, StartFailed
+from kit.cluster.processes.engines import Engines
+from kit.cluster.processes.reaper import Process
+from kit.errors import (
+    ClusterBusy,
+    FailedPreconditionError,
+    PeerLost,
+    PlacementError,
+    StartFailed,
+)
 from kit.testing.task_process import until
 
 pytestmark = [pytest.mark.engines, pytest.mark.slow]
@@ -219,4 +227,61 @@ def test_a_lost_backup_worker_is_restarted_beside_the_training_and_rejoins_it(
         run.wait(30)
         assert run.state == "done"
         np.testing.assert_array_equal(run.params["w"], np.full(1000, -0.5 * run.step))
+    gone()
+
+
+def fork_server(cluster: Cluster) -> Process:
+    crew = cluster._crew
+    assert crew is not None
+    assert crew.engines is not None
+    assert crew.engines.nursery is not None
+    return crew.engines.nursery
+
+
+def test_restart_says_at_once_that_the_fork_server_is_stopped(
+    gone: Callable[[], None],
+) -> None:
+    with Cluster(ps=0, worker=2) as cluster:
+        before, server = cluster.call("all", os.getpid), fork_server(cluster)
+        os.kill(server.pid, signal.SIGSTOP)
+        until(lambda: server.is_stopped, 10)
+
+        with pytest.raises(FailedPreconditionError, match=f"kill -CONT {server.pid}"):
+            cluster.restart("worker:1")
+
+        assert cluster.call("all", os.getpid) == before
+        os.kill(server.pid, signal.SIGCONT)
+        until(lambda: not server.is_stopped, 10)
+        cluster.restart("worker:1")
+        assert cluster.state is State.READY
+    gone()
+
+
+def test_restart_during_which_the_fork_server_is_stopped_can_be_repeated(
+    gone: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = Engines.fork_again
+
+    def stop_and_order(self: Engines, index: int) -> None:
+        os.kill(server.pid, signal.SIGSTOP)
+        until(lambda: server.is_stopped, 10)
+        order(self, index)
+
+    with Cluster(ps=0, worker=2) as cluster:
+        server = fork_server(cluster)
+        with monkeypatch.context() as patched:
+            patched.setattr(Engines, "fork_again", stop_and_order)
+            with pytest.raises(StartFailed, match=f"kill -CONT {server.pid}"):
+                cluster.restart("worker:1")
+
+        os.kill(server.pid, signal.SIGCONT)
+        crew = cluster._crew
+        assert crew is not None
+        engines = crew.engines
+        assert engines is not None
+        until(lambda: 1 in engines.registered, 30)  # what was ordered
+        cluster.restart("worker:1")
+
+        assert cluster.state is State.READY
+        assert cluster.call("worker:1", len, "abc") == 3
     gone()

@@ -34,7 +34,7 @@ def test_closed_link_does_not_hide_the_error_of_the_step_that_closed_it(
     # No sign of life comes before the closed link is noticed.
     monkeypatch.setattr(endpoint, "_GRACE_S", 0.0)
     monkeypatch.setattr(Endpoint, "_gone", noted)
-    chosen = kit.settings(heartbeat_s=20, suspect_after_s=30, dead_after_s=40)
+    chosen = kit.settings(heartbeat_s=20, suspect_after_s=30, dead_after_s=400)
     with chosen as settings, local_cluster(0, 2, settings=settings) as cluster:
         given: dict[str, Any] = {"steps": 9, "batch": BATCH, "topology": "ring"}
         run = kit.train(stumble, initial(), Marked(), cluster=cluster, **given)

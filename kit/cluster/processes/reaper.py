@@ -45,6 +45,13 @@ class Process(NamedTuple):
         """Whether exactly this process still runs (a zombie does not)."""
         return find(self.pid) == self
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether exactly this process stands still until it gets a SIGCONT."""
+        fields = _stat(self.pid)
+        is_same = fields is not None and int(fields[_STARTED]) == self.started
+        return fields is not None and is_same and fields[_STATE] == "T"
+
 
 def _stat(pid: int) -> list[str] | None:
     """Return the fields of /proc/PID/stat after the name, None without a process.

@@ -34,11 +34,12 @@ from kit.errors import (
     PeerLost,
     StartFailed,
 )
+from kit.settings import Settings
 from kit.spec import ClusterSpec
 from kit.task import Task
 from kit.wire.handshake.credentials import Credentials
 
-_REFRESH_S = 5.0
+_REFRESH_S, _LOOK_S = 5.0, 1.0
 # A stop: what is at work here gives up, the servers stop, the processes get a signal.
 _GIVE_UP_S = 1.0
 _GRACE_S = 2.0
@@ -61,6 +62,8 @@ class Crew:
         self.nursery_lost = ""
         self.has_ended = False
         self._engine_of: dict[Task, reaper.Process] = {}
+        self._stopped_since: dict[reaper.Process, float] = {}
+        self._dead_after_s = Settings.from_plain(plan.settings or {}).dead_after_s
         self._loop = asyncio.get_running_loop()
         self._phase = "the processes"
         self._began = self._loop.time()
@@ -212,16 +215,48 @@ class Crew:
         log = self.engines.log_tail(index) if self.engines is not None else ""
         self._fail(f"{task.short} {reason}.\n{log}")
 
-    def set_lost(self, task: Task, reason: str) -> None:
+    def set_lost(
+        self, task: Task, reason: str, hope: str = "Its state is lost;"
+    ) -> None:
         """Note that a task is gone, and fail the calls to it."""
         self._set(task, state=State.LOST, reason=reason, phase="")
         self.calls.lose(
             task,
             PeerLost(
-                f"{task.short} {reason}. Its state is lost; begin it anew with "
+                f"{task.short} {reason}. {hope} begin it anew with "
                 f"cluster.restart({task.short!r})."
             ),
         )
+
+    def _look_for_stopped(self) -> None:
+        """Take tasks for lost whose processes stand still for long, until these run."""
+        now, limit_s = self._loop.time(), self._dead_after_s
+        for task, process in list(self._engine_of.items()):
+            is_lost = self.status[task].state is State.LOST
+            if not process.is_stopped:
+                since = self._stopped_since.pop(process, None)
+                if since is not None and is_lost and process.is_running:
+                    self._take_back(task)
+            elif now - self._stopped_since.setdefault(process, now) > limit_s:
+                if is_lost:
+                    continue
+                reason = (
+                    f"is stopped or unreachable: a signal has stopped its process "
+                    f"(pid {process.pid}) more than {limit_s:g} s ago"
+                )
+                hope = f"Let it go on with kill -CONT {process.pid}, or"
+                self.set_lost(task, reason, hope)
+
+    def _take_back(self, task: Task) -> None:
+        """Let a task be used again that was stopped for long and goes on."""
+        if (
+            self.engines is None
+            or self.plan.tasks.index(task) in self.engines.registered
+        ):
+            self._set(task, state=State.READY, reason=self.nursery_lost)
+            self.calls.find_again(task)
+        else:
+            self.set_lost(task, "was stopped for so long that the controller let it go")
 
     async def _exit_status(self, index: int) -> int | None:
         """Wait for it: the nursery writes it a moment after the end is seen here."""
@@ -260,6 +295,14 @@ class Crew:
 
     def check_can_fork(self, task: Task) -> None:
         """Raise `FailedPreconditionError` where a task cannot get a new process."""
+        nursery = self.engines.nursery if self.engines is not None else None
+        if nursery is not None and nursery.is_stopped:
+            raise FailedPreconditionError(
+                f"{task.short} cannot be restarted: the cluster's fork server (pid "
+                f"{nursery.pid}) was stopped by a signal and starts nothing. Let it go "
+                f"on with kill -CONT {nursery.pid}, and restart the task then.",
+                task=str(task),
+            )
         reason = self.nursery_lost
         if not self.folder.is_dir():
             reason = f"the cluster's folder {self.folder} was removed"
@@ -292,7 +335,10 @@ class Crew:
 
     async def _keep_fresh(self) -> None:
         while True:
-            await asyncio.sleep(_REFRESH_S)
+            for _ in range(round(_REFRESH_S / _LOOK_S)):
+                await asyncio.sleep(_LOOK_S)
+                with contextlib.suppress(OSError):  # out of descriptors for a moment
+                    self._look_for_stopped()
             self._processes.refresh()
 
     # -- stop ------------------------------------------------------------------

@@ -137,7 +137,7 @@ class RemoteCouncil:
         self._about = {"run": run, "member": member, "incarnation": incarnation}
         self._process = secrets.token_hex(8)
         self._deadline_s = limit_s = settings.dead_after_s
-        self._heart = ReconnectingCaller(dial, settings.suspect_after_s)
+        self._heart = ReconnectingCaller(dial, settings.redial_after_s)
         self._patient = ReconnectingCaller(dial, limit_s / 2)
         self._desk = ReconnectingCaller(dial, limit_s)
 

@@ -415,7 +415,8 @@ class Authority:
             self._settle()
         for member, heard in list(self._heard.items()):
             if now - heard > limits.dead_after_s:
-                self.gone(member, f"it has been silent for {now - heard:.1f} s")
+                silence = f"it has been silent for {now - heard:.1f} s"
+                self.gone(member, f"{silence}, so it is stopped or unreachable")
         with self._changed:
             limit_s = limits.step_deadline_s
             late = self._latecomers.found(self._agreement, now, limit_s)

@@ -349,7 +349,7 @@ class Member:
 
     def _beat(self) -> None:
         while not self._ended.is_set():
-            self._stirred.wait(self.job.settings.heartbeat_s)
+            self._stirred.wait(self.job.settings.beat_s)
             self._stirred.clear()
             lost_leader = False
             try:
@@ -374,7 +374,7 @@ class Member:
         self.abort(failure)  # the exchange thread may wait for a neighbour
         if not told and self._council is not None:
             limits = self.job.settings
-            patience_s = limits.suspect_after_s + 2 * limits.heartbeat_s
+            patience_s = limits.suspect_after_s + 2 * limits.beat_s
             try:
                 self.error = self._council.fail(failure, patience_s) or failure
             except KitError:
