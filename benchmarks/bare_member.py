@@ -18,7 +18,7 @@ from kit.exchange.execution.program import Program
 from kit.exchange.layout import Layout, Spec, lay_out
 from kit.exchange.pipeline import pipelined
 from kit.exchange.plan import GRAD, NOW, Group
-from kit.exchange.ports.connect import Joining, Quarters
+from kit.exchange.ports.connect import Joining, OwnArena
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import Array, physical
 from kit.exchange.ports.port import Stamp
@@ -62,7 +62,7 @@ class Links:
     ) -> None:
         """Join the others, over a stream to each; `cluster` is what frames carry."""
         n_ranks = len(streams) + 1
-        self.quarters = quarters = Quarters(f"bench-{rank}", layout, n_ranks)
+        self.quarters = quarters = OwnArena(f"bench-{rank}", layout, n_ranks)
         stack.callback(quarters.arena.close)
         cores = len(os.sched_getaffinity(0))
         self.endpoint = endpoint = Endpoint(

@@ -23,15 +23,15 @@ from benchmarks.checkpoint_scene import (
     values_of,
 )
 from kit.checkpoint import Folder
-from kit.checkpoint.bundle import Bundle, files_of, write_bundle
+from kit.checkpoint.bundle import TensorBundle, files_of, write_bundle
 from kit.checkpoint.files import Files
 from kit.errors import CheckpointFailed, DataLossError, KitError
-from kit.testing.crash_images import Disk, frozen, lay_out
+from kit.testing.crash_images import CrashedDisk, frozen, lay_out
 from kit.testing.disk import (
     EVERY_CALL,
     NEEDS_ROOM,
-    Call,
-    Failure,
+    DiskFailure,
+    FileCall,
     WatchedFiles,
     counted,
 )
@@ -108,7 +108,7 @@ def flipped_bits_under_a_prefix(flips: int, seed: int) -> Tally:
 
 def _is_refused(prefix: str, names: list[str]) -> str | None:
     try:
-        Bundle(prefix).read(names, [""] * len(names))
+        TensorBundle(prefix).read(names, [""] * len(names))
     except DataLossError:
         return None
     return "it was read as if it were whole"
@@ -210,7 +210,7 @@ def refused_calls(every: int = 1) -> Tally:
         for kinds, for_good in ((EVERY_CALL, False), (NEEDS_ROOM, True)):
             for at in range(0, counted(third, kinds), every):
                 code = CODES[at % len(CODES)]
-                failure = Failure(at, code, kinds, for_good=for_good)
+                failure = DiskFailure(at, code, kinds, for_good=for_good)
                 name = f"call {at} fails{' for good' * for_good}"
                 try:
                     third(WatchedFiles(failure))
@@ -230,9 +230,9 @@ def crash_images(seed: int, *, is_synced: bool = True, most: int = 10**6) -> Tal
     seen: set[object] = set()
     with a_folder() as path:
         path.mkdir()
-        disk, announced = Disk(path), [0]
+        disk, announced = CrashedDisk(path), [0]
 
-        def told(call: Call | None) -> None:
+        def told(call: FileCall | None) -> None:
             for image in disk.images(rng):
                 key = (frozen(image), announced[0])
                 if key not in seen and tally.tried < most:

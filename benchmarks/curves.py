@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from benchmarks.results import median
-from kit.exchange.topologies.cost import Case, Model, Rates, Sharing
+from kit.exchange.topologies.cost import Case, CostModel, Rates, Sharing
 
 Figures = dict[str, Any]  # a benchmark's own, as its JSON file holds them
 
@@ -92,7 +92,7 @@ def _label(tasks: Tasks) -> str:
     return f"{workers} workers" + (f", {servers} ps" if servers else "")
 
 
-def _times(points: list[Figures], tasks: Tasks, model: Model) -> Iterator[Line]:
+def _times(points: list[Figures], tasks: Tasks, model: CostModel) -> Iterator[Line]:
     mine = _of(points, tasks)
     xs = [float(point["bytes"]) for point in mine]
     label = _label(tasks)
@@ -111,13 +111,13 @@ def _memory(points: list[Figures], tasks: Tasks) -> Line:
     return Line(_label(tasks), xs, [float(point["memory"]) for point in mine])
 
 
-def _model(figures: Figures) -> Model:
+def _model(figures: Figures) -> CostModel:
     names = Rates._fields
     rates = {
         (one["topology"], Sharing(one["sharing"])): Rates(*(one[n] for n in names))
         for one in figures["rates"]
     }
-    return Model(rates, figures["cores"])
+    return CostModel(rates, figures["cores"])
 
 
 _CHARTS: dict[str, Callable[[Figures], Iterator[Chart]]] = {

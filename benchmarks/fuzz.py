@@ -41,7 +41,7 @@ from kit.session.transport.message import Act, ask
 from kit.session.transport.serialization import unpack
 from kit.settings import Settings
 from kit.task import Task
-from kit.wire.frame import CHECKSUM, Kind, pack_fields
+from kit.wire.frame import CHECKSUM, FrameKind, pack_fields
 from kit.wire.handshake.credentials import Credentials
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
@@ -259,7 +259,7 @@ class Case:
             body = change(body, theirs, dice)
         if 0.75 < how < 0.95:
             fields = mutations.fields(fields, dice)
-        fields["kind"] = Kind(fields.get("kind", Kind.CONTROL))
+        fields["kind"] = FrameKind(fields.get("kind", FrameKind.CONTROL))
         link.send(body, deadline_s=2.0, **fields)
         is_told = is_session and fields.get("epoch") in (Act.TENSOR, Act.LATER)
         self.n_waiting += self.role is not Role.DATA and not is_told

@@ -32,7 +32,7 @@ from kit.session.transport.message import Act
 from kit.settings import Settings, current
 from kit.testing.cluster import LocalCluster, local_cluster
 from kit.training.member.member import Member
-from kit.wire.frame import Kind
+from kit.wire.frame import FrameKind
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
 from kit.wire.message import unpack_message
@@ -87,15 +87,15 @@ class Recorder:
 
 def _question(link: Link, body: bytes, fields: dict[str, Any]) -> str:
     """Return the kind of a frame, empty for answers: nobody sends them unasked."""
-    kind = fields.get("kind", int(Kind.CONTROL))
+    kind = fields.get("kind", int(FrameKind.CONTROL))
     if link.role is Role.SESSION:
         act = fields.get("epoch", 0)
         if act == Act.ASK:
             quoted = body[body.find(b'{"op":') :].split(b'"')  # arrays may be lent
             return f"session {b''.join(quoted[3:4]).decode('ascii', 'replace')}"
         return "" if act in (Act.DONE, Act.FAILED) else f"session {Act(act).name}"
-    if kind != Kind.CONTROL:
-        return f"{link.role.name} {Kind(kind).name}"
+    if kind != FrameKind.CONTROL:
+        return f"{link.role.name} {FrameKind(kind).name}"
     op = unpack_message(bytearray(body))[0].get("op")
     return f"{link.role.name} {op}" if op else ""
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from benchmarks.rank import obey
 from kit.session.transport import serialization
 from kit.task import Task
-from kit.wire import Bounds, Kind, Link, Role
+from kit.wire import Bounds, FrameKind, Link, Role
 from kit.wire.handshake.tls import make_stream
 from kit.wire.local.loan import open_loans
 
@@ -73,7 +73,7 @@ class Frames(OfLink):
     """Bytes in a frame."""
 
     def put(self, data: Bytes) -> None:
-        self._link.send(data.data, deadline_s=_DEADLINE_S, kind=Kind.DATA)
+        self._link.send(data.data, deadline_s=_DEADLINE_S, kind=FrameKind.DATA)
 
     def get(self, n_bytes: int) -> Bytes:
         return np.frombuffer(self._link.recv(deadline_s=_DEADLINE_S)[1], np.uint8)
@@ -98,7 +98,7 @@ class Parcels(OfLink):
 
     def put(self, data: Bytes) -> None:
         parts = serialization.pack({}, [data], self.lend)
-        self._link.send(*parts, deadline_s=_DEADLINE_S, kind=Kind.DATA)
+        self._link.send(*parts, deadline_s=_DEADLINE_S, kind=FrameKind.DATA)
 
     def get(self, n_bytes: int) -> Bytes:
         _, body = self._link.recv(deadline_s=_DEADLINE_S)

@@ -24,7 +24,15 @@ import psutil
 from benchmarks.conductor import Crew, CrewFailed, crew
 from benchmarks.results import Table, arguments, median, report, size_text
 from benchmarks.scaling_rank import job
-from kit.exchange.topologies.cost import Case, Model, Point, Rates, Regime, Sharing, fit
+from kit.exchange.topologies.cost import (
+    Case,
+    CostModel,
+    Point,
+    Rates,
+    Regime,
+    Sharing,
+    fit,
+)
 from kit.exchange.topologies.topology import by_name, per_member
 
 RANK = "benchmarks.scaling_rank"
@@ -136,7 +144,7 @@ def series(
                         yield measure(on, topology, n_ps, n_bytes)
 
 
-def judge(points: list[Point], cores: int) -> tuple[Model, dict[str, float]]:
+def judge(points: list[Point], cores: int) -> tuple[CostModel, dict[str, float]]:
     """Fit a model to one half; return it and its median error on the other, by name."""
     shuffled = sorted(points)
     random.Random(0).shuffle(shuffled)
@@ -160,7 +168,7 @@ def _note(regime: Regime, rates: Rates) -> str:
     )
 
 
-def _table(found: list[Measured], model: Model, errors: dict[str, float]) -> Table:
+def _table(found: list[Measured], model: CostModel, errors: dict[str, float]) -> Table:
     sizes = sorted({one.bytes for one in found})
     rows = []
     for who, group in groupby(found, key=lambda one: one[:3]):

@@ -31,11 +31,11 @@ from kit.exchange.ports.memory import Array
 from kit.faults.history import History
 from kit.settings import Settings
 from kit.task import Task
-from kit.trace.traffic import Kind, Meter
+from kit.trace.traffic import Meter, TransferKind
 from kit.training.coordination.membership import Epoch
 from kit.training.job import Job, Work
-from kit.training.member.context import Part
-from kit.training.member.epoch_runner import Stage
+from kit.training.member.context import MemberContext
+from kit.training.member.epoch_runner import EpochRunner
 from kit.training.optimizers.rules import GradientDescent
 
 # The mean of all gradients is 1 and the parameters begin at 1, so after s steps all of
@@ -43,7 +43,7 @@ from kit.training.optimizers.rules import GradientDescent
 RATE = 2.0**-20
 _EPOCH = 1
 _UNTIL_TOLD = 1 << 40
-_ONCE = (Kind.BROADCAST, Kind.MOVE)
+_ONCE = (TransferKind.BROADCAST, TransferKind.MOVE)
 
 
 def specs(n_bytes: int, n_params: int) -> tuple[Spec, ...]:
@@ -98,7 +98,7 @@ class Rehearsal:
                 if sets
                 else Writing(partial(self._whole, GRAD), value)
             )
-        self._part = Part(
+        self._part = MemberContext(
             agreed,
             rank,
             _work(agreed, rank, self._step),
@@ -108,7 +108,7 @@ class Rehearsal:
             memory,
             history,
         )
-        self._stage = Stage(self._part)
+        self._stage = EpochRunner(self._part)
         self._stack.callback(self._stage.close)
         first = Epoch(_EPOCH, agreed.topology)
         self._stage.prepare(first)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from kit.exchange.layout import Range
 from kit.exchange.plan import GRAD, NEXT, Apply, Copy, Op, Plan, Receive, Send, Term
-from kit.trace.traffic import Kind
+from kit.trace.traffic import TransferKind
 
 _NOTHING = Range(0, 0)
 
@@ -28,8 +28,8 @@ def in_place(plan: Plan) -> Plan:
     taken = [op for op in plan.ops if isinstance(op, Receive) and op.region == NEXT]
     readers = dict.fromkeys(op.to for op in handed)
     sources = dict.fromkeys(op.source for op in taken)
-    done = [Send(source, GRAD, _NOTHING, Kind.GATHER) for source in sources]
-    read = [Receive(reader, GRAD, _NOTHING, Kind.GATHER) for reader in readers]
+    done = [Send(source, GRAD, _NOTHING, TransferKind.GATHER) for source in sources]
+    read = [Receive(reader, GRAD, _NOTHING, TransferKind.GATHER) for reader in readers]
     return plan._replace(reduce=reduce, finish=(*finish, *done, *read))
 
 

@@ -20,9 +20,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen["text_steps"] = max(4, chosen["steps"] // 25)
     try:
         check_installed()
-        from kit.demo.show import Options, show  # the parser answers without loading it
+        from kit.demo.show import (  # the parser answers without loading it
+            DemoOptions,
+            show,
+        )
 
-        return show(Options(**chosen))
+        return show(DemoOptions(**chosen))
     except KitError as error:
         print(f"\n{type(error).__name__}: {error}", file=sys.stderr)
         return 2

@@ -27,7 +27,7 @@ _MEMORY = {
 
 
 @dataclass(frozen=True)
-class Memory:
+class MachineMemory:
     """How much memory there may be used at all, and how much of it is free."""
 
     limit_mib: int
@@ -82,7 +82,7 @@ class Groups:
                 yield int(quota) / int(period)
 
 
-def memory(groups: Groups = Groups()) -> Memory:
+def memory(groups: Groups = Groups()) -> MachineMemory:
     """Return the memory that new processes can have: machine or container, the less."""
     import psutil
 
@@ -90,7 +90,7 @@ def memory(groups: Groups = Groups()) -> Memory:
     found = [*groups.memory(), (int(machine.total), int(machine.available))]
     limit = min(limit for limit, _ in found)
     left = min(left for _, left in found)
-    return Memory(limit // _MIB, left // _MIB, limit < int(machine.total))
+    return MachineMemory(limit // _MIB, left // _MIB, limit < int(machine.total))
 
 
 def cores(groups: Groups = Groups()) -> int:

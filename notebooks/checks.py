@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kit.demo.verdict import Verdict, function, number
+from kit.demo.verdict import AnswerVerdict, function, number
 from kit.demo.verdict import reveal as reveal
 
 Function = Callable[..., Any]
@@ -22,11 +22,11 @@ Function = Callable[..., Any]
 # -- 01: placement ------------------------------------------------------------------
 
 
-def moved(transfers: Sequence[Any], at_most: int) -> Verdict:
+def moved(transfers: Sequence[Any], at_most: int) -> AnswerVerdict:
     """Judge a placement by the bytes that moved; `transfers` are those of a run."""
     total = sum(one.n_bytes for one in transfers)
     if total <= at_most:
-        return Verdict(
+        return AnswerVerdict(
             True, f"Right. {total:,} bytes moved: the work went to the data."
         )
     most = max(transfers, key=lambda one: one.n_bytes)
@@ -34,10 +34,10 @@ def moved(transfers: Sequence[Any], at_most: int) -> Verdict:
         f"{total:,} bytes moved, and {at_most:,} are enough. Most of them are "
         f"{most.tensor}; where must its reader be, that it need not move?"
     )
-    return Verdict(False, f"Not yet: {words}")
+    return AnswerVerdict(False, f"Not yet: {words}")
 
 
-def tower_bytes(given: object, towers: int, size: int) -> Verdict:
+def tower_bytes(given: object, towers: int, size: int) -> AnswerVerdict:
     """Judge the bytes of a step with parameters of `size` bytes on a server."""
     return number(
         given,
@@ -54,7 +54,7 @@ def tower_bytes(given: object, towers: int, size: int) -> Verdict:
 # -- 02: parameter server -----------------------------------------------------------
 
 
-def server_step(given: object) -> Verdict:
+def server_step(given: object) -> AnswerVerdict:
     """Judge `step(weights, gradients, rate)`, a server's synchronous update."""
 
     def judge(step: Function) -> str:
@@ -77,7 +77,7 @@ def server_step(given: object) -> Verdict:
     return function(given, judge, "That is all that a parameter server computes.")
 
 
-def server_bytes(given: object, n: int, size: int) -> Verdict:
+def server_bytes(given: object, n: int, size: int) -> AnswerVerdict:
     """Judge the bytes that one server sends and receives in a step, both together."""
     return number(
         given,
@@ -91,7 +91,7 @@ def server_bytes(given: object, n: int, size: int) -> Verdict:
     )
 
 
-def servers_needed(given: object, n: int) -> Verdict:
+def servers_needed(given: object, n: int) -> AnswerVerdict:
     """Judge how many servers carry no more each than one of `n` workers does."""
     return number(
         given,
@@ -105,7 +105,7 @@ def servers_needed(given: object, n: int) -> Verdict:
 # -- 03: ring -----------------------------------------------------------------------
 
 
-def ring_bytes(given: object, n: int, size: int) -> Verdict:
+def ring_bytes(given: object, n: int, size: int) -> AnswerVerdict:
     """Judge the bytes that a worker of a ring sends in a step."""
     return number(
         given,
@@ -121,7 +121,7 @@ def ring_bytes(given: object, n: int, size: int) -> Verdict:
     )
 
 
-def ring_messages(given: object, n: int) -> Verdict:
+def ring_messages(given: object, n: int) -> AnswerVerdict:
     """Judge how many messages a worker of a ring sends in a step."""
     return number(
         given,
@@ -135,7 +135,7 @@ def ring_messages(given: object, n: int) -> Verdict:
     )
 
 
-def schedule(given: object) -> Verdict:
+def schedule(given: object) -> AnswerVerdict:
     """Judge `chunk(rank, hop, n)`: which chunk a worker sends in a hop of the sum."""
     return function(given, _walk_the_ring, "Each worker ends with one whole sum.")
 
@@ -182,7 +182,7 @@ def predicted_ms(
     return 2 * (n - 1) / n * once + 2 * (n - 1) * delay_ms
 
 
-def even_ms(given: object, n: int, size: int, mbit: float) -> Verdict:
+def even_ms(given: object, n: int, size: int, mbit: float) -> AnswerVerdict:
     """Judge the latency at which server and ring take equally long, in ms."""
     saved = 2 * n - 2 * (n - 1) / n  # times the line is occupied by S bytes
     once = 8 * size / mbit / 1e3
@@ -202,7 +202,7 @@ def even_ms(given: object, n: int, size: int, mbit: float) -> Verdict:
     )
 
 
-def quicker(given: object) -> Verdict:
+def quicker(given: object) -> AnswerVerdict:
     """Judge `quicker(n, size, mbit, delay_ms)`, which chooses between ps and ring."""
 
     def judge(choose: Function) -> str:
@@ -220,7 +220,7 @@ def quicker(given: object) -> Verdict:
 # -- 05: evolution strategies -------------------------------------------------------
 
 
-def population_bytes(given: object, size: int) -> Verdict:
+def population_bytes(given: object, size: int) -> AnswerVerdict:
     """Judge the bytes that a server sends a worker in a step of evolution."""
     return number(
         given,
@@ -231,7 +231,7 @@ def population_bytes(given: object, size: int) -> Verdict:
     )
 
 
-def direction(given: object) -> Verdict:
+def direction(given: object) -> AnswerVerdict:
     """Judge `direction(noise, plus, minus, sigma)`, the gradient out of losses."""
 
     def judge(found_by: Function) -> str:

@@ -26,7 +26,7 @@ from kit.settings import current
 from kit.task import Task
 from kit.testing.cluster import LocalCluster, local_cluster
 from kit.training.job import Job
-from kit.training.member.epoch_runner import Stage
+from kit.training.member.epoch_runner import EpochRunner
 from kit.training.member.member import Member
 from kit.wire.message import pack_message, unpack_message
 from tests.session.scene import until
@@ -169,7 +169,7 @@ def test_python_error_that_ends_a_training_is_a_fault(
     def broken(*_: Any) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(Stage, "run", broken)
+    monkeypatch.setattr(EpochRunner, "run", broken)
     with quick_cluster() as cluster, pytest.raises(UnknownError):
         begin(cluster).wait(20)
 

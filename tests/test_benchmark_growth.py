@@ -17,7 +17,7 @@ from benchmarks.conductor import CrewFailed, crew
 from benchmarks.results import Table
 from benchmarks.scaling_rank import specs
 from benchmarks.tasks import Outcome
-from kit.exchange.topologies.cost import Case, Model, Point, Rates, Sharing
+from kit.exchange.topologies.cost import Case, CostModel, Point, Rates, Sharing
 from kit.exchange.topologies.topology import by_name
 
 ROOT = Path(__file__).parents[1]
@@ -76,7 +76,7 @@ def test_bytes_are_dealt_out_to_all_parameters(n_bytes: int, n_params: int) -> N
 
 def points(spoil: float = 0.0) -> list[Point]:
     rates = {("mesh", sharing): Rates(1e-5, 2e-5, 3e-10, 1e-10) for sharing in Sharing}
-    model, dice = Model(rates, 2), random.Random(1)
+    model, dice = CostModel(rates, 2), random.Random(1)
     cases = [Case("mesh", n, 4**k) for n in (1, 2, 3, 4) for k in range(5, 13)]
     return [
         Point(case, model.predict(case) * (1 + dice.uniform(-spoil, spoil)))

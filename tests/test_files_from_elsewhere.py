@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from kit.checkpoint import Folder, Manifest, read_manifest
-from kit.checkpoint.bundle import Bundle, write_bundle
+from kit.checkpoint.bundle import TensorBundle, write_bundle
 from kit.errors import (
     CheckpointFailed,
     DataLossError,
@@ -39,7 +39,7 @@ from kit.tf1.train.checkpointing.checkpoint_state import (
     write_state,
 )
 from kit.trace.trace import Trace
-from kit.training.checkpointing.resume import Claim
+from kit.training.checkpointing.resume import FolderLock
 from kit.wire.handshake.credentials import Credentials
 
 MOST_BYTES = 64 << 20
@@ -76,13 +76,13 @@ def shard(folder: Path) -> Case:
 def index(folder: Path) -> Case:
     write_bundle(str(folder / "m"), ["w"], [""], [VALUES["w"]])
     path = folder / "m.index"
-    return Case(path, lambda: Bundle(str(folder / "m")), (CheckpointFailed,))
+    return Case(path, lambda: TensorBundle(str(folder / "m")), (CheckpointFailed,))
 
 
 def data(folder: Path) -> Case:
     write_bundle(str(folder / "m"), ["w"], [""], [VALUES["w"]])
     path = folder / "m.data-00000-of-00001"
-    read = lambda: Bundle(str(folder / "m")).read(["w"], [""])  # noqa: E731
+    read = lambda: TensorBundle(str(folder / "m")).read(["w"], [""])  # noqa: E731
     return Case(path, read, (CheckpointFailed,))
 
 
@@ -93,8 +93,8 @@ def state(folder: Path) -> Case:
 
 
 def mark(folder: Path) -> Case:
-    Claim(folder, "run", "worker:0").close()
-    read = lambda: Claim(folder, "run", "worker:0").close()  # noqa: E731
+    FolderLock(folder, "run", "worker:0").close()
+    read = lambda: FolderLock(folder, "run", "worker:0").close()  # noqa: E731
     return Case(folder / ".owner", read, (CheckpointFailed,))
 
 
@@ -268,13 +268,13 @@ def test_slices_that_are_not_as_an_index_says_are_refused(
     plain["extra"]["slices"] = slices
     path.write_bytes(signed(plain))
 
-    fails(Case(path, lambda: Bundle(prefix), (CheckpointFailed,)))
+    fails(Case(path, lambda: TensorBundle(prefix), (CheckpointFailed,)))
 
 
 def test_whole_of_which_a_part_is_there_is_not_allocated(tmp_path: Path) -> None:
     prefix, text = str(tmp_path / "m"), f"{GIB} 0,4"
     write_bundle(prefix, ["w"], [text], [VALUES["w"][:4]])
-    bundle = Bundle(prefix)
+    bundle = TensorBundle(prefix)
 
     tracemalloc.start()
     try:

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from kit import machine
-from kit.machine import Groups, Memory
+from kit.machine import Groups, MachineMemory
 
 MIB = 1 << 20
 NO_LIMIT = str(2**63 - 4096)
@@ -57,7 +57,7 @@ def test_a_limit_of_the_second_kind_counts_without_the_file_cache(
     files = v2(str(1000 * MIB), 600 * MIB, cache=100 * MIB)
     groups = made(tmp_path, "0::/\n", {".": files})
 
-    assert machine.memory(groups) == Memory(1000, 500, is_contained=True)
+    assert machine.memory(groups) == MachineMemory(1000, 500, is_contained=True)
 
 
 def test_a_limit_of_the_first_kind_counts_without_the_file_cache(
@@ -66,7 +66,7 @@ def test_a_limit_of_the_first_kind_counts_without_the_file_cache(
     files = v1(str(300 * MIB), 200 * MIB, cache=50 * MIB)
     groups = made(tmp_path, "4:memory:/\n0::/\n", {"memory": files})
 
-    assert machine.memory(groups) == Memory(300, 150, is_contained=True)
+    assert machine.memory(groups) == MachineMemory(300, 150, is_contained=True)
 
 
 @pytest.mark.parametrize("files", [v2("max", 5), v2(str(9000 * MIB), 5), {}])
@@ -77,14 +77,14 @@ def test_without_a_limit_the_machine_is_the_limit(
 
     found = machine.memory(groups)
 
-    assert found == Memory(8000, 4000)
+    assert found == MachineMemory(8000, 4000)
     assert found.place == "this machine"
 
 
 def test_the_number_for_no_limit_is_none(tmp_path: Path) -> None:
     groups = made(tmp_path, "4:memory:/\n", {"memory": v1(NO_LIMIT, 5)})
 
-    assert machine.memory(groups) == Memory(8000, 4000)
+    assert machine.memory(groups) == MachineMemory(8000, 4000)
 
 
 def test_a_job_of_a_batch_system_has_the_limit_of_a_group_further_out(
@@ -101,7 +101,7 @@ def test_a_job_of_a_batch_system_has_the_limit_of_a_group_further_out(
         },
     )
 
-    assert machine.memory(groups) == Memory(2000, 1500, is_contained=True)
+    assert machine.memory(groups) == MachineMemory(2000, 1500, is_contained=True)
 
 
 def test_a_path_of_the_machine_outside_leaves_the_group_at_the_root(
@@ -110,13 +110,13 @@ def test_a_path_of_the_machine_outside_leaves_the_group_at_the_root(
     files = v1(str(512 * MIB), 12 * MIB)
     groups = made(tmp_path, "4:memory:/docker/abc\n", {"memory": files})
 
-    assert machine.memory(groups) == Memory(512, 500, is_contained=True)
+    assert machine.memory(groups) == MachineMemory(512, 500, is_contained=True)
 
 
 def test_more_used_than_allowed_leaves_nothing(tmp_path: Path) -> None:
     groups = made(tmp_path, "0::/\n", {".": v2(str(100 * MIB), 101 * MIB)})
 
-    assert machine.memory(groups) == Memory(100, 0, is_contained=True)
+    assert machine.memory(groups) == MachineMemory(100, 0, is_contained=True)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_quota_says_how_many_cores_may_be_busy(
 def test_where_nothing_can_be_read_the_machine_is_the_limit(tmp_path: Path) -> None:
     groups = Groups(tmp_path / "none", tmp_path / "neither")
 
-    assert machine.memory(groups) == Memory(8000, 4000)
+    assert machine.memory(groups) == MachineMemory(8000, 4000)
     assert machine.cores(groups) == 64
 
 

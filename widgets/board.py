@@ -19,7 +19,7 @@ from kit.trace.file import write_atomically
 from kit.trace.trace import Trace
 from kit.training.client.run import Run
 from widgets import front_end, page, snapshot
-from widgets.pulse import Beat, Pulse, pulse_of
+from widgets.pulse import Beat, RunFollower, pulse_of
 from widgets.still import beat_of
 
 _KEEP_EVERY_S = 15.0
@@ -46,7 +46,7 @@ class TrafficBoard:
     ) -> None:
         """Look once; nothing is drawn before the board is displayed."""
         self._run = of if isinstance(of, Run) else None
-        self._pulse: Pulse | None = pulse_of(of) if isinstance(of, Run) else None
+        self._pulse: RunFollower | None = pulse_of(of) if isinstance(of, Run) else None
         self._clock, self._kept_at = clock, clock()
         self._beat = self._pulse.look() if self._pulse else beat_of(_trace(of))
         self._view: Any = None

@@ -30,7 +30,7 @@ _BINS = 150
 _PIXELS = 1000
 
 
-class Window(NamedTuple):
+class TimeWindow(NamedTuple):
     """A stretch of the run: its steps and times (nanoseconds); `zero` is marked."""
 
     first_step: int
@@ -165,7 +165,7 @@ def link_name(trace: Trace, source: int, destination: int) -> str:
     return f"{trace.names[source]} -> {trace.names[destination]}"
 
 
-def window(trace: Trace, n_steps: int = 2) -> Window:
+def window(trace: Trace, n_steps: int = 2) -> TimeWindow:
     """Return `n_steps` steps on each side of the first switch of topology.
 
     Without such a switch, or when its steps are not kept any more, the middle of the
@@ -173,7 +173,7 @@ def window(trace: Trace, n_steps: int = 2) -> Window:
     """
     if not len(trace.steps):
         start, end = trace.bounds()
-        return Window(0, 0, start, end, start, "")
+        return TimeWindow(0, 0, start, end, start, "")
     low, high = _steps(trace)
     step, label = (low + high + 1) // 2, ""
     for switch in trace.switches():
@@ -186,10 +186,10 @@ def window(trace: Trace, n_steps: int = 2) -> Window:
     inside = trace.steps[(number >= first) & (number <= last)]
     zero = int(inside["start"][inside["step"] >= step].min())
     start, end = int(inside["start"].min()), int(inside["end"].max())
-    return Window(first, last, start, end, zero if label else start, label)
+    return TimeWindow(first, last, start, end, zero if label else start, label)
 
 
-def timeline(trace: Trace, view: Window) -> Columns:
+def timeline(trace: Trace, view: TimeWindow) -> Columns:
     """Return task, phase, left and right: what each task did (ms, `view.zero` is 0).
 
     Spans wider than a pixel are drawn as they are. Of narrower ones the phase that took
@@ -237,7 +237,7 @@ def _joined(table: Rows, pixels: Bins) -> list[tuple[int, int, int]]:
     ]
 
 
-def step_starts(trace: Trace, view: Window) -> Columns:
+def step_starts(trace: Trace, view: TimeWindow) -> Columns:
     """Return at (ms, `view.zero` is 0) and step: where each step of the view began."""
     table = trace.steps
     numbers = range(view.first_step, view.last_step + 1)

@@ -24,7 +24,7 @@ _MOST_IN_A_ROW = 7
 _RIM = 16  # beside a circle
 
 
-class Box(NamedTuple):
+class TaskBox(NamedTuple):
     """Where a task stands: its centre and its size in pixels."""
 
     x: float
@@ -33,16 +33,16 @@ class Box(NamedTuple):
     height: float = _BOX_H
 
 
-class Layout(NamedTuple):
+class SceneLayout(NamedTuple):
     """Where all tasks stand, who has no part in the exchange, and the height."""
 
-    boxes: tuple[Box, ...]
+    boxes: tuple[TaskBox, ...]
     idle: frozenset[int]
     height: float
     is_ring: bool = False
 
 
-def layout(names: Sequence[str], topology: str) -> Layout:
+def layout(names: Sequence[str], topology: str) -> SceneLayout:
     """Return where the tasks stand under a topology.
 
     >>> found = layout(["ps:0", "worker:0", "worker:1"], "ps")
@@ -53,21 +53,21 @@ def layout(names: Sequence[str], topology: str) -> Layout:
     """
     servers = [i for i, name in enumerate(names) if name.startswith("ps:")]
     workers = [i for i in range(len(names)) if i not in servers]
-    at: dict[int, Box] = {}
+    at: dict[int, TaskBox] = {}
     if topology.startswith("ps"):
         top = _rows(at, servers, 8 + _BOX_H / 2)
         bottom = _rows(at, workers, top + _ROW)
-        return Layout(_ordered(at), frozenset(), bottom + _BOX_H / 2 + 8)
+        return SceneLayout(_ordered(at), frozenset(), bottom + _BOX_H / 2 + 8)
     top = _rows(at, servers, 8 + _BOX_H / 2) + _BOX_H / 2 + 22 if servers else 8
     bottom = _circle(at, workers, top)
-    return Layout(_ordered(at), frozenset(servers), bottom, is_ring=True)
+    return SceneLayout(_ordered(at), frozenset(servers), bottom, is_ring=True)
 
 
-def _ordered(at: dict[int, Box]) -> tuple[Box, ...]:
+def _ordered(at: dict[int, TaskBox]) -> tuple[TaskBox, ...]:
     return tuple(at[i] for i in range(len(at)))
 
 
-def _rows(at: dict[int, Box], tasks: Sequence[int], y: float) -> float:
+def _rows(at: dict[int, TaskBox], tasks: Sequence[int], y: float) -> float:
     """Put tasks into rows from the height `y` on; returns the last row's height."""
     n_rows = max(1, -(-len(tasks) // _MOST_IN_A_ROW))
     each = -(-len(tasks) // n_rows) or 1
@@ -76,15 +76,15 @@ def _rows(at: dict[int, Box], tasks: Sequence[int], y: float) -> float:
         row, column = divmod(place, each)
         in_row = min(each, len(tasks) - row * each)
         pitch = WIDTH / in_row
-        at[task] = Box(pitch * (column + 0.5), y + row * (_BOX_H + _GAP), width)
+        at[task] = TaskBox(pitch * (column + 0.5), y + row * (_BOX_H + _GAP), width)
     return y + (n_rows - 1) * (_BOX_H + _GAP)
 
 
-def _circle(at: dict[int, Box], tasks: Sequence[int], top: float) -> float:
+def _circle(at: dict[int, TaskBox], tasks: Sequence[int], top: float) -> float:
     """Put tasks onto an ellipse below `top`, the first one highest; returns its end."""
     n = len(tasks)
     if n == 1:
-        at[tasks[0]] = Box(WIDTH / 2, top + _BOX_H / 2, _BOX_W)
+        at[tasks[0]] = TaskBox(WIDTH / 2, top + _BOX_H / 2, _BOX_W)
         return top + _BOX_H + 8
     tall = 62 + 27 * min(n, 12)
     width = _width_on_circle(n)
@@ -93,7 +93,7 @@ def _circle(at: dict[int, Box], tasks: Sequence[int], top: float) -> float:
     for place, task in enumerate(tasks):
         angle = 2 * math.pi * place / n
         x, y = WIDTH / 2 + wide * math.sin(angle), centre - tall * math.cos(angle)
-        at[task] = Box(x, y, width)
+        at[task] = TaskBox(x, y, width)
     return max(at[task].y for task in tasks) + _BOX_H / 2 + 8
 
 
@@ -128,7 +128,7 @@ class Path(NamedTuple):
         )
 
 
-def path(found: Layout, link: Link) -> Path:
+def path(found: SceneLayout, link: Link) -> Path:
     """Return the line of a link; it keeps to its right, so both directions show."""
     one, other = found.boxes[link[0]], found.boxes[link[1]]
     if not found.is_ring and one.y != other.y:
@@ -153,7 +153,7 @@ def path(found: Layout, link: Link) -> Path:
 
 
 def _rim(
-    box: Box, dx: float, dy: float, side: tuple[float, float], off: float
+    box: TaskBox, dx: float, dy: float, side: tuple[float, float], off: float
 ) -> tuple[float, float]:
     """Return where a line beside the middle, `off` from it, leaves a box."""
     half = (box.width / 2 + 4, box.height / 2 + 4)

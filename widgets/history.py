@@ -23,10 +23,10 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
-class History:
+class TrainingHistory:
     """The loss and the bytes of each link, by stretches of steps.
 
-    >>> history = History(("/job:worker/task:0",))
+    >>> history = TrainingHistory(("/job:worker/task:0",))
     >>> history.n_steps, history.loss()["step"]
     (0, [])
     """

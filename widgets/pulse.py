@@ -24,7 +24,7 @@ from kit.exchange.topologies.topology import by_name
 from kit.trace.trace import Trace
 from kit.training.client.recorded import Cursors
 from kit.training.client.run import Run
-from widgets.history import History
+from widgets.history import TrainingHistory
 from widgets.moment import LATE_NS, WINDOW_NS, Link, Moment, capacity, mean_rates
 from widgets.moment import numbers as numbers_of
 from widgets.moment import rates as rates_of
@@ -47,20 +47,20 @@ class Beat:
     """What the boards draw: the moment, the whole in columns, and the newest rows."""
 
     moment: Moment
-    history: History
+    history: TrainingHistory
     recent: Trace
     is_last: bool
     n_rows: int = 0  # that are known, so that nothing is drawn twice
 
 
-class Pulse:
+class RunFollower:
     """The news of one training. Every method may be called from any thread."""
 
     def __init__(self, run: Run, clock: Callable[[], float] = time.monotonic) -> None:
         """Know nothing yet, and start nothing."""
         self._run, self._clock = run, clock
         tasks = tuple(map(str, run.job.tasks))
-        self.history = History(tasks)
+        self.history = TrainingHistory(tasks)
         self._tasks = tasks
         self._cursors: Cursors = ()
         # Of each piece of news: when it ended, and where it began.
@@ -270,11 +270,11 @@ def requested_words(request: Mapping[str, Any], topology: str, link: str) -> str
 
 
 # A pulse holds its training, so the number of that is not given to another one.
-_pulses: weakref.WeakValueDictionary[int, Pulse] = weakref.WeakValueDictionary()
+_pulses: weakref.WeakValueDictionary[int, RunFollower] = weakref.WeakValueDictionary()
 _pulses_guard = threading.Lock()
 
 
-def pulse_of(run: Run) -> Pulse:
+def pulse_of(run: Run) -> RunFollower:
     """Return the one pulse of a training; it lives as long as somebody holds it."""
     with _pulses_guard:
-        return _pulses.setdefault(id(run), Pulse(run))
+        return _pulses.setdefault(id(run), RunFollower(run))

@@ -11,7 +11,7 @@ import math
 from html import escape
 
 from widgets.feed import MB
-from widgets.geometry import WIDTH, Layout, layout, path
+from widgets.geometry import WIDTH, SceneLayout, layout, path
 from widgets.moment import Link, Moment
 
 _WIDEST, _THINNEST = 13.0, 1.5
@@ -84,7 +84,7 @@ def arrow_width(rate: float, scale: float) -> float:
     return _THINNEST + (_WIDEST - _THINNEST) * min(1.0, rate / scale if scale else 0)
 
 
-def _arrow(found: Layout, link: Link, rate: float, moment: Moment) -> str:
+def _arrow(found: SceneLayout, link: Link, rate: float, moment: Moment) -> str:
     line, width = path(found, link), arrow_width(rate, moment.scale)
     head = 6 + width * 0.9
     tip, before = line.end, line.at(0.9)
@@ -112,7 +112,7 @@ def _arrow(found: Layout, link: Link, rate: float, moment: Moment) -> str:
     )
 
 
-def _label(found: Layout, link: Link, rate: float) -> str:
+def _label(found: SceneLayout, link: Link, rate: float) -> str:
     if not rate:
         return ""
     line = path(found, link)
@@ -133,7 +133,7 @@ def _label(found: Layout, link: Link, rate: float) -> str:
     )
 
 
-def _box(task: int, name: str, found: Layout, moment: Moment) -> str:
+def _box(task: int, name: str, found: SceneLayout, moment: Moment) -> str:
     box = found.boxes[task]
     left, top = box.x - box.width / 2, box.y - box.height / 2
     lost = name in moment.lost

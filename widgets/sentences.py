@@ -8,7 +8,7 @@ from __future__ import annotations
 from html import escape
 
 from kit.trace.trace import Trace
-from widgets.feed import Window
+from widgets.feed import TimeWindow
 from widgets.moment import WINDOW_NS, Moment, whole_steps
 
 
@@ -112,7 +112,7 @@ def kept(moment: Moment) -> str:
     return said if moment.kept else ""
 
 
-def newest_steps(recent: Trace, n_steps: int = 3) -> Window:
+def newest_steps(recent: Trace, n_steps: int = 3) -> TimeWindow:
     """Return the newest steps that all members have told of, as a window."""
     spans, steps = recent.spans, recent.steps
     new = spans["start"] > spans["end"].max(initial=0) - WINDOW_NS
@@ -121,6 +121,6 @@ def newest_steps(recent: Trace, n_steps: int = 3) -> Window:
     inside = steps[(steps["step"] >= low) & (steps["step"] <= high)]
     if not len(inside):
         start, end = recent.bounds()
-        return Window(0, 0, start, end, start, "")
+        return TimeWindow(0, 0, start, end, start, "")
     start = int(inside["start"].min())
-    return Window(low, high, start, int(inside["end"].max()), start, "")
+    return TimeWindow(low, high, start, int(inside["end"].max()), start, "")

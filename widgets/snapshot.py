@@ -11,7 +11,7 @@ from html import escape
 
 from kit.trace.trace import Trace
 from widgets import charts, feed, sentences, words
-from widgets.feed import Window
+from widgets.feed import TimeWindow
 from widgets.looks import colours, style
 from widgets.pulse import Beat
 from widgets.scene import scene, speed, title
@@ -76,7 +76,7 @@ def pictures(beat: Beat) -> Pictures:
     return [(picture, said) for picture, said in found if picture]
 
 
-def shown_steps(beat: Beat) -> Window:
+def shown_steps(beat: Beat) -> TimeWindow:
     """Return the steps of the timeline: the newest ones."""
     return sentences.newest_steps(beat.recent)
 

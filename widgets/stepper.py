@@ -23,7 +23,7 @@ from kit.trace.file import write_atomically
 from widgets import front_end, page
 from widgets.stepping import drawing, player, words
 from widgets.stepping.formulas import Formula, formula
-from widgets.stepping.recording import Message, record
+from widgets.stepping.recording import SteppedMessage, record
 from widgets.stepping.setting import setting
 
 
@@ -63,7 +63,7 @@ class ExchangeStepper:
         self._view: Any = None
 
     @property
-    def messages(self) -> tuple[Message, ...]:
+    def messages(self) -> tuple[SteppedMessage, ...]:
         """The messages in the order in which they arrive."""
         return self.recording.messages
 

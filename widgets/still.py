@@ -6,14 +6,14 @@ Pure.
 from __future__ import annotations
 
 from kit.trace.trace import Trace
-from widgets.history import History
+from widgets.history import TrainingHistory
 from widgets.moment import WINDOW_NS, Moment, capacity, mean_rates, numbers
 from widgets.pulse import Beat
 
 
 def beat_of(trace: Trace) -> Beat:
     """Return the one and last beat of a trace."""
-    history = History(trace.tasks)
+    history = TrainingHistory(trace.tasks)
     history.add(trace)
     epoch = max(trace.epochs, default=None)
     rates = mean_rates(trace)

@@ -13,7 +13,7 @@ import numpy as np
 from kit.trace.trace import Ints, Trace
 from kit.trace.traffic import Phase
 from widgets import feed
-from widgets.feed import Columns, Window
+from widgets.feed import Columns, TimeWindow
 
 _NOTHING = "Nothing was recorded for this figure."
 
@@ -64,7 +64,7 @@ def _mean_rate(line: Columns) -> float:
     return float((line["rate"][:-1] * length).sum() / length.sum())
 
 
-def timeline(trace: Trace, view: Window) -> str:
+def timeline(trace: Trace, view: TimeWindow) -> str:
     """Say how the tasks of each job divided the time of the steps shown."""
     spent = trace.phase_time(view.first_step, view.last_step)
     if not spent.any():

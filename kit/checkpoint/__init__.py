@@ -10,7 +10,7 @@ from kit.checkpoint.comparing import graph_hash as graph_hash
 from kit.checkpoint.files import FILES as FILES
 from kit.checkpoint.files import Files as Files
 from kit.checkpoint.folder import Folder as Folder
-from kit.checkpoint.folder import Found as Found
+from kit.checkpoint.folder import FoundCheckpoint as FoundCheckpoint
 from kit.checkpoint.folder import load as load
 from kit.checkpoint.manifest import Manifest as Manifest
 from kit.checkpoint.manifest import TensorEntry as TensorEntry

@@ -189,7 +189,7 @@ def merge(parts: Sequence[str], prefix: str, files: Files = FILES) -> None:
     renames: list[tuple[Path, Path]] = []
     for number, part in enumerate(parts):
         try:
-            found = Bundle(part)
+            found = TensorBundle(part)
             looks_whole(_index(part).parent, found.manifest)
         except (NotFoundError, CheckpointFailed) as exc:
             raise CheckpointFailed(
@@ -217,7 +217,7 @@ def merge(parts: Sequence[str], prefix: str, files: Files = FILES) -> None:
         files.remove_folder(_index(parts[0]).parent)
 
 
-class Bundle:
+class TensorBundle:
     """What lies under a prefix."""
 
     def __init__(self, prefix: str) -> None:

@@ -42,7 +42,7 @@ _WHOLE = re.compile(r"step-(0|[1-9]\d*)(?:\.([2-9]|[1-9]\d+))?", re.ASCII)
 _DRAFT = re.compile(r"step-\d+(?:\.\d+)?\.tmp-[0-9a-f]+", re.ASCII)
 
 
-class Place(NamedTuple):
+class CheckpointName(NamedTuple):
     """A checkpoint of a folder by its name; the greatest is the newest."""
 
     step: int
@@ -52,25 +52,25 @@ class Place(NamedTuple):
     def name(self) -> str:
         """The name of its folder.
 
-        >>> Place(400, 1).name, Place(400, 2).name
+        >>> Place(400, 1).name, CheckpointName(400, 2).name
         ('step-400', 'step-400.2')
         """
         return f"step-{self.step}" + (f".{self.turn}" if self.turn > 1 else "")
 
 
-def places(folder: Path) -> list[Place]:
+def places(folder: Path) -> list[CheckpointName]:
     """Return all checkpoints, damaged or not, oldest first; none without a folder.
 
     Raises as `refused` does when the folder cannot be read.
     """
     found = [_WHOLE.fullmatch(name) for name in _names(folder)]
-    return sorted(Place(int(one[1]), int(one[2] or 1)) for one in found if one)
+    return sorted(CheckpointName(int(one[1]), int(one[2] or 1)) for one in found if one)
 
 
-def next_place(folder: Path, step: int) -> Place:
+def next_place(folder: Path, step: int) -> CheckpointName:
     """Return where a step is saved next: no name is used twice."""
     turns = [place.turn for place in places(folder) if place.step == step]
-    return Place(step, max(turns, default=0) + 1)
+    return CheckpointName(step, max(turns, default=0) + 1)
 
 
 def drafts(folder: Path) -> list[Path]:
@@ -93,7 +93,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundCheckpoint:
     """A checkpoint that was read and found to be whole.
 
     Attributes:
@@ -234,7 +234,7 @@ class Folder:
         """
         return sorted({place.step for place in places(self.path)})
 
-    def newest(self) -> Found:
+    def newest(self) -> FoundCheckpoint:
         """Return the newest checkpoint that is whole, all of its bytes compared.
 
         Raises `NotFoundError` when there is none at all, `CheckpointFailed` when all
@@ -242,14 +242,14 @@ class Folder:
         """
         return self._newest_good(verify)[0]
 
-    def load_newest(self) -> tuple[Found, dict[str, Array]]:
+    def load_newest(self) -> tuple[FoundCheckpoint, dict[str, Array]]:
         """Return the newest checkpoint that is whole, and its tensors by name.
 
         Reads it once. Raises as `newest` does.
         """
         return self._newest_good(read_all)
 
-    def at(self, step: int) -> Found:
+    def at(self, step: int) -> FoundCheckpoint:
         """Return the newest whole checkpoint of one step; raises as `newest` does."""
         chosen = [place for place in places(self.path) if place.step == step]
         if not chosen:
@@ -259,7 +259,9 @@ class Folder:
             )
         return self._first_good(chosen, verify)[0]
 
-    def _newest_good(self, read: Callable[[Path, Manifest], _T]) -> tuple[Found, _T]:
+    def _newest_good(
+        self, read: Callable[[Path, Manifest], _T]
+    ) -> tuple[FoundCheckpoint, _T]:
         for _ in range(_MOST_LOOKS):
             chosen = places(self.path)
             try:
@@ -271,8 +273,8 @@ class Folder:
         return self._first_good(places(self.path), read)
 
     def _first_good(
-        self, chosen: list[Place], read: Callable[[Path, Manifest], _T]
-    ) -> tuple[Found, _T]:
+        self, chosen: list[CheckpointName], read: Callable[[Path, Manifest], _T]
+    ) -> tuple[FoundCheckpoint, _T]:
         passed_over: list[tuple[Path, str]] = []
         for place in reversed(chosen):
             path = self.path / place.name
@@ -280,7 +282,9 @@ class Folder:
                 manifest = read_manifest(path)
                 if manifest.step != place.step:
                     raise CheckpointFailed(f"{path} holds the step {manifest.step}.")
-                return Found(path, manifest, tuple(passed_over)), read(path, manifest)
+                return FoundCheckpoint(path, manifest, tuple(passed_over)), read(
+                    path, manifest
+                )
             except KitError as exc:
                 if path.exists():  # else it was old, and a writer has removed it
                     passed_over.append((path, exc.message))
@@ -310,21 +314,21 @@ class Folder:
 
     def _remove_old(self) -> None:
         """Remove what is older than the newest `keep` that look whole."""
-        kept: list[Place] = []
+        kept: list[CheckpointName] = []
         for place in reversed(places(self.path)):
             if len(kept) == self.keep:
                 self._remove(place)
             elif looks_good(self.path / place.name):
                 kept.append(place)
 
-    def _remove(self, place: Place) -> None:
+    def _remove(self, place: CheckpointName) -> None:
         # First its name: half a checkpoint must never look like a damaged one.
         draft = self.path / f"{place.name}.tmp-{self._random()}"
         self._files.rename(self.path / place.name, draft)
         remove_tree(self._files, draft)
 
 
-def load(found: Found) -> dict[str, Array]:
+def load(found: FoundCheckpoint) -> dict[str, Array]:
     """Return all tensors of a checkpoint whole, by name.
 
     Every byte is compared with its digest once more. Raises `CheckpointFailed` for any

@@ -9,7 +9,7 @@ from kit.cluster.cells.on import Outcome as Outcome
 from kit.cluster.cluster import Cluster as Cluster
 from kit.cluster.cluster import current as current
 from kit.cluster.processes.bootstrap import Bootstrap as Bootstrap
-from kit.cluster.report import State as State
+from kit.cluster.report import ClusterState as ClusterState
 from kit.cluster.report import TaskStatus as TaskStatus
 
 __all__ = [

@@ -4,7 +4,8 @@
         cluster.call("worker", os.getpid)          # one result for each worker
 
 Every call that waits comes in a blocking and an awaitable form, and the blocking form
-works inside a running event loop too. All work is done by `Crew` in another thread.
+works inside a running event loop too. All work is done by the `Supervisor` in another
+thread.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from kit.cluster.cells.selection import (
 )
 from kit.cluster.engine_work import EngineWork
 from kit.cluster.launching import launch
-from kit.cluster.plan import Plan
+from kit.cluster.plan import ClusterPlan
 from kit.cluster.processes.bootstrap import SERVERS, Bootstrap
 from kit.cluster.processes.reaper import Process
-from kit.cluster.report import State, TaskStatus
+from kit.cluster.report import ClusterState, TaskStatus
 from kit.cluster.runtime import default_python
 from kit.dask.graph import set_cluster
 from kit.errors import FailedPreconditionError
@@ -82,7 +83,7 @@ class Cluster(EngineWork):
         check_times(lease_s=lease_s)
         check_times(start_deadline_s=start_deadline_s, stop_deadline_s=stop_deadline_s)
         tasks = tuple(make_tasks(counts))
-        plan = Plan(
+        plan = ClusterPlan(
             tasks,
             threads=runtime.choose_threads(threads, len(tasks)),
             python=python or default_python(),
@@ -106,44 +107,44 @@ class Cluster(EngineWork):
         return list(self._plan.tasks)
 
     @property
-    def state(self) -> State:
+    def state(self) -> ClusterState:
         """The cluster's state; LOST when a task or what they all need is gone.
 
         That is ipyparallel's controller, which calls go through, and the fork server,
         which a restarted task comes from.
         """
-        return State.LOST if self._lost else self._state
+        return ClusterState.LOST if self._lost else self._state
 
     @property
     def _lost(self) -> list[str]:
-        if self._state is not State.READY or self._crew is None:
+        if self._state is not ClusterState.READY or self._supervisor is None:
             return []
-        return self._crew.lost
+        return self._supervisor.lost
 
     @property
     def status(self) -> list[TaskStatus]:
         """State, pid and host of each task; why it is lost or cannot be restarted."""
-        if self._crew is None:
+        if self._supervisor is None:
             return [TaskStatus(task) for task in self._plan.tasks]
-        return list(self._crew.status.values())
+        return list(self._supervisor.status.values())
 
     @property
     def spec(self) -> ClusterSpec:
         """The jobs, tasks and addresses, as the servers gave them."""
         spec = self._ready().spec
-        assert spec is not None, "a ready crew has a spec"
+        assert spec is not None, "a ready supervisor has a spec"
         return spec
 
     @property
     def processes(self) -> frozenset[Process]:
         """Every process that belongs to the cluster; `stop` ends them all."""
-        return frozenset() if self._crew is None else self._crew.processes
+        return frozenset() if self._supervisor is None else self._supervisor.processes
 
     @property
     def controller_pid(self) -> int:
         """The process id of ipyparallel's controller."""
         engines = self._ready().engines
-        assert engines is not None, "a ready crew has engines"
+        assert engines is not None, "a ready supervisor has engines"
         return engines.controller_pid
 
     @property
@@ -173,14 +174,14 @@ class Cluster(EngineWork):
     @property
     def directory(self) -> Directory:
         """Where the tasks' servers are, and the key to be let in."""
-        crew = self._ready()
+        supervisor = self._ready()
         addresses = {
             task: self.spec.task_address(task.job, task.index) for task in self.tasks
         }
         chosen = current_settings().replace(
             transport=self._plan.transport, insecure=self._plan.insecure
         )
-        return Directory(addresses, crew.credentials, crew.folder, chosen)
+        return Directory(addresses, supervisor.credentials, supervisor.folder, chosen)
 
     def target(self, task: str | Task) -> ClusterTarget:
         """Return a task as the target of a session: `kit.Session(cluster.target(...))`.
@@ -216,12 +217,14 @@ class Cluster(EngineWork):
         A selector is "all", a job, a task, or a list of these. Raises `PlacementError`
         for one that the cluster does not have, `PeerLost` for one that is lost.
         """
-        crew = self._ready()
+        supervisor = self._ready()
         wanted = select(selector, self._plan.tasks)
-        assert crew.engines is not None, "a ready crew has engines"
+        assert supervisor.engines is not None, "a ready supervisor has engines"
         for task in wanted:
             self._check_lives(task)
-        return crew.engines.view([self._plan.tasks.index(task) for task in wanted])
+        return supervisor.engines.view(
+            [self._plan.tasks.index(task) for task in wanted]
+        )
 
     def call(
         self,
@@ -263,14 +266,14 @@ class Cluster(EngineWork):
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
         deadline_s: float,
-    ) -> loop.Work[dict[Task, Any]]:
-        crew = self._ready()
+    ) -> loop.LoopTask[dict[Task, Any]]:
+        supervisor = self._ready()
         check_times(deadline_s=deadline_s)
         payload = remote.pack(function, args, kwargs)
         payloads = dict.fromkeys(select(where, self._plan.tasks), payload)
         what = f"return from {getattr(function, '__name__', 'the function')}()"
         assert self._loop is not None, "a ready cluster has a loop"
-        return self._loop.submit(crew.calls.perform(payloads, deadline_s, what))
+        return self._loop.submit(supervisor.calls.perform(payloads, deadline_s, what))
 
 
 def current() -> Cluster:

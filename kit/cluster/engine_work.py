@@ -12,14 +12,14 @@ from typing import Any
 
 from kit.cluster.arguments import check_times
 from kit.cluster.cells import remote
-from kit.cluster.cells.cell_output import OnMessage, Output
+from kit.cluster.cells.cell_output import CellOutput, OnMessage
 from kit.cluster.cells.cells import CellRun
 from kit.cluster.cells.on import CellInterrupted, Outcome, collected, on_tasks
 from kit.cluster.cells.selection import Selector, select
 from kit.cluster.lifecycle import Lifecycle
-from kit.cluster.loop import Work
-from kit.cluster.processes.supervisor import Crew
-from kit.cluster.report import State
+from kit.cluster.loop import LoopTask
+from kit.cluster.processes.supervisor import Supervisor
+from kit.cluster.report import ClusterState
 from kit.cluster.restarting import restart
 from kit.cluster.runtime import log_path, tail_of
 from kit.cluster.waiting import Plan, follow, follow_async
@@ -31,17 +31,17 @@ from kit.training.client.run import Run
 
 # Why a task that is not lost cannot be reached, by its state.
 _AWAY = {
-    State.STARTING: "is being restarted",
-    State.STOPPING: "is being stopped with its cluster",
-    State.STOPPED: "was stopped with its cluster",
+    ClusterState.STARTING: "is being restarted",
+    ClusterState.STOPPING: "is being stopped with its cluster",
+    ClusterState.STOPPED: "was stopped with its cluster",
 }
 
 
-class CrewEngineer:
-    """The engines of a crew, by task."""
+class EngineAccess:
+    """The engines of a supervisor, by task."""
 
-    def __init__(self, crew: Crew) -> None:
-        self._crew = crew
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
 
     def execute(self, task: Task, code: str, on_message: OnMessage) -> Any:
         """Run code on a task; return the future of its reply."""
@@ -53,19 +53,19 @@ class CrewEngineer:
 
     def reason_of_loss(self, task: Task) -> str:
         """Return why a task is gone or away; empty while it can be used."""
-        status = self._crew.status[task]
-        if status.state is State.LOST:
+        status = self._supervisor.status[task]
+        if status.state is ClusterState.LOST:
             return status.reason
-        away = "cannot be reached" if self._crew.controller_lost else ""
+        away = "cannot be reached" if self._supervisor.controller_lost else ""
         return away or _AWAY.get(status.state, "")
 
     @property
     def _engines(self) -> Any:
-        assert self._crew.engines is not None, "a ready crew has engines"
-        return self._crew.engines
+        assert self._supervisor.engines is not None, "a ready supervisor has engines"
+        return self._supervisor.engines
 
     def _index(self, task: Task) -> int:
-        return self._crew.plan.tasks.index(task)
+        return self._supervisor.plan.tasks.index(task)
 
 
 class EngineWork(Lifecycle):
@@ -81,8 +81,8 @@ class EngineWork(Lifecycle):
 
     def begin_cell(self, where: Selector, code: str) -> CellRun:
         """Begin a cell on the named tasks and return at once; see `on`."""
-        crew = self._ready()
-        return CellRun(select(where, self._plan.tasks), code, CrewEngineer(crew))
+        supervisor = self._ready()
+        return CellRun(select(where, self._plan.tasks), code, EngineAccess(supervisor))
 
     def on(
         self,
@@ -126,7 +126,7 @@ class EngineWork(Lifecycle):
         if timeout_s is not None:
             check_times(timeout_s=timeout_s)
         tasks = select(where, self._plan.tasks)
-        outputs: list[Output] = []
+        outputs: list[CellOutput] = []
         for part in [[task] for task in tasks] if each else [tasks]:
             if each:
                 naming = self.begin_naming(part[0])
@@ -166,24 +166,32 @@ class EngineWork(Lifecycle):
         """Restart as `restart` does, without blocking the running loop."""
         await self.begin_restart(task).awaited()
 
-    def begin_restart(self, task: str | Task) -> Work[None]:
+    def begin_restart(self, task: str | Task) -> LoopTask[None]:
         """Begin what `restart` does and return at once."""
-        crew = self._ready()
+        supervisor = self._ready()
         (found,) = select(str(task), self._plan.tasks)
         run = self._run_to_rejoin(found)
         assert self._loop is not None, "a ready cluster has a loop"
-        work = restart(crew, found) if run is None else self._replace(crew, found, run)
+        work = (
+            restart(supervisor, found)
+            if run is None
+            else self._replace(supervisor, found, run)
+        )
         return self._loop.submit(work, must_finish=True)
 
-    def _replace(self, crew: Crew, task: Task, run: Run) -> Coroutine[Any, Any, None]:
+    def _replace(
+        self, supervisor: Supervisor, task: Task, run: Run
+    ) -> Coroutine[Any, Any, None]:
         part = run.job, self._work, run.next_incarnation(task)
         payload = remote.pack(engine.begin, part, {})  # not in the cluster's loop
         limit_s = run.job.settings.start_deadline_s
 
         async def replace() -> None:
-            await restart(crew, task)
+            await restart(supervisor, task)
             if not run.done:
-                await crew.calls.perform({task: payload}, limit_s, "begin its part")
+                await supervisor.calls.perform(
+                    {task: payload}, limit_s, "begin its part"
+                )
                 run.watch_again(task)
 
         return replace()
@@ -193,11 +201,13 @@ class EngineWork(Lifecycle):
 
         Raises `ClusterBusy` for a task that takes part, or that must not be missing.
         """
-        run, crew = self._run, self._ready()
+        run, supervisor = self._run, self._ready()
         if run is None or run.done:
             return None
         spared = run.job.can_spare({run.job.tasks.index(task)})
-        is_lost = task.short in run.lost or crew.status[task].state is State.LOST
+        is_lost = (
+            task.short in run.lost or supervisor.status[task].state is ClusterState.LOST
+        )
         if not spared or not is_lost:
             why = "has not lost it" if spared else "needs it"
             raise ClusterBusy(

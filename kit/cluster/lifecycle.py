@@ -17,10 +17,10 @@ from typing import Self
 
 from kit import machine
 from kit.cluster import memory, report
-from kit.cluster.loop import LoopThread, Work
-from kit.cluster.plan import Plan
-from kit.cluster.processes.supervisor import Crew, PortTaken
-from kit.cluster.report import State
+from kit.cluster.loop import LoopTask, LoopThread
+from kit.cluster.plan import ClusterPlan
+from kit.cluster.processes.supervisor import PortTaken, Supervisor
+from kit.cluster.report import ClusterState
 from kit.errors import (
     CancelledError,
     ControllerLost,
@@ -54,19 +54,19 @@ def _refused(error: Exception) -> StartFailed:
 class Lifecycle:
     """A cluster's life; `Cluster` adds what one does with it."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ClusterPlan) -> None:
         self._plan = plan
         self._lock = threading.Lock()
-        self._state = State.NEW
+        self._state = ClusterState.NEW
         self._loop: LoopThread | None = None
-        self._starting: Work[None] | None = None
-        self._stopping: Work[None] | None = None
-        self._crew: Crew | None = None
+        self._starting: LoopTask[None] | None = None
+        self._stopping: LoopTask[None] | None = None
+        self._supervisor: Supervisor | None = None
         self._owner = os.getpid()
         self._reserve = b""
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> ClusterPlan:
         """What the cluster was asked to be."""
         return self._plan
 
@@ -79,7 +79,7 @@ class Lifecycle:
     @property
     def memory_mib(self) -> float:
         """The memory of all its processes together; some 20 ms."""
-        known = () if self._crew is None else self._crew.processes
+        known = () if self._supervisor is None else self._supervisor.processes
         return sum(machine.used_mib(process.pid) or 0.0 for process in known)
 
     @property
@@ -90,7 +90,7 @@ class Lifecycle:
     @property
     def memory_told(self) -> str:
         """How much of the memory that there is it takes, in words."""
-        if self._state is State.READY:
+        if self._state is ClusterState.READY:
             return memory.told(self.memory_mib, machine.memory())
         need_mib = memory.need_mib(len(self._plan.tasks))
         return memory.told(need_mib, machine.memory(), is_estimate=True)
@@ -146,9 +146,9 @@ class Lifecycle:
             raise
         return self
 
-    def _begin(self) -> Work[None]:
+    def _begin(self) -> LoopTask[None]:
         with self._lock:
-            if self._state is not State.NEW:
+            if self._state is not ClusterState.NEW:
                 raise FailedPreconditionError(
                     f"this cluster is {self._state} and starts only once; make a new "
                     f"one: Cluster({self._plan.as_arguments})."
@@ -158,7 +158,7 @@ class Lifecycle:
                 self._loop = LoopThread(_THREAD)
             except (OSError, RuntimeError) as error:
                 raise _refused(error) from error
-            self._state = State.STARTING
+            self._state = ClusterState.STARTING
             self._reserve = bytes(_RESERVE_BYTES)
             atexit.register(self._at_exit)
             self._starting = self._loop.submit(self._bring_up())
@@ -168,10 +168,10 @@ class Lifecycle:
         try:
             for _ in range(_MOST_STARTS - 1):
                 with suppress(PortTaken):
-                    await self._start_crew()
+                    await self._start_supervisor()
                     break
             else:
-                await self._start_crew()
+                await self._start_supervisor()
         except asyncio.CancelledError:
             self._forget()
             raise CancelledError("the start was given up; nothing is left.") from None
@@ -182,12 +182,12 @@ class Lifecycle:
             self._forget()
             raise
         # Here and not in the caller's thread: who calls stop() next must see it.
-        self._state = State.READY
+        self._state = ClusterState.READY
         _running.append(self)
 
-    async def _start_crew(self) -> None:
-        self._crew = Crew(self._plan)
-        await self._crew.start()
+    async def _start_supervisor(self) -> None:
+        self._supervisor = Supervisor(self._plan)
+        await self._supervisor.start()
 
     def stop(self) -> None:
         """Stop everything, quietly; blocks until nothing is left. Repeatable.
@@ -220,47 +220,47 @@ class Lifecycle:
 
     @property
     def _stop_s(self) -> float:
-        return self._crew.stop_s if self._crew is not None else _STOP_S
+        return self._supervisor.stop_s if self._supervisor is not None else _STOP_S
 
-    def _give_up_start(self) -> Work[None] | None:
+    def _give_up_start(self) -> LoopTask[None] | None:
         """Give up a start under way, which cleans up behind itself; return it."""
         if self._starting is None or self._starting.done():
             return None
         self._starting.give_up()
         return self._starting
 
-    def _begin_stop(self) -> Work[None] | None:
+    def _begin_stop(self) -> LoopTask[None] | None:
         """Return the stop, at work or done, or None when there is nothing to stop."""
         with self._lock:
-            if self._state is State.READY:
+            if self._state is ClusterState.READY:
                 assert self._loop is not None, "what is ready has a loop"
-                assert self._crew is not None, "what is ready has a crew"
-                self._state = State.STOPPING
-                down = self._take_down(self._crew)
+                assert self._supervisor is not None, "what is ready has a supervisor"
+                self._state = ClusterState.STOPPING
+                down = self._take_down(self._supervisor)
                 self._stopping = self._loop.submit(down, must_finish=True)
             return self._stopping
 
-    def _end_what_is_left(self, *works: Work[None] | None) -> None:
+    def _end_what_is_left(self, *works: LoopTask[None] | None) -> None:
         """End it all from this thread where the loop has not done it in time."""
-        crew = self._crew
+        supervisor = self._supervisor
         is_late = any(work is not None and not work.done() for work in works)
-        if crew is not None and (is_late or not crew.has_ended):
-            crew.end(0.0)
+        if supervisor is not None and (is_late or not supervisor.has_ended):
+            supervisor.end(0.0)
             self._forget()
         self._close()
-        if crew is not None:
-            crew.check_ended()
+        if supervisor is not None:
+            supervisor.check_ended()
 
-    async def _take_down(self, crew: Crew) -> None:
+    async def _take_down(self, supervisor: Supervisor) -> None:
         try:
-            await crew.stop()
+            await supervisor.stop()
         finally:
             self._forget()
 
     def _forget(self) -> None:
         """Be over, as the last act in the loop: what the cluster had is gone by now."""
         # Here and not in the caller's thread: who waits there may be interrupted.
-        self._state = State.STOPPED
+        self._state = ClusterState.STOPPED
         atexit.unregister(self._at_exit)
         if self in _running:
             _running.remove(self)
@@ -283,7 +283,7 @@ class Lifecycle:
             _running.append(self)
 
     def __enter__(self) -> Self:
-        if self._state is State.NEW:
+        if self._state is ClusterState.NEW:
             self.start()
         self._enter()
         return self
@@ -297,7 +297,7 @@ class Lifecycle:
         self.stop()
 
     async def __aenter__(self) -> Self:
-        if self._state is State.NEW:
+        if self._state is ClusterState.NEW:
             await self.start_async()
         self._enter()
         return self
@@ -310,12 +310,12 @@ class Lifecycle:
     ) -> None:
         await self.stop_async()
 
-    def _ready(self) -> Crew:
-        if self._state is not State.READY or self._crew is None:
+    def _ready(self) -> Supervisor:
+        if self._state is not ClusterState.READY or self._supervisor is None:
             raise FailedPreconditionError(
                 f"this cluster is {self._state}; start one with "
                 f"Cluster({self._plan.as_arguments}).start()."
             )
-        if self._crew.controller_lost:
-            raise ControllerLost(self._crew.controller_lost)
-        return self._crew
+        if self._supervisor.controller_lost:
+            raise ControllerLost(self._supervisor.controller_lost)
+        return self._supervisor

@@ -56,7 +56,7 @@ class LoopThread:
 
     def submit(
         self, work: Coroutine[Any, Any, T], *, must_finish: bool = False
-    ) -> Work[T]:
+    ) -> LoopTask[T]:
         """Start the coroutine over there; return a handle on it.
 
         `must_finish`: it goes on when the caller gives up (a stop, for example).
@@ -64,7 +64,7 @@ class LoopThread:
         """
         with self._lock:
             if not self._is_closed:
-                return Work(self._loop, work, must_finish)
+                return LoopTask(self._loop, work, must_finish)
         work.close()
         raise FailedPreconditionError(
             "the cluster was stopped a moment ago; start a new one and do it there."
@@ -86,7 +86,7 @@ class LoopThread:
             self._thread.join(timeout_s)
 
 
-class Work(Future[T]):
+class LoopTask(Future[T]):
     """A coroutine at work in another thread; done when it has really ended.
 
     `asyncio.run_coroutine_threadsafe` calls a cancelled future done at once; this one

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from kit.cluster.plan import as_arguments
 from kit.errors import NotEnoughMemory
-from kit.machine import Memory
+from kit.machine import MachineMemory
 
 # Measured as proportional set sizes with 4 engines on x86-64 Linux, Python 3.11,
 # ipyparallel 9.2, numpy 2.4: 26 MiB an engine, 13 a nanny, 65 for the rest. They are
@@ -18,7 +18,7 @@ from kit.machine import Memory
 # them; hence about twice the measured values.
 ENGINE_MIB = 40
 NANNY_MIB = 20
-SHARED_MIB = 160  # the controller, its heart beat, the nursery, the keeper
+SHARED_MIB = 160  # the controller, its heart beat, the fork server, the reaper
 
 
 def need_mib(n_engines: int) -> int:
@@ -39,12 +39,12 @@ def engines_that_fit(available_mib: int) -> int:
     return max(0, (available_mib - SHARED_MIB) // (ENGINE_MIB + NANNY_MIB))
 
 
-def check(jobs: Mapping[str, int], memory: Memory, freed_mib: float = 0) -> None:
+def check(jobs: Mapping[str, int], memory: MachineMemory, freed_mib: float = 0) -> None:
     """Raise `NotEnoughMemory` when a cluster of these jobs does not fit.
 
     `freed_mib` is what will be free in addition when it starts.
 
-    >>> check({"ps": 1, "worker": 3}, Memory(limit_mib=4000, available_mib=2000))
+    >>> check({"ps": 1, "worker": 3}, MachineMemory(limit_mib=4000, available_mib=2000))
     """
     n_tasks = sum(jobs.values())
     need, available = need_mib(n_tasks), memory.available_mib + int(freed_mib)
@@ -79,10 +79,10 @@ def shrunk(jobs: Mapping[str, int], n_tasks: int) -> dict[str, int]:
     return found
 
 
-def told(mib: float, memory: Memory, *, is_estimate: bool = False) -> str:
+def told(mib: float, memory: MachineMemory, *, is_estimate: bool = False) -> str:
     """Return in words how much of the memory a cluster takes.
 
-    >>> told(231.4, Memory(1024, 700, is_contained=True))
+    >>> told(231.4, MachineMemory(1024, 700, is_contained=True))
     'memory: 231 MiB of the 1,024 MiB of this container; 700 MiB are free'
     """
     about = "about " if is_estimate else ""

@@ -13,7 +13,7 @@ from kit.task import Task
 
 
 @dataclass(frozen=True)
-class Plan:
+class ClusterPlan:
     """What a cluster is asked to be; plain values, checked by `Cluster`."""
 
     tasks: tuple[Task, ...]

@@ -18,7 +18,7 @@ from kit.task import Task
 _TASKS_PER_CORE = 2  # a server and a worker, for example: one waits for the other
 
 
-class State(StrEnum):
+class ClusterState(StrEnum):
     """Where a task or a whole cluster is in its life."""
 
     NEW = "new"
@@ -37,7 +37,7 @@ class TaskStatus:
     """
 
     task: Task
-    state: State = State.NEW
+    state: ClusterState = ClusterState.NEW
     pid: int | None = None
     host: str = ""
     reason: str = ""

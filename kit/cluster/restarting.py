@@ -13,8 +13,8 @@ from collections.abc import Callable
 from kit.cluster.processes import reaper
 from kit.cluster.processes.engines import Engines
 from kit.cluster.processes.reaper import Process
-from kit.cluster.processes.supervisor import Crew
-from kit.cluster.report import State
+from kit.cluster.processes.supervisor import Supervisor
+from kit.cluster.report import ClusterState
 from kit.errors import ClusterBusy, KitError, StartFailed
 from kit.task import Task
 
@@ -23,48 +23,48 @@ _GRACE_S = 1.0
 _KILL_S = 5.0
 
 
-async def restart(crew: Crew, task: Task) -> None:
+async def restart(supervisor: Supervisor, task: Task) -> None:
     """End the task's process, if it lives, and start another one in its place.
 
     Raises `StartFailed`, with the task's log, when that one does not come up within the
-    crew's start deadline; the task is lost then. Raises `ClusterBusy` while another
-    restart of the task is under way, and `FailedPreconditionError`, with nothing
-    changed, when what would fork the new process is gone or stopped.
+    supervisor's start deadline; the task is lost then. Raises `ClusterBusy` while
+    another restart of the task is under way, and `FailedPreconditionError`, with
+    nothing changed, when what would fork the new process is gone or stopped.
     """
-    if task in crew.restarts:
+    if task in supervisor.restarts:
         raise ClusterBusy(
             f"{task.short} is being restarted already; wait until "
             f"cluster.restart({task.short!r}) has returned."
         )
-    crew.check_can_fork(task)
+    supervisor.check_can_fork(task)
     here = asyncio.current_task()
     assert here is not None, "a coroutine runs in a task"
-    crew.restarts[task] = here
+    supervisor.restarts[task] = here
     try:
-        await _replace(crew, task)
+        await _replace(supervisor, task)
     finally:
-        del crew.restarts[task]
+        del supervisor.restarts[task]
 
 
-async def _replace(crew: Crew, task: Task) -> None:
-    engines, index = crew.engines, crew.plan.tasks.index(task)
-    assert engines is not None, "a ready crew has engines"
-    limit_s = crew.plan.start_deadline_s
+async def _replace(supervisor: Supervisor, task: Task) -> None:
+    engines, index = supervisor.engines, supervisor.plan.tasks.index(task)
+    assert engines is not None, "a ready supervisor has engines"
+    limit_s = supervisor.plan.start_deadline_s
     # One that a stopped fork server forked late, after the last try, is not known yet.
-    old = crew.forget_engine(task) or engines.report()[0].get(index)
+    old = supervisor.forget_engine(task) or engines.report()[0].get(index)
     try:
         async with asyncio.timeout(limit_s):
             await _end(old, lambda: index not in engines.registered)
             before = engines.report()[0].get(index)
             engines.fork_again(index)
-            crew.watch_engine(task, await _new_process(crew, task, before))
-            await _registration(crew, task, engines)
-            crew.calls.find_again(task)
-            await crew.start_server(task)
+            supervisor.watch_engine(task, await _new_process(supervisor, task, before))
+            await _registration(supervisor, task, engines)
+            supervisor.calls.find_again(task)
+            await supervisor.start_server(task)
     except (TimeoutError, KitError, OSError) as error:
         log = engines.log_tail(index)
         why = f"not within {limit_s:g} s" if isinstance(error, TimeoutError) else error
-        crew.set_lost(task, "was restarted and did not come up")
+        supervisor.set_lost(task, "was restarted and did not come up")
         raise StartFailed(
             f"{task.short} did not come up again: {why}\n{log}", task=str(task)
         ) from error
@@ -93,20 +93,22 @@ async def _end_process(process: Process) -> None:
             await asyncio.sleep(_LOOK_S)
 
 
-async def _new_process(crew: Crew, task: Task, before: Process | None) -> Process:
-    index = crew.plan.tasks.index(task)
-    assert crew.engines is not None, "a ready crew has engines"
-    while (found := crew.engines.report()[0].get(index)) in (before, None):
-        crew.check_can_fork(task)
+async def _new_process(
+    supervisor: Supervisor, task: Task, before: Process | None
+) -> Process:
+    index = supervisor.plan.tasks.index(task)
+    assert supervisor.engines is not None, "a ready supervisor has engines"
+    while (found := supervisor.engines.report()[0].get(index)) in (before, None):
+        supervisor.check_can_fork(task)
         await asyncio.sleep(_LOOK_S)
     assert found is not None, "the loop waited for it"
     return found
 
 
-async def _registration(crew: Crew, task: Task, engines: Engines) -> None:
-    index = crew.plan.tasks.index(task)
+async def _registration(supervisor: Supervisor, task: Task, engines: Engines) -> None:
+    index = supervisor.plan.tasks.index(task)
     while index not in engines.registered:
-        status = crew.status[task]
-        if status.state is State.LOST:
+        status = supervisor.status[task]
+        if status.state is ClusterState.LOST:
             raise StartFailed(f"its new process {status.reason}.")
         await asyncio.sleep(_LOOK_S)

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from kit.graph.array_protocol import Speaker
+from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.static import Shape
 
 
@@ -29,7 +29,7 @@ def is_lazy(x: object) -> bool:
     return (
         "dask" in sys.modules
         and hasattr(x, "__dask_graph__")
-        and not isinstance(x, Speaker | type)
+        and not isinstance(x, ArrayProtocol | type)
     )
 
 

@@ -9,7 +9,7 @@ variables are the session's affair, and a run costs less than one task of dask's
     read ────────┴─ MatMul ─ Add ─ run      all runs of one compute become one
 
 The task belongs to this process. Workers of dask.distributed have no variables; what is
-sent to them is a `Refusal`, an error that says what to do.
+sent to them is a `DistributedRefusal`, an error that says what to do.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from operator import getitem
 from typing import Any, NoReturn
 
 from kit.errors import FailedPreconditionError
-from kit.graph.array_protocol import Speaker
+from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.convert import tensor
 from kit.graph.graph import Graph
 from kit.graph.lent import lend
@@ -66,10 +66,10 @@ class SessionRun:
 
     def __reduce__(self) -> Any:
         # An error here would be lost among those of the three picklers that dask tries.
-        return Refusal, (", ".join(one.name for one in self.tensors),)
+        return DistributedRefusal, (", ".join(one.name for one in self.tensors),)
 
 
-class Refusal:
+class DistributedRefusal:
     """What arrives at a worker of dask.distributed in the place of a session's run."""
 
     def __init__(self, names: str) -> None:
@@ -143,7 +143,7 @@ def _op_key(op: Op) -> str:
     return f"{op.name}-op-{_uid(op.graph)}"
 
 
-def _dask_graph(x: Speaker) -> dict[str, Any]:
+def _dask_graph(x: ArrayProtocol) -> dict[str, Any]:
     asked = x._as_tensor()
     # The session that is the default now, in the thread that asks, not in dask's pool.
     tasks: dict[str, Any] = {
@@ -155,7 +155,7 @@ def _dask_graph(x: Speaker) -> dict[str, Any]:
     return tasks
 
 
-class Optimizer:
+class SessionGraphOptimizer:
     """Drops the ops, and makes one run of all tensors of a session.
 
     It is equal to the optimizer of dask's arrays, and does their work too: dask groups
@@ -165,7 +165,7 @@ class Optimizer:
     """
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Optimizer) or other is _optimize_arrays()
+        return isinstance(other, SessionGraphOptimizer) or other is _optimize_arrays()
 
     def __hash__(self) -> int:
         return hash(_optimize_arrays())
@@ -208,7 +208,7 @@ def _is(task: Any, kind: type) -> bool:
     return isinstance(_function(task), kind)
 
 
-def _compute(x: Speaker, feeds: Mapping[Any, Any] | None, **options: Any) -> Any:
+def _compute(x: ArrayProtocol, feeds: Mapping[Any, Any] | None, **options: Any) -> Any:
     if not options:
         return run_once(_default(), x._as_tensor(), feeds)
     from dask.base import compute
@@ -219,7 +219,7 @@ def _compute(x: Speaker, feeds: Mapping[Any, Any] | None, **options: Any) -> Any
     return compute(x, traverse=False, **options)[0]  # type: ignore[no-untyped-call]  # dask's own gap
 
 
-def _persist(x: Speaker, **options: Any) -> Tensor:
+def _persist(x: ArrayProtocol, **options: Any) -> Tensor:
     return _constant({_key(x._as_tensor()): x.compute(**options)}, x._as_tensor())
 
 
@@ -248,5 +248,5 @@ lend(
     dask_postpersist=lambda x: (_constant, (x._as_tensor(),)),
     dask_token=lambda x: ("kit.Tensor", _key(x._as_tensor())),
     dask_scheduler=_threads,
-    dask_optimizer=Optimizer,
+    dask_optimizer=SessionGraphOptimizer,
 )

@@ -14,7 +14,7 @@ from kit.demo.phases import Training
 from kit.exchange.ports.memory import Array
 from kit.exchange.topologies.topology import by_name, per_member
 from kit.trace.trace import EpochRow
-from kit.training.client.metrics import Record
+from kit.training.client.metrics import StepRecord
 from kit.training.client.run import Run
 
 Row = dict[str, Any]
@@ -115,7 +115,7 @@ def _steps(run: Run, number: int) -> int:
     return following - epochs[number].first_step
 
 
-def _waiting(records: list[Record]) -> float:
+def _waiting(records: list[StepRecord]) -> float:
     total = sum(record["seconds"] for record in records)
     return 100 * sum(record["wait"] for record in records) / total if total else 0.0
 

@@ -32,7 +32,7 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Phase:
+class DemoPhase:
     """A stretch of steps under one topology."""
 
     topology: str
@@ -40,7 +40,7 @@ class Phase:
     end: int
 
 
-def thirds(steps: int) -> list[Phase]:
+def thirds(steps: int) -> list[DemoPhase]:
     """Parameter server, ring, parameter server; a third of the steps each.
 
     >>> [(phase.topology, phase.end - phase.first) for phase in thirds(10)]
@@ -49,21 +49,25 @@ def thirds(steps: int) -> list[Phase]:
     edges = [0, steps // 3, 2 * steps // 3, steps]
     topologies = ("ps", "ring", "ps")
     return [
-        Phase(topology, first, end)
+        DemoPhase(topology, first, end)
         for topology, (first, end) in zip(topologies, pairwise(edges), strict=True)
         if end > first
     ]
 
 
-def halves(steps: int) -> list[Phase]:
+def halves(steps: int) -> list[DemoPhase]:
     """Parameter server, then ring; half of the steps each."""
     middle = -(-steps // 2)
-    phases = [Phase("ps", 0, middle), Phase("ring", middle, steps)]
+    phases = [DemoPhase("ps", 0, middle), DemoPhase("ring", middle, steps)]
     return [phase for phase in phases if phase.end > phase.first]
 
 
 def digits(
-    cluster: Cluster, model: DigitsMlp, phases: Sequence[Phase], seed: int, label: str
+    cluster: Cluster,
+    model: DigitsMlp,
+    phases: Sequence[DemoPhase],
+    seed: int,
+    label: str,
 ) -> Training:
     """Train the digits through the phases, switching while it runs."""
     run = _begin(cluster, model, phases, seed, Adam(0.003))
@@ -71,7 +75,11 @@ def digits(
 
 
 def text(
-    cluster: Cluster, model: TextModel, phases: Sequence[Phase], seed: int, link: str
+    cluster: Cluster,
+    model: TextModel,
+    phases: Sequence[DemoPhase],
+    seed: int,
+    link: str,
 ) -> Training:
     """Train the text model on links of a given speed."""
     run = _begin(cluster, model, phases, seed, Adagrad(0.01), link)
@@ -81,7 +89,7 @@ def text(
 def _begin(
     cluster: Cluster,
     model: DigitsMlp | TextModel,
-    phases: Sequence[Phase],
+    phases: Sequence[DemoPhase],
     seed: int,
     optimizer: Optimizer,
     link: str = "",
@@ -100,7 +108,7 @@ def _begin(
     )
 
 
-def follow(run: Run, phases: Sequence[Phase], label: str) -> Run:
+def follow(run: Run, phases: Sequence[DemoPhase], label: str) -> Run:
     """Ask for the switches, show the progress, and wait for the end.
 
     Raises what the training fails with.
@@ -113,7 +121,7 @@ def follow(run: Run, phases: Sequence[Phase], label: str) -> Run:
     return run.wait()
 
 
-def _bar(phase: Phase, label: str) -> tqdm[Any]:
+def _bar(phase: DemoPhase, label: str) -> tqdm[Any]:
     tqdm.monitor_interval = 0  # its watching thread would outlive the bar
     # In a file or a pipe a bar that moves is noise: there only its end is written.
     return tqdm(
@@ -126,7 +134,7 @@ def _bar(phase: Phase, label: str) -> tqdm[Any]:
     )
 
 
-def _fill(bar: tqdm[Any], run: Run, phase: Phase) -> None:
+def _fill(bar: tqdm[Any], run: Run, phase: DemoPhase) -> None:
     while not run.done and run.step < phase.end:
         bar.update(max(0, min(run.step, phase.end) - phase.first - bar.n))
         time.sleep(0.05)

@@ -14,7 +14,7 @@ from typing import Any
 from kit.cluster import Cluster
 from kit.demo import replicas
 from kit.demo.digits import DigitsMlp
-from kit.demo.replicas import Model, Report
+from kit.demo.replicas import ReplicaModel, ReplicaReport
 from kit.server.engine import current
 from kit.session.client.session import Session
 from kit.task import Task
@@ -31,8 +31,8 @@ class Replicated:
     """A finished replicated training: what its clients tell, and what it learned."""
 
     style: str
-    model: Model
-    reports: Sequence[Report]
+    model: ReplicaModel
+    reports: Sequence[ReplicaReport]
     seconds: float
     accuracy: float
 
@@ -123,16 +123,16 @@ def problems(trainings: Sequence[Replicated]) -> list[str]:
     return wrong
 
 
-def _client(*args: Any) -> Report:
+def _client(*args: Any) -> ReplicaReport:
     return replicas.client(current(), *args)
 
 
 def _finished(
     style: str,
     session: Session,
-    whole: Model,
+    whole: ReplicaModel,
     model: DigitsMlp,
-    reports: Sequence[Report],
+    reports: Sequence[ReplicaReport],
     begin: float,
 ) -> Replicated:
     seconds = time.perf_counter() - begin

@@ -33,7 +33,7 @@ class Tower(NamedTuple):
         return dict(zip((self.images, self.labels), examples, strict=True))
 
 
-class Model(NamedTuple):
+class ReplicaModel(NamedTuple):
     """A graph with its variables, its towers and the op that makes one step."""
 
     graph: kit.Graph
@@ -43,7 +43,7 @@ class Model(NamedTuple):
     start: kit.Op
 
 
-class Report(NamedTuple):
+class ReplicaReport(NamedTuple):
     """What a client did: its steps, the seconds, its last loss, a step's transfers."""
 
     steps: int
@@ -52,7 +52,9 @@ class Report(NamedTuple):
     transfers: list[tuple[str, str, int]]  # (source, destination, bytes)
 
 
-def in_one_graph(params: Mapping[str, Array], n_ps: int, n_workers: int) -> Model:
+def in_one_graph(
+    params: Mapping[str, Array], n_ps: int, n_workers: int
+) -> ReplicaModel:
     """Build one graph for all: variables on the ps, a tower on each worker."""
     with kit.Graph().as_default() as graph:
         variables = _variables(params, n_ps, "/job:worker/task:0")
@@ -67,10 +69,10 @@ def in_one_graph(params: Mapping[str, Array], n_ps: int, n_workers: int) -> Mode
             with kit.colocate_with(variable):
                 pairs.append((sum(own[1:], own[0]) / float(n_workers), variable))
         train = kit.Adagrad(_RATE).apply_gradients(pairs)
-        return Model(graph, variables, towers, train, kit.initialize_all())
+        return ReplicaModel(graph, variables, towers, train, kit.initialize_all())
 
 
-def of_one_worker(params: Mapping[str, Array], n_ps: int, worker: int) -> Model:
+def of_one_worker(params: Mapping[str, Array], n_ps: int, worker: int) -> ReplicaModel:
     """Build a worker's own graph; those of all workers name the same variables."""
     place = f"/job:worker/task:{worker}"
     with kit.Graph().as_default() as graph:
@@ -80,7 +82,7 @@ def of_one_worker(params: Mapping[str, Array], n_ps: int, worker: int) -> Model:
             found = kit.gradients(tower.loss, [*variables.values()], colocate=False)
         pairs = zip(found, variables.values(), strict=True)
         train = kit.Adagrad(_RATE).apply_gradients(pairs)
-        return Model(graph, variables, [tower], train, kit.initialize_all())
+        return ReplicaModel(graph, variables, [tower], train, kit.initialize_all())
 
 
 def client(
@@ -91,7 +93,7 @@ def client(
     batch: int,
     steps: int,
     seed: int,
-) -> Report:
+) -> ReplicaReport:
     """Train in a worker's own process, on its own server, at its own pace."""
     worker = server.task.index
     model = of_one_worker(params, n_ps, worker)
@@ -101,8 +103,8 @@ def client(
 
 
 def work(
-    session: kit.Session, model: Model, drawn: Iterator[Examples], steps: int
-) -> Report:
+    session: kit.Session, model: ReplicaModel, drawn: Iterator[Examples], steps: int
+) -> ReplicaReport:
     """Make so many steps, each tower with its part of a mini-batch."""
     metadata, begin, loss = kit.RunMetadata(), time.perf_counter(), float("nan")
     fetches = [model.train, [tower.loss for tower in model.towers]]
@@ -114,7 +116,7 @@ def work(
         found = session.run(fetches, feeds, metadata=metadata if is_last else None)
         loss = float(np.mean(found[1]))
     transfers = [(row[1], row[2], row[3]) for row in metadata.transfers]
-    return Report(steps, time.perf_counter() - begin, loss, transfers)
+    return ReplicaReport(steps, time.perf_counter() - begin, loss, transfers)
 
 
 def batches(examples: Examples, batch: int, seed: int) -> Iterator[Examples]:

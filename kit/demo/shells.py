@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kit.cluster.processes import reaper
-from kit.cluster.processes.processes import Keeper, why
+from kit.cluster.processes.processes import ReaperHandle, why
 from kit.cluster.processes.reaper import Process
 from kit.cluster.runtime import engine_environment, make_folder, remove_folder, tail
 from kit.errors import DeadlineExceededError, UnavailableError
@@ -61,12 +61,12 @@ class Shells:
         ]
         self._running: dict[Task, subprocess.Popen[bytes]] = {}
         self._private = make_folder()  # sockets and keys; not in the user's home
-        self._keeper = Keeper(self._private, _LEASE_S)
+        self._reaper = ReaperHandle(self._private, _LEASE_S)
 
     @property
-    def keeper_pid(self) -> int:
-        """The process id of the keeper, which ends all if this process is killed."""
-        return self._keeper.pid
+    def reaper_pid(self) -> int:
+        """The process id of the reaper, which ends all if this process is killed."""
+        return self._reaper.pid
 
     def command(self, name: str, *options: str) -> list[str]:
         """Return the command that starts a task, such as `worker:1`."""
@@ -155,7 +155,7 @@ class Shells:
             process.wait(_END_S)
         self._running.clear()
         self._record()
-        self._keeper.end(grace_s=0.0)
+        self._reaper.end(grace_s=0.0)
         remove_folder(self._private)
 
     def __enter__(self) -> Shells:
@@ -166,7 +166,7 @@ class Shells:
 
     def _record(self) -> None:
         known = (reaper.find(process.pid) for process in self._running.values())
-        self._keeper.update({one for one in known if isinstance(one, Process)})
+        self._reaper.update({one for one in known if isinstance(one, Process)})
 
 
 def python(module: str) -> list[str]:

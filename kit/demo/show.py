@@ -15,7 +15,7 @@ import pandas as pd
 from kit.cluster import Cluster
 from kit.demo import findings, phases, placed, recovered
 from kit.demo.digits import digits_mlp
-from kit.demo.phases import Phase, Training
+from kit.demo.phases import DemoPhase, Training
 from kit.demo.placed import Replicated
 from kit.demo.recovered import Recovered
 from kit.demo.text import text_model
@@ -28,7 +28,7 @@ _TRAINER_STEPS, _SAVE_EVERY = 1000, 100
 
 
 @dataclass(frozen=True)
-class Options:
+class DemoOptions:
     """What the command line says."""
 
     ps: int = 1
@@ -41,7 +41,7 @@ class Options:
     json: Path | None = None
 
 
-def show(options: Options) -> int:
+def show(options: DemoOptions) -> int:
     """Run the demonstration; returns the exit code, 0 when all promises held."""
     check(options)
     began = time.perf_counter()
@@ -72,7 +72,7 @@ def show(options: Options) -> int:
     return 1 if problems else 0
 
 
-def check(options: Options) -> None:
+def check(options: DemoOptions) -> None:
     """Refuse options that cannot be, before anything is started."""
     LinkSettings.parse(options.link)
     if options.steps < 1 or options.text_steps < 1:
@@ -82,13 +82,15 @@ def check(options: Options) -> None:
         )
 
 
-def _train(cluster: Cluster, options: Options) -> tuple[Training, Training, Training]:
+def _train(
+    cluster: Cluster, options: DemoOptions
+) -> tuple[Training, Training, Training]:
     model, seed = digits_mlp(options.seed), options.seed
     through = phases.thirds(options.steps) if options.ps else _ring(options.steps)
     print("1. Handwritten digits, switched twice while training")
     switched = phases.digits(cluster, model, through, seed, "digits")
     print("   the same training, never switched")
-    never = [Phase(through[0].topology, 0, options.steps)]
+    never = [DemoPhase(through[0].topology, 0, options.steps)]
     unswitched = phases.digits(cluster, model, never, seed, "digits, unswitched")
     larger = text_model(options.seed)
     size = sum(value.nbytes for value in larger.params.values()) / 2**20
@@ -100,7 +102,7 @@ def _train(cluster: Cluster, options: Options) -> tuple[Training, Training, Trai
     return switched, unswitched, text
 
 
-def _replicate(cluster: Cluster, options: Options) -> list[Replicated]:
+def _replicate(cluster: Cluster, options: DemoOptions) -> list[Replicated]:
     """Train the digits as a graph too; without a ps there is nowhere to place them."""
     if not options.ps:
         return []
@@ -112,7 +114,7 @@ def _replicate(cluster: Cluster, options: Options) -> list[Replicated]:
     return found
 
 
-def _recover(options: Options) -> list[Recovered]:
+def _recover(options: DemoOptions) -> list[Recovered]:
     """Kill a parameter server of a program in four processes, if any are wanted."""
     if not options.ps:
         return []
@@ -137,12 +139,12 @@ def _placed(replicated: list[Replicated]) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def _ring(steps: int) -> list[Phase]:
-    return [Phase("ring", 0, steps)]
+def _ring(steps: int) -> list[DemoPhase]:
+    return [DemoPhase("ring", 0, steps)]
 
 
 def _problems(
-    options: Options, switched: Training, unswitched: Training, text: Training
+    options: DemoOptions, switched: Training, unswitched: Training, text: Training
 ) -> list[str]:
     problems = [
         sentence
@@ -187,7 +189,7 @@ def _plain(cluster: Cluster) -> str:
 
 
 def _write(
-    options: Options,
+    options: DemoOptions,
     trainings: tuple[Training, Training],
     rows: list[dict[str, Any]],
     notes: list[str],
@@ -224,7 +226,7 @@ def _view(name: str) -> Any:
 
 
 def _write_json(
-    options: Options, tables: dict[str, list[dict[str, Any]]], problems: list[str]
+    options: DemoOptions, tables: dict[str, list[dict[str, Any]]], problems: list[str]
 ) -> None:
     assert options.json is not None
     plain = {

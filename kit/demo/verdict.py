@@ -22,7 +22,7 @@ class _Unwritten(Exception):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class AnswerVerdict:
     """What is said of an answer; a notebook shows it as a sentence."""
 
     is_right: bool
@@ -48,7 +48,7 @@ def number(
     hints: Mapping[float, str],
     otherwise: str,
     share: float = 0.001,
-) -> Verdict:
+) -> AnswerVerdict:
     """Judge a number; `hints` are what is said of the wrong ones that are usual.
 
     A number is right within `share` of the right one.
@@ -59,21 +59,23 @@ def number(
     Not yet: '6' is a text; write the number without quotes.
     """
     if given is None or given is ...:
-        return Verdict(False, _EMPTY)
+        return AnswerVerdict(False, _EMPTY)
     if isinstance(given, str):
         words = f"{given!r} is a text; write the number without quotes."
-        return Verdict(False, f"Not yet: {words}")
+        return AnswerVerdict(False, f"Not yet: {words}")
     if isinstance(given, bool) or not isinstance(given, Real):
         kind = type(given).__name__
-        return Verdict(False, f"Not yet: a number is asked for, this is a {kind}.")
+        return AnswerVerdict(
+            False, f"Not yet: a number is asked for, this is a {kind}."
+        )
     if _is_near(given, right, share):
-        return Verdict(True, f"Right. {well}")
+        return AnswerVerdict(True, f"Right. {well}")
     said = (words for wrong, words in hints.items() if _is_near(given, wrong, share))
     shown = f"{_plain(given):,.6g}"
-    return Verdict(False, f"Not yet: you said {shown}; {next(said, otherwise)}")
+    return AnswerVerdict(False, f"Not yet: you said {shown}; {next(said, otherwise)}")
 
 
-def reveal(guess: object, measured: float, unit: str) -> Verdict:
+def reveal(guess: object, measured: float, unit: str) -> AnswerVerdict:
     """Put a guess beside what was measured; nothing is wrong about a wrong guess.
 
     >>> reveal(100, 200, "bytes")
@@ -83,19 +85,23 @@ def reveal(guess: object, measured: float, unit: str) -> Verdict:
     """
     shown = f"Measured: {measured:,.6g} {unit}"
     if isinstance(guess, bool) or not isinstance(guess, Real):
-        return Verdict(False, f"{shown}. You made no guess; next time, dare one.")
+        return AnswerVerdict(False, f"{shown}. You made no guess; next time, dare one.")
     shown += f"; you guessed {_plain(guess):,.6g}."
     said = _plain(guess)
     if _is_near(said, measured, 0.1):
-        return Verdict(True, f"{shown} Well guessed.")
+        return AnswerVerdict(True, f"{shown} Well guessed.")
     if not (said > 0 and measured > 0):
-        return Verdict(False, shown)
+        return AnswerVerdict(False, shown)
     much = max(measured / said, said / measured)
     which = "low" if said < measured else "high"
-    return Verdict(False, f"{shown} That is too {which} by a factor of {much:.3g}.")
+    return AnswerVerdict(
+        False, f"{shown} That is too {which} by a factor of {much:.3g}."
+    )
 
 
-def function(given: object, judge: Callable[[Function], str], well: str) -> Verdict:
+def function(
+    given: object, judge: Callable[[Function], str], well: str
+) -> AnswerVerdict:
     """Judge a function: `judge` calls it, and says what is wrong, or nothing.
 
     One that returns three dots has not been written yet.
@@ -104,9 +110,9 @@ def function(given: object, judge: Callable[[Function], str], well: str) -> Verd
     Not yet: your function raised ZeroDivisionError: division by zero.
     """
     if given is None or given is ...:
-        return Verdict(False, _EMPTY)
+        return AnswerVerdict(False, _EMPTY)
     if not callable(given):
-        return Verdict(
+        return AnswerVerdict(
             False, f"Not yet: {given!r} is not a function; write one with def."
         )
 
@@ -119,14 +125,14 @@ def function(given: object, judge: Callable[[Function], str], well: str) -> Verd
     try:
         wrong = judge(called)
     except _Unwritten:
-        return Verdict(False, _EMPTY)
+        return AnswerVerdict(False, _EMPTY)
     except Exception as error:  # it is the learner's, whatever it is
         said = str(error).rstrip(".")
         words = f"your function raised {type(error).__name__}: {said}."
-        return Verdict(False, f"Not yet: {words}")
+        return AnswerVerdict(False, f"Not yet: {words}")
     if wrong:
-        return Verdict(False, f"Not yet: {wrong}")
-    return Verdict(True, f"Right. {well}")
+        return AnswerVerdict(False, f"Not yet: {wrong}")
+    return AnswerVerdict(True, f"Right. {well}")
 
 
 def _is_near(given: Any, right: float, share: float) -> bool:

@@ -22,7 +22,7 @@ from kit.exchange.plan import (
     Term,
 )
 from kit.exchange.topologies.topology import Traffic
-from kit.trace.traffic import Kind
+from kit.trace.traffic import TransferKind
 
 
 class Move(NamedTuple):
@@ -32,7 +32,7 @@ class Move(NamedTuple):
     target: int
     region: int
     range: Range
-    kind: Kind
+    kind: TransferKind
 
 
 def broadcast(layout: Layout, group: Group, root: int) -> tuple[Move, ...]:
@@ -48,7 +48,7 @@ def broadcast(layout: Layout, group: Group, root: int) -> tuple[Move, ...]:
         if server != root
     }
     return tuple(
-        Move(root, member, NOW, part, Kind.BROADCAST)
+        Move(root, member, NOW, part, TransferKind.BROADCAST)
         for member, ranges in needs.items()
         for part in ranges
     )
@@ -72,7 +72,9 @@ def handover(
                     regions = [SLOT + slot for slot in range(n_slots)]
                     regions += [NOW] if member in group.ps else []
                     moves += [
-                        Move(owned.members[0], member, region, shared, Kind.MOVE)
+                        Move(
+                            owned.members[0], member, region, shared, TransferKind.MOVE
+                        )
                         for region in regions
                     ]
     return tuple(moves)
@@ -86,7 +88,7 @@ def refresh(owners: Iterable[Owned], workers: Iterable[int]) -> tuple[Move, ...]
     """
     targets = tuple(workers)
     return tuple(
-        Move(owned.members[0], worker, NOW, owned.range, Kind.MOVE)
+        Move(owned.members[0], worker, NOW, owned.range, TransferKind.MOVE)
         for owned in owners
         for worker in targets
         if worker not in owned.members

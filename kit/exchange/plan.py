@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from kit.exchange.layout import Range
 from kit.exchange.topologies.placement import Shards
-from kit.trace.traffic import Kind
+from kit.trace.traffic import TransferKind
 
 # Regions: the flat buffers that every member has. NOW and NEXT change places with each
 # step, so that the parameters of the last step stay whole until the next are complete.
@@ -45,7 +45,7 @@ class Send(NamedTuple):
     to: int
     region: int
     range: Range
-    kind: Kind
+    kind: TransferKind
 
 
 class Receive(NamedTuple):
@@ -54,7 +54,7 @@ class Receive(NamedTuple):
     source: int
     region: int
     range: Range
-    kind: Kind
+    kind: TransferKind
 
 
 class Term(NamedTuple):
@@ -93,8 +93,8 @@ class Plan(NamedTuple):
 
     reduce: tuple[tuple[Op, ...], ...]  # one list for each bucket
     finish: tuple[Op, ...]
-    # Whether who sends finished ranges (`Kind.GATHER`) also writes them where they
-    # belong in the receiver's memory, so that its copies have nothing left to do.
+    # Whether who sends finished ranges (`TransferKind.GATHER`) also writes them where
+    # they belong in the receiver's memory, so that its copies have nothing left to do.
     placed: bool = False
     # Whether NEXT may lie where GRAD lay: all have read what they need of a range of
     # gradients when its sum, or its next parameters, are written there.

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from operator import index
 from typing import Any, TypeAlias
 
-from kit.graph.array_protocol import Speaker
+from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.convert import tensor
 from kit.graph.op import Tensor
 
@@ -26,12 +26,12 @@ def numbers(given: Any) -> Ints | None:
     >>> numbers([2, -1]), numbers(3), numbers(())
     ((2, -1), (3,), ())
     """
-    if isinstance(given, Speaker):
+    if isinstance(given, ArrayProtocol):
         return None
     given = given.as_list() if hasattr(given, "as_list") else given
     given = given.tolist() if hasattr(given, "tolist") else given
     parts = list(given) if isinstance(given, Iterable) else [given]
-    if any(isinstance(one, Speaker) for one in parts):
+    if any(isinstance(one, ArrayProtocol) for one in parts):
         return None
     return tuple(_integer(one) for one in parts)
 
@@ -49,7 +49,7 @@ def numbers_or_input(given: Any, what: str) -> tuple[Ints | None, list[Tensor]]:
 
 def number(given: Any, what: str) -> int:
     """Return one integer that must be known now; a small constant tensor will do."""
-    if isinstance(given, Speaker):
+    if isinstance(given, ArrayProtocol):
         value = given._as_tensor().static.value
         if value is None or value.size != 1:
             raise ValueError(
@@ -68,7 +68,7 @@ def axes(given: Any) -> Ints | None:
     """
     if given is None:
         return None
-    if isinstance(given, Speaker):
+    if isinstance(given, ArrayProtocol):
         value = given._as_tensor().static.value
         if value is None:
             raise ValueError(

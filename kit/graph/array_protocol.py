@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 
-from kit.graph.lent import Collected
+from kit.graph.lent import DaskCollection
 
 if TYPE_CHECKING:
     from kit.graph.op import Tensor
@@ -170,7 +170,7 @@ def _call(ufunc: np.ufunc, *operands: Any) -> Any:
     return UFUNCS[ufunc](*operands)
 
 
-class Speaker(ArrayMethods, Collected):
+class ArrayProtocol(ArrayMethods, DaskCollection):
     """Gives a class the operators and functions of numpy; see `_as_tensor`."""
 
     __array_priority__ = 1000.0

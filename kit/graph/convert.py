@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kit.graph.array_protocol import Speaker
+from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.default import default_graph, graph_of
 from kit.graph.dtypes import STRING, DType, dtype_of, to_array
 from kit.graph.graph import Graph
@@ -28,7 +28,7 @@ def tensor(
     and as `to_array` does.
     """
     wanted = None if dtype is None else dtype_of(dtype)
-    if isinstance(x, Speaker):
+    if isinstance(x, ArrayProtocol):
         found = x._as_tensor()
         if wanted is not None and found.static.dtype != wanted:
             raise TypeError(
@@ -97,7 +97,7 @@ def _weak(x: Any) -> Any:
 
 
 def _as(x: Any, dtype: DType, graph: Graph) -> Tensor:
-    if isinstance(x, Speaker):
+    if isinstance(x, ArrayProtocol):
         found = x._as_tensor()
         if found.static.dtype == dtype:
             return found
@@ -108,7 +108,7 @@ def _as(x: Any, dtype: DType, graph: Graph) -> Tensor:
 
 
 def _dtype_or_value(x: Any) -> Any:
-    if isinstance(x, Speaker):
+    if isinstance(x, ArrayProtocol):
         return x._as_tensor().static.dtype
     if isinstance(x, bool | int | float | complex) and not isinstance(x, np.generic):
         return x
@@ -123,7 +123,7 @@ def _holds(x: Any) -> bool:
 
 def _holds_tensor(x: Sequence[Any]) -> bool:
     return any(
-        isinstance(one, Speaker)
+        isinstance(one, ArrayProtocol)
         or (isinstance(one, list | tuple) and _holds_tensor(one))
         for one in x
     )
@@ -131,7 +131,7 @@ def _holds_tensor(x: Sequence[Any]) -> bool:
 
 def _first_dtype(x: Sequence[Any]) -> DType | None:
     for one in x:
-        if isinstance(one, Speaker):
+        if isinstance(one, ArrayProtocol):
             return one._as_tensor().static.dtype
         if isinstance(one, list | tuple) and (found := _first_dtype(one)) is not None:
             return found

@@ -52,7 +52,7 @@ class Pictured:
         return None if draw is None else str(draw(self))
 
 
-class Collected(Pictured):
+class DaskCollection(Pictured):
     """Makes a class a collection of dask's: `dask.compute(t, array)` works."""
 
     def compute(

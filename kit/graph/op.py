@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kit.errors import FailedPreconditionError
-from kit.graph.array_protocol import Speaker
+from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.fold import folded
 from kit.graph.lent import Pictured
 from kit.graph.static import Shape, Static, text
@@ -107,7 +107,7 @@ def _sent(op: str, what: str) -> FailedPreconditionError:
     )
 
 
-class Tensor(Speaker):
+class Tensor(ArrayProtocol):
     """One output of an op: a value that a session computes when it is asked for.
 
     `shape` is a tuple with None for unknown sizes, or None when even the number of axes

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kit.graph.array_protocol import Speaker
+from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.convert import tensor
 from kit.graph.default import default_graph
 from kit.graph.dtypes import dtype_of
@@ -20,7 +20,7 @@ from kit.graph.ops.state.source import identity
 from kit.graph.static import is_known, text
 
 
-class Variable(Speaker):
+class Variable(ArrayProtocol):
     """State that ops read and change; in an expression it is its value.
 
         with kit.device("/job:ps/task:0"):
@@ -129,7 +129,9 @@ class Variable(Speaker):
 
 
 def _initial(given: Any | Callable[[], Any], dtype: Any) -> Tensor:
-    value = given() if callable(given) and not isinstance(given, Speaker) else given
+    value = (
+        given() if callable(given) and not isinstance(given, ArrayProtocol) else given
+    )
     return tensor(value, dtype, name="initial_value")
 
 

@@ -17,7 +17,7 @@ from kit.hooks.hook import SessionRunContext, SessionRunHook, SessionRunValues
 
 
 @dataclass(frozen=True)
-class Asked:
+class HookedRun:
     """What is to be run, hooks included.
 
     `fetches` are those of the hooks, by the hook; `feeds` are everybody's; `options`
@@ -29,12 +29,12 @@ class Asked:
     options: list[Any]
 
 
-def before(hooks: Sequence[SessionRunHook], context: SessionRunContext) -> Asked:
+def before(hooks: Sequence[SessionRunHook], context: SessionRunContext) -> HookedRun:
     """Ask each hook what should run along.
 
     Raises `RuntimeError` when two feed the same tensor, or a hook and the caller.
     """
-    asked = Asked({}, {}, [])
+    asked = HookedRun({}, {}, [])
     for hook in hooks:
         request = hook.before_run(context)
         if request is None:

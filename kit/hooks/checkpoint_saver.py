@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kit.hooks import environment
-from kit.hooks.environment import Keeper
+from kit.hooks.environment import CheckpointBackend
 from kit.hooks.hook import (
     SessionRunArgs,
     SessionRunContext,
@@ -69,7 +69,7 @@ class CheckpointSaverHook(SessionRunHook):
         self._listeners = list(listeners or [])
         self._describes = save_graph_def
         self._step: Any = None
-        self._keeper: Keeper | None = None
+        self._keeper: CheckpointBackend | None = None
         self._asked: list[tuple[int, bool]] = []  # step, and whether it may be the last
 
     def begin(self) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from kit.errors import FailedPreconditionError
 
 
-class Keeper(Protocol):
+class CheckpointBackend(Protocol):
     """Writes checkpoints of one training, in one place."""
 
     def begin(self) -> None:
@@ -61,7 +61,9 @@ class Environment(Protocol):
         cannot be fetched here.
         """
 
-    def keeper(self, folder: str, basename: str, saver: Any, scaffold: Any) -> Keeper:
+    def keeper(
+        self, folder: str, basename: str, saver: Any, scaffold: Any
+    ) -> CheckpointBackend:
         """Return what writes checkpoints into a folder; called in `begin`.
 
         `saver` and `scaffold` are what the user gave, each None if not. Raises classes

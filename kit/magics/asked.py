@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from kit.cluster.plan import Plan
-from kit.cluster.report import State
+from kit.cluster.plan import ClusterPlan
+from kit.cluster.report import ClusterState
 from kit.errors import ClusterBusy, FailedPreconditionError, InvalidArgumentError
 
 
@@ -27,8 +27,8 @@ class Action(Enum):
 class Running:
     """The cluster that runs now. `step` is that of its training, None without one."""
 
-    plan: Plan
-    state: State
+    plan: ClusterPlan
+    state: ClusterState
     step: int | None = None
 
 
@@ -65,14 +65,14 @@ def has_shape(given: dict[str, Any]) -> bool:
     return bool(given.keys() - {"link", "start_deadline_s"})
 
 
-def is_alike(one: Plan, other: Plan) -> bool:
+def is_alike(one: ClusterPlan, other: ClusterPlan) -> bool:
     """Whether two clusters are the same to their user."""
     fields = ("tasks", "threads", "transport", "insecure", "lease_s")
     return all(getattr(one, name) == getattr(other, name) for name in fields)
 
 
 def decide(
-    wanted: Plan | None,
+    wanted: ClusterPlan | None,
     running: Running | None,
     *,
     reuse: bool = False,
@@ -91,7 +91,7 @@ def decide(
     if restart:
         return Action.REPLACE
     is_wanted = wanted is None or is_alike(wanted, running.plan)
-    if is_wanted and (reuse or running.state is State.READY):
+    if is_wanted and (reuse or running.state is ClusterState.READY):
         return Action.REUSE
     if reuse:
         raise FailedPreconditionError(

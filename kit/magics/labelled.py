@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from IPython.core.interactiveshell import InteractiveShell
 
-from kit.cluster.cells.cell_output import Kind, Output
+from kit.cluster.cells.cell_output import CellOutput, OutputKind
 from kit.task import Task
 
 MOST_LINES = 1000  # of one task in one cell, then only the last ones are shown
@@ -35,7 +35,7 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Bundle:
+class MimeBundle:
     """Something rich to show; with an id it may be updated, or updates another one."""
 
     data: Mapping[str, Any]
@@ -44,7 +44,7 @@ class Bundle:
     updates: bool = False
 
 
-Shown: TypeAlias = Text | Bundle
+Shown: TypeAlias = Text | MimeBundle
 
 
 @dataclass
@@ -89,10 +89,10 @@ class Labelled:
     def __init__(self, tasks: Iterable[Task], clock: Callable[[], float]) -> None:
         self._clock = clock
         self._pages = {task: _Page() for task in tasks}
-        self._streams: dict[tuple[Task, Kind], _Stream] = {}
+        self._streams: dict[tuple[Task, OutputKind], _Stream] = {}
         self._width = max((len(task.short) for task in self._pages), default=0)
 
-    def take(self, outputs: Sequence[Output]) -> list[Shown]:
+    def take(self, outputs: Sequence[CellOutput]) -> list[Shown]:
         """Return what is to be shown now that these outputs came."""
         shown: list[Shown] = []
         for output in outputs:
@@ -121,15 +121,15 @@ class Labelled:
     def _label(self, task: Task) -> str:
         return f"{task.short:<{self._width}} │ "
 
-    def _stream(self, output: Output) -> list[Shown]:
+    def _stream(self, output: CellOutput) -> list[Shown]:
         key = output.task, output.kind
         stream = self._streams.setdefault(key, _Stream())
         return self._lines(*key, stream.take(output.text, self._clock()))
 
-    def _lines(self, task: Task, kind: Kind, lines: Sequence[str]) -> list[Shown]:
+    def _lines(self, task: Task, kind: OutputKind, lines: Sequence[str]) -> list[Shown]:
         page, shown = self._pages[task], []
         for line in lines:
-            text = Text(f"{self._label(task)}{_cut(line)}\n", kind is Kind.STDERR)
+            text = Text(f"{self._label(task)}{_cut(line)}\n", kind is OutputKind.STDERR)
             page.n_lines += 1
             if page.n_lines <= MOST_LINES:
                 shown.append(text)
@@ -137,21 +137,21 @@ class Labelled:
                 page.left_out.append(text)
         return list(shown)
 
-    def _bundle(self, output: Output) -> list[Shown]:
+    def _bundle(self, output: CellOutput) -> list[Shown]:
         shown: list[Shown] = []
         for (task, kind), stream in self._streams.items():
             if task == output.task:
                 shown += self._lines(task, kind, stream.flush())
         if output.is_plain and not output.display_id:
-            word = "Out: " if output.kind is Kind.RESULT else ""
+            word = "Out: " if output.kind is OutputKind.RESULT else ""
             lines = [line for line in (word + output.text).split("\n") if line]
-            return shown + self._lines(output.task, Kind.STDOUT, lines)
-        updates = output.kind is Kind.UPDATE
+            return shown + self._lines(output.task, OutputKind.STDOUT, lines)
+        updates = output.kind is OutputKind.UPDATE
         # Two tasks may choose the same id for different things.
         own = f"{output.task.short}/{output.display_id}" if output.display_id else ""
         if not updates:
-            shown += self._lines(output.task, Kind.STDOUT, ["shows:"])
-        return [*shown, Bundle(output.data, output.metadata, own, updates)]
+            shown += self._lines(output.task, OutputKind.STDOUT, ["shows:"])
+        return [*shown, MimeBundle(output.data, output.metadata, own, updates)]
 
 
 def _cut(line: str) -> str:
@@ -195,10 +195,10 @@ class Showing:
     ) -> None:
         self._shell, self._clock = shell, clock
         self._labelled = Labelled(tasks, clock)
-        self._waiting: list[Output] = []
+        self._waiting: list[CellOutput] = []
         self._last = -_LEAST_S
 
-    def __call__(self, outputs: Sequence[Output]) -> None:
+    def __call__(self, outputs: Sequence[CellOutput]) -> None:
         """Take outputs; show them now, or together with the next ones."""
         self._waiting += outputs
         if self._clock() - self._last >= _LEAST_S:
@@ -220,7 +220,7 @@ class Showing:
             self._last = self._clock()
 
     def _show_one(self, one: Shown) -> None:
-        if isinstance(one, Bundle):
+        if isinstance(one, MimeBundle):
             transient = {"display_id": one.display_id} if one.display_id else {}
             self._shell.display_pub.publish(
                 dict(one.data),

@@ -10,7 +10,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, cell_magic, magics_class
 
 from kit.cluster.cluster import Cluster
-from kit.cluster.report import State
+from kit.cluster.report import ClusterState
 from kit.cluster.waiting import Plan, follow, follow_async
 from kit.magics import asked, running
 from kit.magics.asked import Action
@@ -160,10 +160,10 @@ def _look(cluster: Cluster) -> asked.Running:
 
 
 def _why(is_asked: bool, cluster: Cluster) -> str:
-    lost = [status for status in cluster.status if status.state is State.LOST]
+    lost = [status for status in cluster.status if status.state is ClusterState.LOST]
     what = f"the cluster with {cluster.plan.as_arguments} ends"
     if lost:
         return f"{lost[0].task.short} is lost; {what}"
-    if cluster.state is State.LOST:
+    if cluster.state is ClusterState.LOST:
         return f"{cluster!r} cannot go on as it is; {what}"
     return f"As asked, {what}" if is_asked else f"Another one is asked for; {what}"

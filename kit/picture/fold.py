@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 
-class Place(NamedTuple):
+class BoxPlace(NamedTuple):
     """A box's name, such as `tower_0/MatMul`, and its task."""
 
     name: str
     lane: str
 
 
-class Group(NamedTuple):
+class BoxGroup(NamedTuple):
     """What some boxes become: a scope's name (or '' for a run of ops) and a number."""
 
     scope: str
@@ -26,10 +26,10 @@ class Group(NamedTuple):
     number: int = 0
 
 
-def fold(places: Sequence[Place], most: int) -> list[Group | None]:
+def fold(places: Sequence[BoxPlace], most: int) -> list[BoxGroup | None]:
     """Return for each box what it is folded into, None for those that stay.
 
-    >>> boxes = [Place(f"deep/{i}", "ps:0") for i in range(9)] + [Place("loss", "")]
+    >>> boxes = [Place(f"deep/{i}", "ps:0") for i in range(9)] + [BoxPlace("loss", "")]
     >>> fold(boxes, 5)[0], fold(boxes, 5)[-1], fold(boxes, 10)[0]
     (Group(scope='deep', lane='ps:0', number=0), None, None)
     """
@@ -37,8 +37,8 @@ def fold(places: Sequence[Place], most: int) -> list[Group | None]:
         return [None] * len(places)
     paths = [place.name.split("/") for place in places]
     depth = _open_scopes(places, paths, most)
-    found: list[Group | None] = [
-        Group("/".join(path[:n]), place.lane) if n < len(path) else None
+    found: list[BoxGroup | None] = [
+        BoxGroup("/".join(path[:n]), place.lane) if n < len(path) else None
         for place, path, n in zip(places, paths, depth, strict=True)
     ]
     _merge_runs(places, found, most)
@@ -46,7 +46,7 @@ def fold(places: Sequence[Place], most: int) -> list[Group | None]:
 
 
 def _open_scopes(
-    places: Sequence[Place], paths: Sequence[Sequence[str]], most: int
+    places: Sequence[BoxPlace], paths: Sequence[Sequence[str]], most: int
 ) -> list[int]:
     """Return how many parts of each name are shown."""
     depth = [1] * len(places)
@@ -78,7 +78,7 @@ def _open_scopes(
 
 
 def _opened(
-    places: Sequence[Place],
+    places: Sequence[BoxPlace],
     paths: Sequence[Sequence[str]],
     members: Sequence[int],
     level: int,
@@ -93,11 +93,13 @@ def _opened(
     return single + folded - _n_lanes(places, members), list(parts.values())
 
 
-def _n_lanes(places: Sequence[Place], members: Sequence[int]) -> int:
+def _n_lanes(places: Sequence[BoxPlace], members: Sequence[int]) -> int:
     return len({places[i].lane for i in members})
 
 
-def _merge_runs(places: Sequence[Place], found: list[Group | None], most: int) -> None:
+def _merge_runs(
+    places: Sequence[BoxPlace], found: list[BoxGroup | None], most: int
+) -> None:
     """Fold ops without scopes, in the order in which they were made."""
     loose = [i for i, group in enumerate(found) if group is None]
     others = len({group for group in found if group is not None})
@@ -108,5 +110,5 @@ def _merge_runs(places: Sequence[Place], found: list[Group | None], most: int) -
     seen: dict[str, int] = {}
     for i in loose:
         lane = places[i].lane
-        found[i] = Group("", lane, seen.get(lane, 0) // max(2, length))
+        found[i] = BoxGroup("", lane, seen.get(lane, 0) // max(2, length))
         seen[lane] = seen.get(lane, 0) + 1

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kit.picture.columns import Row, ordered, spaced
 from kit.picture.rows import rows
-from kit.picture.scene import Box, Kind, Line, Scene
+from kit.picture.scene import BoxKind, Edge, GraphBox, Scene
 
 GAP, PADDING = 14.0, 14.0  # between boxes, and at the rim of a lane
 BOX_HEIGHT, ARRIVAL_HEIGHT = 40.0, 24.0
@@ -33,7 +33,7 @@ class Spot:
 
 
 @dataclass(frozen=True)
-class Stretch:
+class LineSegment:
     """A line's way from one row to the next: from below one spot to above another."""
 
     start: tuple[float, float]
@@ -47,23 +47,23 @@ class Stretch:
 
 
 @dataclass(frozen=True)
-class Layout:
+class PictureLayout:
     """The whole picture."""
 
     spots: Mapping[str, Spot]
-    stretches: Sequence[Stretch]
+    stretches: Sequence[LineSegment]
     lanes: Sequence[tuple[str, float, float]]  # name, left, right
     width: float
     height: float
 
 
-def box_width(box: Box) -> float:
+def box_width(box: GraphBox) -> float:
     """Return how wide a box is drawn."""
     text = max(len(box.title) * _LETTER, len(box.detail) * _SMALL_LETTER)
     return max(56.0, text + 18.0)
 
 
-def lay_out(scene: Scene) -> Layout:
+def lay_out(scene: Scene) -> PictureLayout:
     """Return the places of everything."""
     return _Layer(scene).layout()
 
@@ -75,17 +75,17 @@ class _Layer:
         self.row = rows(
             list(self.boxes),
             [(line.source, line.target) for line in scene.lines],
-            {box.key for box in scene.boxes if box.kind is Kind.ARRIVAL},
+            {box.key for box in scene.boxes if box.kind is BoxKind.ARRIVAL},
         )
         self.lane = {key: box.lane for key, box in self.boxes.items()}
         self.width = {key: box_width(box) for key, box in self.boxes.items()}
         self.above: dict[str, list[str]] = {}
         self.below: dict[str, list[str]] = {}
-        self.style: dict[tuple[str, str], tuple[Line, bool]] = {}
+        self.style: dict[tuple[str, str], tuple[Edge, bool]] = {}
         for line in scene.lines:
             self._join(line)
 
-    def _join(self, line: Line) -> None:
+    def _join(self, line: Edge) -> None:
         """Lead a line through all rows on its way."""
         source, target = line.source, line.target
         is_upward = self.row[source] > self.row[target]
@@ -102,7 +102,7 @@ class _Layer:
             before = bend
         self._link(before, target, line, is_upward)
 
-    def _link(self, a: str, b: str, line: Line, is_upward: bool) -> None:
+    def _link(self, a: str, b: str, line: Edge, is_upward: bool) -> None:
         known = self.style.get((a, b))
         if known is None:
             self.below.setdefault(a, []).append(b)
@@ -110,7 +110,7 @@ class _Layer:
         if known is None or known[0].is_control:
             self.style[a, b] = (line, is_upward)
 
-    def layout(self) -> Layout:
+    def layout(self) -> PictureLayout:
         arranged = ordered(self._rows(), self.above, self.below)
         lanes = self._lanes(arranged)
         x = self._straightened(arranged, lanes)
@@ -126,7 +126,7 @@ class _Layer:
         stretches += self._passes(x, tops)
         width = lanes[-1][2] if lanes else 0.0
         height = tops[-1] + BOX_HEIGHT / 2 + PADDING if tops else HEAD
-        return Layout(spots, stretches, lanes, width, height)
+        return PictureLayout(spots, stretches, lanes, width, height)
 
     def _rows(self) -> list[Row]:
         at = {lane: i for i, lane in enumerate(self.scene.lanes)}
@@ -201,16 +201,16 @@ class _Layer:
         self,
         a: str,
         b: str,
-        line: Line,
+        line: Edge,
         is_upward: bool,
         x: Mapping[str, float],
         tops: Sequence[float],
-    ) -> Stretch:
+    ) -> LineSegment:
         bottom = tops[self.row[a]] + self._half(a)
         top = tops[self.row[b]] - self._half(b)
         faint = self.boxes[line.source].is_faint or self.boxes[line.target].is_faint
         end = a if is_upward else b
-        return Stretch(
+        return LineSegment(
             (x[a], bottom),
             (x[b], top),
             line.is_control,
@@ -225,12 +225,14 @@ class _Layer:
         box = self.boxes.get(key)
         return BOX_HEIGHT / 2 if box is None else _height(box) / 2
 
-    def _passes(self, x: Mapping[str, float], tops: Sequence[float]) -> list[Stretch]:
+    def _passes(
+        self, x: Mapping[str, float], tops: Sequence[float]
+    ) -> list[LineSegment]:
         """Return the pieces of long lines beside the boxes of the rows they pass."""
         passing = {a: line for (a, _), (line, _) in self.style.items()}
         half = BOX_HEIGHT / 2
         return [
-            Stretch(
+            LineSegment(
                 (x[key], tops[self.row[key]] - half),
                 (x[key], tops[self.row[key]] + half),
                 line.is_control,
@@ -244,8 +246,8 @@ class _Layer:
         ]
 
 
-def _height(box: Box) -> float:
-    return ARRIVAL_HEIGHT if box.kind is Kind.ARRIVAL else BOX_HEIGHT
+def _height(box: GraphBox) -> float:
+    return ARRIVAL_HEIGHT if box.kind is BoxKind.ARRIVAL else BOX_HEIGHT
 
 
 def _mean(near: Sequence[str], key: str, x: Mapping[str, float]) -> float:

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from kit.errors import InvalidArgumentError
-from kit.graph.array_protocol import Speaker
+from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.graph import Graph
 from kit.graph.lent import lend
 from kit.graph.op import Op, needed
 from kit.graph.slices import IndexedSlices
-from kit.picture.layout import Layout, lay_out
+from kit.picture.layout import PictureLayout, lay_out
 from kit.picture.reading import scene_of
 from kit.picture.scene import Scene
 from kit.picture.svg import description, draw
@@ -35,7 +35,7 @@ class Picture:
         self.scene = scene
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> PictureLayout:
         """Where everything is."""
         return lay_out(self.scene)
 
@@ -104,7 +104,7 @@ def _ops(x: Any) -> list[Op]:
 def _flat(x: Any) -> Iterable[Op]:
     if isinstance(x, Op):
         yield x
-    elif isinstance(x, Speaker):
+    elif isinstance(x, ArrayProtocol):
         yield x._as_tensor().op
     elif isinstance(x, IndexedSlices):
         yield from _flat([x.values, x.indices])

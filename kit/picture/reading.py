@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 
 from kit.graph.op import Op
 from kit.graph.static import text
-from kit.picture.fold import Group, Place, fold
+from kit.picture.fold import BoxGroup, BoxPlace, fold
 from kit.picture.lanes import device_of, lane_of, lane_order
-from kit.picture.scene import Box, Kind, Line, Scene, bytes_text, shortened
+from kit.picture.scene import BoxKind, Edge, GraphBox, Scene, bytes_text, shortened
 
 _WRITTEN_IN = 4  # elements of a constant that is written into another box
 _CROWD = 3  # boxes and lines together, for each box that is allowed
 _TITLE, _DETAIL = 22, 24  # letters
-_TYPELESS = (Kind.VARIABLE, Kind.PLACEHOLDER)  # the shape of the box tells
+_TYPELESS = (BoxKind.VARIABLE, BoxKind.PLACEHOLDER)  # the shape of the box tells
 
 
 class Ran(NamedTuple):
@@ -105,10 +105,10 @@ class _Reader:
         for op in self.ops:
             members.setdefault(self.owner[op], []).append(op)
         shown = [op for op in self.ops if op in members]
-        groups = fold([Place(op.name, self.lane[op]) for op in shown], most)
-        boxes: dict[str, Box] = {}
+        groups = fold([BoxPlace(op.name, self.lane[op]) for op in shown], most)
+        boxes: dict[str, GraphBox] = {}
         self.key: dict[Op, str] = {}
-        inside: dict[Group, list[Op]] = {}
+        inside: dict[BoxGroup, list[Op]] = {}
         for op, group in zip(shown, groups, strict=True):
             self.key[op] = op.name if group is None else _key(group)
             if group is None:
@@ -127,7 +127,7 @@ class _Reader:
         lanes = lane_order([box.lane for box in boxes.values()], traffic)
         return Scene(tuple(boxes.values()), tuple(lines), lanes, len(self.ops))
 
-    def _box(self, op: Op, members: Sequence[Op]) -> Box:
+    def _box(self, op: Op, members: Sequence[Op]) -> GraphBox:
         shape = _shape_text(op)
         *scopes, name = op.name.split("/")
         kind, written = _kind(op), ", ".join(self.written.get(op, []))
@@ -144,19 +144,19 @@ class _Reader:
             filter(None, [repr(op).strip("<>"), shape, *self._ran(members)])
         )
         is_faint = self._is_faint(members)
-        return Box(
+        return GraphBox(
             op.name, kind, self.lane[op], shortened(name, _TITLE), detail, tip, is_faint
         )
 
-    def _folded(self, group: Group, members: Sequence[Op]) -> Box:
+    def _folded(self, group: BoxGroup, members: Sequence[Op]) -> GraphBox:
         title = f"{group.scope}/" if group.scope else f"{members[0].name} …"
         types = Counter(op.type for op in members).most_common(6)
         counts = ", ".join(f"{n} {name}" for name, n in types)
         first, last = members[0].name, members[-1].name
         tip = "\n".join([f"{first} … {last}", counts, *self._ran(members)])
-        return Box(
+        return GraphBox(
             _key(group),
-            Kind.FOLDED,
+            BoxKind.FOLDED,
             group.lane,
             shortened(title, _TITLE),
             f"{len(members)} ops",
@@ -182,8 +182,8 @@ class _Reader:
             any(map(self._did_run, active)) or not active
         )
 
-    def _lines(self, boxes: dict[str, Box]) -> list[Line]:
-        found: dict[Line, None] = {}
+    def _lines(self, boxes: dict[str, GraphBox]) -> list[Edge]:
+        found: dict[Edge, None] = {}
         moved: dict[tuple[str, str], list[str]] = {}
         for op in self.ops:
             target = self.key[self.owner[op]]
@@ -191,35 +191,37 @@ class _Reader:
                 if before in self.owner:
                     source = self.key[self.owner[before]]
                     if source != target:
-                        found[Line(source, target, is_control=True)] = None
+                        found[Edge(source, target, is_control=True)] = None
             for one in op.inputs:
                 if one.op not in self.owner:
                     continue
                 source = self.key[self.owner[one.op]]
                 if boxes[source].lane == boxes[target].lane:
                     if source != target:
-                        found[Line(source, target)] = None
+                        found[Edge(source, target)] = None
                     continue
                 names = moved.setdefault((source, boxes[target].lane), [])
                 if one.op.name not in names:
                     names.append(one.op.name)
-                found[Line(f"{source} > {boxes[target].lane}", target)] = None
+                found[Edge(f"{source} > {boxes[target].lane}", target)] = None
         for (source, lane), names in moved.items():
             key = f"{source} > {lane}"
             boxes[key] = self._arrival(key, lane, boxes[source], names)
-            found[Line(source, key, is_bold=True)] = None
+            found[Edge(source, key, is_bold=True)] = None
         return list(found)
 
-    def _arrival(self, key: str, lane: str, source: Box, names: Sequence[str]) -> Box:
+    def _arrival(
+        self, key: str, lane: str, source: GraphBox, names: Sequence[str]
+    ) -> GraphBox:
         n_bytes = sum(self.measured.n_bytes[name, lane] for name in names)
         several = f"{len(names)} tensors"
         title = source.title if len(names) == 1 else several
         size = bytes_text(n_bytes) if n_bytes else ""
         tip = f"{', '.join(names)}\nfrom {source.lane} to {lane}"
         is_faint = self.measured.is_given and not n_bytes
-        return Box(
+        return GraphBox(
             key,
-            Kind.ARRIVAL,
+            BoxKind.ARRIVAL,
             lane,
             shortened(title, _TITLE - 8) + (f"  {size}" if size else ""),
             "",
@@ -229,7 +231,7 @@ class _Reader:
         )
 
 
-_EMPTY = Box("", Kind.FOLDED, "", "")
+_EMPTY = GraphBox("", BoxKind.FOLDED, "", "")
 
 
 def _users(ops: Iterable[Op]) -> dict[Op, list[Op]]:
@@ -241,15 +243,15 @@ def _users(ops: Iterable[Op]) -> dict[Op, list[Op]]:
     return users
 
 
-def _kind(op: Op) -> Kind:
+def _kind(op: Op) -> BoxKind:
     if op.op_def.gives_ref:
-        return Kind.VARIABLE
-    return {"Placeholder": Kind.PLACEHOLDER, "Const": Kind.CONSTANT}.get(
-        op.type, Kind.OP
+        return BoxKind.VARIABLE
+    return {"Placeholder": BoxKind.PLACEHOLDER, "Const": BoxKind.CONSTANT}.get(
+        op.type, BoxKind.OP
     )
 
 
-def _key(group: Group) -> str:
+def _key(group: BoxGroup) -> str:
     return f"{group.scope}/ on {group.lane} #{group.number}"
 
 

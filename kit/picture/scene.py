@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Kind(StrEnum):
+class BoxKind(StrEnum):
     """What a box stands for."""
 
     OP = "op"
@@ -26,11 +26,11 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Box:
+class GraphBox:
     """One box. `lane` is its task, `tip` what is said when the mouse is over it."""
 
     key: str
-    kind: Kind
+    kind: BoxKind
     lane: str
     title: str
     detail: str = ""
@@ -40,7 +40,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Line:
+class Edge:
     """A line from a box to one that needs it; `is_control`: only to come after it."""
 
     source: str
@@ -53,8 +53,8 @@ class Line:
 class Scene:
     """All of a picture; `lanes` in the order in which they stand side by side."""
 
-    boxes: tuple[Box, ...]
-    lines: tuple[Line, ...]
+    boxes: tuple[GraphBox, ...]
+    lines: tuple[Edge, ...]
     lanes: tuple[str, ...]
     n_ops: int
 

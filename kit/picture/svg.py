@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from html import escape
 
 from kit.picture.lanes import NOT_PLACED, lane_order
-from kit.picture.layout import HEAD, Layout, Spot, Stretch
-from kit.picture.scene import Box, Kind, Scene
+from kit.picture.layout import HEAD, LineSegment, PictureLayout, Spot
+from kit.picture.scene import BoxKind, GraphBox, Scene
 
 # --------------------------------------------------------------------------------------
 # Colours of the pictures, for light and for dark, as style sheets.
@@ -92,14 +92,14 @@ def _rules(scope: str, colours: Colours) -> str:
 _LEGEND_HEIGHT, _RADIUS = 34.0, 6.0
 _ARROW = 7.0
 _MEANING = {
-    Kind.VARIABLE: "variable",
-    Kind.PLACEHOLDER: "placeholder, fed",
-    Kind.FOLDED: "folded",
-    Kind.ARRIVAL: "arrives from another task",
+    BoxKind.VARIABLE: "variable",
+    BoxKind.PLACEHOLDER: "placeholder, fed",
+    BoxKind.FOLDED: "folded",
+    BoxKind.ARRIVAL: "arrives from another task",
 }
 
 
-def draw(scene: Scene, layout: Layout) -> str:
+def draw(scene: Scene, layout: PictureLayout) -> str:
     """Return the picture as the text of an SVG element."""
     hue = hues(scene)
     legend = "".join(_legend(scene, hue, layout.height))
@@ -124,7 +124,7 @@ def draw(scene: Scene, layout: Layout) -> str:
 
 def description(scene: Scene) -> str:
     """Return the picture in a sentence, for those who cannot see it."""
-    moved = sum(box.kind is Kind.ARRIVAL for box in scene.boxes)
+    moved = sum(box.kind is BoxKind.ARRIVAL for box in scene.boxes)
     lanes = ", ".join(scene.lanes) or "nothing"
     return f"graph of {scene.n_ops} ops on {lanes}; {moved} transfers between tasks"
 
@@ -136,11 +136,11 @@ def hues(scene: Scene) -> dict[str, int]:
     return found | {NOT_PLACED: N_HUES}
 
 
-def _on_top(stretch: Stretch) -> bool:
+def _on_top(stretch: LineSegment) -> bool:
     return stretch.is_bold
 
 
-def _strips(layout: Layout, hue: Mapping[str, int]) -> Iterator[str]:
+def _strips(layout: PictureLayout, hue: Mapping[str, int]) -> Iterator[str]:
     for name, left, right in layout.lanes:
         width, i = right - left, hue[name]
         yield (
@@ -152,7 +152,7 @@ def _strips(layout: Layout, hue: Mapping[str, int]) -> Iterator[str]:
         )
 
 
-def _line(stretch: Stretch, hue: Mapping[str, int]) -> str:
+def _line(stretch: LineSegment, hue: Mapping[str, int]) -> str:
     (x1, y1), (x2, y2) = stretch.start, stretch.end
     if stretch.has_head:
         y1, y2 = (y1 + _ARROW, y2) if stretch.is_upward else (y1, y2 - _ARROW)
@@ -172,7 +172,7 @@ def _line(stretch: Stretch, hue: Mapping[str, int]) -> str:
     return path + (_head(stretch, i, faint) if stretch.has_head else "")
 
 
-def _head(stretch: Stretch, hue: int, faint: str) -> str:
+def _head(stretch: LineSegment, hue: int, faint: str) -> str:
     x, y = stretch.start if stretch.is_upward else stretch.end
     back = y + _ARROW if stretch.is_upward else y - _ARROW
     half = 4.5 if stretch.is_bold else 3.2
@@ -181,7 +181,7 @@ def _head(stretch: Stretch, hue: int, faint: str) -> str:
     return f'<polygon class="{colour}"{faint} points="{points}"/>'
 
 
-def _box(box: Box, spot: Spot, hue: Mapping[str, int]) -> str:
+def _box(box: GraphBox, spot: Spot, hue: Mapping[str, int]) -> str:
     i = hue[box.origin or box.lane]
     faint = ' opacity=".4"' if box.is_faint else ""
     shapes = _shape(box.kind, spot, i)
@@ -202,22 +202,22 @@ def _text(text: str, x: float, y: float, kind: str) -> str:
     )
 
 
-def _shape(kind: Kind, spot: Spot, hue: int) -> str:
+def _shape(kind: BoxKind, spot: Spot, hue: int) -> str:
     round_ends = spot.height / 2
     match kind:
-        case Kind.VARIABLE:
+        case BoxKind.VARIABLE:
             inner = Spot(spot.x, spot.y, spot.width - 7, spot.height - 7)
             return _rect(spot, hue, 2, 2.0, 0.16) + _rect(inner, hue, 1, 1.0, 0.0)
-        case Kind.PLACEHOLDER:
+        case BoxKind.PLACEHOLDER:
             return _rect(spot, hue, round_ends, 1.2, 0.16)
-        case Kind.CONSTANT:
+        case BoxKind.CONSTANT:
             return _rect(spot, hue, 2, 0.0, 0.2)
-        case Kind.FOLDED:
+        case BoxKind.FOLDED:
             behind = Spot(spot.x + 4, spot.y + 4, spot.width, spot.height)
             return _rect(behind, hue, _RADIUS, 1.2, 0.1) + _rect(
                 spot, hue, _RADIUS, 1.2, 0.22
             )
-        case Kind.ARRIVAL:
+        case BoxKind.ARRIVAL:
             return _rect(spot, hue, round_ends, 2.0, 0.0)
     return _rect(spot, hue, _RADIUS, 1.2, 0.12)
 
@@ -235,9 +235,9 @@ def _rect(spot: Spot, hue: int, radius: float, stroke: float, opacity: float) ->
     )
 
 
-def _meanings(scene: Scene) -> list[tuple[Kind | None, str]]:
+def _meanings(scene: Scene) -> list[tuple[BoxKind | None, str]]:
     kinds = {box.kind for box in scene.boxes}
-    found: list[tuple[Kind | None, str]] = [
+    found: list[tuple[BoxKind | None, str]] = [
         (kind, text) for kind, text in _MEANING.items() if kind in kinds
     ]
     if any(line.is_control for line in scene.lines):

@@ -13,7 +13,7 @@ from typing import Final
 
 from kit.errors import DeadlineExceededError, KitError
 from kit.task import Task
-from kit.wire.frame import Kind
+from kit.wire.frame import FrameKind
 from kit.wire.link import Link
 
 # A link that says nothing now may be the wrong one of two: look at the other soon.
@@ -25,7 +25,7 @@ _MOST_KEYS: Final = 4096
 
 def announce(link: Link, deadline_s: float) -> None:
     """Say the first word on a data link that was dialled here, and is kept."""
-    link.send(kind=Kind.PING, deadline_s=deadline_s)
+    link.send(kind=FrameKind.PING, deadline_s=deadline_s)
 
 
 class Arrivals:

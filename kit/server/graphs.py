@@ -11,7 +11,7 @@ from kit.session.master.members import Members
 from kit.session.transport.peers import Peers
 from kit.session.transport.service import Service
 from kit.session.transport.watch import Watch
-from kit.session.worker.task_runtime import Home
+from kit.session.worker.task_runtime import TaskRuntime
 from kit.session.worker.worker import Worker
 from kit.task import Task
 from kit.wire.handshake.messages import Role
@@ -36,7 +36,7 @@ class Graphs:
             return found.dial(task, me, Role.SESSION, deadline_s=limit_s)
 
         watch = Watch()
-        self.home = Home(me, n_cpus=n_cpus)
+        self.home = TaskRuntime(me, n_cpus=n_cpus)
         self.worker = Worker(self.home, Peers(dial, watch), watch)
         self.master = Master(self.worker, Members(self.worker, tasks))
         self._service = Service(self.master)

@@ -33,8 +33,8 @@ from kit.fields import (
 from kit.server.trainings import Trainings
 from kit.task import Task
 from kit.training.coordination.coordinator import Answer as Verdict
-from kit.training.coordination.coordinator import Authority
-from kit.training.coordination.digests import Report
+from kit.training.coordination.coordinator import TrainingCoordinator
+from kit.training.coordination.digests import DigestReport
 from kit.training.job import Job
 from kit.training.member.snapshot import LOGS, parameters, poll
 from kit.wire.message import unpack_text
@@ -120,7 +120,7 @@ class Handlers:
             "run.params": Handler(_RUN, self._params),
         }
 
-    def _authority(self, question: dict[str, Any]) -> Authority:
+    def _authority(self, question: dict[str, Any]) -> TrainingCoordinator:
         member = self._trainings.find(question["run"])
         if member.authority is None:
             leader = member.job.tasks[member.job.coordinator]
@@ -129,7 +129,7 @@ class Handlers:
             )
         return member.authority
 
-    def _authority_of_member(self, question: dict[str, Any]) -> Authority:
+    def _authority_of_member(self, question: dict[str, Any]) -> TrainingCoordinator:
         """Return the authority; a task speaks for itself alone."""
         authority, member = self._authority(question), question["member"]
         tasks = self._trainings.find(question["run"]).job.tasks
@@ -241,8 +241,8 @@ class Handlers:
         return {"step": step}, flat
 
 
-def _reports(question: dict[str, Any]) -> list[Report]:
-    return [Report.from_plain(plain) for plain in question.get("digests", ())]
+def _reports(question: dict[str, Any]) -> list[DigestReport]:
+    return [DigestReport.from_plain(plain) for plain in question.get("digests", ())]
 
 
 def _plain(answer: Verdict) -> dict[str, Any]:

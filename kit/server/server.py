@@ -20,7 +20,7 @@ from kit.server.graphs import Graphs
 from kit.server.handlers import Handlers
 from kit.server.identity import shared_credentials
 from kit.server.local_sockets import MAX_BODY, socket_beside, sweep
-from kit.server.spmd import Rendezvous
+from kit.server.spmd import TrainingRendezvous
 from kit.server.trainings import Trainings
 from kit.session.client import targets
 from kit.settings import Settings, current
@@ -77,7 +77,9 @@ class Server:
         self._credentials = credentials or shared_credentials()
         self._runtime_dir = default_runtime_dir(self.settings)
         self.trainings = Trainings(self.task, lambda: self.directory)
-        self._rendezvous = Rendezvous(self.task, self.trainings, lambda: self.directory)
+        self._rendezvous = TrainingRendezvous(
+            self.task, self.trainings, lambda: self.directory
+        )
         self.graphs = Graphs(
             self.task, lambda: self.directory, lambda: self.tasks, n_cpus
         )
@@ -155,7 +157,7 @@ class Server:
         """Begin a training that all workers begin; what `kit.train` calls.
 
         Blocks until every worker's program has made the same call, on its own server.
-        Raises as `Rendezvous.launch` does.
+        Raises as `TrainingRendezvous.launch` does.
         """
         if not self._is_started:
             raise FailedPreconditionError("the server was not started: call start().")

@@ -42,7 +42,7 @@ _ENDING_S = 5.0
 
 
 @dataclass
-class Rendezvous:
+class TrainingRendezvous:
     """How the task `me` begins trainings together with the tasks like it."""
 
     me: Task

@@ -14,8 +14,8 @@ from kit.server.identity import shared_credentials
 from kit.server.local_sockets import connect_near
 from kit.session.client import targets
 from kit.session.client.connection import Connection
-from kit.session.client.lazy_feeds import Carry, LateFeeds
-from kit.session.client.options import Options
+from kit.session.client.lazy_feeds import Carry, LazyFeeds
+from kit.session.client.options import SessionOptions
 from kit.session.client.remote import Remote
 from kit.session.master.members import passes
 from kit.settings import Settings, current
@@ -42,7 +42,7 @@ class ClusterTarget:
     carry: Carry | None = None
     check: Callable[[Task], None] | None = None
 
-    def connect_session(self, options: Options) -> Connection:
+    def connect_session(self, options: SessionOptions) -> Connection:
         """Return a connection; the task is dialled at the first run.
 
         Raises what a task was lost with that the session would wait for.
@@ -57,14 +57,14 @@ class ClusterTarget:
             limit_s = min(deadline_s, found.settings.connect_deadline_s)
             return found.dial(self.task, CLIENT, Role.SESSION, deadline_s=limit_s)
 
-        late = None if self.carry is None else LateFeeds(self.carry)
+        late = None if self.carry is None else LazyFeeds(self.carry)
         return Remote(str(self.task), dial, options, late)
 
     def __str__(self) -> str:
         return str(self.task)
 
 
-def connect_to(target: str, options: Options) -> Connection:
+def connect_to(target: str, options: SessionOptions) -> Connection:
     """Return a session's connection to a server of this user's, wherever it runs.
 
     Raises `NotFoundError` for a text that is not a target, `InvalidArgumentError` for

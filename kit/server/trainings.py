@@ -27,8 +27,12 @@ from kit.server.arrivals import Arrivals, announce
 from kit.server.directory import Directory
 from kit.server.watchers import Watchers
 from kit.task import Task
-from kit.training.coordination.client import Council, LocalCouncil, RemoteCouncil
-from kit.training.coordination.coordinator import Authority
+from kit.training.coordination.client import (
+    CoordinatorClient,
+    LocalCoordinatorClient,
+    RemoteCoordinatorClient,
+)
+from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.job import Job, Work
 from kit.training.member.member import Member
 from kit.wire.frame import cluster_number
@@ -246,10 +250,12 @@ class Trainings:
             self._arrivals.keep_only([run, *current])
             self._arrivals.put(link)
 
-    def council(self, job: Job, me: int, authority: Authority | None) -> Council:
+    def council(
+        self, job: Job, me: int, authority: TrainingCoordinator | None
+    ) -> CoordinatorClient:
         """Return the way to the coordinator."""
         if authority is not None:
-            return LocalCouncil(authority, me)
+            return LocalCoordinatorClient(authority, me)
         limit_s = job.settings.redial_after_s  # then another attempt
 
         def dial(deadline: float) -> Caller:
@@ -258,14 +264,14 @@ class Trainings:
             return Caller(link)
 
         incarnation = self.find(job.run).incarnation
-        council = RemoteCouncil(job.run, me, incarnation, dial, job.settings)
+        council = RemoteCoordinatorClient(job.run, me, incarnation, dial, job.settings)
         with ExitStack() as stack:
             stack.callback(council.close)
             self._await_leader(council, job)
             stack.pop_all()
         return council
 
-    def _await_leader(self, council: RemoteCouncil, job: Job) -> None:
+    def _await_leader(self, council: RemoteCoordinatorClient, job: Job) -> None:
         """Wait until the coordinator has begun."""
         deadline = time.monotonic() + job.settings.start_deadline_s
         while not council.has_begun(deadline):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from kit.testing.disk import Call
+from kit.testing.disk import FileCall
 
 Image: TypeAlias = "dict[str, Image] | bytes"
 _ALL_SUBSETS_OF = 6
@@ -89,7 +89,7 @@ def _subsets(changes: list[Any], rng: random.Random) -> Iterator[list[Any]]:
         yield [one for one in changes if rng.random() < 0.5]
 
 
-class Disk:
+class CrashedDisk:
     """A folder as it may be found after a crash, at any moment between calls."""
 
     def __init__(self, root: Path) -> None:
@@ -102,7 +102,7 @@ class Disk:
         found: list[Image] = self._root.images(rng)
         return found
 
-    def apply(self, call: Call) -> None:
+    def apply(self, call: FileCall) -> None:
         """Follow one call within the folder."""
         folder, name = self._folder(call.path.parent), call.path.name
         match call.kind:

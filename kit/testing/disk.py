@@ -16,7 +16,7 @@ NEEDS_ROOM: Final = frozenset({"make_folder", "create", "write", "sync", "sync_f
 EVERY_CALL: Final = NEEDS_ROOM | {"rename", "remove", "remove_folder"}
 
 
-class Call(NamedTuple):
+class FileCall(NamedTuple):
     """One call: what, of which path, with which data or target."""
 
     kind: str
@@ -31,53 +31,53 @@ class WatchedFiles(Files):
     The callback may raise `OSError`, and the call is not made then.
     """
 
-    def __init__(self, told: Callable[[Call], None]) -> None:
+    def __init__(self, told: Callable[[FileCall], None]) -> None:
         self._told, self._paths = told, dict[int, Path]()
 
     def make_folder(self, path: Path, *, is_private: bool = False) -> None:
         """Tell, and make a folder."""
-        self._told(Call("make_folder", path))
+        self._told(FileCall("make_folder", path))
         super().make_folder(path, is_private=is_private)
 
     def create(self, path: Path) -> int:
         """Tell, and create a file."""
-        self._told(Call("create", path))
+        self._told(FileCall("create", path))
         descriptor = super().create(path)
         self._paths[descriptor] = path
         return descriptor
 
     def write(self, descriptor: int, data: Buffer) -> int:
         """Tell, and write."""
-        self._told(Call("write", self._paths[descriptor], bytes(data)))
+        self._told(FileCall("write", self._paths[descriptor], bytes(data)))
         return super().write(descriptor, data)
 
     def sync(self, descriptor: int) -> None:
         """Tell, and sync a file."""
-        self._told(Call("sync", self._paths[descriptor]))
+        self._told(FileCall("sync", self._paths[descriptor]))
         super().sync(descriptor)
 
     def sync_folder(self, path: Path) -> None:
         """Tell, and sync a folder."""
-        self._told(Call("sync_folder", path))
+        self._told(FileCall("sync_folder", path))
         super().sync_folder(path)
 
     def rename(self, source: Path, target: Path) -> None:
         """Tell, and rename."""
-        self._told(Call("rename", source, target=target))
+        self._told(FileCall("rename", source, target=target))
         super().rename(source, target)
 
     def remove(self, path: Path) -> None:
         """Tell, and remove a file."""
-        self._told(Call("remove", path))
+        self._told(FileCall("remove", path))
         super().remove(path)
 
     def remove_folder(self, path: Path) -> None:
         """Tell, and remove a folder."""
-        self._told(Call("remove_folder", path))
+        self._told(FileCall("remove_folder", path))
         super().remove_folder(path)
 
 
-class Failure:
+class DiskFailure:
     """Lets one call of a `WatchedFiles` fail, or that one and all later ones.
 
         failure = Failure(at=3)
@@ -98,9 +98,9 @@ class Failure:
     ) -> None:
         self._at, self._code, self._kinds = at, code, kinds
         self._for_good = for_good
-        self.n_calls, self.struck = 0, list[Call]()
+        self.n_calls, self.struck = 0, list[FileCall]()
 
-    def __call__(self, call: Call) -> None:
+    def __call__(self, call: FileCall) -> None:
         """Be told of a call; raises `OSError` if it is to fail."""
         if call.kind not in self._kinds:
             return
@@ -120,7 +120,7 @@ class SlowFiles(Files):
 
 def counted(save: Callable[[Files], _T], kinds: Collection[str] = EVERY_CALL) -> int:
     """Return how many calls of some kinds there are in what `save` does."""
-    counter = Failure(-1, kinds=kinds)
+    counter = DiskFailure(-1, kinds=kinds)
     save(WatchedFiles(counter))
     return counter.n_calls
 
@@ -128,8 +128,8 @@ def counted(save: Callable[[Files], _T], kinds: Collection[str] = EVERY_CALL) ->
 __all__: list[Any] = [
     "EVERY_CALL",
     "NEEDS_ROOM",
-    "Call",
-    "Failure",
+    "DiskFailure",
+    "FileCall",
     "SlowFiles",
     "WatchedFiles",
     "counted",

@@ -15,7 +15,7 @@ from itertools import combinations
 
 from kit.errors import KitError
 from kit.exchange.layout import Layout
-from kit.exchange.ports.connect import Joining, Quarters
+from kit.exchange.ports.connect import Joining, OwnArena
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import Memory
 from kit.exchange.ports.port import Stamp
@@ -51,7 +51,7 @@ def local_group(
     over a stream that `pair` makes. `native`: by the compiled loop, where it was built.
     """
     names = [f"/job:member/task:{number}" for number in range(n_members)]
-    quarters = [Quarters(f"member-{n}", layout, n_members) for n in range(n_members)]
+    quarters = [OwnArena(f"member-{n}", layout, n_members) for n in range(n_members)]
     members = [
         LocalMember(
             number,
@@ -81,7 +81,7 @@ def local_group(
 
 def _link(
     members: Sequence[LocalMember],
-    quarters: Sequence[Quarters],
+    quarters: Sequence[OwnArena],
     numbers: tuple[int, int],
     streams: tuple[Stream, Stream],
     in_place: bool,

@@ -26,7 +26,7 @@ MAX_QUEUE_S: Final = 0.25  # with a rate set, what would wait longer is dropped
 OTHER: Final = {"a": "b", "b": "a"}
 
 
-class Line:
+class FaultyLine:
     """Two directions, from "a" to "b" and back. All faults are plain attributes.
 
     `delay_s` is added each way and up to `jitter_s` more by chance, which reorders;
@@ -34,7 +34,7 @@ class Line:
     each way, 0 for no limit; `cut_ab` and `cut_ba` drop all, one way only. `carried`
     counts the packets put in, `dropped` those of them that go no further.
 
-    >>> line = Line()
+    >>> line = FaultyLine()
     >>> line.delay_s = 0.5
     >>> line.put("a", b"hello", now=1.0)
     >>> line.arrivals(now=1.4), line.next_due, line.arrivals(now=1.5)
@@ -95,8 +95,8 @@ _LARGEST: Final = 65_536
 _LOOK_S: Final = 0.05  # how long a stop may go unseen
 
 
-class Pump(Line):
-    """A `Line` with a thread that carries; the faults may be changed at any time."""
+class Pump(FaultyLine):
+    """A `FaultyLine` with a thread that carries; faults may be changed at any time."""
 
     def __init__(self, seed: int | None = None) -> None:
         """Prepare a perfect line; `tap` may be set to listen to it."""

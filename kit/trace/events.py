@@ -20,7 +20,7 @@ import numpy as np
 
 from kit.trace.log import Rows
 from kit.trace.trace import Trace
-from kit.trace.traffic import Kind, Phase, Transfer
+from kit.trace.traffic import Phase, Transfer, TransferKind
 
 Event = dict[str, Any]
 _COUNTER_BINS = 1000
@@ -160,7 +160,7 @@ def _transfer(
     event: Event, place: int, move: Transfer, word: str, tracks: _Tracks
 ) -> Iterator[Event]:
     """Yield one end of a transfer: its slice, and the arrow's tail or head in it."""
-    kind = _word(Kind, move.kind)
+    kind = _word(TransferKind, move.kind)
     peer = tracks.names[move.source if word == "from" else move.destination]
     args = {"kind": kind, "bytes": move.bytes, "step": move.step, "epoch": move.epoch}
     yield event | {"name": f"{kind} {word} {peer}", "args": args}

@@ -24,7 +24,7 @@ from kit.trace.rows import Kept as Kept
 from kit.trace.rows import SaveRow as SaveRow
 from kit.trace.rows import Switch as Switch
 from kit.trace.spread import Bins, spread
-from kit.trace.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER, Kind, Phase
+from kit.trace.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER, Phase, TransferKind
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -33,7 +33,13 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 #: The kinds that move in every step; the others belong to the start and to switches.
-STEP_KINDS = (Kind.PUSH, Kind.PULL, Kind.REDUCE, Kind.GATHER, Kind.LATE)
+STEP_KINDS = (
+    TransferKind.PUSH,
+    TransferKind.PULL,
+    TransferKind.REDUCE,
+    TransferKind.GATHER,
+    TransferKind.LATE,
+)
 _MOST_CELLS = 20_000_000  # of links times bins: 160 MB
 
 

@@ -26,7 +26,7 @@ import numpy as np
 from kit.trace.log import LONGEST_NAME, Log, Rows, rows
 
 
-class Kind(IntEnum):
+class TransferKind(IntEnum):
     """Why a payload moves."""
 
     PUSH = 1  # gradient, worker to parameter server

@@ -29,7 +29,7 @@ import numpy as np
 from kit.arrays import to_numpy
 from kit.errors import InvalidArgumentError, NotFinite
 from kit.exchange.layout import specs_of
-from kit.graph.array_protocol import Speaker
+from kit.graph.array_protocol import ArrayProtocol
 from kit.hooks import SessionRunHook
 from kit.session.client.session import Session
 from kit.settings import current
@@ -90,7 +90,7 @@ def train(
 
 @overload
 def train(
-    loss: Speaker,
+    loss: ArrayProtocol,
     data: Mapping[Any, Any],
     /,
     *,
@@ -112,7 +112,7 @@ def train(
 
 
 def train(
-    step: Step | Speaker,
+    step: Step | ArrayProtocol,
     params: Any = None,
     data: Any = None,
     *,
@@ -196,13 +196,13 @@ def _tell_of_damage(run: Run) -> None:
 
 
 def _work(
-    step: Step | Speaker,
+    step: Step | ArrayProtocol,
     params: Any,
     data: Any,
     session: Session | None,
     seed: SupportsIndex,
 ) -> Work:
-    if isinstance(step, Speaker):
+    if isinstance(step, ArrayProtocol):
         given = data if params is None else params
         work = work_of(step, given, session, whole("seed", seed))
         return Work(work.step, work.data, _checked(work.params))
@@ -272,7 +272,7 @@ def _optimizer(given: Optimizer | str) -> Optimizer:
             f"such as kit.Adam(0.001)."
         )
     for name, value in vars(given).items() if isinstance(given, Rule) else ():
-        if isinstance(value, Speaker):
+        if isinstance(value, ArrayProtocol):
             raise InvalidArgumentError(
                 f"{name} is {value!r}; tensors set an optimizer only in "
                 f"minimize(), kit.train needs a number."

@@ -7,8 +7,8 @@ and `acceptor` are what the rest of the package uses. Arrays are unknown here.
 """
 
 from kit.wire.frame import Bounds as Bounds
+from kit.wire.frame import FrameKind as FrameKind
 from kit.wire.frame import Header as Header
-from kit.wire.frame import Kind as Kind
 from kit.wire.handshake.credentials import Credentials as Credentials
 from kit.wire.handshake.messages import Hello as Hello
 from kit.wire.handshake.messages import Role as Role

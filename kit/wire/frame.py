@@ -37,7 +37,7 @@ _U32: Final = 2**32 - 1
 _I64: Final = 2**63 - 1  # steps and sequences fit the signed numbers of others
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     """What a frame is for."""
 
     CONTROL = 1  # a message: see kit/wire/message.py
@@ -110,7 +110,7 @@ def pack(header: Header, *payload: Buffer) -> bytes:
     `header.length` is written as given: on shared memory the payload it counts does not
     follow on the link. Raises `InvalidArgumentError` for a value outside its field.
 
-    >>> pack(Header(Kind.PING, cluster=7))[:16].hex(" ")
+    >>> pack(Header(FrameKind.PING, cluster=7))[:16].hex(" ")
     '50 53 52 31 01 04 00 00 07 00 00 00 00 00 00 00'
     """
     return pack_fields(header[:11], payload)
@@ -136,7 +136,7 @@ def unpack(view: Buffer, *, bounds: Bounds) -> Header:
     and no memory beyond the result. The checksum, which needs the payload, is compared
     by `verify` or `compare`.
 
-    >>> head = pack(Header(Kind.DATA, cluster=7, sequence=3, length=12))
+    >>> head = pack(Header(FrameKind.DATA, cluster=7, sequence=3, length=12))
     >>> unpack(head, bounds=Bounds(cluster=7, max_length=100)).length
     12
     """

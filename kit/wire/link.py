@@ -26,8 +26,8 @@ from kit.wire.frame import (
     CHECKSUM,
     Bounds,
     Buffer,
+    FrameKind,
     Header,
-    Kind,
     pack_fields,
 )
 from kit.wire.handshake.messages import Role
@@ -37,7 +37,10 @@ from kit.wire.stream import Clock, Stream, write_all, write_joined
 
 MAX_BODY: Final = 16 * 2**20
 
-_CONTROL, _PING = int(Kind.CONTROL), int(Kind.PING)  # quicker to be had than members
+_CONTROL, _PING = (
+    int(FrameKind.CONTROL),
+    int(FrameKind.PING),
+)  # quicker to be had than members
 
 # A unix socket damages nothing, and TLS checks better than we could; a checksum there
 # finds only our own mistakes, and of a large frame it takes longer than sending it.
@@ -113,7 +116,7 @@ class Link:
         self,
         *payload: Buffer,
         deadline_s: float,
-        kind: Kind = Kind.CONTROL,
+        kind: FrameKind = FrameKind.CONTROL,
         flags: int = 0,
         epoch: int = 0,
         step: int = 0,
@@ -178,8 +181,8 @@ class Link:
         try:
             if header.kind != _CONTROL:
                 raise ProtocolError(
-                    f"a frame of kind {Kind(header.kind).name} came where a message "
-                    f"was due."
+                    f"a frame of kind {FrameKind(header.kind).name} came where a "
+                    f"message was due."
                 )
             return unpack_message(body)
         except KitError as exc:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kit.cluster import Bootstrap
-from kit.cluster.processes.processes import Keeper
+from kit.cluster.processes.processes import ReaperHandle
 from kit.cluster.processes.reaper import Process
 
 
@@ -49,13 +49,13 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def seen(monkeypatch: pytest.MonkeyPatch) -> set[Process]:
     """Every process that any cluster of this test has recorded."""
     known: set[Process] = set()
-    update = Keeper.update
+    update = ReaperHandle.update
 
-    def remember(self: Keeper, processes: Any) -> None:
+    def remember(self: ReaperHandle, processes: Any) -> None:
         known.update(processes)
         update(self, processes)
 
-    monkeypatch.setattr(Keeper, "update", remember)
+    monkeypatch.setattr(ReaperHandle, "update", remember)
     return known
 
 

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 import pytest
 from ipyparallel import RemoteError
 
-from kit.cluster.cells.calls import Calls
+from kit.cluster.cells.calls import TaskCalls
 from kit.cluster.cells.remote import Perform, pack
 from kit.errors import DeadlineExceededError, PeerLost, UnknownError
 from kit.task import Task
@@ -36,7 +36,7 @@ async def turn() -> None:
 def test_results_come_in_the_order_of_the_tasks_not_of_the_answers() -> None:
     async def scene() -> list[Task]:
         engines = Engines()
-        calls = Calls([A, B], engines.submit)
+        calls = TaskCalls([A, B], engines.submit)
         payloads = dict.fromkeys([A, B], pack(int, ["7"], {}))
         work = asyncio.ensure_future(calls.perform(payloads, 5, "answer"))
         await turn()
@@ -49,7 +49,7 @@ def test_results_come_in_the_order_of_the_tasks_not_of_the_answers() -> None:
 
 def test_a_call_under_way_fails_when_its_task_is_lost() -> None:
     async def scene() -> None:
-        calls = Calls([A, B], Engines().submit)
+        calls = TaskCalls([A, B], Engines().submit)
         payloads = dict.fromkeys([A, B], pack(int, [], {}))
         work = asyncio.ensure_future(calls.perform(payloads, 5, "answer"))
         await turn()
@@ -65,7 +65,7 @@ def test_a_call_to_a_lost_task_fails_without_being_sent() -> None:
     engines = Engines()
 
     async def scene() -> None:
-        calls = Calls([A], engines.submit)
+        calls = TaskCalls([A], engines.submit)
         calls.lose(A, PeerLost("gone"))
         await calls.perform({A: b""}, 5, "answer")
 
@@ -77,7 +77,7 @@ def test_a_call_to_a_lost_task_fails_without_being_sent() -> None:
 def test_silence_ends_at_the_deadline_and_names_who_was_silent() -> None:
     async def scene() -> None:
         engines = Engines()
-        calls = Calls([A, B], engines.submit)
+        calls = TaskCalls([A, B], engines.submit)
         payloads = dict.fromkeys([A, B], pack(int, [], {}))
         work = asyncio.ensure_future(calls.perform(payloads, 0.05, "add"))
         await turn()
@@ -91,7 +91,7 @@ def test_silence_ends_at_the_deadline_and_names_who_was_silent() -> None:
 def test_an_answer_after_the_deadline_disturbs_nobody() -> None:
     async def scene() -> None:
         engines = Engines()
-        calls = Calls([A], engines.submit)
+        calls = TaskCalls([A], engines.submit)
         with pytest.raises(DeadlineExceededError):
             await calls.perform({A: pack(int, [], {})}, 0.001, "add")
         engines.answer(A)
@@ -106,7 +106,7 @@ def test_an_error_on_the_way_is_explained_by_a_loss_if_there_is_one(
 ) -> None:
     async def scene() -> None:
         engines = Engines()
-        calls = Calls([A], engines.submit, news_s=0.02)
+        calls = TaskCalls([A], engines.submit, news_s=0.02)
         work = asyncio.ensure_future(calls.perform({A: b""}, 5, "answer"))
         await turn()
         engines.futures[A].set_exception(OSError("engine 0 died"))
@@ -123,7 +123,7 @@ def test_an_error_on_the_way_is_explained_by_a_loss_if_there_is_one(
 def test_an_engine_whose_end_only_ipyparallel_tells_is_lost() -> None:
     async def scene() -> None:
         engines = Engines()
-        calls = Calls([A], engines.submit, news_s=0.001)
+        calls = TaskCalls([A], engines.submit, news_s=0.001)
         work = asyncio.ensure_future(calls.perform({A: b""}, 5, "answer"))
         await turn()
         engines.futures[A].set_exception(
@@ -141,7 +141,7 @@ def test_an_engine_whose_end_only_ipyparallel_tells_is_lost() -> None:
 def test_the_first_failure_does_not_wait_for_the_others() -> None:
     async def scene() -> None:
         engines = Engines()
-        calls = Calls([A, B], engines.submit)
+        calls = TaskCalls([A, B], engines.submit)
         payloads = dict.fromkeys([A, B], pack(int, ["x"], {}))
         work = asyncio.ensure_future(calls.perform(payloads, 60, "answer"))
         await turn()

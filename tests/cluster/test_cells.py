@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kit.cluster.cells.cell_output import Kind, OnMessage, Output, read
+from kit.cluster.cells.cell_output import CellOutput, OnMessage, OutputKind, read
 from kit.cluster.cells.cells import CellRun
 from kit.cluster.cells.on import CellFailed, CellInterrupted, collected, on_tasks
 from kit.errors import DeadlineExceededError
@@ -79,7 +79,7 @@ def begun(engines: Engines, clock: Clock) -> CellRun:
 
 def test_output_comes_in_the_order_in_which_it_arrived() -> None:
     engines, clock = Engines(), Clock()
-    seen: list[Output] = []
+    seen: list[CellOutput] = []
     plan = on_tasks(begun(engines, clock), seen.extend, clock=clock)
     next(plan)
 
@@ -285,4 +285,4 @@ def test_an_update_keeps_the_id_of_what_it_updates() -> None:
     found = read(ONE, update)
 
     assert found is not None
-    assert (found.kind, found.display_id) == (Kind.UPDATE, "bar")
+    assert (found.kind, found.display_id) == (OutputKind.UPDATE, "bar")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.cluster import Bootstrap, Cluster, State, current
+from kit.cluster import Bootstrap, Cluster, ClusterState, current
 from kit.errors import (
     DeadlineExceededError,
     FailedPreconditionError,
@@ -149,7 +149,7 @@ def test_blocking_and_awaitable_calls_work_in_a_running_loop(cluster: Cluster) -
 
 def test_it_is_current_and_ready_and_shows_so(cluster: Cluster) -> None:
     assert current() is cluster
-    assert cluster.state is State.READY
+    assert cluster.state is ClusterState.READY
     assert repr(cluster) == "<Cluster ready: ps=1 worker=2, 1 BLAS thread each>"
     assert cluster._repr_html_().count("<tr>") == 5  # head, three tasks, memory
 

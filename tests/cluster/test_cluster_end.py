@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.cluster import Bootstrap, Cluster, State
+from kit.cluster import Bootstrap, Cluster, ClusterState
 from kit.cluster.processes import reaper
 from kit.cluster.processes.reaper import Process
 from kit.errors import (
@@ -37,13 +37,15 @@ def test_a_stop_leaves_nothing_and_prints_nothing(
 ) -> None:
     cluster = Cluster(ps=0, worker=2, bootstrap=bootstrap).start()
     running = {process for process in seen if process.is_running}
-    assert len(running) >= 7  # controller, its heart beat, nursery, engines, nannies
+    assert (
+        len(running) >= 7
+    )  # controller, its heart beat, fork server, engines, nannies
     assert len(list(runtime.iterdir())) == 1
 
     cluster.stop()
     cluster.stop()
 
-    assert cluster.state is State.STOPPED
+    assert cluster.state is ClusterState.STOPPED
     gone()
     assert capfd.readouterr() == ("", "")
 
@@ -86,7 +88,7 @@ def test_a_lost_task_is_known_at_once_with_the_reason(
 
         assert time.monotonic() - begin < 10  # it slept for ever
         assert caught.value.task == "/job:worker/task:1"
-        assert cluster.state is State.LOST
+        assert cluster.state is ClusterState.LOST
         assert "out of memory" in cluster.status[1].reason
         assert "worker:1" in repr(cluster)
     gone()
@@ -106,7 +108,7 @@ def test_a_lost_controller_is_known_within_five_seconds(
             cluster.view("worker:0")
 
         assert time.monotonic() - begin < 5
-        assert cluster.state is State.LOST
+        assert cluster.state is ClusterState.LOST
     gone()
 
 

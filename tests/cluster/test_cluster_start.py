@@ -17,7 +17,7 @@ import ipyparallel
 import pytest
 
 from kit import machine
-from kit.cluster import Bootstrap, Cluster, State, memory
+from kit.cluster import Bootstrap, Cluster, ClusterState, memory
 from kit.cluster.processes.reaper import Process
 from kit.errors import (
     CancelledError,
@@ -123,7 +123,7 @@ def test_a_stop_during_the_start_cleans_up(
         cluster.start()
     stopper.join(20)
 
-    assert cluster.state is State.STOPPED
+    assert cluster.state is ClusterState.STOPPED
     gone()
 
 
@@ -198,14 +198,14 @@ def test_a_start_without_descriptors_is_refused_in_words(
     with pytest.raises(StartFailed, match=r"Too many open files.*ulimit"):
         cluster.start()
 
-    assert cluster.state is State.STOPPED
+    assert cluster.state is ClusterState.STOPPED
     assert list(runtime.iterdir()) == []
 
 
 def test_too_little_memory_starts_nothing(
     runtime: Path, seen: set[Process], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small = machine.Memory(1024, memory.need_mib(2), is_contained=True)
+    small = machine.MachineMemory(1024, memory.need_mib(2), is_contained=True)
     monkeypatch.setattr(machine, "memory", lambda: small)
 
     with pytest.raises(NotEnoughMemory, match="ps=1, worker=1 would fit"):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kit.cluster.cells.failures import Failure, fold, grouped, rendered, summary
+from kit.cluster.cells.failures import TaskFailure, fold, grouped, rendered, summary
 from kit.task import Task
 
 
-def failure(index: int, text: str, traceback: str = "Cell In[1], line 1") -> Failure:
-    return Failure(Task("worker", index), "ValueError", text, traceback)
+def failure(
+    index: int, text: str, traceback: str = "Cell In[1], line 1"
+) -> TaskFailure:
+    return TaskFailure(Task("worker", index), "ValueError", text, traceback)
 
 
 def test_failures_that_differ_in_their_text_are_told_apart() -> None:
@@ -63,6 +65,6 @@ def test_frames_of_the_package_are_counted_and_not_shown() -> None:
 
 
 def test_a_lost_task_is_told_in_one_line_without_its_name_twice() -> None:
-    lost = Failure(Task("ps", 0), "PeerLost", "ps:0 exited with status 1")
+    lost = TaskFailure(Task("ps", 0), "PeerLost", "ps:0 exited with status 1")
 
     assert rendered([lost]) == ["PeerLost: ps:0 exited with status 1"]

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from kit.cluster import Bootstrap, Cluster, State
+from kit.cluster import Bootstrap, Cluster, ClusterState
 from kit.cluster.processes import reaper, supervisor
 from kit.cluster.processes.engines import Engines
-from kit.cluster.processes.processes import Keeper
+from kit.cluster.processes.processes import ReaperHandle
 from kit.cluster.processes.reaper import Process
 from kit.cluster.processes.servers import Servers
 from kit.errors import (
@@ -34,19 +34,19 @@ pytestmark = [pytest.mark.engines, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
 STOP_S = 10.0  # what is promised
-VICTIMS = ("controller", "fork server", "keeper", "engine", "nanny")
+VICTIMS = ("controller", "fork server", "reaper", "engine", "nanny")
 
 
 def victim_of(cluster: Cluster, name: str) -> Process:
-    mine = cluster._crew
+    mine = cluster._supervisor
     assert mine is not None
     assert mine.engines is not None
     engine = mine._engine_of[cluster.tasks[-1]]
     (nanny,) = reaper.descendants([engine]) - {engine}
     found = {
         "controller": mine.engines.controller,
-        "fork server": mine.engines.nursery,
-        "keeper": reaper.find(mine._keeper.pid),
+        "fork server": mine.engines.fork_server,
+        "reaper": reaper.find(mine._reaper.pid),
         "engine": engine,
         "nanny": nanny,
     }[name]
@@ -77,8 +77,8 @@ def stop_in_time(cluster: Cluster) -> None:
     cluster.stop()
 
     assert took_s < STOP_S
-    assert cluster.state is State.STOPPED
-    assert {status.state for status in cluster.status} == {State.STOPPED}
+    assert cluster.state is ClusterState.STOPPED
+    assert {status.state for status in cluster.status} == {ClusterState.STOPPED}
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
@@ -100,7 +100,7 @@ def test_a_stop_leaves_nothing_when_a_process_was_hit_before(
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-@pytest.mark.parametrize("moment", [(Servers, "stop"), (Keeper, "end")])
+@pytest.mark.parametrize("moment", [(Servers, "stop"), (ReaperHandle, "end")])
 def test_a_stop_leaves_nothing_when_a_process_is_hit_meanwhile(
     bootstrap: Bootstrap,
     gone: Callable[[], None],
@@ -136,7 +136,7 @@ def test_without_its_fork_server_a_cluster_works_and_says_what_it_cannot(
     with Cluster(ps=0, worker=2, bootstrap=bootstrap) as cluster:
         before = cluster.call("all", os.getpid)
         hit(victim_of(cluster, "fork server"), signal.SIGKILL)
-        wait_for(lambda: cluster.state is State.LOST)
+        wait_for(lambda: cluster.state is ClusterState.LOST)
 
         assert "lost: fork server" in repr(cluster)
         assert "fork server" in str(cluster.status[0])
@@ -145,7 +145,7 @@ def test_without_its_fork_server_a_cluster_works_and_says_what_it_cannot(
         assert cluster.call("all", os.getpid) == before
 
         hit(victim_of(cluster, "engine"), signal.SIGKILL)
-        wait_for(lambda: cluster.status[1].state is State.LOST)
+        wait_for(lambda: cluster.status[1].state is ClusterState.LOST)
         with pytest.raises(PeerLost):
             cluster.call("worker:1", os.getpid)
         with pytest.raises(FailedPreconditionError, match="fork server"):
@@ -174,8 +174,8 @@ def test_a_start_whose_fork_server_is_killed_leaves_no_engine(
     async def kill_it(self: Engines) -> dict[int, Process]:
         while not self.report()[0]:
             time.sleep(0.001)
-        assert self.nursery is not None
-        hit(self.nursery, signal.SIGKILL)
+        assert self.fork_server is not None
+        hit(self.fork_server, signal.SIGKILL)
         forked.update(self.report()[0].values())
         return await real(self)
 
@@ -226,7 +226,7 @@ def test_a_start_without_a_controller_can_be_given_up(
     assert time.monotonic() - begin < STOP_S
     starter.join(STOP_S)
     assert len(failures) == 1
-    assert cluster.state is State.STOPPED
+    assert cluster.state is ClusterState.STOPPED
     gone()
 
 
@@ -250,7 +250,7 @@ def test_a_loop_that_hangs_does_not_hold_up_the_stop(
 
     assert time.monotonic() - begin < STOP_S
     assert not is_over.is_set()
-    assert cluster.state is State.STOPPED
+    assert cluster.state is ClusterState.STOPPED
     gone()
     is_over.set()
 
@@ -261,7 +261,7 @@ def test_a_stop_that_could_not_end_a_process_says_so_until_it_has_ended(
     cluster = Cluster(ps=0, worker=1, bootstrap=bootstrap).start()
     pids = {str(process.pid) for process in cluster.processes}
     with monkeypatch.context() as fault:
-        fault.setattr(Keeper, "end", lambda *_: False)
+        fault.setattr(ReaperHandle, "end", lambda *_: False)
         with pytest.raises(DeadlineExceededError, match="not ended") as caught:
             cluster.stop()
 
@@ -316,7 +316,7 @@ def no_memory():
             size //= 2
 
 def no_folder():
-    shutil.rmtree(cluster._crew.folder)
+    shutil.rmtree(cluster._supervisor.folder)
     kept.append("removed")
 
 kept = []

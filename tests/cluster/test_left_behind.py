@@ -48,14 +48,14 @@ def write(
     plain = {
         "jobs": "ps=1, worker=2",
         "kernel": kernel,
-        "keeper": kept_by,
+        "reaper": kept_by,
         "processes": processes,
     }
     (folder / "cluster.json").write_text(json.dumps(plain))
     return folder
 
 
-def found(runtime: Path) -> list[left_behind.Found]:
+def found(runtime: Path) -> list[left_behind.LeftBehind]:
     return left_behind.find({"XDG_RUNTIME_DIR": str(runtime)})
 
 
@@ -76,7 +76,7 @@ def test_a_record_is_found_as_it_was_written(runtime: Path) -> None:
     assert str(one) == "psring-mine: ps=1, worker=2, 1 process, of this notebook"
 
 
-def test_a_cluster_without_notebook_and_keeper_is_ended_with_its_folder(
+def test_a_cluster_without_notebook_and_reaper_is_ended_with_its_folder(
     runtime: Path,
 ) -> None:
     with sleeper() as process:
@@ -89,7 +89,7 @@ def test_a_cluster_without_notebook_and_keeper_is_ended_with_its_folder(
         assert not folder.exists()
 
 
-def test_its_keeper_is_ended_with_a_cluster_that_was_left_behind(
+def test_its_reaper_is_ended_with_a_cluster_that_was_left_behind(
     runtime: Path,
 ) -> None:
     with sleeper() as kept_by, sleeper() as process:
@@ -122,19 +122,19 @@ def test_a_pid_that_was_given_to_another_process_is_not_touched(runtime: Path) -
         assert process.is_running
 
 
-def test_a_keeper_that_lives_is_named(runtime: Path) -> None:
+def test_a_reaper_that_lives_is_named(runtime: Path) -> None:
     with sleeper() as kept_by:
         write(runtime, GONE, kept_by)
 
         (one,) = found(runtime)
 
-        assert one.owner is Owner.KEEPER
-        assert "kept by its keeper, which ends it when the lease" in str(one)
+        assert one.owner is Owner.REAPER
+        assert "kept by its reaper, which ends it when the lease" in str(one)
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", '{"jobs": 1}', '{"jobs": "", "kernel": [1], "keeper": null}'],
+    ["", "{", "[]", '{"jobs": 1}', '{"jobs": "", "kernel": [1], "reaper": null}'],
 )
 def test_a_damaged_record_is_passed_over(runtime: Path, text: str) -> None:
     folder = runtime / "psring-bad"

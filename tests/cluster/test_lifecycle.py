@@ -1,4 +1,4 @@
-"""A cluster's end, whoever waits for it, with a crew that does only what is said."""
+"""A cluster's end, for all who wait for it, with a supervisor that does as it is told."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from kit.cluster import Cluster, State, current, lifecycle
-from kit.cluster.loop import Work
-from kit.cluster.plan import Plan
+from kit.cluster import Cluster, ClusterState, current, lifecycle
+from kit.cluster.loop import LoopTask
+from kit.cluster.plan import ClusterPlan
 from kit.cluster.report import TaskStatus
 from kit.errors import CancelledError, FailedPreconditionError
 from kit.task import Task
 
 
-class Crew:
+class FakeSupervisor:
     """Starts at once, and stops when it is let through."""
 
     gate: threading.Event
@@ -25,7 +25,7 @@ class Crew:
     controller_lost = ""
     lost: tuple[str, ...] = ()
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ClusterPlan) -> None:
         self.status: dict[Task, TaskStatus] = {}
 
     async def start(self) -> None:
@@ -46,8 +46,8 @@ class Crew:
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """What a stop waits for."""
     gate = threading.Event()
-    monkeypatch.setattr(Crew, "gate", gate, raising=False)
-    monkeypatch.setattr(lifecycle, "Crew", Crew)
+    monkeypatch.setattr(FakeSupervisor, "gate", gate, raising=False)
+    monkeypatch.setattr(lifecycle, "Supervisor", FakeSupervisor)
     yield gate
     gate.set()
 
@@ -61,30 +61,30 @@ def cluster(gate: threading.Event) -> Cluster:
 def test_a_stop_whose_waiter_is_interrupted_is_a_stop_all_the_same(
     cluster: Cluster, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(work: Work[None], timeout: float | None = None) -> None:
+    def interrupted(work: LoopTask[None], timeout: float | None = None) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Work, "result", interrupted)
+        patch.setattr(LoopTask, "result", interrupted)
         with pytest.raises(KeyboardInterrupt):
             cluster.stop()
     gate.set()
     cluster.stop()
 
-    assert cluster.state is State.STOPPED
+    assert cluster.state is ClusterState.STOPPED
     with pytest.raises(FailedPreconditionError, match="no cluster is running"):
         current()
 
 
 def test_who_waits_for_a_stop_that_hangs_carries_it_out(cluster: Cluster) -> None:
-    crew = cluster._crew
-    assert isinstance(crew, Crew)
-    crew.stop_s = 0.01
+    supervisor = cluster._supervisor
+    assert isinstance(supervisor, FakeSupervisor)
+    supervisor.stop_s = 0.01
 
     cluster.stop()
 
-    assert crew.ended_in is threading.current_thread()
-    assert cluster.state is State.STOPPED
+    assert supervisor.ended_in is threading.current_thread()
+    assert cluster.state is ClusterState.STOPPED
 
 
 def test_a_stop_that_nobody_waits_for_any_more_ends_the_thread_of_the_loop(
@@ -92,7 +92,7 @@ def test_a_stop_that_nobody_waits_for_any_more_ends_the_thread_of_the_loop(
 ) -> None:
     async def cell() -> None:
         stop = asyncio.ensure_future(cluster.stop_async())
-        while cluster.state is not State.STOPPING:
+        while cluster.state is not ClusterState.STOPPING:
             await asyncio.sleep(0.001)
         stop.cancel()
         gate.set()
@@ -104,30 +104,30 @@ def test_a_stop_that_nobody_waits_for_any_more_ends_the_thread_of_the_loop(
     assert cluster._loop is not None
     cluster._loop._thread.join(5)
     assert not cluster._loop._thread.is_alive()
-    assert cluster.state is State.STOPPED
+    assert cluster.state is ClusterState.STOPPED
 
 
 def test_a_second_stop_waits_for_the_first(
     cluster: Cluster, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waiting: list[threading.Thread] = []
-    has_begun, result = threading.Event(), Work.result
+    has_begun, result = threading.Event(), LoopTask.result
 
-    def counted(work: Work[None], timeout: float | None = None) -> None:
+    def counted(work: LoopTask[None], timeout: float | None = None) -> None:
         waiting.append(threading.current_thread())
         has_begun.set()
         if len(waiting) == 2:
             gate.set()
         result(work, timeout)
 
-    monkeypatch.setattr(Work, "result", counted)
+    monkeypatch.setattr(LoopTask, "result", counted)
     first = threading.Thread(target=cluster.stop)
     first.start()
     assert has_begun.wait(5)
 
     cluster.stop()
 
-    assert cluster.state is State.STOPPED
+    assert cluster.state is ClusterState.STOPPED
     assert waiting == [first, threading.current_thread()]
     first.join(5)
 
@@ -135,25 +135,25 @@ def test_a_second_stop_waits_for_the_first(
 def test_a_start_that_fails_is_over_although_its_waiter_is_interrupted(
     gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail(crew: Crew) -> None:
+    async def fail(supervisor: FakeSupervisor) -> None:
         while not gate.is_set():
             await asyncio.sleep(0.001)
         raise OSError("no process can be started")
 
-    def interrupted(work: Work[None], timeout: float | None = None) -> None:
+    def interrupted(work: LoopTask[None], timeout: float | None = None) -> None:
         raise KeyboardInterrupt
 
     cluster = Cluster(ps=0, worker=1)
-    monkeypatch.setattr(Crew, "start", fail)
+    monkeypatch.setattr(FakeSupervisor, "start", fail)
     with monkeypatch.context() as patch:
-        patch.setattr(Work, "result", interrupted)
-        patch.setattr(Work, "exception", interrupted)
+        patch.setattr(LoopTask, "result", interrupted)
+        patch.setattr(LoopTask, "exception", interrupted)
         with pytest.raises(KeyboardInterrupt):
             cluster.start()
     gate.set()
     cluster.stop()
 
-    assert cluster.state is State.STOPPED
+    assert cluster.state is ClusterState.STOPPED
 
 
 def test_work_under_way_when_the_cluster_is_stopped_ends(

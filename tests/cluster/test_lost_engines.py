@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kit
-from kit.cluster import CellFailed, Cluster, State
+from kit.cluster import CellFailed, Cluster, ClusterState
 from kit.cluster.cells.failures import tells_of_an_end
 from kit.cluster.processes import reaper
 from kit.errors import PeerLost
@@ -101,15 +101,15 @@ def test_what_is_under_way_ends_when_the_fork_server_dies_before_the_engine(
 
     until(lambda: not cell.waiting, 10)
     assert [one.name for one in cell.failures] == ["PeerLost"]
-    assert cluster.state is State.LOST
+    assert cluster.state is ClusterState.LOST
 
 
 def test_an_engine_that_is_not_registered_any_more_is_answered_for(
     cluster: Cluster,
 ) -> None:
-    crew = cluster._crew
-    assert crew is not None
-    engines = crew.engines
+    supervisor = cluster._supervisor
+    assert supervisor is not None
+    engines = supervisor.engines
     assert engines is not None
 
     end(cluster.call(LOST, os.getpid))
@@ -143,7 +143,7 @@ def test_every_way_to_an_engine_that_is_stopped_for_long_says_so_until_it_goes_o
         assert cluster.call("worker:2", len, "abc") == 3
 
         os.kill(victim.pid, signal.SIGCONT)
-        until(lambda: cluster.state is State.READY, 20)
+        until(lambda: cluster.state is ClusterState.READY, 20)
         assert cluster.call(LOST, os.getpid) == victim.pid
     gone()
 
@@ -152,10 +152,10 @@ def test_engine_that_is_stopped_can_be_restarted(gone: Callable[[], None]) -> No
     with kit.settings(dead_after_s=2.0), Cluster(ps=0, worker=2) as cluster:
         victim = cluster.call(LOST, os.getpid)
         os.kill(victim, signal.SIGSTOP)
-        until(lambda: cluster.state is State.LOST, 30)
+        until(lambda: cluster.state is ClusterState.LOST, 30)
 
         cluster.restart(LOST)
 
-        assert cluster.state is State.READY
+        assert cluster.state is ClusterState.READY
         assert cluster.call(LOST, os.getpid) != victim
     gone()

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from kit.cluster import memory
 from kit.errors import NotEnoughMemory
-from kit.machine import Memory
+from kit.machine import MachineMemory
 
-BINDER = Memory(limit_mib=1024, available_mib=650, is_contained=True)
+BINDER = MachineMemory(limit_mib=1024, available_mib=650, is_contained=True)
 
 
 def test_too_little_memory_names_the_need_the_limit_and_what_would_fit() -> None:
@@ -24,17 +24,17 @@ def test_too_little_memory_names_the_need_the_limit_and_what_would_fit() -> None
 
 def test_hardly_any_memory_suggests_no_cluster_but_to_free_some() -> None:
     with pytest.raises(NotEnoughMemory, match="Free some, or raise the limit of this"):
-        memory.check({"ps": 1, "worker": 1}, Memory(24000, 10))
+        memory.check({"ps": 1, "worker": 1}, MachineMemory(24000, 10))
 
 
 def test_the_default_cluster_fits_beside_a_notebook_in_a_gigabyte() -> None:
     of_a_notebook_mib = 300
 
-    memory.check({"ps": 1, "worker": 3}, Memory(1024, 1024 - of_a_notebook_mib))
+    memory.check({"ps": 1, "worker": 3}, MachineMemory(1024, 1024 - of_a_notebook_mib))
 
 
 def test_what_a_cluster_gives_back_can_be_used_by_the_next_one() -> None:
-    jobs, short = {"ps": 1, "worker": 3}, Memory(1024, memory.need_mib(4) - 1)
+    jobs, short = {"ps": 1, "worker": 3}, MachineMemory(1024, memory.need_mib(4) - 1)
 
     memory.check(jobs, short, freed_mib=1)
     with pytest.raises(NotEnoughMemory):

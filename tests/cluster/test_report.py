@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
-from kit.cluster.report import State, TaskStatus, one_line, table
+from kit.cluster.report import ClusterState, TaskStatus, one_line, table
 from kit.task import Task
 
-LOST = TaskStatus(Task("worker", 1), State.LOST, 12, "h", "killed by <signal> 9")
+LOST = TaskStatus(Task("worker", 1), ClusterState.LOST, 12, "h", "killed by <signal> 9")
 
 
 class Cells(HTMLParser):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import kit
-from kit.cluster import Cluster, State
+from kit.cluster import Cluster, ClusterState
 from kit.cluster.processes.engines import Engines
 from kit.cluster.processes.reaper import Process
 from kit.errors import (
@@ -61,7 +61,7 @@ def test_only_the_restarted_task_is_new_and_its_address_is_the_same(
         ]
         assert cluster.call("all", has_memory) == [True, True, False]
         assert cluster.spec.task_address("worker", 1) == address
-        assert cluster.state is State.READY
+        assert cluster.state is ClusterState.READY
         assert cluster.status[2].pid == after[2]
     gone()
 
@@ -73,7 +73,7 @@ def test_a_cluster_computes_and_trains_with_a_task_that_was_killed_and_restarted
         os.kill(cluster.call("worker:1", os.getpid), signal.SIGKILL)
         with pytest.raises(PeerLost, match=r"begin it anew with cluster\.restart"):
             cluster.call("worker:1", signal.pause)
-        assert cluster.state is State.LOST
+        assert cluster.state is ClusterState.LOST
 
         cluster.restart("worker:1")
 
@@ -114,16 +114,16 @@ def test_a_restart_that_fails_says_so_and_the_task_is_lost(
 ) -> None:
     with Cluster(ps=0, worker=2) as cluster:
         cluster.call("worker:0", os.getpid)
-        crew = cluster._crew
-        assert crew is not None
-        broken = crew.folder / "ipython" / "profile" / "security"
+        supervisor = cluster._supervisor
+        assert supervisor is not None
+        broken = supervisor.folder / "ipython" / "profile" / "security"
         for path in broken.glob("*engine.json"):
             path.write_text('{"url": "nowhere"}')
 
         with pytest.raises(StartFailed, match=r"worker:1 did not come up again"):
             cluster.restart("worker:1")
 
-        assert cluster.status[1].state is State.LOST
+        assert cluster.status[1].state is ClusterState.LOST
         assert cluster.on("worker:0", "1")[0].result == "1"
     gone()
 
@@ -231,11 +231,11 @@ def test_a_lost_backup_worker_is_restarted_beside_the_training_and_rejoins_it(
 
 
 def fork_server(cluster: Cluster) -> Process:
-    crew = cluster._crew
-    assert crew is not None
-    assert crew.engines is not None
-    assert crew.engines.nursery is not None
-    return crew.engines.nursery
+    supervisor = cluster._supervisor
+    assert supervisor is not None
+    assert supervisor.engines is not None
+    assert supervisor.engines.fork_server is not None
+    return supervisor.engines.fork_server
 
 
 def test_restart_says_at_once_that_the_fork_server_is_stopped(
@@ -253,7 +253,7 @@ def test_restart_says_at_once_that_the_fork_server_is_stopped(
         os.kill(server.pid, signal.SIGCONT)
         until(lambda: not server.is_stopped, 10)
         cluster.restart("worker:1")
-        assert cluster.state is State.READY
+        assert cluster.state is ClusterState.READY
     gone()
 
 
@@ -275,13 +275,13 @@ def test_restart_during_which_the_fork_server_is_stopped_can_be_repeated(
                 cluster.restart("worker:1")
 
         os.kill(server.pid, signal.SIGCONT)
-        crew = cluster._crew
-        assert crew is not None
-        engines = crew.engines
+        supervisor = cluster._supervisor
+        assert supervisor is not None
+        engines = supervisor.engines
         assert engines is not None
         until(lambda: 1 in engines.registered, 30)  # what was ordered
         cluster.restart("worker:1")
 
-        assert cluster.state is State.READY
+        assert cluster.state is ClusterState.READY
         assert cluster.call("worker:1", len, "abc") == 3
     gone()

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.demo.findings import differing_bits
-from kit.demo.phases import Phase, halves, thirds
+from kit.demo.phases import DemoPhase, halves, thirds
 
 
 @given(st.integers(1, 5000), st.sampled_from([thirds, halves]))
 def test_phases_follow_each_other_without_gap(steps: int, make: object) -> None:
-    phases: list[Phase] = make(steps)  # type: ignore[operator]
+    phases: list[DemoPhase] = make(steps)  # type: ignore[operator]
 
     assert phases[0].first == 0
     assert phases[-1].end == steps

@@ -11,7 +11,7 @@ import kit
 from kit.demo import placed, replicas
 from kit.demo.digits import DigitsMlp, digits_mlp
 from kit.demo.placed import Replicated
-from kit.demo.replicas import Model, Report
+from kit.demo.replicas import ReplicaModel, ReplicaReport
 from kit.testing.cluster import local_cluster
 
 pytestmark = pytest.mark.slow  # to load the digits, and scikit-learn with them
@@ -28,7 +28,9 @@ def servers() -> Iterator[list[kit.Server]]:
         yield cluster.servers
 
 
-def finished(model: Model, report: Report, accuracy: float = 1.0) -> Replicated:
+def finished(
+    model: ReplicaModel, report: ReplicaReport, accuracy: float = 1.0
+) -> Replicated:
     return Replicated("in one graph", model, [report], 1.0, accuracy)
 
 
@@ -69,7 +71,7 @@ def test_bytes_of_a_step_are_those_of_the_formula(
 
 
 def test_variables_are_dealt_to_the_servers_in_turn(model: DigitsMlp) -> None:
-    report = Report(1, 1.0, 0.0, [])
+    report = ReplicaReport(1, 1.0, 0.0, [])
 
     rows = placed.placement_rows(
         finished(replicas.in_one_graph(model.params, 2, 2), report)
@@ -81,7 +83,7 @@ def test_variables_are_dealt_to_the_servers_in_turn(model: DigitsMlp) -> None:
 
 def test_a_broken_promise_is_told(model: DigitsMlp) -> None:
     graph = replicas.of_one_worker(model.params, 1, 0)
-    wrong = Report(500, 1.0, 0.0, [("ps:0", "worker:0", 7)])
+    wrong = ReplicaReport(500, 1.0, 0.0, [("ps:0", "worker:0", 7)])
 
     told = placed.problems([finished(graph, wrong, accuracy=0.1)])
 

@@ -96,7 +96,7 @@ import sys, time
 from pathlib import Path
 from kit.demo.shells import Shells
 shells = Shells([sys.executable, "-S", "-c", sys.argv[1]], Path(sys.argv[2]))
-print(shells.start("ps:0"), shells.keeper_pid, flush=True)
+print(shells.start("ps:0"), shells.reaper_pid, flush=True)
 time.sleep(60)
 """
 

@@ -31,7 +31,7 @@ from kit.exchange.plan import (
     Term,
 )
 from kit.exchange.ports.memory import physical
-from kit.trace.traffic import Kind
+from kit.trace.traffic import TransferKind
 
 Numbers = npt.NDArray[np.int64]
 Gradients = Sequence[Mapping[int, Numbers]]  # of each step: worker -> its gradient
@@ -87,7 +87,7 @@ class Members:
         placed = self._plans[member].placed
         match op:
             case Send(to, region, part, kind):
-                if placed and kind == Kind.GATHER:
+                if placed and kind == TransferKind.GATHER:
                     place = slice(*part)
                     own = self._at(member, region, step)[place]
                     self._at(to, region, step)[place] = own

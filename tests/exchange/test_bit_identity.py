@@ -21,7 +21,7 @@ from kit.exchange.ports.memory import physical
 from kit.exchange.topologies.placement import place
 from kit.exchange.topologies.topology import by_name, per_member
 from kit.testing.group import LocalMember, local_group, run_together
-from kit.trace.traffic import Kind
+from kit.trace.traffic import TransferKind
 from tests.exchange import replay
 from tests.exchange.models import models
 
@@ -155,7 +155,7 @@ def check_account(
     """Compare every member's received bytes with the closed formulas, exactly."""
     steps_of = {name: list(schedule).count(name) for name in set(schedule)}
     for member in members:
-        once = {Kind.BROADCAST, Kind.MOVE}
+        once = {TransferKind.BROADCAST, TransferKind.MOVE}
         measured = sum(
             int(total["bytes"])
             for total in member.meter.totals()
@@ -262,7 +262,7 @@ def test_two_n_minus_one_messages_a_bucket_are_metered(name: str, n: int) -> Non
         found = [member.meter.totals() for member in members]
 
     for totals in found:
-        steps = totals[totals["kind"] != int(Kind.BROADCAST)]
+        steps = totals[totals["kind"] != int(TransferKind.BROADCAST)]
         assert steps["messages"].sum() == 3 * 2 * (n - 1)
         assert steps["bytes"].sum() == 2 * 240 * (n - 1) / n
 

@@ -15,7 +15,7 @@ from kit.exchange.layout import Spec, lay_out
 from kit.exchange.plan import Add, Apply, Copy, Group, Receive
 from kit.exchange.topologies.cost import (
     Case,
-    Model,
+    CostModel,
     Point,
     Rates,
     Regime,
@@ -55,7 +55,7 @@ KNOWN = st.builds(
 @pytest.mark.parametrize("name", ALL)
 @given(rates=KNOWN)
 def test_rates_that_made_the_times_are_found_again(name: str, rates: Rates) -> None:
-    made = Model({(name, Sharing.NONE): rates}, MANY_CORES)
+    made = CostModel({(name, Sharing.NONE): rates}, MANY_CORES)
     points = [Point(case, made.predict(case)) for case in grid(name)]
 
     found = fit(points, MANY_CORES).rates[name, Sharing.NONE]
@@ -71,7 +71,7 @@ def test_rates_that_made_the_times_are_found_again(name: str, rates: Rates) -> N
 def test_what_made_the_times_is_predicted_for_what_was_not_measured(
     rates: dict[Regime, Rates], cores: int
 ) -> None:
-    made = Model(rates, cores)
+    made = CostModel(rates, cores)
     points = [Point(case, made.predict(case)) for name in ALL for case in grid(name)]
 
     found = fit(points[::2], cores)
@@ -83,7 +83,7 @@ def test_what_made_the_times_is_predicted_for_what_was_not_measured(
 
 def test_times_that_scatter_give_rates_near_those_that_made_them() -> None:
     dice = random.Random(3)
-    made = Model(
+    made = CostModel(
         {("ring", Sharing.NONE): Rates(2e-5, 3e-5, 2e-10, 1e-10, 1e-10)}, MANY_CORES
     )
     points = [
@@ -121,13 +121,13 @@ def test_more_bytes_more_workers_and_fewer_cores_never_cost_less(
     name: str, rates: Rates, n: int, n_ps: int, size: int, more: int, cores: int
 ) -> None:
     both = {(name, shares): rates for shares in SHARING}
-    model = Model(both, cores)
+    model = CostModel(both, cores)
     time = model.predict(Case(name, n, size, n_ps, 1))
 
     assert model.predict(Case(name, n, size + more, n_ps, 1)) >= time
     assert model.predict(Case(name, n + more, size, n_ps, 1)) >= time
     assert model.predict(Case(name, n, size, n_ps, 1 + more)) >= time
-    roomy = Model(both, cores + more)
+    roomy = CostModel(both, cores + more)
     assert roomy.predict(Case(name, n, size, n_ps, 1)) <= time
 
 
@@ -187,8 +187,8 @@ def test_buckets_are_counted_as_the_layout_makes_them(n: int, size: int) -> None
 def test_tasks_that_share_cores_take_turns() -> None:
     rates = Rates(0, 1e-5, 1e-9, 1e-9)
     model, alone = (
-        Model({("ring", Sharing.WORKERS): rates}, 2),
-        Model({("ring", Sharing.NONE): rates}, 8),
+        CostModel({("ring", Sharing.WORKERS): rates}, 2),
+        CostModel({("ring", Sharing.NONE): rates}, 8),
     )
     case = Case("ring", 8, 1 << 20)
 
@@ -222,7 +222,7 @@ def test_topology_that_was_not_measured_is_not_predicted() -> None:
 
 
 def test_bytes_beyond_the_cache_cost_more() -> None:
-    model = Model(
+    model = CostModel(
         {("ring", Sharing.NONE): Rates(0, 0, 0, 1e-9, 2e-9)}, 2, cache_bytes=1000
     )
 
@@ -231,7 +231,7 @@ def test_bytes_beyond_the_cache_cost_more() -> None:
 
 
 def test_servers_share_the_cores_with_the_workers() -> None:
-    model = Model({}, cores=3)
+    model = CostModel({}, cores=3)
 
     assert model.regime(Case("ps", 2, 8, n_ps=1)) == ("ps", Sharing.NONE)
     assert model.regime(Case("ps", 2, 8, n_ps=2)) == ("ps", Sharing.SERVERS)

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.exchange.execution.bound_operations import Act, Move, Post, Sum, Take
-from kit.exchange.execution.native_executor import Hops, gathered, joins, loop
-from kit.exchange.execution.python_executor import Calls
+from kit.exchange.execution.bound_operations import Act, CopyAct, Post, Sum, Take
+from kit.exchange.execution.native_executor import NativeExecutor, gathered, joins, loop
+from kit.exchange.execution.python_executor import PythonExecutor
 from kit.exchange.layout import Spec, lay_out
 from kit.exchange.plan import GRAD
 from kit.exchange.ports.endpoint import Endpoint
@@ -33,12 +33,12 @@ def test_acts_done_piece_by_piece_end_as_one_after_the_other(
     """Also where one writes what another one reads somewhere else."""
     first = np.random.default_rng(size).standard_normal((4, 80_000)).astype(np.float32)
     results = []
-    ways: tuple[Callable[..., Any], ...] = (Hops, Calls)
+    ways: tuple[Callable[..., Any], ...] = (NativeExecutor, PythonExecutor)
     for way in ways:
         memory = first.copy()
         a, b, c = (row[20_000 : 20_000 + size] for row in memory[:3])
         aside = memory[0, 20_000 + shift : 20_000 + shift + size]
-        acts: list[Act] = [Sum(a, a, b), Sum(a, a, c), Move(b, a), Sum(c, aside, b)]
+        acts: list[Act] = [Sum(a, a, b), Sum(a, a, c), CopyAct(b, a), Sum(c, aside, b)]
         endpoint = Endpoint(["/job:worker/task:0"], 0, Stamp(), deadline_s=1.0)
         way(acts, endpoint, Meter(0)).run(0)
         endpoint.close()
@@ -51,7 +51,7 @@ def test_a_mesh_adds_updates_and_hands_out_in_one_go() -> None:
     a, b, out = np.zeros((3, 4), np.float32)
     with local_group(LAYOUT, 2) as members:
         post = Post(members[0].endpoint.ports[1], GRAD, FIRST)
-        acts: list[Act] = [Sum(a, a, b), post, Move(b, a), post, Move(out, a)]
+        acts: list[Act] = [Sum(a, a, b), post, CopyAct(b, a), post, CopyAct(out, a)]
 
         assert gathered(acts) == [acts[0], acts[2], acts[4], post, post]
         assert joins(gathered(acts), 9) == [True, True, False, False, False]

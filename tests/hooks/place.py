@@ -11,7 +11,7 @@ from kit.hooks import (
     SessionRunHook,
     SessionRunValues,
 )
-from kit.hooks.environment import Keeper
+from kit.hooks.environment import CheckpointBackend
 
 
 class Counter:
@@ -40,7 +40,9 @@ class Notes:
     def fetch(self, asked: Any) -> Any:
         return asked
 
-    def keeper(self, folder: str, basename: str, saver: Any, scaffold: Any) -> Keeper:
+    def keeper(
+        self, folder: str, basename: str, saver: Any, scaffold: Any
+    ) -> CheckpointBackend:
         return _Kept(self, f"{folder}/{basename}")
 
     def tracing(self) -> Any:

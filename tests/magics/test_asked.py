@@ -7,20 +7,20 @@ import argparse
 import pytest
 
 from kit.cluster.cells.selection import make_tasks
-from kit.cluster.plan import Plan
-from kit.cluster.report import State
+from kit.cluster.plan import ClusterPlan
+from kit.cluster.report import ClusterState
 from kit.errors import ClusterBusy, FailedPreconditionError, InvalidArgumentError
 from kit.magics.asked import Action, Running, arguments, decide
 
 
-def plan(worker: int = 2, **more: bool) -> Plan:
+def plan(worker: int = 2, **more: bool) -> ClusterPlan:
     tasks = tuple(make_tasks({"ps": 1, "worker": worker}))
-    return Plan(tasks, threads=1, python="python", **more)  # type: ignore[arg-type]
+    return ClusterPlan(tasks, threads=1, python="python", **more)  # type: ignore[arg-type]
 
 
-IDLE = Running(plan(), State.READY)
-LOST = Running(plan(), State.LOST)
-BUSY = Running(plan(), State.READY, step=12)
+IDLE = Running(plan(), ClusterState.READY)
+LOST = Running(plan(), ClusterState.LOST)
+BUSY = Running(plan(), ClusterState.READY, step=12)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ BUSY = Running(plan(), State.READY, step=12)
     ],
 )
 def test_a_line_starts_uses_or_replaces_a_cluster(
-    wanted: Plan | None,
+    wanted: ClusterPlan | None,
     running: Running | None,
     requests: dict[str, bool],
     action: Action,

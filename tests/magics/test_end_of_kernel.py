@@ -1,6 +1,6 @@
 """What is left of a cluster when its extension, its start or its kernel ends: nothing.
 
-Where a kernel and its keeper are both killed something is, and the next one is told.
+Where a kernel and its reaper are both killed something is, and the next one is told.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ def test_what_a_killed_notebook_leaves_is_found_and_ended(tmp_path: Path) -> Non
         found.run("%load_ext kit")
         found.run("%cluster --ps 0 --worker 1 --lease 60")
         (one,) = _below(tmp_path, left_behind.find(environment))
-        assert one.keeper is not None
-        # Both at once: a keeper alone ends what its notebook leaves.
-        reaper.send(one.keeper, signal.SIGKILL)
+        assert one.reaper is not None
+        # Both at once: a reaper alone ends what its notebook leaves.
+        reaper.send(one.reaper, signal.SIGKILL)
         found.run("%cluster list")
         psutil.Process(one.kernel.pid).kill()
-        assert reaper.wait_gone([one.kernel, one.keeper], 10) == set()
+        assert reaper.wait_gone([one.kernel, one.reaper], 10) == set()
     assert one.owner is Owner.NOBODY
     assert one.n_running > 3
 
@@ -83,7 +83,9 @@ def test_what_a_killed_notebook_leaves_is_found_and_ended(tmp_path: Path) -> Non
     assert not one.folder.exists()
 
 
-def _below(folder: Path, found: list[left_behind.Found]) -> list[left_behind.Found]:
+def _below(
+    folder: Path, found: list[left_behind.LeftBehind]
+) -> list[left_behind.LeftBehind]:
     return [one for one in found if one.folder.parent == folder]
 
 
@@ -121,6 +123,6 @@ def test_after_a_kill_the_next_notebook_is_told_and_can_clean_up(
 
     assert told.traceback.startswith(NO_CLUSTER)
     assert "Left behind by notebooks that were killed:" in told.traceback
-    assert f"left behind by {killed.pid}; kept by its keeper" in listed.printed
+    assert f"left behind by {killed.pid}; kept by its reaper" in listed.printed
     assert folder.name in cleaned.printed
     assert not folder.exists()

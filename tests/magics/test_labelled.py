@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.cluster.cells.cell_output import Kind, Output
-from kit.magics.labelled import LAST_LINES, MOST_LINES, Bundle, Labelled, Text
+from kit.cluster.cells.cell_output import CellOutput, OutputKind
+from kit.magics.labelled import LAST_LINES, MOST_LINES, Labelled, MimeBundle, Text
 from kit.task import Task
 
 PS, WORKER = Task("ps", 0), Task("worker", 1)
@@ -24,11 +24,11 @@ def page(clock: Clock | None = None) -> Labelled:
     return Labelled([PS, WORKER], clock or Clock())
 
 
-def out(task: Task, text: str, kind: Kind = Kind.STDOUT) -> Output:
-    return Output(task, kind, text=text)
+def out(task: Task, text: str, kind: OutputKind = OutputKind.STDOUT) -> CellOutput:
+    return CellOutput(task, kind, text=text)
 
 
-def lines(labelled: Labelled, *outputs: Output) -> list[str]:
+def lines(labelled: Labelled, *outputs: CellOutput) -> list[str]:
     shown = [*labelled.take(outputs), *labelled.close()]
     return "".join(one.text for one in shown if isinstance(one, Text)).splitlines()
 
@@ -48,7 +48,9 @@ def test_a_line_that_comes_in_pieces_is_one_line() -> None:
 
 
 def test_the_two_streams_of_a_task_do_not_mix() -> None:
-    shown = page().take([out(PS, "a\n"), out(PS, "b\n", Kind.STDERR), out(PS, "c\n")])
+    shown = page().take(
+        [out(PS, "a\n"), out(PS, "b\n", OutputKind.STDERR), out(PS, "c\n")]
+    )
 
     assert [one.is_error for one in shown if isinstance(one, Text)] == [
         False,
@@ -95,23 +97,28 @@ def test_a_long_line_is_cut() -> None:
 
 
 def test_a_plain_result_is_marked_and_a_rich_one_is_kept() -> None:
-    plain = Output(PS, Kind.RESULT, text="42", data={"text/plain": "42"})
-    rich = Output(PS, Kind.DISPLAY, data={"text/html": "<b>"}, metadata={"m": 1})
+    plain = CellOutput(PS, OutputKind.RESULT, text="42", data={"text/plain": "42"})
+    rich = CellOutput(
+        PS, OutputKind.DISPLAY, data={"text/html": "<b>"}, metadata={"m": 1}
+    )
 
     shown = page().take([plain, rich])
 
     assert shown == [
         Text("ps:0     │ Out: 42\nps:0     │ shows:\n"),
-        Bundle({"text/html": "<b>"}, {"m": 1}),
+        MimeBundle({"text/html": "<b>"}, {"m": 1}),
     ]
 
 
 def test_equal_ids_of_two_tasks_stay_two_places() -> None:
     data = {"text/html": "1"}
-    first = [Output(t, Kind.DISPLAY, data=data, display_id="x") for t in (PS, WORKER)]
-    later = Output(WORKER, Kind.UPDATE, data=data, display_id="x")
+    first = [
+        CellOutput(t, OutputKind.DISPLAY, data=data, display_id="x")
+        for t in (PS, WORKER)
+    ]
+    later = CellOutput(WORKER, OutputKind.UPDATE, data=data, display_id="x")
 
-    shown = [one for one in page().take([*first, later]) if isinstance(one, Bundle)]
+    shown = [one for one in page().take([*first, later]) if isinstance(one, MimeBundle)]
 
     assert [(one.display_id, one.updates) for one in shown] == [
         ("ps:0/x", False),
@@ -121,7 +128,9 @@ def test_equal_ids_of_two_tasks_stay_two_places() -> None:
 
 
 def test_text_that_was_begun_comes_before_what_is_shown_after_it() -> None:
-    shown = page().take([out(PS, "before"), Output(PS, Kind.DISPLAY, data={"a/b": 1})])
+    shown = page().take(
+        [out(PS, "before"), CellOutput(PS, OutputKind.DISPLAY, data={"a/b": 1})]
+    )
 
     assert shown[0] == Text("ps:0     │ before\nps:0     │ shows:\n")
 

@@ -11,7 +11,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from kit import machine
 from kit.cluster import Cluster
 from kit.cluster.processes import left_behind
-from kit.cluster.processes.left_behind import Found
+from kit.cluster.processes.left_behind import LeftBehind
 from kit.cluster.processes.reaper import Process
 from kit.errors import StartFailed
 from kit.magics import options
@@ -37,7 +37,7 @@ def test_few_cores_are_told_before_the_start_and_what_that_means(
         raise StartFailed("not in this test.")
 
     monkeypatch.setattr(machine, "cores", lambda: 2)
-    monkeypatch.setattr(machine, "memory", lambda: machine.Memory(10**6, 10**6))
+    monkeypatch.setattr(machine, "memory", lambda: machine.MachineMemory(10**6, 10**6))
     monkeypatch.setattr(Cluster, "begin_start", begin_start)
 
     few = said(shell, capsys, "%%cluster --worker 40\n1")
@@ -268,7 +268,7 @@ def test_what_a_killed_notebook_left_is_offered_where_no_cluster_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     gone = Process(2, 1)  # there is a process 2, and it was not started then
-    left = Found(Path("psring-x"), "ps=1", gone, None, frozenset())
+    left = LeftBehind(Path("psring-x"), "ps=1", gone, None, frozenset())
     monkeypatch.setattr(left_behind, "find", lambda: [left])
 
     assert said(shell, capsys, "%%on worker\n1") == (

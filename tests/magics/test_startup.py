@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from html import unescape
 
-from kit.cluster.report import State, TaskStatus
+from kit.cluster.report import ClusterState, TaskStatus
 from kit.magics.startup import Startup
 from kit.task import Task
 
 STATUSES = (
-    TaskStatus(Task("ps", 0), State.READY, ready_s=1.26),
-    TaskStatus(Task("worker", 0), State.STARTING, phase="registers"),
-    TaskStatus(Task("worker", 10), State.LOST, reason="<killed> by signal 9"),
+    TaskStatus(Task("ps", 0), ClusterState.READY, ready_s=1.26),
+    TaskStatus(Task("worker", 0), ClusterState.STARTING, phase="registers"),
+    TaskStatus(Task("worker", 10), ClusterState.LOST, reason="<killed> by signal 9"),
 )
 NOTE = "memory: about 400 MiB"
 MOMENT = Startup("Starting", STATUSES, past_s=2.04, note=NOTE)

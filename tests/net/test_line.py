@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from kit.testing.pump import MAX_QUEUE_S, Line
+from kit.testing.pump import MAX_QUEUE_S, FaultyLine
 
 
-def arrivals(line: Line, times: int = 400) -> list[tuple[float, str, bytes]]:
+def arrivals(line: FaultyLine, times: int = 400) -> list[tuple[float, str, bytes]]:
     """Look every ten milliseconds and return what came when."""
     return [
         (tick / 100, *arrival)
@@ -15,7 +15,7 @@ def arrivals(line: Line, times: int = 400) -> list[tuple[float, str, bytes]]:
 
 
 def test_perfect_line_delivers_at_once_and_in_order() -> None:
-    line = Line()
+    line = FaultyLine()
     line.put("a", b"1", 0.0)
     line.put("b", b"2", 0.0)
     line.put("a", b"3", 0.0)
@@ -24,7 +24,7 @@ def test_perfect_line_delivers_at_once_and_in_order() -> None:
 
 
 def test_jitter_reorders_and_stays_within_its_bound() -> None:
-    line = Line(seed=1)
+    line = FaultyLine(seed=1)
     line.delay_s, line.jitter_s = 0.1, 0.5
     for number in range(50):
         line.put("a", bytes([number]), 0.0)
@@ -38,7 +38,7 @@ def test_jitter_reorders_and_stays_within_its_bound() -> None:
 
 @pytest.mark.parametrize("share", [0.0, 0.2, 1.0])
 def test_loss_and_duplicates_have_the_shares_asked_for(share: float) -> None:
-    lossy, doubling = Line(seed=2), Line(seed=2)
+    lossy, doubling = FaultyLine(seed=2), FaultyLine(seed=2)
     lossy.loss = doubling.dup = share
     for line in (lossy, doubling):
         for _ in range(1000):
@@ -50,7 +50,7 @@ def test_loss_and_duplicates_have_the_shares_asked_for(share: float) -> None:
 
 
 def test_rate_spaces_packets_and_drops_what_would_wait_too_long() -> None:
-    line = Line()
+    line = FaultyLine()
     line.rate = 80_000  # ten packets of 1000 bytes a second
     for _ in range(4):
         line.put("a", bytes(1000), 0.0)
@@ -61,7 +61,7 @@ def test_rate_spaces_packets_and_drops_what_would_wait_too_long() -> None:
 
 
 def test_cut_stops_one_direction_alone() -> None:
-    line = Line()
+    line = FaultyLine()
     line.cut_ab = True
     line.put("a", b"lost", 0.0)
     line.put("b", b"kept", 0.0)
@@ -72,7 +72,7 @@ def test_cut_stops_one_direction_alone() -> None:
 
 def test_same_seed_gives_the_same_chances() -> None:
     def play() -> list[tuple[float, str, bytes]]:
-        line = Line(seed=9)
+        line = FaultyLine(seed=9)
         line.loss, line.dup, line.jitter_s = 0.3, 0.3, 1.0
         for number in range(100):
             line.put("a", bytes([number]), 0.0)

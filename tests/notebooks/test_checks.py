@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from kit.demo.verdict import Verdict
+from kit.demo.verdict import AnswerVerdict
 from notebooks import checks
 
-NUMBERS: dict[str, tuple[Callable[[Any], Verdict], float, dict[float, str]]] = {
+NUMBERS: dict[str, tuple[Callable[[Any], AnswerVerdict], float, dict[float, str]]] = {
     "tower bytes": (
         lambda given: checks.tower_bytes(given, towers=3, size=2600),
         15_600,
@@ -55,11 +55,11 @@ NUMBERS: dict[str, tuple[Callable[[Any], Verdict], float, dict[float, str]]] = {
 @pytest.fixture(params=NUMBERS, name="question")
 def a_question(
     request: pytest.FixtureRequest,
-) -> tuple[Callable[[Any], Verdict], float, dict[float, str]]:
+) -> tuple[Callable[[Any], AnswerVerdict], float, dict[float, str]]:
     return NUMBERS[request.param]
 
 
-Question = tuple[Callable[[Any], Verdict], float, dict[float, str]]
+Question = tuple[Callable[[Any], AnswerVerdict], float, dict[float, str]]
 
 
 def test_right_number_is_right_in_any_form(question: Question) -> None:
@@ -109,7 +109,7 @@ def test_what_is_no_number_is_told_apart(
     assert words in verdict.words
 
 
-FUNCTIONS: dict[str, tuple[Callable[[Any], Verdict], Any, dict[str, Any]]] = {
+FUNCTIONS: dict[str, tuple[Callable[[Any], AnswerVerdict], Any, dict[str, Any]]] = {
     "server step": (
         checks.server_step,
         lambda w, g, rate: w - rate * sum(g) / len(g),
@@ -157,7 +157,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Verdict], Any, dict[str, Any]]] = {
 
 
 class Task(NamedTuple):
-    ask: Callable[[Any], Verdict]
+    ask: Callable[[Any], AnswerVerdict]
     right: Any
     wrong: dict[str, Any]
 
@@ -245,7 +245,7 @@ def test_guess_is_compared_and_never_called_wrong(guess: object, words: str) -> 
 
 
 def test_verdict_is_text_and_html_that_says_the_same() -> None:
-    verdict = Verdict(False, "Not yet: 2 < 3.")
+    verdict = AnswerVerdict(False, "Not yet: 2 < 3.")
 
     html = verdict._repr_html_()
 

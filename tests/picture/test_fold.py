@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.picture.fold import Group, Place, fold
+from kit.picture.fold import BoxGroup, BoxPlace, fold
 
 
-def places(*names: str, lane: str = "ps:0") -> list[Place]:
-    return [Place(name, lane) for name in names]
+def places(*names: str, lane: str = "ps:0") -> list[BoxPlace]:
+    return [BoxPlace(name, lane) for name in names]
 
 
-def n_boxes(found: list[Group | None]) -> int:
+def n_boxes(found: list[BoxGroup | None]) -> int:
     return len({one for one in found if one is not None}) + found.count(None)
 
 
@@ -25,7 +25,7 @@ def test_scope_on_two_tasks_becomes_two_boxes() -> None:
     names = [f"train/{i}" for i in range(10)]
     found = fold([*places(*names), *places(*names, lane="worker:0")], 5)
 
-    assert set(found) == {Group("train", "ps:0"), Group("train", "worker:0")}
+    assert set(found) == {BoxGroup("train", "ps:0"), BoxGroup("train", "worker:0")}
 
 
 def test_small_scope_is_opened_before_a_large_one() -> None:
@@ -33,7 +33,7 @@ def test_small_scope_is_opened_before_a_large_one() -> None:
 
     found = fold(places(*large, *small), 10)
 
-    assert set(found[:20]) == {Group("large", "ps:0")}
+    assert set(found[:20]) == {BoxGroup("large", "ps:0")}
     assert found[20:] == [None] * 5
 
 
@@ -50,7 +50,7 @@ def test_scope_within_a_scope_stays_folded_when_there_is_no_room() -> None:
 
     found = fold(places(*names), 5)
 
-    assert found == [None, None, *[Group("a/deep", "ps:0")] * 9]
+    assert found == [None, None, *[BoxGroup("a/deep", "ps:0")] * 9]
 
 
 def test_ops_without_scopes_are_folded_in_the_order_in_which_they_were_made() -> None:
@@ -65,7 +65,7 @@ def test_ops_without_scopes_are_folded_in_the_order_in_which_they_were_made() ->
 def test_one_op_and_a_scope_of_the_same_name_do_not_meet() -> None:
     found = fold(places("w", *(f"w/{i}" for i in range(9))), 4)
 
-    assert found == [None, *[Group("w", "ps:0")] * 9]
+    assert found == [None, *[BoxGroup("w", "ps:0")] * 9]
 
 
 @given(
@@ -81,7 +81,9 @@ def test_one_op_and_a_scope_of_the_same_name_do_not_meet() -> None:
 def test_only_boxes_of_one_scope_and_task_are_folded_together(
     given_places: list[tuple[str, str]], most: int
 ) -> None:
-    boxes = [Place(f"{name}/{i}", lane) for i, (name, lane) in enumerate(given_places)]
+    boxes = [
+        BoxPlace(f"{name}/{i}", lane) for i, (name, lane) in enumerate(given_places)
+    ]
 
     found = fold(boxes, most)
 
@@ -95,6 +97,6 @@ def test_only_boxes_of_one_scope_and_task_are_folded_together(
 
 @pytest.mark.parametrize("most", [1, 2, 7])
 def test_runs_of_ops_do_not_exceed_one_box_a_task_by_much(most: int) -> None:
-    boxes = [Place(f"Add_{i}", f"worker:{i % 3}") for i in range(90)]
+    boxes = [BoxPlace(f"Add_{i}", f"worker:{i % 3}") for i in range(90)]
 
     assert n_boxes(fold(boxes, most)) <= max(most, 3)

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.picture.layout import Layout, Spot, lay_out
-from kit.picture.scene import Box, Kind, Line, Scene
+from kit.picture.layout import PictureLayout, Spot, lay_out
+from kit.picture.scene import BoxKind, Edge, GraphBox, Scene
 from tests.picture.sample import two_towers
 
 LANES = ("ps:0", "worker:0", "worker:1")
@@ -22,7 +22,7 @@ def inside(spot: Spot, x: float, y: float) -> bool:
     )
 
 
-def points(layout: Layout) -> list[tuple[float, float]]:
+def points(layout: PictureLayout) -> list[tuple[float, float]]:
     """Points all along the lines, as they are drawn."""
     found = []
     for one in layout.stretches:
@@ -39,7 +39,7 @@ def points(layout: Layout) -> list[tuple[float, float]]:
     return found
 
 
-def check(scene: Scene, layout: Layout) -> None:
+def check(scene: Scene, layout: PictureLayout) -> None:
     lanes = {name: (left, right) for name, left, right in layout.lanes}
     assert [name for name, _, _ in layout.lanes] == list(scene.lanes)
     for box in scene.boxes:
@@ -59,7 +59,7 @@ def check(scene: Scene, layout: Layout) -> None:
 @st.composite
 def scenes(draw: st.DrawFn) -> Scene:
     boxes = [
-        Box(f"box{i}", draw(st.sampled_from(list(Kind))), lane, "x" * (i % 12))
+        GraphBox(f"box{i}", draw(st.sampled_from(list(BoxKind))), lane, "x" * (i % 12))
         for i, lane in enumerate(
             draw(st.lists(st.sampled_from(LANES), min_size=1, max_size=9))
         )
@@ -67,7 +67,7 @@ def scenes(draw: st.DrawFn) -> Scene:
     keys = st.sampled_from([box.key for box in boxes])
     pairs = draw(st.lists(st.tuples(keys, keys, st.booleans()), max_size=14))
     lines = tuple(
-        Line(a, b, is_control, is_bold=not is_control)
+        Edge(a, b, is_control, is_bold=not is_control)
         for a, b, is_control in pairs
         if a != b
     )
@@ -87,8 +87,8 @@ def test_towers_are_laid_out_clearly() -> None:
 
 
 def test_every_line_ends_at_its_target() -> None:
-    boxes = tuple(Box(key, Kind.OP, "ps:0", key) for key in "abcd")
-    lines = (Line("a", "b"), Line("b", "c"), Line("c", "d"), Line("a", "d"))
+    boxes = tuple(GraphBox(key, BoxKind.OP, "ps:0", key) for key in "abcd")
+    lines = (Edge("a", "b"), Edge("b", "c"), Edge("c", "d"), Edge("a", "d"))
 
     layout = lay_out(Scene(boxes, lines, ("ps:0",), 4))
 
@@ -99,8 +99,8 @@ def test_every_line_ends_at_its_target() -> None:
 
 
 def test_line_against_the_stream_has_its_head_at_the_upper_box() -> None:
-    boxes = tuple(Box(key, Kind.OP, "ps:0", key) for key in "ab")
-    scene = Scene(boxes, (Line("a", "b"), Line("b", "a")), ("ps:0",), 2)
+    boxes = tuple(GraphBox(key, BoxKind.OP, "ps:0", key) for key in "ab")
+    scene = Scene(boxes, (Edge("a", "b"), Edge("b", "a")), ("ps:0",), 2)
 
     layout = lay_out(scene)
 

@@ -10,7 +10,7 @@ import pytest
 
 import kit
 from kit.picture.reading import scene_of
-from kit.picture.scene import Box, Kind, Line, Scene
+from kit.picture.scene import BoxKind, Edge, GraphBox, Scene
 from kit.testing.cluster import local_cluster
 from tests.picture.sample import two_towers
 
@@ -27,7 +27,7 @@ def scene(x: Any, **options: Any) -> Scene:
     return found
 
 
-def titled(found: Scene, title: str) -> Box:
+def titled(found: Scene, title: str) -> GraphBox:
     (box,) = [box for box in found.boxes if box.title == title]
     return box
 
@@ -38,9 +38,9 @@ def test_variable_stands_for_all_that_belongs_to_it(graph: kit.Graph) -> None:
 
     found = scene(graph)
 
-    assert [box.kind for box in found.boxes] == [Kind.VARIABLE, Kind.OP]
+    assert [box.kind for box in found.boxes] == [BoxKind.VARIABLE, BoxKind.OP]
     assert found.boxes[0].detail == "[2, 3]"
-    assert found.lines == (Line("w", "Square"),)
+    assert found.lines == (Edge("w", "Square"),)
     assert found.n_ops == len(graph.ops) > 2
 
 
@@ -58,7 +58,7 @@ def test_constant_with_two_users_has_a_box() -> None:
 
     found = scene(half * half + half)
 
-    assert titled(found, "half").kind is Kind.CONSTANT
+    assert titled(found, "half").kind is BoxKind.CONSTANT
 
 
 def test_picture_of_a_tensor_has_only_what_it_needs() -> None:
@@ -79,10 +79,10 @@ def test_tensor_arrives_once_on_a_task_however_many_use_it() -> None:
 
     found = scene(total)
 
-    (arrival,) = [box for box in found.boxes if box.kind is Kind.ARRIVAL]
+    (arrival,) = [box for box in found.boxes if box.kind is BoxKind.ARRIVAL]
     assert (arrival.origin, arrival.lane) == ("ps:0", "worker:0")
     assert [line for line in found.lines if line.is_bold] == [
-        Line("x", arrival.key, is_bold=True)
+        Edge("x", arrival.key, is_bold=True)
     ]
     users = {line.target for line in found.lines if line.source == arrival.key}
     assert users == {"Tanh", "Square"}
@@ -93,7 +93,7 @@ def test_op_that_waits_for_another_is_joined_by_a_control_line() -> None:
     with kit.control_dependencies([first]):
         then = kit.group(name="then")
 
-    assert Line("first", "then", is_control=True) in scene(then).lines
+    assert Edge("first", "then", is_control=True) in scene(then).lines
 
 
 def test_names_of_gradients_differ_from_those_of_the_forward_ops() -> None:
@@ -117,7 +117,7 @@ def test_scopes_are_folded_beyond_the_number_of_boxes_that_is_asked_for() -> Non
 
     assert {box.title for box in found.boxes} == {"x", "deep/"}
     assert titled(found, "deep/").detail == "10 ops"
-    assert found.lines == (Line("x", titled(found, "deep/").key),)
+    assert found.lines == (Edge("x", titled(found, "deep/").key),)
 
 
 def test_accelerator_is_written_into_the_box() -> None:
@@ -144,7 +144,7 @@ def test_metadata_give_the_bytes_and_what_did_not_run() -> None:
     found = scene_of(towers.ops, metadata)
 
     w_bytes = 4 * 3 * 4
-    arrivals = [b for b in found.boxes if b.kind is Kind.ARRIVAL and not b.is_faint]
+    arrivals = [b for b in found.boxes if b.kind is BoxKind.ARRIVAL and not b.is_faint]
     assert len(arrivals) == 4  # w to two workers, two gradients to ps
     assert all(box.title.endswith(f"{w_bytes} B") for box in arrivals)
     faint = {box.key for box in found.boxes if box.is_faint}

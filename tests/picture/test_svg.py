@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from kit.picture.layout import lay_out
-from kit.picture.scene import Box, Kind, Line, Scene
+from kit.picture.scene import BoxKind, Edge, GraphBox, Scene
 from kit.picture.svg import DARK, LIGHT, Colours, draw, style_sheet
 from tests.picture.sample import two_towers
 
@@ -48,7 +48,7 @@ def test_every_task_and_every_box_is_named() -> None:
 
 def test_name_cannot_become_markup() -> None:
     evil = '</text><script>alert("x")</script>'
-    scene = Scene((Box("a", Kind.OP, evil, evil, evil, evil),), (), (evil,), 1)
+    scene = Scene((GraphBox("a", BoxKind.OP, evil, evil, evil, evil),), (), (evil,), 1)
 
     root = parsed(scene)
 
@@ -58,14 +58,14 @@ def test_name_cannot_become_markup() -> None:
 
 def test_line_between_tasks_is_bold_and_a_control_line_dashed() -> None:
     boxes = (
-        Box("a", Kind.OP, "ps:0", "a"),
-        Box("a > w", Kind.ARRIVAL, "worker:0", "a", origin="ps:0"),
-        Box("b", Kind.OP, "worker:0", "b"),
+        GraphBox("a", BoxKind.OP, "ps:0", "a"),
+        GraphBox("a > w", BoxKind.ARRIVAL, "worker:0", "a", origin="ps:0"),
+        GraphBox("b", BoxKind.OP, "worker:0", "b"),
     )
     lines = (
-        Line("a", "a > w", is_bold=True),
-        Line("a > w", "b"),
-        Line("a > w", "b", is_control=True),
+        Edge("a", "a > w", is_bold=True),
+        Edge("a > w", "b"),
+        Edge("a > w", "b", is_control=True),
     )
 
     root = parsed(Scene(boxes, lines, ("ps:0", "worker:0"), 2))
@@ -79,15 +79,15 @@ def test_line_between_tasks_is_bold_and_a_control_line_dashed() -> None:
 
 
 def test_legend_tells_only_of_what_is_there() -> None:
-    plain = Scene((Box("a", Kind.OP, "ps:0", "a"),), (), ("ps:0",), 1)
-    variable = Scene((Box("a", Kind.VARIABLE, "ps:0", "a"),), (), ("ps:0",), 1)
+    plain = Scene((GraphBox("a", BoxKind.OP, "ps:0", "a"),), (), ("ps:0",), 1)
+    variable = Scene((GraphBox("a", BoxKind.VARIABLE, "ps:0", "a"),), (), ("ps:0",), 1)
 
     assert "variable" not in texts(parsed(plain))
     assert "variable" in texts(parsed(variable))
 
 
 def test_faint_box_is_drawn_fainter() -> None:
-    scene = Scene((Box("a", Kind.OP, "p", "a", is_faint=True),), (), ("p",), 1)
+    scene = Scene((GraphBox("a", BoxKind.OP, "p", "a", is_faint=True),), (), ("p",), 1)
 
     groups = list(parsed(scene).iter(f"{NAMESPACE}g"))
 

@@ -20,7 +20,7 @@ import kit.tf1 as tf
 from kit.errors import AuthenticationFailed, ProtocolError
 from kit.server.server import Server
 from kit.session.client.connection import Connection
-from kit.session.client.options import Options
+from kit.session.client.options import SessionOptions
 from kit.session.client.remote import Remote
 from kit.session.client.session import Session
 from kit.settings import Settings
@@ -105,7 +105,7 @@ class Stolen:
             bounds=Bounds(cluster_number(cluster_id), max_length=1 << 20),
         )
 
-    def connect_session(self, options: Options) -> Connection:
+    def connect_session(self, options: SessionOptions) -> Connection:
         return Remote("the server", lambda deadline_s: self.link, options)
 
 

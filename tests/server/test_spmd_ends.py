@@ -12,7 +12,7 @@ import pytest
 
 import kit
 from kit.server import trainings
-from kit.server.spmd import Rendezvous
+from kit.server.spmd import TrainingRendezvous
 from kit.training.client.observer import Observer
 from kit.training.member.member import Member
 from kit.wire.handshake.credentials import Credentials
@@ -47,16 +47,16 @@ def ask_late(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def come_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let worker:1 begin to look a while after its own part is over."""
-    wait: Callable[..., None] = Rendezvous._wait_until_begun
+    wait: Callable[..., None] = TrainingRendezvous._wait_until_begun
     pause = threading.Event()
 
-    def wait_long(self: Rendezvous, member: Member) -> None:
+    def wait_long(self: TrainingRendezvous, member: Member) -> None:
         wait(self, member)
         if self.me.index == 1:
             member.join(10)
             pause.wait(LATE_S)
 
-    monkeypatch.setattr(Rendezvous, "_wait_until_begun", wait_long)
+    monkeypatch.setattr(TrainingRendezvous, "_wait_until_begun", wait_long)
 
 
 Late = Callable[[pytest.MonkeyPatch], None]

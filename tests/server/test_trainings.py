@@ -20,7 +20,7 @@ from kit.errors import (
 from kit.settings import Settings, settings
 from kit.testing.cluster import LocalCluster, local_cluster
 from kit.training.client.run import Run
-from kit.training.coordination.client import Council
+from kit.training.coordination.client import CoordinatorClient
 from kit.training.job import Job, Work
 from kit.training.train import train
 from tests.faults import model
@@ -50,7 +50,7 @@ def test_member_that_cannot_reach_the_coordinator_ends_the_training_for_all(
 ) -> None:
     """It has no way to say so itself, and the others would wait for its links."""
 
-    def council(*_: object) -> Council:
+    def council(*_: object) -> CoordinatorClient:
         raise DeadlineExceededError("worker:0 did not take the connection in time.")
 
     with local_cluster(ps=0, worker=3) as cluster:

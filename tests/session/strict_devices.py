@@ -13,7 +13,7 @@ from kit.session.client.session import Session
 from kit.session.master.master import Master
 from kit.session.master.members import Members
 from kit.session.transport.peers import Peers
-from kit.session.worker.task_runtime import Home
+from kit.session.worker.task_runtime import TaskRuntime
 from kit.session.worker.worker import Worker
 from kit.task import Task
 from kit.testing.strict_arrays import StrictGpu
@@ -23,13 +23,13 @@ TARGET = "a task with GPUs"
 
 
 @contextmanager
-def task_with(gpus: Sequence[Gpu]) -> Iterator[Home]:
+def task_with(gpus: Sequence[Gpu]) -> Iterator[TaskRuntime]:
     """Let `TARGET` be a task that has these GPUs."""
 
     def dial(task: Task, _: float) -> Any:
         raise NotFoundError(f"{task} is not there.")
 
-    home = Home(TASK, gpus=lambda: gpus)
+    home = TaskRuntime(TASK, gpus=lambda: gpus)
     worker = Worker(home, Peers(dial))
     master = Master(worker, Members(worker, lambda: [TASK]))
     targets.enter(TARGET, master)

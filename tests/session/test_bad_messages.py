@@ -14,14 +14,14 @@ from kit.errors import (
     from_plain,
 )
 from kit.graph.node import Node
-from kit.session.client.options import Options
+from kit.session.client.options import SessionOptions
 from kit.session.client.session import Session
 from kit.session.client.targets import connect
-from kit.session.master.plan import Kind
+from kit.session.master.plan import RunSignature
 from kit.session.transport.message import Act, Message, ask, recv, send
 from kit.task import Task
 from kit.testing.cluster import LocalCluster
-from kit.wire.frame import Kind as FrameKind
+from kit.wire.frame import FrameKind
 from kit.wire.handshake.messages import Role
 from tests.session.scene import PS, W0, works
 
@@ -101,14 +101,14 @@ BAD_NODES = {
 def test_nodes_that_cannot_be_are_refused(
     cluster: LocalCluster, target: Any, nodes: list[Node]
 ) -> None:
-    connection = connect(target, Options())
+    connection = connect(target, SessionOptions())
     try:
         with pytest.raises(InvalidArgumentError):
             connection.extend(0, nodes, 5.0)
         connection.extend(0, [node("a")], 5.0)
         with pytest.raises(InvalidArgumentError, match="moon"):
-            connection.prepare(Kind((), (("moon", 0),), ()), 5.0)
-        plan = connection.prepare(Kind((), (), ("a",)), 5.0)
+            connection.prepare(RunSignature((), (("moon", 0),), ()), 5.0)
+        plan = connection.prepare(RunSignature((), (), ("a",)), 5.0)
         assert connection.run(plan, [], 5.0, False)[0] == []
     finally:
         connection.close()

@@ -14,7 +14,7 @@ from kit.errors import InvalidArgumentError, PlacementError
 from kit.graph.graph import Graph
 from kit.graph.ops.state.function import py_function
 from kit.session.client.session import Session
-from kit.session.worker.task_runtime import Home
+from kit.session.worker.task_runtime import TaskRuntime
 from kit.testing.strict_arrays import StrictGpu
 from tests.session.strict_devices import TASK, session_with
 
@@ -140,7 +140,7 @@ def test_gpus_are_asked_for_when_the_devices_are() -> None:
         asked.append(1)
         return [StrictGpu(0)]
 
-    home = Home(TASK, gpus=gpus)
+    home = TaskRuntime(TASK, gpus=gpus)
     before = list(asked)
 
     devices = [device.type for device in home.devices + home.devices]

@@ -17,7 +17,7 @@ import kit
 from kit.errors import FailedPreconditionError, UnknownError
 from kit.server.target import ClusterTarget
 from kit.session.client import lazy_feeds
-from kit.session.client.lazy_feeds import Late, apart, hold, present, together
+from kit.session.client.lazy_feeds import LazyFeed, apart, hold, present, together
 from kit.session.client.session import Session
 from kit.testing.cluster import LocalCluster
 
@@ -183,7 +183,7 @@ def test_end_of_the_session_lets_the_tasks_forget(
 
 
 def test_collection_that_is_not_here_any_more_is_a_typed_error() -> None:
-    one = Late("no session", "t", "x:0", kit.constant(1.0).static)
+    one = LazyFeed("no session", "t", "x:0", kit.constant(1.0).static)
 
     with pytest.raises(FailedPreconditionError, match=r"'x:0'.*restarted"):
         present([one])
@@ -201,12 +201,14 @@ def test_only_the_newest_collections_of_a_session_are_kept(channel: Channel) -> 
 @pytest.mark.parametrize("places", [(), (0,), (2,), (0, 1, 2), (1, 2)])
 def test_feeds_taken_apart_come_together_in_order(places: tuple[int, ...]) -> None:
     static = kit.constant(1.0).static
-    feeds = [Late("s", str(i), "x:0", static) if i in places else i for i in range(3)]
+    feeds = [
+        LazyFeed("s", str(i), "x:0", static) if i in places else i for i in range(3)
+    ]
 
     arrays, meta = apart(feeds)
     back = together(list(arrays), meta)
 
-    kinds = [one.token if isinstance(one, Late) else one for one in back]
+    kinds = [one.token if isinstance(one, LazyFeed) else one for one in back]
     assert kinds == [str(i) if i in places else i for i in range(3)]
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from kit.errors import AbortedError, ResourceExhaustedError
 from kit.graph.graph import Graph
-from kit.session.client.options import Options
+from kit.session.client.options import SessionOptions
 from kit.session.client.session import Session
 from kit.session.client.targets import LOCAL, local_master
 from kit.session.master.master import Master
@@ -21,7 +21,7 @@ from kit.session.master.members import Members
 from kit.session.master.partition import Segment
 from kit.session.transport.peers import Peers
 from kit.session.worker.step import Step
-from kit.session.worker.task_runtime import Home
+from kit.session.worker.task_runtime import TaskRuntime
 from kit.session.worker.worker import Rendezvous, Worker
 from kit.testing.cluster import LocalCluster
 from tests.session.scene import PS, W0, W1, at, until, value
@@ -67,7 +67,7 @@ def test_a_session_that_its_client_left_is_ended_in_time() -> None:
     now = [0.0]
     worker = local_master().worker
     master = Master(worker, Members(worker, lambda: [LOCAL]), clock=lambda: now[0])
-    left, kept = master.create(Options()), master.create(Options())
+    left, kept = master.create(SessionOptions()), master.create(SessionOptions())
     link, other = object(), object()
     for number in (left, kept):
         master.used(number, link)
@@ -75,10 +75,10 @@ def test_a_session_that_its_client_left_is_ended_in_time() -> None:
 
     master.left(link)
     now[0] = 599.0
-    master.create(Options())
+    master.create(SessionOptions())
     assert master.session(left) is not None
     now[0] = 601.0
-    master.create(Options())
+    master.create(SessionOptions())
 
     with pytest.raises(AbortedError):
         master.session(left)
@@ -89,13 +89,13 @@ def test_a_client_that_dials_again_keeps_its_session() -> None:
     now = [0.0]
     worker = local_master().worker
     master = Master(worker, Members(worker, lambda: [LOCAL]), clock=lambda: now[0])
-    number = master.create(Options())
+    number = master.create(SessionOptions())
     master.used(number, "first")
     master.left("first")
     master.used(number, "second")
 
     now[0] = 10_000.0
-    master.create(Options())
+    master.create(SessionOptions())
 
     assert master.session(number) is not None
 
@@ -161,10 +161,10 @@ def test_tensors_of_steps_that_nobody_begins_take_little_room() -> None:
 
 def test_abandoned_sessions_are_bounded_in_number(cluster: LocalCluster) -> None:
     master = cluster.servers[0].graphs.master
-    kept = master.create(Options())
+    kept = master.create(SessionOptions())
     master.used(kept, "a client")
     for number in range(400):
-        session = master.create(Options())
+        session = master.create(SessionOptions())
         master.used(session, number)
         master.left(number)
 
@@ -182,7 +182,7 @@ def test_client_that_begins_ever_more_sessions_is_stopped(
 
     for _ in range(64):
         master.check_room("a client")
-        begun.append(master.create(Options()))
+        begun.append(master.create(SessionOptions()))
         master.used(begun[-1], "a client")
 
     with pytest.raises(ResourceExhaustedError, match="over one link"):
@@ -199,7 +199,7 @@ def segment_of_nothing() -> Segment:
 
 
 def test_segments_that_come_after_the_end_of_their_session_are_refused() -> None:
-    worker = Worker(Home(LOCAL), Peers(lambda *_: None))  # type: ignore[arg-type]
+    worker = Worker(TaskRuntime(LOCAL), Peers(lambda *_: None))  # type: ignore[arg-type]
     worker.register((LOCAL, 1), segment_of_nothing())
     worker.end_session((LOCAL, 1))
 
@@ -211,7 +211,7 @@ def test_segments_that_come_after_the_end_of_their_session_are_refused() -> None
 
 
 def test_sessions_whose_masters_went_without_a_word_are_bounded_in_number() -> None:
-    worker = Worker(Home(LOCAL), Peers(lambda *_: None))  # type: ignore[arg-type]
+    worker = Worker(TaskRuntime(LOCAL), Peers(lambda *_: None))  # type: ignore[arg-type]
     step = Step(1, (LOCAL, 0), LOCAL, None, 1.0)  # type: ignore[arg-type]
     token = worker.register((LOCAL, 0), segment_of_nothing())
 

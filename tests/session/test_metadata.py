@@ -14,7 +14,7 @@ from kit.graph.ops.state.source import identity
 from kit.session.client.metadata import RunMetadata
 from kit.session.client.session import Session
 from kit.trace.trace import Trace
-from kit.trace.traffic import Kind
+from kit.trace.traffic import TransferKind
 from tests.session.scene import PS, W0, W1, at, value
 
 
@@ -89,7 +89,7 @@ def test_its_trace_has_the_same_bytes_and_can_be_saved(
     trace = traced.trace()
 
     assert trace.names == ("ps:0", "worker:0", "worker:1")
-    kinds = [Kind.TENSOR]
+    kinds = [TransferKind.TENSOR]
     assert trace.sent("ps:0", kinds=kinds) == 8000
     assert trace.received("worker:0", kinds=kinds) == 4004
     assert len(trace.spans) == len(traced.nodes)

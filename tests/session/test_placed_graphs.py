@@ -17,7 +17,7 @@ from kit.graph.ops.state.source import constant, placeholder
 from kit.session.client.session import Session
 from kit.session.master.devices import Device, place
 from kit.session.master.partition import DONE, partition, prune
-from kit.session.master.plan import Kind, make_plan
+from kit.session.master.plan import RunSignature, make_plan
 from kit.task import Task
 from kit.testing.cluster import LocalCluster, local_cluster
 from tests.session.scene import PS, W0, W1, never
@@ -102,7 +102,7 @@ def test_each_tensor_goes_once_to_each_task_that_needs_it(
     known = nodes_of(graph)
     placed = place(known, DEVICES, DEVICES[0].task)
     feeds = ((fed.op.name, 0),) if target is not fed else ()
-    kind = Kind(feeds, ((target.op.name, target.index),), ())
+    kind = RunSignature(feeds, ((target.op.name, target.index),), ())
 
     plan = make_plan(known, placed, kind)
 

@@ -23,7 +23,7 @@ from kit.graph.graph import Graph
 from kit.graph.ops.state.source import constant
 from kit.graph.variable import initialize_all
 from kit.server.server import Server
-from kit.session.client.options import Options
+from kit.session.client.options import SessionOptions
 from kit.session.client.session import Session, default_session
 from kit.session.client.targets import connect
 from kit.session.transport.message import Act
@@ -97,7 +97,7 @@ def test_a_graph_may_grow_between_runs(target: Any) -> None:
 
 
 def test_an_extension_of_an_older_version_is_refused(cluster: LocalCluster) -> None:
-    connection = connect(cluster.servers[1].target, Options())
+    connection = connect(cluster.servers[1].target, SessionOptions())
     try:
         with pytest.raises(AbortedError, match="0 nodes here and 3"):
             connection.extend(3, [], 5.0)

@@ -13,7 +13,7 @@ import pytest
 
 import kit
 from kit import tf1 as tf
-from kit.trace.traffic import Kind
+from kit.trace.traffic import TransferKind
 from tests.tf1.replicas import Replica, all_train, replicas
 from tests.tf1.servers import cluster
 from tests.training.backups import Late, Marked, ranks
@@ -114,7 +114,7 @@ def test_both_forms_drop_the_late_gradient_and_agree_after_every_step() -> None:
     )
     # The late gradients were there, and would have made a difference.
     totals = run.trace.totals
-    assert totals["bytes"][totals["kind"] == Kind.LATE].sum() == STEPS * 3 * 4
+    assert totals["bytes"][totals["kind"] == TransferKind.LATE].sum() == STEPS * 3 * 4
     for step, late in LATE.items():
         rows, v = watched.rows[step, late], watched.begun_with[step]
         assert np.abs(rows[:, :3].T @ (rows[:, :3] @ v - rows[:, 3])).max() > 0.01

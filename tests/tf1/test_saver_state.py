@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from kit import tf1 as tf
-from kit.tf1.train.checkpointing.saver import Memory
+from kit.tf1.train.checkpointing.saver import SavedCheckpointList
 
 
-def aged(memory: Memory, ages: list[float], clock: list[float]) -> list[str]:
+def aged(
+    memory: SavedCheckpointList, ages: list[float], clock: list[float]
+) -> list[str]:
     for number, at in enumerate(ages):
         clock[0] = at
         memory.add(f"m-{number}")
@@ -32,7 +34,7 @@ def removed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_one_checkpoint_of_each_hour_stays_for_good(removed: list[str]) -> None:
     clock = [0.0]
-    memory = Memory(2, 1.0, lambda: clock[0])
+    memory = SavedCheckpointList(2, 1.0, lambda: clock[0])
     half_hours = [number * 1800.0 for number in range(8)]
 
     newest = aged(memory, half_hours, clock)
@@ -45,7 +47,7 @@ def test_one_checkpoint_of_each_hour_stays_for_good(removed: list[str]) -> None:
 @pytest.mark.parametrize(("keep", "gone"), [(0, 0), (1, 3), (3, 1), (9, 0)])
 def test_the_newest_ones_stay(removed: list[str], keep: int, gone: int) -> None:
     clock = [0.0]
-    memory = Memory(keep, 10000.0, lambda: clock[0])
+    memory = SavedCheckpointList(keep, 10000.0, lambda: clock[0])
 
     aged(memory, [0.0, 1.0, 2.0, 3.0], clock)
 

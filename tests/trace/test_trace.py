@@ -9,7 +9,7 @@ from kit.errors import InvalidArgumentError
 from kit.trace.log import rows
 from kit.trace.spread import Bins, spread
 from kit.trace.trace import EpochRow, Trace
-from kit.trace.traffic import SPAN, STEP, TOTAL, TRANSFER, Kind, Phase, Transfer
+from kit.trace.traffic import SPAN, STEP, TOTAL, TRANSFER, Phase, Transfer, TransferKind
 
 TASKS = ("/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1")
 PS, RING = EpochRow(0, "ps", 0, 5, ""), EpochRow(1, "ring", 10, 90, "")
@@ -52,7 +52,7 @@ def test_an_empty_trace_answers_every_question() -> None:
 transfers = st.lists(
     st.builds(
         lambda source, to, n_bytes, start, length: Transfer(
-            source, to, Kind.PUSH, 0, 0, n_bytes, start, start + length
+            source, to, TransferKind.PUSH, 0, 0, n_bytes, start, start + length
         ),
         st.integers(0, 2),
         st.integers(0, 2),
@@ -114,9 +114,9 @@ def test_spreading_equals_the_overlap_of_each_bin(
 
 def test_a_transfer_counts_between_edges_at_its_end() -> None:
     moved = [
-        Transfer(1, 0, Kind.PUSH, 0, 0, 5, 0, 10),
-        Transfer(1, 0, Kind.PUSH, 0, 0, 7, 0, 9),
-        Transfer(1, 0, Kind.PUSH, 0, 0, 100, 0, 30),
+        Transfer(1, 0, TransferKind.PUSH, 0, 0, 5, 0, 10),
+        Transfer(1, 0, TransferKind.PUSH, 0, 0, 7, 0, 9),
+        Transfer(1, 0, TransferKind.PUSH, 0, 0, 100, 0, 30),
     ]
 
     links, amount = Trace(TASKS, transfers=rows(TRANSFER, moved)).bytes_between(
@@ -138,10 +138,10 @@ def test_sent_and_received_count_the_traffic_of_steps_only() -> None:
     totals = rows(
         TOTAL,
         [
-            (1, 0, Kind.PUSH, 0, 500, 5),
-            (0, 1, Kind.PULL, 0, 400, 5),
-            (0, 1, Kind.BROADCAST, 0, 99, 1),
-            (1, 2, Kind.REDUCE, 1, 30, 5),
+            (1, 0, TransferKind.PUSH, 0, 500, 5),
+            (0, 1, TransferKind.PULL, 0, 400, 5),
+            (0, 1, TransferKind.BROADCAST, 0, 99, 1),
+            (1, 2, TransferKind.REDUCE, 1, 30, 5),
         ],
     )
     trace = Trace(TASKS, (PS, RING), totals=totals)
@@ -149,7 +149,7 @@ def test_sent_and_received_count_the_traffic_of_steps_only() -> None:
     assert trace.sent("worker:0") == 530
     assert trace.sent("/job:worker/task:0", epoch=0) == 500
     assert trace.received("worker:0", epoch=0) == 400
-    assert trace.received(1, kinds=[Kind.BROADCAST]) == 99
+    assert trace.received(1, kinds=[TransferKind.BROADCAST]) == 99
 
 
 def test_a_task_that_is_not_in_the_trace_is_named_in_the_error() -> None:

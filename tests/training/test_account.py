@@ -11,7 +11,7 @@ from kit.exchange.layout import Spec
 from kit.task import Task
 from kit.trace.log import rows
 from kit.trace.trace import EpochRow, Trace
-from kit.trace.traffic import TOTAL, Kind
+from kit.trace.traffic import TOTAL, TransferKind
 from kit.training.client.metrics import account, once_only
 from kit.training.job import Job
 
@@ -39,7 +39,7 @@ def trace(epochs: list[EpochRow], *totals: tuple[int, ...]) -> Trace:
 
 def star(epoch: int, steps: int) -> list[tuple[int, ...]]:
     """Return what three workers and a server move in so many steps."""
-    both = ((PS, Kind.PUSH), (PS, Kind.PULL))
+    both = ((PS, TransferKind.PUSH), (PS, TransferKind.PULL))
     return [
         (*ends, kind, epoch, steps * SIZE, steps)
         for worker in WORKERS
@@ -51,7 +51,7 @@ def ring(epoch: int, steps: int) -> list[tuple[int, ...]]:
     return [
         (worker, worker % 3 + 1, kind, epoch, steps * 2 * SIZE // 3, 2 * steps)
         for worker in WORKERS
-        for kind in (Kind.REDUCE, Kind.GATHER)
+        for kind in (TransferKind.REDUCE, TransferKind.GATHER)
     ]
 
 
@@ -92,7 +92,7 @@ def test_asynchronous_epochs_are_left_out() -> None:
 
 def test_what_moves_once_is_told_apart_from_the_steps() -> None:
     epochs = [EpochRow(1, "ring", 0, 0, ""), EpochRow(2, "ps", 2, 9, "")]
-    broadcast = [(1, to, Kind.BROADCAST, 1, SIZE, 1) for to in (0, 2, 3)]
+    broadcast = [(1, to, TransferKind.BROADCAST, 1, SIZE, 1) for to in (0, 2, 3)]
 
     found = once_only(job(topology="ring"), trace(epochs, *ring(1, 2), *broadcast))
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import kit
 from kit.errors import InvalidArgumentError, StepFailed
 from kit.testing.cluster import LocalCluster
-from kit.trace.traffic import Kind
+from kit.trace.traffic import TransferKind
 from tests.training.backups import Late, Marked, ranks, replayed
 from tests.training.test_training_bits import settled, wait_for_step
 from tests.training.toy import BATCH, DATA, fit, initial, quick_cluster, same_bits
@@ -62,7 +62,7 @@ def await_steps(run: kit.Run) -> None:
         pause.wait(0.01)
 
 
-def by_kind(run: kit.Run, kind: Kind) -> int:
+def by_kind(run: kit.Run, kind: TransferKind) -> int:
     totals = run.trace.totals
     return int(totals["bytes"][totals["kind"] == kind].sum())
 
@@ -142,9 +142,9 @@ def test_free_arrivals_have_the_bits_of_their_replay_and_the_bytes_of_the_formul
     assert [record["step"] for record in metrics] == list(range(25))
     assert {len(one) for one in made_of} == {aggregate}
     assert same_bits(run.params, replayed(made_of, n, kit.Adam(0.02)))
-    assert by_kind(run, Kind.PUSH) == 25 * aggregate * SIZE
-    assert by_kind(run, Kind.LATE) == dropped * SIZE
-    assert by_kind(run, Kind.PULL) == (25 * aggregate + dropped) * SIZE
+    assert by_kind(run, TransferKind.PUSH) == 25 * aggregate * SIZE
+    assert by_kind(run, TransferKind.LATE) == dropped * SIZE
+    assert by_kind(run, TransferKind.PULL) == (25 * aggregate + dropped) * SIZE
     assert all(entry.agrees for entry in run.traffic)
 
 
@@ -177,7 +177,7 @@ def test_all_of_all_is_the_training_of_before(aggregate: int | None) -> None:
         run = begin(cluster, aggregate).wait(20)
 
     assert same_bits(run.params, all_replayed(STEPS, 3, kit.Adam(0.02)))
-    assert by_kind(run, Kind.LATE) == 0
+    assert by_kind(run, TransferKind.LATE) == 0
     everybody = ("worker:0", "worker:1", "worker:2")
     assert {record["contributors"] for record in run.metrics} == {everybody}
 

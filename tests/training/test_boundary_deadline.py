@@ -8,7 +8,7 @@ import kit
 from kit.errors import DeadlineExceededError
 from kit.exchange.layout import Spec
 from kit.task import Task
-from kit.training.coordination.coordinator import Authority
+from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.coordination.membership import Verdict
 from kit.training.job import Job
 
@@ -23,30 +23,30 @@ class Clock:
         return self.now
 
 
-def watched() -> tuple[Authority, Clock]:
+def watched() -> tuple[TrainingCoordinator, Clock]:
     """Return an authority whose members have begun a training of 100 steps."""
     specs = (Spec("w", (3,), "float32"),)
     job = Job("ab" * 16, TASKS, specs, kit.Adam(0.1), "ps", steps=100, batch=8)
     clock = Clock()
-    authority = Authority(job, clock)
+    authority = TrainingCoordinator(job, clock)
     change(authority, 0, 0)
     meet(authority, 1, 0)
     return authority, clock
 
 
-def meet(authority: Authority, number: int, step: int) -> Verdict:
+def meet(authority: TrainingCoordinator, number: int, step: int) -> Verdict:
     answers = [authority.arrive(one, number, step, 0.0) for one in EVERYBODY]
     return answers[-1].verdict
 
 
-def change(authority: Authority, number: int, step: int) -> None:
+def change(authority: TrainingCoordinator, number: int, step: int) -> None:
     """Take all members through a boundary at which an epoch begins."""
     assert meet(authority, number, step) is Verdict.PREPARE
     for one in EVERYBODY:
         authority.prepared(one, number, None, 0.0)
 
 
-def beat(authority: Authority) -> None:
+def beat(authority: TrainingCoordinator) -> None:
     for one in EVERYBODY:
         authority.beat(one)
     authority.watch()
@@ -81,7 +81,7 @@ def test_training_fails_when_a_worker_stays_away_from_a_boundary() -> None:
         authority.arrive(1, 2, 50, 0.0)
 
 
-def switching_after_a_long_pause() -> tuple[Authority, Clock, float]:
+def switching_after_a_long_pause() -> tuple[TrainingCoordinator, Clock, float]:
     """Return a training that is asked to switch when it has stood for too long."""
     authority, clock = watched()
     limit_s = authority._job.settings.step_deadline_s

@@ -18,7 +18,7 @@ from kit.errors import CheckpointFailed, FailedPreconditionError
 from kit.testing.cluster import LocalCluster
 from kit.testing.task_process import until
 from kit.training.checkpointing import writer as scribe
-from kit.training.checkpointing.resume import Claim
+from kit.training.checkpointing.resume import FolderLock
 from tests.training.saved import MANY, MOMENTUM, Patient, is_saved, names, train
 from tests.training.toy import quick_cluster, replayed, same_bits
 
@@ -180,11 +180,11 @@ def test_drafts_of_the_dead_are_removed_by_the_next_training(
 
 
 def test_a_claim_tells_what_the_one_before_had_reached(tmp_path: Path) -> None:
-    first = Claim(tmp_path, "ab" * 16, "/job:worker/task:0")
+    first = FolderLock(tmp_path, "ab" * 16, "/job:worker/task:0")
     first.reached(41)
     first.close()
 
-    second = Claim(tmp_path, "cd" * 16, "/job:worker/task:0")
+    second = FolderLock(tmp_path, "cd" * 16, "/job:worker/task:0")
 
     assert (first.left_at, second.left_at) == (0, 41)
     second.close()
@@ -192,15 +192,15 @@ def test_a_claim_tells_what_the_one_before_had_reached(tmp_path: Path) -> None:
 
 
 def test_folder_is_free_although_a_fork_still_has_it_open(tmp_path: Path) -> None:
-    first = Claim(tmp_path, "ab" * 16, "/job:worker/task:0")
+    first = FolderLock(tmp_path, "ab" * 16, "/job:worker/task:0")
     inherited = os.dup(first._file)  # one lock, as after a fork
     try:
         with pytest.raises(FailedPreconditionError, match="another training"):
-            Claim(tmp_path, "cd" * 16, "/job:worker/task:0")
+            FolderLock(tmp_path, "cd" * 16, "/job:worker/task:0")
 
         first.close()
 
-        Claim(tmp_path, "cd" * 16, "/job:worker/task:0").close()
+        FolderLock(tmp_path, "cd" * 16, "/job:worker/task:0").close()
     finally:
         os.close(inherited)
 

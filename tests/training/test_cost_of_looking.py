@@ -21,7 +21,16 @@ from kit.exchange.layout import Spec
 from kit.settings import Settings
 from kit.task import Task
 from kit.trace.log import Rows
-from kit.trace.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER, Kind, Meter, StepRow
+from kit.trace.traffic import (
+    MEASURE,
+    SPAN,
+    STEP,
+    TOTAL,
+    TRANSFER,
+    Meter,
+    StepRow,
+    TransferKind,
+)
 from kit.trace.window import Window
 from kit.training.client.recorded import Recorded
 from kit.training.client.run import Run
@@ -65,7 +74,7 @@ def tables_of(member: int, numbers: Any) -> list[Rows]:
     """Return four transfers, six spans, a step and a measure for each step."""
     moved = np.zeros(4 * len(numbers), TRANSFER)
     moved["step"], moved["source"] = np.repeat(numbers, 4), 1 - member
-    moved["destination"], moved["kind"] = member, Kind.REDUCE
+    moved["destination"], moved["kind"] = member, TransferKind.REDUCE
     spans = np.zeros(6 * len(numbers), SPAN)
     spans["step"], spans["task"] = np.repeat(numbers, 6), member
     measures = np.zeros(len(numbers), MEASURE)
@@ -98,7 +107,14 @@ class Told:
         tables = tables_of(self._member, np.arange(first, self.step))
         added = zip(self._cursors, tables, strict=True)
         self._cursors = [cursor + len(table) for cursor, table in added]
-        total = (1 - self._member, self._member, Kind.REDUCE, 1, 48 * self.step, 1)
+        total = (
+            1 - self._member,
+            self._member,
+            TransferKind.REDUCE,
+            1,
+            48 * self.step,
+            1,
+        )
         tables.append(np.array([total], TOTAL))
         is_over = self.step == self._n_steps
         reply = {
@@ -239,7 +255,7 @@ def test_what_a_task_dropped_while_nobody_asked_is_counted() -> None:
         first = meter.steps.added
         for row in steps_of(1, np.arange(first, first + n_steps)).tolist():
             meter.stepped(StepRow(*row))
-            meter.received(0, Kind.REDUCE, 1, row[1], 48, 0, 1)
+            meter.received(0, TransferKind.REDUCE, 1, row[1], 48, 0, 1)
         recorded.add(watched.take(*poll(member, watched.cursors)))
 
     kept = recorded.kept

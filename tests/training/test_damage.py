@@ -14,7 +14,7 @@ from kit.errors import DataLossError
 from kit.exchange.layout import Range
 from kit.testing.cluster import LocalCluster
 from kit.testing.task_process import until
-from kit.training.member.context import Part
+from kit.training.member.context import MemberContext
 from tests.training.saved import names, train
 from tests.training.toy import Params, fit, quick_cluster
 
@@ -28,7 +28,7 @@ def cluster() -> Iterator[LocalCluster]:
         yield found
 
 
-def part_of(cluster: LocalCluster, task: str) -> Part:
+def part_of(cluster: LocalCluster, task: str) -> MemberContext:
     """Return a member's part in the training under way."""
     for server in cluster.servers:
         member = server.trainings._member
@@ -65,7 +65,7 @@ class Flip:
         ]
         return all(part.step == BEFORE for part in parts if part.digests._shares)
 
-    def _flip(self, part: Part) -> None:
+    def _flip(self, part: MemberContext) -> None:
         shares = part.digests._shares
         ranges = shares[min(shares)]  # of a server its own, of a worker the first one's
         place = next(one.lo for one in ranges if one.size)

@@ -16,7 +16,7 @@ from kit.errors import GradientMismatch, NotFinite
 from kit.exchange.layout import Spec, lay_out
 from kit.exchange.plan import GRAD
 from kit.exchange.ports.memory import Memory
-from kit.training.worker.gradient_buffer import Handover
+from kit.training.worker.gradient_buffer import GradientBuffer
 from kit.training.worker.native import FEW
 from tests.exchange.models import models
 
@@ -29,9 +29,9 @@ def native(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 
 
-def made(specs: list[Spec], native: bool = True) -> tuple[Handover, Memory]:
+def made(specs: list[Spec], native: bool = True) -> tuple[GradientBuffer, Memory]:
     memory = Memory(lay_out(specs, n_workers=2))
-    return Handover(memory, "/job:worker/task:1", native=native), memory
+    return GradientBuffer(memory, "/job:worker/task:1", native=native), memory
 
 
 def values(specs: list[Spec], seed: int = 0) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def values(specs: list[Spec], seed: int = 0) -> dict[str, Any]:
     }
 
 
-def hand_over(handover: Handover, gradients: Any, step: int = 0) -> None:
+def hand_over(handover: GradientBuffer, gradients: Any, step: int = 0) -> None:
     handover.begin(step)
     handover.take_all(gradients)
     handover.end()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.graph.node import Edge, Node
-from kit.training.graph_step.step import Stage, cut, grouped
+from kit.training.graph_step.step import GraphStage, cut, grouped
 
 
 def node(name: str, *inputs: str, control: tuple[str, ...] = ()) -> Node:
@@ -16,7 +16,7 @@ def node(name: str, *inputs: str, control: tuple[str, ...] = ()) -> Node:
     return Node(name, "AddN", edges, control, {}, "", (), "", "")
 
 
-def names(stage: Stage) -> list[str]:
+def names(stage: GraphStage) -> list[str]:
     return [one.name for one in stage.nodes]
 
 

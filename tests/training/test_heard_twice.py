@@ -28,7 +28,7 @@ from kit.server.directory import Directory
 from kit.server.handlers import Handlers
 from kit.server.trainings import Trainings
 from kit.task import Task
-from kit.training.coordination.coordinator import Authority
+from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.job import Job, terms_of
 from kit.training.member.member import Member
 from kit.wire.message import pack_text
@@ -56,7 +56,7 @@ class Coordinator:
             aggregate=2,
             checkpoints=kit.Checkpoints(str(folder), every_steps=0),
         )
-        self.authority = Authority(self.job, clock=lambda: 0.0)
+        self.authority = TrainingCoordinator(self.job, clock=lambda: 0.0)
         self.trainings = Trainings(TASKS[1], lambda: cast(Directory, None))
         member = SimpleNamespace(job=self.job, authority=self.authority)
         self.trainings._member = cast(Member, member)

@@ -9,16 +9,16 @@ import pytest
 import kit
 from kit.testing.cluster import LocalCluster
 from kit.testing.task_process import until
-from kit.training.coordination.coordinator import Authority
+from kit.training.coordination.coordinator import TrainingCoordinator
 from tests.training.saved import MANY, train
 
 
 def test_stopped_training_is_saved_though_news_of_the_save_before_came_late(
     cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hear, was_late = Authority._saved, list[int]()
+    hear, was_late = TrainingCoordinator._saved, list[int]()
 
-    def late(authority: Authority, step: int, good: bool) -> None:
+    def late(authority: TrainingCoordinator, step: int, good: bool) -> None:
         """Keep the news of the second save back until the third has begun."""
         if authority.ledger.status()["n_saved"] == 2 and not was_late:
             until(lambda: authority.ledger.status()["saving"] is not None, 10)
@@ -26,7 +26,7 @@ def test_stopped_training_is_saved_though_news_of_the_save_before_came_late(
             run.stop()
         hear(authority, step, good)
 
-    monkeypatch.setattr(Authority, "_saved", late)
+    monkeypatch.setattr(TrainingCoordinator, "_saved", late)
     run = train(cluster, tmp_path, MANY, every=1)
     run.wait(30)
 

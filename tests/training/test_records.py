@@ -8,8 +8,8 @@ import numpy as np
 
 from kit.trace.log import rows
 from kit.trace.trace import EpochRow, Trace
-from kit.trace.traffic import STEP, TOTAL, TRANSFER, Kind
-from kit.training.client.metrics import Record, records
+from kit.trace.traffic import STEP, TOTAL, TRANSFER, TransferKind
+from kit.training.client.metrics import StepRecord, records
 
 MS = 1_000_000
 NAMES = ("ps:0", "worker:0", "worker:1")
@@ -103,11 +103,11 @@ def test_contributors_are_the_workers_whose_gradients_count() -> None:
 
 def test_worker_that_died_after_its_push_is_a_contributor() -> None:
     moved = [
-        (1, 0, Kind.PUSH, 1, 0, 80, 1, 2),
-        (2, 0, Kind.PUSH, 1, 0, 80, 1, 2),
-        (2, 0, Kind.PUSH, 1, 3, 80, 1, 2),
+        (1, 0, TransferKind.PUSH, 1, 0, 80, 1, 2),
+        (2, 0, TransferKind.PUSH, 1, 0, 80, 1, 2),
+        (2, 0, TransferKind.PUSH, 1, 3, 80, 1, 2),
     ]
-    some_were_late = rows(TOTAL, [(1, 0, Kind.LATE, 1, 80, 1)])
+    some_were_late = rows(TOTAL, [(1, 0, TransferKind.LATE, 1, 80, 1)])
     pushed = Trace(
         NAMES,
         EPOCHS,
@@ -125,4 +125,4 @@ def test_worker_that_died_after_its_push_is_a_contributor() -> None:
 def test_every_field_of_a_record_is_there() -> None:
     (record,) = records(trace(row(1, 0)))
 
-    assert record.keys() == Record.__annotations__.keys()
+    assert record.keys() == StepRecord.__annotations__.keys()

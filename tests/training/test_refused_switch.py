@@ -9,17 +9,19 @@ import pytest
 import kit
 from kit.testing.cluster import LocalCluster
 from kit.training.coordination.membership import Epoch
-from kit.training.member.epoch_runner import Stage
+from kit.training.member.epoch_runner import EpochRunner
 from tests.training.paced import Held, begin, how
 from tests.training.toy import replayed, same_bits
 
 SGD = kit.GradientDescent(0.05)
 
 
-def refusing(task: str, prepare: Callable[[Stage, Epoch], None]) -> Callable[..., None]:
+def refusing(
+    task: str, prepare: Callable[[EpochRunner, Epoch], None]
+) -> Callable[..., None]:
     """Return a way to prepare that fails on one task, but for the first epoch."""
 
-    def prepared(stage: Stage, epoch: Epoch) -> None:
+    def prepared(stage: EpochRunner, epoch: Epoch) -> None:
         if epoch.number > 1 and stage._part.task.short == task:
             raise MemoryError("no room")
         prepare(stage, epoch)
@@ -38,7 +40,9 @@ def test_training_keeps_its_bits_when_one_member_refuses_a_switch(
     cluster: LocalCluster,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Stage, "prepare", refusing("worker:1", Stage.prepare))
+    monkeypatch.setattr(
+        EpochRunner, "prepare", refusing("worker:1", EpochRunner.prepare)
+    )
     step = Held()
     run = begin(cluster, step, steps=12, topology=before, optimizer=SGD)
     run.switch(after, at=at)
@@ -54,13 +58,13 @@ def test_training_keeps_its_bits_when_one_member_refuses_a_switch(
 def test_switch_after_a_refused_one_moves_what_it_should(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prepare, momentum = Stage.prepare, kit.Momentum(0.05, 0.9)
+    prepare, momentum = EpochRunner.prepare, kit.Momentum(0.05, 0.9)
     refuse = refusing("worker:1", prepare)
 
-    def first_time(stage: Stage, epoch: Epoch) -> None:
+    def first_time(stage: EpochRunner, epoch: Epoch) -> None:
         (refuse if epoch.topology == "mesh" else prepare)(stage, epoch)
 
-    monkeypatch.setattr(Stage, "prepare", first_time)
+    monkeypatch.setattr(EpochRunner, "prepare", first_time)
     step = Held()
     run = begin(cluster, step, steps=12, optimizer=momentum)
     run.switch("mesh", at=3)

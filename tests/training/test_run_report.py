@@ -11,9 +11,9 @@ import kit
 from kit.testing.cluster import local_cluster
 from kit.trace.trace import EpochRow
 from kit.training.client.metrics import Entry
-from kit.training.client.report import Picture, table
+from kit.training.client.report import RunReport, table
 
-PICTURE = Picture("0123456789", "running", 1200, 6000, 0.25)
+PICTURE = RunReport("0123456789", "running", 1200, 6000, 0.25)
 ENTRY = Entry(0, "ring", "worker:0", 9, 1_000, 2_000, 1_000, 2_000)
 
 
@@ -40,7 +40,7 @@ class Balanced(HTMLParser):
         self.words.append(data)
 
 
-def words(picture: Picture) -> list[str]:
+def words(picture: RunReport) -> list[str]:
     return Balanced(table(picture)).words
 
 

@@ -7,7 +7,7 @@ from collections import deque
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.training.checkpointing.schedule import SaveTurns
+from kit.training.checkpointing.schedule import SaveSchedule
 
 # What may happen next: a step that is due to be saved, one that is not, the writer
 # completes what it writes, the news of that is heard.
@@ -18,7 +18,7 @@ MOVES = st.lists(st.sampled_from(["save", "step", "write", "hear"]), max_size=40
 def test_state_that_is_being_written_is_known_however_late_the_news(
     moves: list[str], data: st.DataObject
 ) -> None:
-    turns, step = SaveTurns(at_the_end=True), 0
+    turns, step = SaveSchedule(at_the_end=True), 0
     writing: int | None = None
     news: deque[tuple[int, bool]] = deque()
     written = -1
@@ -43,7 +43,7 @@ def test_state_that_is_being_written_is_known_however_late_the_news(
 
 
 def test_request_is_kept_until_it_is_agreed() -> None:
-    turns = SaveTurns(at_the_end=False)
+    turns = SaveSchedule(at_the_end=False)
     turns.begun(3)
     turns.request()
     assert (turns.is_called, turns.is_due(4, ends=False)) == (False, False)
@@ -56,7 +56,7 @@ def test_request_is_kept_until_it_is_agreed() -> None:
 
 
 def test_last_state_is_tried_once() -> None:
-    turns = SaveTurns(at_the_end=True)
+    turns = SaveSchedule(at_the_end=True)
     assert turns.is_due(4, ends=True)
     turns.agree(4)
 
@@ -66,4 +66,4 @@ def test_last_state_is_tried_once() -> None:
 
 
 def test_without_a_folder_nothing_is_due_at_the_end() -> None:
-    assert not SaveTurns(at_the_end=False).is_due(4, ends=True)
+    assert not SaveSchedule(at_the_end=False).is_due(4, ends=True)

@@ -12,7 +12,7 @@ import pytest
 from kit.errors import DeadlineExceededError
 from kit.exchange.ports.port import Stamp
 from kit.task import Task
-from kit.training.member.context import Part
+from kit.training.member.context import MemberContext
 from kit.training.member.member import Member
 from kit.training.member.snapshot import parameters
 
@@ -26,7 +26,7 @@ class Busy:
     endpoint: Any = field(default_factory=lambda: SimpleNamespace(stamp=Stamp()))
     n_copies: int = 0
 
-    moment = Part.moment
+    moment = MemberContext.moment
 
     def parameters(self) -> bytes:
         self.n_copies += 1

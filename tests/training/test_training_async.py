@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import kit
-from kit.trace.traffic import Kind
+from kit.trace.traffic import TransferKind
 from tests.training.toy import BATCH, DATA, X, fit, initial, quick_cluster
 
 STEPS = 60
 SIZE = sum(value.nbytes for value in initial().values())
 
 
-def by_kind(run: kit.Run, kind: Kind) -> int:
+def by_kind(run: kit.Run, kind: TransferKind) -> int:
     totals = run.trace.totals
     return int(totals["bytes"][totals["kind"] == kind].sum())
 
@@ -38,7 +38,11 @@ def test_exactly_the_wanted_updates_are_made_and_moved(n_ps: int) -> None:
     updates = steps[steps["examples"] > 0]
     assert run.step == STEPS
     assert sorted(updates["step"]) == list(range(STEPS))
-    assert by_kind(run, Kind.PUSH) == by_kind(run, Kind.PULL) == STEPS * SIZE
+    assert (
+        by_kind(run, TransferKind.PUSH)
+        == by_kind(run, TransferKind.PULL)
+        == STEPS * SIZE
+    )
 
 
 @pytest.mark.slow
@@ -114,7 +118,7 @@ def test_pause_and_resume_lose_no_update(n_ps: int) -> None:
     updates = steps[steps["examples"] > 0]
     assert run.step == 2000
     assert sorted(updates["step"]) == list(range(2000))
-    assert by_kind(run, Kind.PUSH) == 2000 * SIZE
+    assert by_kind(run, TransferKind.PUSH) == 2000 * SIZE
 
 
 def test_generator_steps_train_asynchronously_too() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import kit
-from kit.trace.traffic import Kind
+from kit.trace.traffic import TransferKind
 from tests.training.toy import BATCH, DATA, Params, quick_cluster
 
 pytestmark = pytest.mark.slow
@@ -40,11 +40,15 @@ class Slow:
 
 @pytest.mark.parametrize(
     ("topology", "kind"),
-    [("ring", Kind.GATHER), ("mesh", Kind.GATHER), ("ps", Kind.PULL)],
+    [
+        ("ring", TransferKind.GATHER),
+        ("mesh", TransferKind.GATHER),
+        ("ps", TransferKind.PULL),
+    ],
 )
 @pytest.mark.parametrize("slots", [False, True])
 def test_first_parameters_are_handed_out_early_only_without_slots(
-    topology: str, kind: Kind, slots: bool
+    topology: str, kind: TransferKind, slots: bool
 ) -> None:
     params = {name: np.zeros(64, np.float32) for name in NAMES}
     slow = Slow()

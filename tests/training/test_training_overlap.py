@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kit
-from kit.trace.traffic import Kind, Phase
+from kit.trace.traffic import Phase, TransferKind
 from tests.training.toy import (
     BATCH,
     DATA,
@@ -23,8 +23,8 @@ from tests.training.toy import (
 
 pytestmark = pytest.mark.slow
 
-RING = dict.fromkeys(["ring", "ring-whole", "mesh"], Kind.REDUCE)
-FIRST = {"ps": Kind.PUSH, **RING}
+RING = dict.fromkeys(["ring", "ring-whole", "mesh"], TransferKind.REDUCE)
+FIRST = {"ps": TransferKind.PUSH, **RING}
 
 
 def one_by_one(params: Params, batch: Any) -> Generator[Any, None, float]:

@@ -13,7 +13,7 @@ import pytest
 import kit
 from kit.checkpoint import Folder
 from kit.errors import InvalidArgumentError
-from kit.trace.traffic import Kind
+from kit.trace.traffic import TransferKind
 from kit.training.optimizers.rule import Optimizer
 from tests.training.paced import Held, always_one, begin, how, soon, standing
 from tests.training.saved import Patient
@@ -66,7 +66,7 @@ def test_every_update_counts_once_and_moves_the_bytes_of_the_formula(n_ps: int) 
         (2, third - second),
         (3, 3 * (800 - third)),
     ):
-        for kind in (Kind.PUSH, Kind.PULL):
+        for kind in (TransferKind.PUSH, TransferKind.PULL):
             mine = (totals["epoch"] == epoch) & (totals["kind"] == kind)
             assert totals["bytes"][mine].sum() == gradients * SIZE, (epoch, kind)
     assert all(entry.agrees for entry in run.traffic)

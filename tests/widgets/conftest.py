@@ -14,11 +14,11 @@ from kit.trace.traffic import (
     STEP,
     TOTAL,
     TRANSFER,
-    Kind,
     Phase,
     Span,
     StepRow,
     Transfer,
+    TransferKind,
 )
 
 MS = 1_000_000
@@ -38,10 +38,19 @@ class Generator:
         self.totals: dict[tuple[int, int, int, int], list[int]] = {}
 
     def move(
-        self, source: int, to: int, kind: Kind, where: tuple[int, int], start: int
+        self,
+        source: int,
+        to: int,
+        kind: TransferKind,
+        where: tuple[int, int],
+        start: int,
     ) -> int:
         epoch, step = where
-        part = len(self.workers) if kind in (Kind.REDUCE, Kind.GATHER) else 1
+        part = (
+            len(self.workers)
+            if kind in (TransferKind.REDUCE, TransferKind.GATHER)
+            else 1
+        )
         size = self.n_bytes // part
         end = start + int(size * self.random.uniform(0.9, 1.2))  # 1 byte a ns: 1 GB/s
         self.transfers.append(Transfer(source, to, kind, epoch, step, size, start, end))
@@ -74,22 +83,22 @@ class Generator:
 
     def ps(self, epoch: int, step: int, at: int) -> int:
         for worker in self.workers:
-            at = self.move(worker, 0, Kind.PUSH, (epoch, step), at)
+            at = self.move(worker, 0, TransferKind.PUSH, (epoch, step), at)
         applied = at + MS // 4
         self.spans.append(Span(0, Phase.APPLY, step, at, applied))
         for worker in self.workers:
-            applied = self.move(0, worker, Kind.PULL, (epoch, step), applied)
+            applied = self.move(0, worker, TransferKind.PULL, (epoch, step), applied)
         return applied
 
     def ring(self, epoch: int, step: int, at: int) -> int:
         n = len(self.workers)
-        for kind in (Kind.REDUCE, Kind.GATHER):
+        for kind in (TransferKind.REDUCE, TransferKind.GATHER):
             for _ in range(n - 1):
                 at = max(
                     self.move(1 + w, 1 + (w + 1) % n, kind, (epoch, step), at)
                     for w in range(n)
                 )
-            if kind is Kind.REDUCE:
+            if kind is TransferKind.REDUCE:
                 for worker in self.workers:
                     end = at + MS // 6
                     self.spans.append(Span(worker, Phase.APPLY, step, at, end))

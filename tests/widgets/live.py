@@ -12,7 +12,7 @@ import kit
 from kit.testing.cluster import LocalCluster
 from tests.training.paced import LONG_S, Held
 from tests.training.toy import BATCH, DATA, initial, quick_cluster
-from widgets.pulse import Beat, Pulse, pulse_of
+from widgets.pulse import Beat, RunFollower, pulse_of
 
 MANY = 1_000_000
 
@@ -65,7 +65,7 @@ def standing_training(
 
 
 @contextmanager
-def watched(run: kit.Run, *watchers: Watcher) -> Iterator[Pulse]:
+def watched(run: kit.Run, *watchers: Watcher) -> Iterator[RunFollower]:
     """Let watchers listen to a training's pulse."""
     pulse = pulse_of(run)
     for watcher in watchers:

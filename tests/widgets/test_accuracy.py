@@ -18,10 +18,10 @@ from tests.training.test_measures import telling
 from tests.training.toy import X, quick_cluster
 from tests.training.toy import rows as examples_of
 from widgets import charts, sentences
-from widgets.history import History
+from widgets.history import TrainingHistory
 from widgets.moment import Moment
 from widgets.plots import LossPlot
-from widgets.pulse import Pulse
+from widgets.pulse import RunFollower
 from widgets.snapshot import html, loss_words
 from widgets.still import beat_of
 from widgets.theme import DARK, LIGHT
@@ -40,7 +40,7 @@ def told(trace: Trace, values: list[float]) -> Trace:
 
 def test_the_column_is_the_mean_of_each_stretch(make_trace: MakeTrace) -> None:
     trace = told(make_trace(("ps",), steps=40), (np.arange(40) / 40).tolist())
-    one, other = History(trace.tasks), History(trace.tasks, most=8)
+    one, other = TrainingHistory(trace.tasks), TrainingHistory(trace.tasks, most=8)
     for history in (one, other):
         history.add(trace)
 
@@ -53,7 +53,7 @@ def test_the_column_is_the_mean_of_each_stretch(make_trace: MakeTrace) -> None:
 
 
 def test_a_value_that_is_no_number_is_left_out(make_trace: MakeTrace) -> None:
-    history = History(make_trace(("ps",), steps=3).tasks)
+    history = TrainingHistory(make_trace(("ps",), steps=3).tasks)
     history.add(told(make_trace(("ps",), steps=3), [0.5, float("nan"), 0.75]))
 
     assert history.measure("accuracy") == {"step": [0.0, 2.0], "value": [0.5, 0.75]}
@@ -61,7 +61,7 @@ def test_a_value_that_is_no_number_is_left_out(make_trace: MakeTrace) -> None:
 
 def test_the_still_curve_rises_to_the_right_height(make_trace: MakeTrace) -> None:
     trace = told(make_trace(("ps",), steps=3), [0.0, 0.5, 1.0])
-    history = History(trace.tasks)
+    history = TrainingHistory(trace.tasks)
     history.add(trace)
 
     picture = charts.loss_chart(
@@ -114,7 +114,7 @@ def test_a_training_that_tells_it_shows_it() -> None:
     with quick_cluster(1, 2) as cluster:
         run = begin(cluster, telling, steps=6).wait(LONG_S)
 
-    beat = Pulse(run).look()
+    beat = RunFollower(run).look()
 
     wanted = [float((X[examples_of(step)][:, 0] > 0).mean()) for step in range(6)]
     assert beat.history.measure("accuracy")["value"] == pytest.approx(wanted)

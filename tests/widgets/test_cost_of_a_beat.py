@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from kit.trace.trace import EpochRow, Trace
-from kit.trace.traffic import STEP, Kind
+from kit.trace.traffic import STEP, TransferKind
 from kit.training.client.recorded import Cursors, News, Recorded
 from kit.training.job import Job
 from kit.training.member.snapshot import LOGS
 from tests.training.test_cost_of_looking import job
 from widgets import snapshot
 from widgets.board import TrafficBoard
-from widgets.pulse import Beat, Pulse
+from widgets.pulse import Beat, RunFollower
 
 SECOND = 1_000_000_000
 MakeTrace = Callable[..., Trace]
@@ -46,7 +46,7 @@ class Told:
             for table in (transfers, spans, steps):
                 table["start"] = table["end"] - each_ns
             steps["task"], spans["task"], transfers["source"] = task, task, task
-            transfers["destination"], transfers["kind"] = 1 - task, Kind.REDUCE
+            transfers["destination"], transfers["kind"] = 1 - task, TransferKind.REDUCE
             steps["examples"], steps["epoch"], transfers["epoch"] = 8, 1, 1
             self._recorded.add(News(tables, [0] * len(LOGS)))
         self.step += n_steps
@@ -66,7 +66,7 @@ def test_a_beat_looks_less_far_back_where_there_are_many_rows(
     steps_a_second: int, least_s: float, most_s: float
 ) -> None:
     run: Any = Told()
-    pulse = Pulse(run)
+    pulse = RunFollower(run)
     for _ in range(16):
         run.go_on(steps_a_second // 2, SECOND // steps_a_second)
         beat = pulse.look()

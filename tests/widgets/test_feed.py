@@ -174,7 +174,7 @@ def test_spans_below_a_pixel_are_joined_to_the_phase_that_prevails() -> None:
         start = 1000 * (n // 2) + (0 if n % 2 == 0 else 750)
         table.append((0, phase, 0, start, start + length))
     trace = Trace(TASKS, spans=rows(SPAN, table))
-    view = feed.Window(0, 0, 0, 30_000_000, 0, "")
+    view = feed.TimeWindow(0, 0, 0, 30_000_000, 0, "")
 
     columns = feed.timeline(trace, view)
 

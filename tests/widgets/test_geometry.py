@@ -7,7 +7,7 @@ from itertools import combinations
 
 import pytest
 
-from widgets.geometry import WIDTH, Box, Layout, layout, path
+from widgets.geometry import WIDTH, SceneLayout, TaskBox, layout, path
 from widgets.moment import Link
 
 
@@ -15,14 +15,14 @@ def names(ps: int, worker: int) -> list[str]:
     return [f"ps:{i}" for i in range(ps)] + [f"worker:{i}" for i in range(worker)]
 
 
-def overlap(one: Box, other: Box) -> bool:
+def overlap(one: TaskBox, other: TaskBox) -> bool:
     return (
         abs(one.x - other.x) < (one.width + other.width) / 2
         and abs(one.y - other.y) < (one.height + other.height) / 2
     )
 
 
-def inside(box: Box, found: Layout) -> bool:
+def inside(box: TaskBox, found: SceneLayout) -> bool:
     return (
         box.width / 2 <= box.x <= WIDTH - box.width / 2
         and box.height / 2 <= box.y <= found.height - box.height / 2

@@ -10,9 +10,9 @@ import pytest
 
 from kit.trace.log import Rows, rows
 from kit.trace.trace import EpochRow, Kept, Trace
-from kit.trace.traffic import STEP, TRANSFER, Kind
+from kit.trace.traffic import STEP, TRANSFER, TransferKind
 from widgets import feed
-from widgets.history import History
+from widgets.history import TrainingHistory
 
 MakeTrace = Callable[..., Trace]
 TASKS = ("/job:worker/task:0", "/job:worker/task:1")
@@ -30,8 +30,8 @@ def table(n_steps: int, first: int = 0) -> Rows:
     )
 
 
-def fed(pieces: list[Trace], most: int = 256) -> History:
-    history = History(pieces[0].tasks, most)
+def fed(pieces: list[Trace], most: int = 256) -> TrainingHistory:
+    history = TrainingHistory(pieces[0].tasks, most)
     for piece in pieces:
         history.add(piece)
     return history
@@ -157,7 +157,11 @@ def test_steps_that_begin_at_the_same_time_have_a_rate_that_can_be() -> None:
 
 def test_steps_whose_transfers_are_not_all_kept_are_no_pause_of_a_link() -> None:
     steps, moved = table(40), np.zeros(35, TRANSFER)
-    moved["step"], moved["kind"], moved["bytes"] = range(5, 40), Kind.PUSH, 1_000_000
+    moved["step"], moved["kind"], moved["bytes"] = (
+        range(5, 40),
+        TransferKind.PUSH,
+        1_000_000,
+    )
     moved["source"] = 1
     whole = Trace(TASKS, steps=steps, transfers=moved, kept=Kept(details=6))
 

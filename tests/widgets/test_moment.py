@@ -10,7 +10,7 @@ import pytest
 
 from kit.trace.log import rows
 from kit.trace.trace import EpochRow, Trace
-from kit.trace.traffic import STEP, TRANSFER, Kind
+from kit.trace.traffic import STEP, TRANSFER, TransferKind
 from widgets.moment import (
     WINDOW_NS,
     Moment,
@@ -27,7 +27,9 @@ TASKS = ("ps:0", "worker:0", "worker:1")
 
 def moved(*table: tuple[int, int, int, int]) -> Trace:
     """Return a trace of transfers: source, destination, bytes, end."""
-    full = [(a, b, Kind.PUSH, 1, 0, size, end - 1, end) for a, b, size, end in table]
+    full = [
+        (a, b, TransferKind.PUSH, 1, 0, size, end - 1, end) for a, b, size, end in table
+    ]
     return Trace(TASKS, transfers=rows(TRANSFER, full))
 
 

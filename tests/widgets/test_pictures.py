@@ -13,7 +13,7 @@ import pytest
 
 from kit.trace.trace import Trace
 from widgets import charts, feed, sentences, strips
-from widgets.history import History
+from widgets.history import TrainingHistory
 from widgets.plots import LinksPlot, LossPlot, TimelinePlot
 from widgets.theme import DARK, LIGHT
 
@@ -26,8 +26,8 @@ def trace(make_trace: MakeTrace) -> Trace:
 
 
 @pytest.fixture
-def history(trace: Trace) -> History:
-    found = History(trace.tasks)
+def history(trace: Trace) -> TrainingHistory:
+    found = TrainingHistory(trace.tasks)
     found.add(trace)
     return found
 
@@ -36,7 +36,7 @@ def texts(picture: str) -> list[str]:
     return list(Xml.fromstring(picture).itertext())
 
 
-def test_the_still_loss_goes_through_its_points(history: History) -> None:
+def test_the_still_loss_goes_through_its_points(history: TrainingHistory) -> None:
     loss = history.loss()
 
     picture = charts.loss_chart(loss, history.regions())
@@ -60,7 +60,7 @@ def test_a_loss_that_is_not_finite_breaks_no_picture() -> None:
 
 
 def test_the_still_links_have_a_strip_each_and_a_mark_for_the_switch(
-    history: History,
+    history: TrainingHistory,
 ) -> None:
     lines = history.links()
 
@@ -89,7 +89,7 @@ def test_the_still_timeline_has_a_bar_for_each_span(trace: Trace) -> None:
 
 def test_nothing_to_show_is_no_picture() -> None:
     nothing: dict[str, Any] = {"second": [], "step": [], "label": []}
-    empty = History(("worker:0",))
+    empty = TrainingHistory(("worker:0",))
 
     assert charts.loss_chart(empty.loss(), empty.regions()) == ""
     assert charts.links_chart({}, nothing) == ""
@@ -140,7 +140,7 @@ def test_a_narrow_region_keeps_its_shade_and_loses_its_name() -> None:
 
 @pytest.mark.slow
 def test_live_figures_take_new_data_and_keep_their_marks(
-    trace: Trace, history: History
+    trace: Trace, history: TrainingHistory
 ) -> None:
     loss, links, timeline = LossPlot(), LinksPlot(), TimelinePlot(trace.names)
     plots: list[Any] = [loss, links, timeline]
@@ -166,7 +166,7 @@ def test_live_figures_take_new_data_and_keep_their_marks(
     assert len(timeline._spans.data["task"]) == len(spans["task"])
 
 
-def test_live_and_still_curves_name_the_same_links(history: History) -> None:
+def test_live_and_still_curves_name_the_same_links(history: TrainingHistory) -> None:
     plot = LinksPlot()
     plot.show(history.links(), history.switches(), LIGHT)
 
@@ -178,7 +178,7 @@ def test_live_and_still_curves_name_the_same_links(history: History) -> None:
 def test_the_live_strips_are_few_numbers_and_all_the_bytes(
     make_trace: MakeTrace,
 ) -> None:
-    history = History(make_trace(("ps", "ring"), steps=1).tasks)
+    history = TrainingHistory(make_trace(("ps", "ring"), steps=1).tasks)
     history.add(make_trace(("ps", "ring"), steps=120))
     lines = history.links()
 

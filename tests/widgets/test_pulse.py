@@ -16,7 +16,7 @@ from tests.training.toy import quick_cluster
 from tests.widgets.live import Watcher, is_quiet, standing_training, watched
 from widgets import sentences
 from widgets.board import TrafficBoard
-from widgets.pulse import BEAT_S, Beat, Pulse, pulse_of
+from widgets.pulse import BEAT_S, Beat, RunFollower, pulse_of
 from widgets.scene import scene
 from widgets.snapshot import html, text
 from widgets.still import beat_of
@@ -116,7 +116,7 @@ def test_a_board_that_came_late_ends_as_the_one_that_watched() -> None:
         watcher.until(lambda beat: beat.moment.topology == "mesh")
         run.stop()
         seen = watcher.until(lambda beat: beat.is_last)
-        late = Pulse(run).look()
+        late = RunFollower(run).look()
 
     assert late.is_last
     assert late.moment.numbers.formula == seen.moment.numbers.formula
@@ -141,7 +141,7 @@ def test_a_board_of_a_finished_training_and_of_its_saved_trace_show_it_whole(
         run.wait(LONG_S)
     run.trace.save(tmp_path / "run.json")
 
-    live = Pulse(run).look()
+    live = RunFollower(run).look()
     saved = beat_of(Trace.load(tmp_path / "run.json"))
 
     assert not boards(run)

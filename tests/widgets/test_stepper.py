@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.exchange import replay
 from widgets import ExchangeStepper, RingStepper, ServerStepper
-from widgets.stepping.recording import State
+from widgets.stepping.recording import SteppedState
 
 Array = npt.NDArray[Any]
 Matrix = list[list[tuple[int, ...]]]  # worker, chunk: who is in the sum
@@ -34,7 +34,7 @@ def sizes_of_chunks(size: int, n: int) -> list[int]:
     return [len(part) for part in np.array_split(np.arange(size), n)]
 
 
-def who_holds(state: State) -> Matrix:
+def who_holds(state: SteppedState) -> Matrix:
     return [[cell.held.who if cell.held else () for cell in row] for row in state.rows]
 
 

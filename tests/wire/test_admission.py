@@ -5,15 +5,23 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.wire.listening.admission import PATIENCE_S, Admission, Arrival, Stage
+from kit.wire.listening.admission import (
+    PATIENCE_S,
+    Admission,
+    LinkStage,
+    PendingConnection,
+)
 
 OWNER, STRANGER = "user 1000", "user 65534"
 
 
 def entered(
-    admission: Admission, origin: str, stage: Stage = Stage.SILENT, now: float = 0.0
-) -> Arrival:
-    one = Arrival(origin, now + 5.0, now)
+    admission: Admission,
+    origin: str,
+    stage: LinkStage = LinkStage.SILENT,
+    now: float = 0.0,
+) -> PendingConnection:
+    one = PendingConnection(origin, now + 5.0, now)
     assert admission.enter(one) is None
     one.reach(stage, now)
     return one
@@ -22,17 +30,17 @@ def entered(
 def test_oldest_silent_one_of_the_largest_crowd_makes_room() -> None:
     admission = Admission(places=1, room=3)
     entered(admission, OWNER)
-    entered(admission, STRANGER, Stage.READY)
+    entered(admission, STRANGER, LinkStage.READY)
     silent = entered(admission, STRANGER)
 
-    assert admission.enter(Arrival(STRANGER, 5.0, 0.0)) is silent
+    assert admission.enter(PendingConnection(STRANGER, 5.0, 0.0)) is silent
 
 
 def test_owner_gets_the_free_place_before_a_crowd_that_came_earlier() -> None:
     admission = Admission(places=2, room=9)
-    strangers = [entered(admission, STRANGER, Stage.READY) for _ in range(5)]
+    strangers = [entered(admission, STRANGER, LinkStage.READY) for _ in range(5)]
     assert admission.decide(0.0).begin == strangers[:2]
-    owner = entered(admission, OWNER, Stage.READY)
+    owner = entered(admission, OWNER, LinkStage.READY)
 
     admission.leave(strangers[0])
 
@@ -41,9 +49,9 @@ def test_owner_gets_the_free_place_before_a_crowd_that_came_earlier() -> None:
 
 def test_slow_handshake_of_a_crowd_makes_way_but_not_at_once() -> None:
     admission = Admission(places=2, room=9)
-    crowd = [entered(admission, STRANGER, Stage.READY) for _ in range(2)]
+    crowd = [entered(admission, STRANGER, LinkStage.READY) for _ in range(2)]
     admission.decide(0.0)
-    entered(admission, OWNER, Stage.READY)
+    entered(admission, OWNER, LinkStage.READY)
 
     early = admission.decide(PATIENCE_S / 2)
     late = admission.decide(PATIENCE_S)
@@ -55,7 +63,7 @@ def test_slow_handshake_of_a_crowd_makes_way_but_not_at_once() -> None:
 def test_nobody_makes_way_for_more_of_the_same_origin() -> None:
     admission = Admission(places=2, room=9)
     for _ in range(5):
-        entered(admission, OWNER, Stage.READY)
+        entered(admission, OWNER, LinkStage.READY)
     admission.decide(0.0)
 
     later = admission.decide(1.0)
@@ -66,7 +74,7 @@ def test_nobody_makes_way_for_more_of_the_same_origin() -> None:
 def test_who_is_not_done_in_time_is_told_why_he_goes() -> None:
     admission = Admission(places=0, room=9)
     silent = entered(admission, OWNER)
-    ready = entered(admission, OWNER, Stage.READY, now=1.0)
+    ready = entered(admission, OWNER, LinkStage.READY, now=1.0)
 
     first, second = admission.decide(5.0), admission.decide(6.0)
 
@@ -82,12 +90,12 @@ def test_who_is_not_done_in_time_is_told_why_he_goes() -> None:
 def test_room_and_places_are_never_exceeded(
     comings: list[tuple[str, bool]], places: int, room: int
 ) -> None:
-    admission, shaking = Admission(places, room), set[Arrival]()
+    admission, shaking = Admission(places, room), set[PendingConnection]()
     for now, (origin, speaks) in enumerate(comings):
-        one = Arrival(origin, now + 20.0, float(now))
+        one = PendingConnection(origin, now + 20.0, float(now))
         gone = admission.enter(one)
         if speaks and gone is not one:
-            one.reach(Stage.READY, now)
+            one.reach(LinkStage.READY, now)
         decision = admission.decide(float(now))
         shaking |= set(decision.begin)
         for each, _ in decision.end:

@@ -17,8 +17,8 @@ from kit.wire.frame import (
     SIZE,
     Bounds,
     Buffer,
+    FrameKind,
     Header,
-    Kind,
     checksum,
     cluster_number,
     pack,
@@ -35,7 +35,7 @@ BOUNDS = Bounds(
     max_chunk=6,
     max_hold_us=700,
 )
-GOOD = Header(Kind.DATA, cluster=BOUNDS.cluster)
+GOOD = Header(FrameKind.DATA, cluster=BOUNDS.cluster)
 
 # name, offset and struct format of each field, written down a second time on purpose
 FIELDS = {
@@ -63,7 +63,7 @@ def headers() -> st.SearchStrategy[Header]:
 
     return st.builds(
         Header,
-        kind=st.sampled_from(Kind),
+        kind=st.sampled_from(FrameKind),
         flags=st.sampled_from([0, HALT]),
         cluster=st.just(BOUNDS.cluster),
         epoch=upto(40),
@@ -185,7 +185,7 @@ def test_an_oversized_length_takes_no_memory() -> None:
 def test_the_cluster_number_is_the_front_of_the_id() -> None:
     cluster_id = random.Random(1).randbytes(16)
 
-    head = pack(Header(Kind.PING, cluster=cluster_number(cluster_id)))
+    head = pack(Header(FrameKind.PING, cluster=cluster_number(cluster_id)))
 
     assert head[8:16] == cluster_id[:8]
 

@@ -10,7 +10,16 @@ import pytest
 
 from kit.errors import KitError, ProtocolError
 from kit.task import Task
-from kit.wire.frame import CHECKSUM, SIZE, Bounds, Header, Kind, pack, unpack, verify
+from kit.wire.frame import (
+    CHECKSUM,
+    SIZE,
+    Bounds,
+    FrameKind,
+    Header,
+    pack,
+    unpack,
+    verify,
+)
 from kit.wire.handshake.handshake import ClientHandshake, ServerHandshake
 from kit.wire.handshake.messages import Hello, Role
 from kit.wire.message import pack_message, unpack_message
@@ -27,7 +36,10 @@ def corpus() -> list[bytes]:
         for blob in (b"", bytes(range(64)))
     ]
     return [
-        pack(Header(Kind.CONTROL, flags, 7, 3, 1, 50, 9, 2, 1, length=len(body)), body)
+        pack(
+            Header(FrameKind.CONTROL, flags, 7, 3, 1, 50, 9, 2, 1, length=len(body)),
+            body,
+        )
         + body
         for flags in (0, CHECKSUM)
         for body in bodies

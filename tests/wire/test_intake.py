@@ -11,7 +11,7 @@ import pytest
 from kit.errors import DeadlineExceededError, LinkLost
 from kit.task import Task
 from kit.testing.streams import memory_pair
-from kit.wire import Bounds, Header, Kind, Link, Role, Stream, intake
+from kit.wire import Bounds, FrameKind, Header, Link, Role, Stream, intake
 from kit.wire.frame import CHECKSUM, SIZE, Buffer, pack
 from kit.wire.stream import PATIENCE_S, PatientStream, read_some, write_all
 
@@ -54,7 +54,9 @@ class Counted:
 
 
 def frame(sequence: int, payload: bytes = b"") -> bytes:
-    header = Header(Kind.CONTROL, CHECKSUM, 7, sequence=sequence, length=len(payload))
+    header = Header(
+        FrameKind.CONTROL, CHECKSUM, 7, sequence=sequence, length=len(payload)
+    )
     return pack(header, payload) + payload
 
 

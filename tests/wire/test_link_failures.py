@@ -19,7 +19,7 @@ from kit.errors import (
 )
 from kit.task import Task
 from kit.testing.streams import memory_pair
-from kit.wire import Bounds, Header, Kind, Link, Role, Stream
+from kit.wire import Bounds, FrameKind, Header, Link, Role, Stream
 from kit.wire.frame import CHECKSUM, pack
 from kit.wire.stream import write_all
 
@@ -30,7 +30,7 @@ BOUNDS = Bounds(cluster=7, max_length=1000)
 
 def good(sequence: int, payload: bytes = b"") -> bytes:
     header = Header(
-        Kind.CONTROL,
+        FrameKind.CONTROL,
         flags=CHECKSUM,
         cluster=7,
         sequence=sequence,
@@ -181,7 +181,7 @@ def test_too_large_a_payload_is_refused_before_it_is_sent(
 
 def test_another_kind_of_frame_is_no_message(raw: tuple[Stream, Link]) -> None:
     stream, link = raw
-    put(stream, pack(Header(Kind.ABORT, cluster=7)))
+    put(stream, pack(Header(FrameKind.ABORT, cluster=7)))
 
     with pytest.raises(ProtocolError, match="kind ABORT"):
         link.recv_message(deadline_s=5)

@@ -14,7 +14,7 @@ from kit.errors import (
     LinkLost,
 )
 from kit.task import Task
-from kit.wire import Kind, Link, Role
+from kit.wire import FrameKind, Link, Role
 from kit.wire.frame import HALT
 
 Links = tuple[Link, Link]
@@ -34,10 +34,10 @@ def test_frames_arrive_whole_with_their_fields(links: Links) -> None:
     client, server = links
     fields = {"epoch": 2, "step": 3, "tensor": 4, "chunk": 5}
 
-    client.send(b"a", b"bc", deadline_s=5, kind=Kind.DATA, flags=HALT, **fields)
+    client.send(b"a", b"bc", deadline_s=5, kind=FrameKind.DATA, flags=HALT, **fields)
     header, body = server.recv(deadline_s=5)
 
-    assert (header.kind, header.length, bytes(body)) == (Kind.DATA, 3, b"abc")
+    assert (header.kind, header.length, bytes(body)) == (FrameKind.DATA, 3, b"abc")
     assert header.flags & HALT
     assert {name: getattr(header, name) for name in fields} == fields
     assert (header.sender, header.sequence) == (1, 0)
@@ -80,7 +80,7 @@ def test_frames_of_many_threads_stay_whole(links: Links) -> None:
 
 def test_signs_of_life_are_not_messages(links: Links) -> None:
     client, server = links
-    client.send(deadline_s=5, kind=Kind.PING)
+    client.send(deadline_s=5, kind=FrameKind.PING)
     client.send_message({"do": "stop"}, deadline_s=5)
 
     assert server.recv_message(deadline_s=5)[0] == {"do": "stop"}

@@ -28,20 +28,20 @@ from kit.exchange.ports.memory import is_apart
 Who = tuple[int, ...]
 
 
-class Place(NamedTuple):
+class BufferPlace(NamedTuple):
     """A buffer of a member: an own region, or the window on a peer's."""
 
     region: int
     peer: int = SELF
 
 
-def place_of(term: Term) -> Place:
+def place_of(term: Term) -> BufferPlace:
     """Return where a member finds a summand.
 
     >>> place_of(Term(2, GRAD)), place_of(Term(2, NEXT)).peer == SELF
     (Place(region=0, peer=2), True)
     """
-    return Place(term.region, term.member if is_apart(term.region) else SELF)
+    return BufferPlace(term.region, term.member if is_apart(term.region) else SELF)
 
 
 class Books:
@@ -50,10 +50,10 @@ class Books:
     def __init__(self, columns: Sequence[Range], own: Who) -> None:
         """Begin with the worker's own gradient; a server (no `own`) holds nothing."""
         self._columns = columns
-        self._notes: dict[tuple[Place, int], Who] = {}
-        self._sent: set[tuple[Place, int]] = set()
+        self._notes: dict[tuple[BufferPlace, int], Who] = {}
+        self._sent: set[tuple[BufferPlace, int]] = set()
         if own:
-            self._write(Place(GRAD), range(len(columns)), own)
+            self._write(BufferPlace(GRAD), range(len(columns)), own)
 
     def columns_of(self, part: Range) -> tuple[int, ...]:
         """Return the columns that a range covers."""
@@ -63,33 +63,37 @@ class Books:
             if column.size and part.lo <= column.lo and column.hi <= part.hi
         )
 
-    def who(self, place: Place, column: int) -> Who:
+    def who(self, place: BufferPlace, column: int) -> Who:
         """Return the workers in a column of a buffer; () if it holds nothing."""
         return self._notes.get((place, column), ())
 
-    def was_sent(self, place: Place, column: int) -> bool:
+    def was_sent(self, place: BufferPlace, column: int) -> bool:
         """Whether what a buffer holds there has been sent to anybody."""
         return (place, column) in self._sent
 
-    def held(self, column: int) -> Place | None:
+    def held(self, column: int) -> BufferPlace | None:
         """Return where the newest of a column lies: the result, else the sum so far."""
-        for place in (Place(NEXT), Place(GRAD)):
+        for place in (BufferPlace(NEXT), BufferPlace(GRAD)):
             if self.who(place, column):
                 return place
         return None
 
-    def kept(self, column: int) -> list[Place]:
+    def kept(self, column: int) -> list[BufferPlace]:
         """Return where what has arrived and is not added yet lies."""
         places = {place for place, number in self._notes if number == column}
         return sorted(p for p in places if p.peer != SELF or p.region >= SPARE)
 
     def send(self, region: int, part: Range) -> list[Who]:
         """Return whose numbers leave in a message, for each of its columns."""
-        return [self.who(Place(region), column) for column in self.columns_of(part)]
+        return [
+            self.who(BufferPlace(region), column) for column in self.columns_of(part)
+        ]
 
     def mark_sent(self, region: int, part: Range) -> None:
         """Enter that a range has reached another member."""
-        self._sent |= {(Place(region), column) for column in self.columns_of(part)}
+        self._sent |= {
+            (BufferPlace(region), column) for column in self.columns_of(part)
+        }
 
     def arrive(self, source: int, region: int, part: Range, who: Sequence[Who]) -> None:
         """Enter a message that has come."""
@@ -106,26 +110,26 @@ class Books:
                 for column in columns:
                     note = sum((self.who(p, column) for p in places), start=())
                     self._use_up(places, column)
-                    self._write(Place(GRAD), (column,), note)
+                    self._write(BufferPlace(GRAD), (column,), note)
             case Copy(source, into, _):
                 place = place_of(source)
                 for column in columns:
                     note = self.who(place, column)
-                    if place != Place(into):
+                    if place != BufferPlace(into):
                         self._use_up([place], column)
-                        self._write(Place(into), (column,), note)
+                        self._write(BufferPlace(into), (column,), note)
             case Apply():
                 for column in columns:
-                    note = self.who(Place(GRAD), column)
-                    self._write(Place(NEXT), (column,), note)
+                    note = self.who(BufferPlace(GRAD), column)
+                    self._write(BufferPlace(NEXT), (column,), note)
 
-    def _write(self, place: Place, columns: Iterable[int], note: Who) -> None:
+    def _write(self, place: BufferPlace, columns: Iterable[int], note: Who) -> None:
         for column in columns:
             if self._columns[column].size:
                 self._notes[place, column] = note
                 self._sent.discard((place, column))
 
-    def _use_up(self, places: Iterable[Place], column: int) -> None:
+    def _use_up(self, places: Iterable[BufferPlace], column: int) -> None:
         """Forget what was only kept until now."""
         for place in places:
             if place.peer != SELF or place.region >= SPARE:

@@ -30,7 +30,7 @@ _ROWS = 64  # of a meter's log, which nobody reads here; its totals are read
 _DEADLINE_S = 1.0  # nobody waits: a message is taken when it is there
 
 
-class Member:
+class SteppedMember:
     """One member: its memory, its links, its account and its place in its plan."""
 
     def __init__(
@@ -87,13 +87,13 @@ def _take_the_sum(
 @contextmanager
 def crew(
     topology: Topology, layout: Layout, group: Group, names: Sequence[str]
-) -> Iterator[tuple[list[Member], Hold]]:
+) -> Iterator[tuple[list[SteppedMember], Hold]]:
     """Give the members, linked to each other, and what holds their messages."""
     hold, members = Hold(), []
     try:
         for number in range(len(names)):
             plan = topology.plan(layout, group, number)
-            members.append(Member(number, names, layout, plan))
+            members.append(SteppedMember(number, names, layout, plan))
             members[number].link(hold)
         yield members, hold
     finally:
@@ -101,7 +101,7 @@ def crew(
             member.endpoint.close()
 
 
-def check_done(members: Sequence[Member]) -> None:
+def check_done(members: Sequence[SteppedMember]) -> None:
     """Raise `FailedPreconditionError` if somebody waits for what nobody sends."""
     waiting = [member.name for member in members if not member.is_done]
     if waiting:

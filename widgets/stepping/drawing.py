@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from kit.trace.traffic import Kind
+from kit.trace.traffic import TransferKind
 from widgets.snapshot import ONE_OF_BOTH
 from widgets.stepping import words
 from widgets.stepping.formulas import Formula
 from widgets.stepping.picture import picture
-from widgets.stepping.recording import Cell, Holding, Recording, State
+from widgets.stepping.recording import ColumnCell, Holding, Recording, SteppedState
 from widgets.stepping.sheet import style
 
 KEY = (
@@ -148,26 +148,28 @@ def _elements(lo: int, hi: int) -> str:
     return f"elements {lo}\u2013{hi - 1}"
 
 
-def _sent(now: State, formula: Formula, member: int) -> str:
+def _sent(now: SteppedState, formula: Formula, member: int) -> str:
     sent = sum(n for (source, _), (_, n) in now.traffic.items() if source == member)
     return f"sent {sent:,} of {formula.sent[member]:,} B"
 
 
-def _cells(recording: Recording, now: State, member: int) -> Iterator[str]:
+def _cells(recording: Recording, now: SteppedState, member: int) -> Iterator[str]:
     message = now.message
     for number, cell in enumerate(now.rows[member]):
         marks = ["ps-old"] * (cell.is_sent and not cell.is_result)
         if message is not None and number in message.columns:
             marks += ["ps-from"] * (member == message.source)
             marks += ["ps-to"] * (member == message.destination)
-            marks += ["ps-out-again"] * (message.kind in (Kind.PULL, Kind.GATHER))
+            marks += ["ps-out-again"] * (
+                message.kind in (TransferKind.PULL, TransferKind.GATHER)
+            )
         if cell.held and words.is_complete(recording, cell.held):
             marks.append("ps-full")
         name = f' class="{" ".join(marks)}"' if marks else ""
         yield f"<td{name}>{_inside(recording, cell)}</td>"
 
 
-def _inside(recording: Recording, cell: Cell) -> str:
+def _inside(recording: Recording, cell: ColumnCell) -> str:
     kept = "".join(
         f"<i>({words.added(one.who)}) {escape(words.numbers(one.values))}</i>"
         for one in cell.kept

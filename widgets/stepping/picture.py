@@ -9,14 +9,17 @@ from __future__ import annotations
 import math
 from html import escape
 
-from kit.trace.traffic import Kind
-from widgets.geometry import WIDTH, Layout, Path, layout, path
+from kit.trace.traffic import TransferKind
+from widgets.geometry import WIDTH, Path, SceneLayout, layout, path
 from widgets.stepping import words
-from widgets.stepping.recording import Message, Recording, State
+from widgets.stepping.recording import Recording, SteppedMessage, SteppedState
 
 _NARROW = 124  # a box in which a whole name has no room
 _LABELLED = 6  # workers in a ring whose arrows are long enough for words
-_BACK = (Kind.PULL, Kind.GATHER)  # what comes back is drawn in another colour
+_BACK = (
+    TransferKind.PULL,
+    TransferKind.GATHER,
+)  # what comes back is drawn in another colour
 
 
 def picture(recording: Recording, position: int) -> str:
@@ -36,7 +39,7 @@ def picture(recording: Recording, position: int) -> str:
     )
 
 
-def _arrows(recording: Recording, found: Layout, state: State) -> list[str]:
+def _arrows(recording: Recording, found: SceneLayout, state: SteppedState) -> list[str]:
     now = state.message
     held = {(m.source, m.destination): m for m in reversed(state.held)}
     links = dict.fromkeys((m.source, m.destination) for m in recording.messages)
@@ -53,7 +56,7 @@ def _arrows(recording: Recording, found: Layout, state: State) -> list[str]:
     return drawn
 
 
-def _kind(message: Message) -> str:
+def _kind(message: SteppedMessage) -> str:
     return "pull" if message.kind in _BACK else "push"
 
 
@@ -79,7 +82,7 @@ def _arrow(line: Path, kind: str, width: float) -> str:
     )
 
 
-def _label(recording: Recording, found: Layout, message: Message) -> str:
+def _label(recording: Recording, found: SceneLayout, message: SteppedMessage) -> str:
     """Write beside the arrow what it carries, where there is room for it."""
     if found.is_ring and len(recording.workers) > _LABELLED:
         return ""
@@ -96,7 +99,7 @@ def _label(recording: Recording, found: Layout, message: Message) -> str:
     )
 
 
-def _box(found: Layout, member: int, name: str, state: State) -> str:
+def _box(found: SceneLayout, member: int, name: str, state: SteppedState) -> str:
     box = found.boxes[member]
     left, top = box.x - box.width / 2, box.y - box.height / 2
     sent = sum(n for (source, _), (_, n) in state.traffic.items() if source == member)

@@ -1,8 +1,8 @@
 """A real exchange of a small gradient, recorded message by message.
 
 `record` carries the exchange out once, in this thread, and holds it before and after
-each message; what every member's buffers contain then is a `State`. Going forward and
-back in a recording computes nothing again: it turns pages.
+each message; what every member's buffers contain then is a `SteppedState`. Going
+forward and back in a recording computes nothing again: it turns pages.
 
 Messages arrive round by round: first all that could be sent at the beginning, then all
 that these made possible. A message without bytes, which only keeps members in step, is
@@ -20,9 +20,9 @@ from kit.exchange.layout import Layout, Range
 from kit.exchange.plan import GRAD, NEXT, SELF, Group, Send
 from kit.exchange.ports.memory import Array
 from kit.exchange.topologies.topology import Topology
-from kit.trace.traffic import Kind
-from widgets.stepping.books import Books, Place, Who
-from widgets.stepping.crew import Member, check_done, crew
+from kit.trace.traffic import TransferKind
+from widgets.stepping.books import Books, BufferPlace, Who
+from widgets.stepping.crew import SteppedMember, check_done, crew
 from widgets.stepping.held import Hold, Parcel
 
 Values = tuple[float, ...]
@@ -44,7 +44,7 @@ class Holding(NamedTuple):
     values: Values
 
 
-class Cell(NamedTuple):
+class ColumnCell(NamedTuple):
     """What one member holds of one column.
 
     `held` is the newest: the result, else the sum so far (None: nothing); `kept` has
@@ -57,28 +57,28 @@ class Cell(NamedTuple):
     kept: tuple[Holding, ...]
 
 
-class Message(NamedTuple):
+class SteppedMessage(NamedTuple):
     """A message that carries something; `columns` are numbers of columns."""
 
     round: int
     source: int
     destination: int
-    kind: Kind
+    kind: TransferKind
     columns: tuple[int, ...]
     who: tuple[Who, ...]
     n_bytes: int
 
 
-class State(NamedTuple):
+class SteppedState(NamedTuple):
     """All members after a message (None: at the beginning, or after silent work).
 
     `rows` has a cell for each member and column; `held` are the messages on their way;
     `traffic` is what has arrived over each link: messages and bytes.
     """
 
-    message: Message | None
-    rows: tuple[tuple[Cell, ...], ...]
-    held: tuple[Message, ...]
+    message: SteppedMessage | None
+    rows: tuple[tuple[ColumnCell, ...], ...]
+    held: tuple[SteppedMessage, ...]
     traffic: Traffic
 
 
@@ -87,7 +87,7 @@ class Recording:
     """The states of an exchange, the first one before anything has moved.
 
     `metered` is what the members' own meters have counted in the end. They count what
-    is taken, in the order of the plan; `State.traffic` counts what has come.
+    is taken, in the order of the plan; `SteppedState.traffic` counts what has come.
     """
 
     topology: str
@@ -95,11 +95,11 @@ class Recording:
     workers: tuple[int, ...]
     columns: tuple[Column, ...]
     itemsize: int
-    states: tuple[State, ...]
+    states: tuple[SteppedState, ...]
     metered: Traffic
 
     @property
-    def messages(self) -> tuple[Message, ...]:
+    def messages(self) -> tuple[SteppedMessage, ...]:
         """All messages in the order in which they arrived."""
         return tuple(s.message for s in self.states if s.message is not None)
 
@@ -159,7 +159,7 @@ def _cut(topology: Topology, layout: Layout, group: Group) -> list[tuple[int, Ra
     ]
 
 
-def _metered(members: Sequence[Member]) -> Traffic:
+def _metered(members: Sequence[SteppedMember]) -> Traffic:
     found: Traffic = {}
     for member in members:
         for row in member.meter.totals():
@@ -178,7 +178,7 @@ class _Recorder:
 
     def __init__(
         self,
-        members: Sequence[Member],
+        members: Sequence[SteppedMember],
         hold: Hold,
         ranges: Sequence[tuple[int, Range]],
         group: Group,
@@ -189,13 +189,13 @@ class _Recorder:
         self._books = [Books(self._ranges, own.get(m.number, ())) for m in members]
         self._rows = [self._row(member) for member in members]
         self._traffic: Traffic = {}
-        self._waves: list[list[tuple[Parcel, Message]]] = [[]]
+        self._waves: list[list[tuple[Parcel, SteppedMessage]]] = [[]]
 
-    def play(self) -> list[State]:
+    def play(self) -> list[SteppedState]:
         """Return the states from the first to the last."""
         rows = tuple(self._rows)
         self._run(self._members)
-        states = [State(None, rows, self._on_the_way(), {})]
+        states = [SteppedState(None, rows, self._on_the_way(), {})]
         while self._waves[-1]:
             wave = self._waves[-1]
             wave.sort(key=lambda sent: sent[1][1:3])  # by source and destination
@@ -211,7 +211,7 @@ class _Recorder:
         # Where nothing was sent there is no way from a beginning to an end.
         return states if any(state.message for state in states) else states[-1:]
 
-    def _arrive(self, parcel: Parcel, message: Message) -> None:
+    def _arrive(self, parcel: Parcel, message: SteppedMessage) -> None:
         self._hold.let_go(parcel)
         source, destination, region, part, _ = parcel
         self._books[source].mark_sent(region, part)
@@ -219,7 +219,7 @@ class _Recorder:
         self._run([self._members[destination]])
         self._rows[source] = self._row(self._members[source])
 
-    def _run(self, members: Sequence[Member]) -> None:
+    def _run(self, members: Sequence[SteppedMember]) -> None:
         for member in members:
             books = self._books[member.number]
             for op in member.run():
@@ -227,26 +227,26 @@ class _Recorder:
                 if isinstance(op, Send):
                     who = tuple(books.send(op.region, op.range))
                     columns = books.columns_of(op.range)
-                    message = Message(
+                    message = SteppedMessage(
                         len(self._waves), member.number, op.to, op.kind, columns, who,
                         op.range.size,
                     )  # fmt: skip
                     self._waves[-1].append((self._hold.parcels[-1], message))
             self._rows[member.number] = self._row(member)
 
-    def _state(self, message: Message | None) -> State:
+    def _state(self, message: SteppedMessage | None) -> SteppedState:
         rows, traffic = tuple(self._rows), dict(self._traffic)
-        return State(message, rows, self._on_the_way(), traffic)
+        return SteppedState(message, rows, self._on_the_way(), traffic)
 
-    def _on_the_way(self) -> tuple[Message, ...]:
+    def _on_the_way(self) -> tuple[SteppedMessage, ...]:
         sent = [message for wave in self._waves[-2:] for _, message in wave]
         return tuple(message for message in sent if message.n_bytes)
 
-    def _row(self, member: Member) -> tuple[Cell, ...]:
+    def _row(self, member: SteppedMember) -> tuple[ColumnCell, ...]:
         columns = range(len(self._ranges))
         return tuple(self._cell(member, column) for column in columns)
 
-    def _cell(self, member: Member, column: int) -> Cell:
+    def _cell(self, member: SteppedMember, column: int) -> ColumnCell:
         books = self._books[member.number]
         place = books.held(column)
         if place is None:
@@ -255,9 +255,11 @@ class _Recorder:
             held = self._holding(member, place, column)
             is_sent = books.was_sent(place, column)
         kept = tuple(self._holding(member, p, column) for p in books.kept(column))
-        return Cell(held, place == Place(NEXT), is_sent, kept)
+        return ColumnCell(held, place == BufferPlace(NEXT), is_sent, kept)
 
-    def _holding(self, member: Member, place: Place, column: int) -> Holding:
+    def _holding(
+        self, member: SteppedMember, place: BufferPlace, column: int
+    ) -> Holding:
         part = self._ranges[column]
         if place.peer == SELF:
             array = member.memory.typed(place.region, part)

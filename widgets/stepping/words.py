@@ -7,8 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kit.trace.traffic import Kind
-from widgets.stepping.recording import Cell, Holding, Message, Recording, State, Values
+from kit.trace.traffic import TransferKind
+from widgets.stepping.recording import (
+    ColumnCell,
+    Holding,
+    Recording,
+    SteppedMessage,
+    SteppedState,
+    Values,
+)
 
 _SHOWN = 4  # numbers of a cell; the rest is dots
 _ADDED = 5  # workers of a sum; so many follow each other round the ring
@@ -19,10 +26,10 @@ _TITLES = {
     "mesh": "Mesh all-reduce",
 }
 _PHASES = {
-    Kind.PUSH: "push",
-    Kind.PULL: "pull",
-    Kind.REDUCE: "add up",
-    Kind.GATHER: "hand out",
+    TransferKind.PUSH: "push",
+    TransferKind.PULL: "pull",
+    TransferKind.REDUCE: "add up",
+    TransferKind.GATHER: "hand out",
 }
 
 
@@ -73,7 +80,7 @@ def _beginning(recording: Recording) -> str:
     )
 
 
-def _sent(recording: Recording, message: Message) -> str:
+def _sent(recording: Recording, message: SteppedMessage) -> str:
     source = recording.names[message.source]
     target = recording.names[message.destination]
     return (
@@ -82,8 +89,8 @@ def _sent(recording: Recording, message: Message) -> str:
     )
 
 
-def _contents(recording: Recording, message: Message) -> str:
-    if message.kind in (Kind.PULL, Kind.GATHER):
+def _contents(recording: Recording, message: SteppedMessage) -> str:
+    if message.kind in (TransferKind.PULL, TransferKind.GATHER):
         return "the sum of all workers"
     sets = {tuple(sorted(who)) for who in message.who}
     if len(sets) > 1:
@@ -97,13 +104,13 @@ def _contents(recording: Recording, message: Message) -> str:
     return f"the sum of workers {_listed(list(map(str, who)))}"
 
 
-def _then(recording: Recording, before: State, after: State) -> str:
+def _then(recording: Recording, before: SteppedState, after: SteppedState) -> str:
     message = after.message
     assert message is not None
     target, column = message.destination, message.columns[0]
     name = recording.names[target]
     old, new = (state.rows[target][column] for state in (before, after))
-    if message.kind in (Kind.PULL, Kind.GATHER):
+    if message.kind in (TransferKind.PULL, TransferKind.GATHER):
         return f"{name} now has the result there."
     if new.held is None or new.held == old.held:
         return f"{name} keeps it until it has the numbers of all workers."
@@ -112,14 +119,14 @@ def _then(recording: Recording, before: State, after: State) -> str:
     return f"{name} adds its own: it now holds the sum {added(new.held.who)}."
 
 
-def _end(recording: Recording, state: State) -> str:
+def _end(recording: Recording, state: SteppedState) -> str:
     done = [worker for worker in recording.workers if has_result(state, worker)]
     if len(done) < len(recording.workers) or not recording.messages:
         return ""
     return "All workers have the same result now."
 
 
-def has_result(state: State, member: int) -> bool:
+def has_result(state: SteppedState, member: int) -> bool:
     """Whether a member has the result in all columns that hold anything."""
     return all(cell.is_result for cell in state.rows[member] if cell.held)
 
@@ -168,7 +175,7 @@ def numbers(values: Values) -> str:
     return shown + " \u2026" * (len(values) > _SHOWN)
 
 
-def cell(recording: Recording, one: Cell) -> str:
+def cell(recording: Recording, one: ColumnCell) -> str:
     """Return a cell in a few characters: who is in it, and what is only kept.
 
     A mark says that the sum is complete.

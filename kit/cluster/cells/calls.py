@@ -24,7 +24,7 @@ _NEWS_S = 1.0
 Submit = Callable[[Task, bytes], "Future[bytes]"]
 
 
-class Calls:
+class TaskCalls:
     """Runs packed calls on tasks; see `kit.cluster.cells.remote` for the packing."""
 
     def __init__(

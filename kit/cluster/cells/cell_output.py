@@ -17,7 +17,7 @@ from kit.task import Task
 OnMessage = Callable[[Mapping[str, Any]], object]
 
 
-class Kind(StrEnum):
+class OutputKind(StrEnum):
     """What an output is."""
 
     STDOUT = "stdout"
@@ -28,14 +28,14 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Output:
+class CellOutput:
     """One output: text of a stream, or a bundle of formats of something shown.
 
     `display_id` is given where the output may be updated by a later one.
     """
 
     task: Task
-    kind: Kind
+    kind: OutputKind
     text: str = ""
     data: Mapping[str, Any] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Output:
     @property
     def is_stream(self) -> bool:
         """Whether this is text of stdout or stderr."""
-        return self.kind in (Kind.STDOUT, Kind.STDERR)
+        return self.kind in (OutputKind.STDOUT, OutputKind.STDERR)
 
     @property
     def is_plain(self) -> bool:
@@ -53,13 +53,13 @@ class Output:
 
 
 _SHOWN = {
-    "display_data": Kind.DISPLAY,
-    "update_display_data": Kind.UPDATE,
-    "execute_result": Kind.RESULT,
+    "display_data": OutputKind.DISPLAY,
+    "update_display_data": OutputKind.UPDATE,
+    "execute_result": OutputKind.RESULT,
 }
 
 
-def read(task: Task, message: Mapping[str, Any]) -> Output | None:
+def read(task: Task, message: Mapping[str, Any]) -> CellOutput | None:
     """Return the output that a message brings, None for one that brings none.
 
     >>> stream = {"name": "stdout", "text": "hello"}
@@ -69,11 +69,11 @@ def read(task: Task, message: Mapping[str, Any]) -> Output | None:
     """
     kind, content = message["header"]["msg_type"], message["content"]
     if kind == "stream":
-        stream = Kind.STDERR if content["name"] == "stderr" else Kind.STDOUT
-        return Output(task, stream, text=content["text"])
+        stream = OutputKind.STDERR if content["name"] == "stderr" else OutputKind.STDOUT
+        return CellOutput(task, stream, text=content["text"])
     if kind not in _SHOWN:
         return None
-    return Output(
+    return CellOutput(
         task,
         _SHOWN[kind],
         text=content["data"].get("text/plain", ""),

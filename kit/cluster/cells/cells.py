@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from kit.cluster.cells.cell_output import OnMessage, Output, read
-from kit.cluster.cells.failures import ENDED, Failure, tells_of_an_end
+from kit.cluster.cells.cell_output import CellOutput, OnMessage, read
+from kit.cluster.cells.failures import ENDED, TaskFailure, tells_of_an_end
 from kit.task import Task
 
 # How long output may come after the answer that the cell is done.
@@ -20,7 +20,7 @@ _LAST_OUTPUT_S = 1.0
 
 
 class Engineer(Protocol):
-    """What is done with the engines; a crew's, or one of a test."""
+    """What is done with the engines; a supervisor's, or one of a test."""
 
     def execute(self, task: Task, code: str, on_message: OnMessage) -> Any:
         """Run code on a task; return the future of its reply."""
@@ -46,7 +46,7 @@ class CellRun:
         """Begin the code on all the tasks."""
         self.tasks = tuple(tasks)
         self._engineer, self._clock = engineer, clock
-        self._outputs: deque[Output] = deque()
+        self._outputs: deque[CellOutput] = deque()
         self._replied: dict[Task, float] = {}
         self._reasons: dict[Task, str] = {}
         self._replies = {task: self._begin(task, code) for task in self.tasks}
@@ -67,7 +67,7 @@ class CellRun:
         self._reasons[task] = reason
         return reason
 
-    def outputs(self) -> list[Output]:
+    def outputs(self) -> list[CellOutput]:
         """Return what was put out since the last look, in the order of arrival."""
         found = []
         while self._outputs:
@@ -98,20 +98,20 @@ class CellRun:
         return waiting
 
     @property
-    def failures(self) -> list[Failure]:
+    def failures(self) -> list[TaskFailure]:
         """What went wrong on tasks that are done or lost, in the order of the tasks."""
         found = [self._failure(task) for task in self.tasks]
         return [failure for failure in found if failure is not None]
 
-    def _failure(self, task: Task) -> Failure | None:
+    def _failure(self, task: Task) -> TaskFailure | None:
         reply, reason = self._replies[task], self._reason_of_loss(task)
         if reply is not None and reply.done():
             result = reply.result()
             if not isinstance(result, Exception):
                 return None
             if not tells_of_an_end(result):
-                return Failure.of_reply(task, result)
+                return TaskFailure.of_reply(task, result)
             reason = reason or ENDED
         if reason:
-            return Failure(task, "PeerLost", f"{task.short} {reason}")
+            return TaskFailure(task, "PeerLost", f"{task.short} {reason}")
         return None

@@ -24,7 +24,7 @@ _MOST_SHOWN = 3
 
 
 @dataclass(frozen=True)
-class Failure:
+class TaskFailure:
     """What one task raised. A lost task has a name and a text, and no traceback."""
 
     task: Task
@@ -33,7 +33,7 @@ class Failure:
     traceback: str = ""
 
     @classmethod
-    def of_reply(cls, task: Task, error: Any) -> Failure:
+    def of_reply(cls, task: Task, error: Any) -> TaskFailure:
         """Read what ipyparallel makes of a task's error reply."""
         name = getattr(error, "ename", None) or type(error).__name__
         text = getattr(error, "evalue", None)
@@ -46,7 +46,7 @@ class Failure:
     def line(self) -> str:
         """The failure in one line.
 
-        >>> Failure(Task("worker", 1), "ValueError", "no").line
+        >>> TaskFailure(Task("worker", 1), "ValueError", "no").line
         'worker:1 raised ValueError: no'
         """
         if not self.traceback and self.text.startswith(self.task.short):
@@ -71,19 +71,19 @@ def tells_of_an_end(error: object) -> bool:
     return getattr(error, "ename", "") == "EngineError"
 
 
-def grouped(failures: Sequence[Failure]) -> list[list[Failure]]:
+def grouped(failures: Sequence[TaskFailure]) -> list[list[TaskFailure]]:
     """Return the failures with equal ones together, in the order of the first."""
-    groups: dict[tuple[str, ...], list[Failure]] = {}
+    groups: dict[tuple[str, ...], list[TaskFailure]] = {}
     for failure in failures:
         groups.setdefault(failure.likeness, []).append(failure)
     return list(groups.values())
 
 
-def summary(failures: Sequence[Failure]) -> str:
+def summary(failures: Sequence[TaskFailure]) -> str:
     """Return one line about all failures.
 
     >>> from dataclasses import replace
-    >>> a, b = (Failure(Task("worker", i), "ValueError", "no") for i in range(2))
+    >>> a, b = (TaskFailure(Task("worker", i), "ValueError", "no") for i in range(2))
     >>> summary([a])
     'worker:0 raised ValueError: no'
     >>> summary([replace(a, traceback="x"), replace(b, traceback="x")])
@@ -92,7 +92,7 @@ def summary(failures: Sequence[Failure]) -> str:
     return "; ".join(_headline(group) for group in grouped(failures))
 
 
-def _headline(group: Sequence[Failure]) -> str:
+def _headline(group: Sequence[TaskFailure]) -> str:
     first, *others = group
     if not others:
         return first.line
@@ -100,7 +100,7 @@ def _headline(group: Sequence[Failure]) -> str:
     return f"{first.line} ({len(others)} more like this: {names})"
 
 
-def rendered(failures: Sequence[Failure], own: Path = _OWN) -> list[str]:
+def rendered(failures: Sequence[TaskFailure], own: Path = _OWN) -> list[str]:
     """Return what to show: the tasks' tracebacks, each with a line about whose it is.
 
     Three different ones are shown with their tracebacks, of the others one line.

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kit.cluster.cells.cell_output import Kind, Output
+from kit.cluster.cells.cell_output import CellOutput, OutputKind
 from kit.cluster.cells.cells import CellRun
-from kit.cluster.cells.failures import Failure, rendered, summary
+from kit.cluster.cells.failures import TaskFailure, rendered, summary
 from kit.cluster.waiting import Plan
 from kit.errors import DeadlineExceededError, PeerLost, UnknownError
 from kit.task import Task
@@ -22,7 +22,7 @@ _LOOK_S = 0.05
 _SOON_S = 0.005
 _PATIENCE_S = 3.0
 
-Show = Callable[[Sequence[Output]], object]
+Show = Callable[[Sequence[CellOutput]], object]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Outcome:
 class CellFailed(UnknownError):
     """A cell raised on a task. `failures` has all, `lines` what is to be shown."""
 
-    def __init__(self, failures: Sequence[Failure]) -> None:
+    def __init__(self, failures: Sequence[TaskFailure]) -> None:
         super().__init__(summary(failures), task=str(failures[0].task))
         self.failures = tuple(failures)
         self.lines = rendered(failures)
@@ -132,19 +132,25 @@ def _too_late(
     )
 
 
-def collected(tasks: Sequence[Task], outputs: Sequence[Output]) -> list[Outcome]:
+def collected(tasks: Sequence[Task], outputs: Sequence[CellOutput]) -> list[Outcome]:
     """Return what each task put out, from all outputs in their order.
 
-    >>> one = Output(Task("worker", 0), Kind.STDOUT, text="hello")
+    >>> one = CellOutput(Task("worker", 0), OutputKind.STDOUT, text="hello")
     >>> collected([one.task], [one])[0].stdout
     'hello'
     """
     return [_outcome(task, [o for o in outputs if o.task == task]) for task in tasks]
 
 
-def _outcome(task: Task, outputs: Sequence[Output]) -> Outcome:
-    def text(kind: Kind) -> str:
+def _outcome(task: Task, outputs: Sequence[CellOutput]) -> Outcome:
+    def text(kind: OutputKind) -> str:
         return "".join(one.text for one in outputs if one.kind is kind)
 
     shown = tuple(one.data for one in outputs if not one.is_stream)
-    return Outcome(task, text(Kind.STDOUT), text(Kind.STDERR), text(Kind.RESULT), shown)
+    return Outcome(
+        task,
+        text(OutputKind.STDOUT),
+        text(OutputKind.STDERR),
+        text(OutputKind.RESULT),
+        shown,
+    )

@@ -9,7 +9,7 @@ What is set differently from ipyparallel's defaults, and why (measured with 4 en
 * the heart beats each 0.2 s, not each 3 s, because an engine is registered only after
   two beats; 150 beats may be missed, so the patience stays at 30 s;
 * the schedulers are threads of the controller: 2 processes instead of 9;
-* engines are forks of one nursery, started at the same time as the controller;
+* engines are forks of one fork server, started at the same time as the controller;
 * CURVE is on, and messages are signed besides: CURVE alone keeps strangers from
   listening but lets in anyone who knows the server's public key;
 * the hub keeps no copy of messages.
@@ -74,11 +74,11 @@ _UNREGISTERED = (IndexError, KeyError, ipyparallel.NoEnginesRegistered)
 PORT_IN_USE = "Address already in use"
 
 
-class NurseryLauncher(LocalEngineLauncher):  # type: ignore[misc]  # untyped base
-    """Launch one nursery, which forks all engines of the set."""
+class ForkServerLauncher(LocalEngineLauncher):  # type: ignore[misc]  # untyped base
+    """Launch one fork server, which forks all engines of the set."""
 
     def start(self, n: int) -> None:
-        """Start the nursery; the number of engines is in its arguments already."""
+        """Start the fork server; the number of engines is in its arguments already."""
         self.n = n
         super().start()
 
@@ -104,11 +104,11 @@ class Engines:
         self._names = list(names)
         self._client: Any = None
         self.controller: Process | None = None
-        self.nursery: Process | None = None
+        self.fork_server: Process | None = None
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._cluster: Any = ipyparallel.Cluster(
             config=self._config(environment, python, deadline_s),
-            engines=NurseryLauncher,
+            engines=ForkServerLauncher,
             n=len(self._names),
             profile_dir=str(folder / "ipython" / "profile"),
             cluster_id="psring",
@@ -131,14 +131,14 @@ class Engines:
         ]
         curve = {"IPP_ENABLE_CURVE": "1"}
         config.LocalControllerLauncher.environment = environment | curve
-        config.NurseryLauncher.environment = environment
-        config.NurseryLauncher.engine_cmd = [
+        config.ForkServerLauncher.environment = environment
+        config.ForkServerLauncher.engine_cmd = [
             python,
             "-P",
             "-m",
             "kit.cluster.processes.fork_server",
         ]
-        config.NurseryLauncher.engine_args = [
+        config.ForkServerLauncher.engine_args = [
             f"--names={','.join(self._names)}",
             f"--connection={self._connection('engine')}",
             f"--report={self._report}",
@@ -162,14 +162,14 @@ class Engines:
         return self._folder / "orders"
 
     async def launch(self, record: Callable[[Process], object]) -> None:
-        """Start the controller and the nursery; `record` gets each at once."""
+        """Start the controller and the fork server; `record` gets each at once."""
         self._write_key()
         await self._cluster.start_controller()
         self.controller = self._started(self._cluster.controller, "the controller")
         record(self.controller)
         await self._cluster.start_engines()
-        self.nursery = self._started(self._cluster.engine_set, "all engines")
-        record(self.nursery)
+        self.fork_server = self._started(self._cluster.engine_set, "all engines")
+        record(self.fork_server)
 
     def _write_key(self) -> None:
         # In a file of the private folder: arguments and environments are less private.
@@ -214,11 +214,11 @@ class Engines:
         """Order another process for engine `index`, whose last one is gone."""
         with self._orders.open("a", encoding="utf-8") as file:
             file.write(f"{index}\n")
-        if self.nursery is not None:
-            reaper.send(self.nursery, signal.SIGUSR1)
+        if self.fork_server is not None:
+            reaper.send(self.fork_server, signal.SIGUSR1)
 
     async def processes(self) -> dict[int, Process]:
-        """Wait until the nursery has forked all engines; return their processes."""
+        """Wait until the fork server has forked all engines; return their processes."""
         while len(processes := self.report()[0]) < len(self._names):
             await asyncio.sleep(_POLL_S)
         return processes

@@ -1,6 +1,6 @@
 """Import once, fork the engines: the parent process of a local cluster's engines.
 
-    notebook --starts--> nursery --forks--> engine 0, engine 1, ... --fork--> nanny
+    notebook --starts--> fork server --forks--> engine 0, engine 1, ... --fork--> nanny
 
 Importing what an engine needs costs half a second of CPU and 50 MiB. With four engines
 and four nannies on two cores that was most of the start. Here it happens once, while
@@ -38,7 +38,7 @@ _NEWS = {signal.SIGCHLD, signal.SIGUSR1}
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="psring nursery", description=__doc__)
+    parser = argparse.ArgumentParser(prog="psring fork server", description=__doc__)
     parser.add_argument("--names", required=True, help="task names, comma separated")
     parser.add_argument("--connection", type=Path, required=True)
     parser.add_argument("--report", type=Path, required=True)
@@ -75,7 +75,7 @@ def wait_for_json(path: Path, deadline_s: float) -> None:
     raise TimeoutError(f"the controller did not write {path} within {deadline_s:g} s")
 
 
-class Nursery:
+class ForkServer:
     """The engines as child processes, by pid, and the report about them."""
 
     def __init__(self, report: Path, orders: Path) -> None:
@@ -94,7 +94,7 @@ class Nursery:
             file.write(json.dumps(line) + "\n")
 
     def fork(self, index: int) -> bool:
-        """Start engine `index`; True in the engine, False in the nursery."""
+        """Start engine `index`; True in the engine, False in the fork server."""
         with warnings.catch_warnings():
             # The only other threads are those of the BLAS, which expects forks.
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -167,14 +167,14 @@ def main() -> None:
     _adopt_orphans()
     _preload(arguments.preload)
     wait_for_json(arguments.connection, arguments.deadline)
-    nursery = Nursery(arguments.report, arguments.orders)
-    signal.signal(signal.SIGTERM, nursery.stop)
+    fork_server = ForkServer(arguments.report, arguments.orders)
+    signal.signal(signal.SIGTERM, fork_server.stop)
     gc.collect()
     gc.freeze()  # else the first collection in each engine would copy all pages
     n_engines = len(arguments.names.split(","))
-    index = next((i for i in range(n_engines) if nursery.fork(i)), None)
+    index = next((i for i in range(n_engines) if fork_server.fork(i)), None)
     if index is None:
-        index = nursery.attend()
+        index = fork_server.attend()
     if index is not None:
         _become_engine(index, arguments)
 

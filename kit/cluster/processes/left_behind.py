@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from kit.cluster.processes import reaper as keeper
+from kit.cluster.processes import reaper as reaper
 from kit.cluster.processes.reaper import Process
 
 _FILE = "cluster.json"
@@ -29,29 +29,29 @@ class Owner(StrEnum):
 
     HERE = "this process"
     OTHER = "another process"
-    KEEPER = "its keeper, which ends it when the lease runs out"
+    REAPER = "its reaper, which ends it when the lease runs out"
     NOBODY = "nobody"
 
 
 @dataclass(frozen=True)
-class Found:
+class LeftBehind:
     """A cluster of this user. `jobs` is like `ps=1, worker=3`."""
 
     folder: Path
     jobs: str
     kernel: Process
-    keeper: Process | None
+    reaper: Process | None
     processes: frozenset[Process]
 
     @property
     def owner(self) -> Owner:
         """Who takes care of it now."""
-        if self.kernel == keeper.find(os.getpid()):
+        if self.kernel == reaper.find(os.getpid()):
             return Owner.HERE
         if self.kernel.is_running:
             return Owner.OTHER
-        is_kept = self.keeper is not None and self.keeper.is_running
-        return Owner.KEEPER if is_kept else Owner.NOBODY
+        is_kept = self.reaper is not None and self.reaper.is_running
+        return Owner.REAPER if is_kept else Owner.NOBODY
 
     @property
     def n_running(self) -> int:
@@ -74,15 +74,15 @@ def record(folder: Path, jobs: str, kept_by: int, processes: Iterable[Process]) 
     with contextlib.suppress(OSError):
         plain = {
             "jobs": jobs,
-            "kernel": keeper.find(os.getpid()),
-            "keeper": keeper.find(kept_by),
+            "kernel": reaper.find(os.getpid()),
+            "reaper": reaper.find(kept_by),
             "processes": sorted(processes),
         }
         draft.write_text(json.dumps(plain), encoding="utf-8")
         draft.replace(folder / _FILE)
 
 
-def find(environment: Mapping[str, str] = os.environ) -> list[Found]:
+def find(environment: Mapping[str, str] = os.environ) -> list[LeftBehind]:
     """Return all clusters of this user, by name; damaged records are passed over."""
     bases = {environment.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir()}
     folders = [f for base in bases if base for f in Path(base).glob("psring-*")]
@@ -90,14 +90,14 @@ def find(environment: Mapping[str, str] = os.environ) -> list[Found]:
     return [one for one in found if one is not None]
 
 
-def _read(folder: Path) -> Found | None:
+def _read(folder: Path) -> LeftBehind | None:
     try:
         path = folder / _FILE
         if folder.stat().st_uid != os.getuid() or path.stat().st_uid != os.getuid():
             return None
         plain = json.loads(path.read_text(encoding="utf-8"))
-        kept_by = plain["keeper"]
-        return Found(
+        kept_by = plain["reaper"]
+        return LeftBehind(
             folder,
             str(plain["jobs"]),
             Process(*map(int, plain["kernel"])),
@@ -108,20 +108,20 @@ def _read(folder: Path) -> Found | None:
         return None
 
 
-def is_left_behind(one: Found) -> bool:
+def is_left_behind(one: LeftBehind) -> bool:
     """Whether its notebook is gone."""
-    return one.owner in (Owner.KEEPER, Owner.NOBODY)
+    return one.owner in (Owner.REAPER, Owner.NOBODY)
 
 
-def clean(environment: Mapping[str, str] = os.environ) -> list[Found]:
+def clean(environment: Mapping[str, str] = os.environ) -> list[LeftBehind]:
     """End all clusters whose notebook is gone, and remove their folders; blocks.
 
     Returns what was there to end. One that is kept needs no cleaning; it goes sooner.
     """
     gone = [one for one in find(environment) if is_left_behind(one)]
     for one in gone:
-        keeper.end(one.processes, _GRACE_S, folder=str(one.folder))
-        if one.keeper is not None:  # last: till here it would have done the rest
-            keeper.end([one.keeper], _GRACE_S)
+        reaper.end(one.processes, _GRACE_S, folder=str(one.folder))
+        if one.reaper is not None:  # last: till here it would have done the rest
+            reaper.end([one.reaper], _GRACE_S)
         shutil.rmtree(one.folder, ignore_errors=True)
     return gone

@@ -1,7 +1,7 @@
 """The record of every process that belongs to a cluster, and the watch over them.
 
 `Processes` lives in the cluster's loop thread. It knows the roots (what was started by
-hand), finds their descendants, tells the keeper, and calls back when a watched process
+hand), finds their descendants, tells the reaper, and calls back when a watched process
 ends. It never looks a process up by name.
 """
 
@@ -19,30 +19,30 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from kit.cluster.processes import left_behind
-from kit.cluster.processes import reaper as keeper
-from kit.cluster.processes.reaper import Process, Record
+from kit.cluster.processes import reaper as reaper
+from kit.cluster.processes.reaper import Process, ProcessRecord
 
-# How long a keeper may take to answer, and what is left then to those it did not end.
+# How long a reaper may take to answer, and what is left then to those it did not end.
 _MARGIN_S = 0.5
 _LAST_GRACE_S = 0.5
 _LAST_KILL_S = 0.5
 _LOOK_S = 0.01
 
 
-class Keeper:
-    """The kernel's end of the keeper process: tells it the record, orders the end.
+class ReaperHandle:
+    """The kernel's end of the reaper process: tells it the record, orders the end.
 
     The record is in the cluster's folder too, under `jobs`, for other notebooks.
     """
 
     def __init__(self, folder: Path, lease_s: float, jobs: str = "") -> None:
         self._folder, self._jobs = folder, jobs
-        kernel = keeper.find(os.getpid())
+        kernel = reaper.find(os.getpid())
         assert kernel is not None, "we are running"
-        self._record = Record(kernel, lease_s, str(folder))
+        self._record = ProcessRecord(kernel, lease_s, str(folder))
         self._unsent = b""
         self._child = subprocess.Popen(
-            [sys.executable, "-I", "-S", keeper.__file__],
+            [sys.executable, "-I", "-S", reaper.__file__],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -52,13 +52,13 @@ class Keeper:
         )
         assert self._child.stdin is not None, "it was asked for"
         self._pipe = self._child.stdin
-        # A keeper that does not read (stopped by a signal) must not stop us too.
+        # A reaper that does not read (stopped by a signal) must not stop us too.
         os.set_blocking(self._pipe.fileno(), False)
         self._tell({"kernel": kernel, "lease_s": lease_s, "folder": str(folder)})
 
     @property
     def pid(self) -> int:
-        """The keeper's process id."""
+        """The reaper's process id."""
         return self._child.pid
 
     def update(self, processes: Iterable[Process]) -> None:
@@ -69,16 +69,16 @@ class Keeper:
         left_behind.record(self._folder, self._jobs, self.pid, known)
 
     def end(self, grace_s: float) -> bool:
-        """Have everything that was recorded ended, its folder removed, the keeper gone.
+        """Have everything that was recorded ended, its folder removed, the reaper gone.
 
-        The keeper does it, which has descriptors and memory of its own when this
+        The reaper does it, which has descriptors and memory of its own when this
         process is out of them; without it, it is done from here. Returns whether all
         has ended. Blocks for less than `grace_s` and 5 seconds. It uses no thread,
         because none can be started any more at the interpreter's exit. Repeatable.
         """
         self._tell({"end": grace_s})
         self._child.send_signal(signal.SIGCONT)  # it may have been stopped
-        self._wait(grace_s + keeper.KILL_S + _MARGIN_S)
+        self._wait(grace_s + reaper.KILL_S + _MARGIN_S)
         self._child.kill()
         self._wait(_MARGIN_S)
         self._pipe.close()
@@ -86,7 +86,7 @@ class Keeper:
             return True
         self._record.grace_s = min(grace_s, _LAST_GRACE_S)
         try:
-            return not keeper.clean_up(self._record, _LAST_KILL_S)
+            return not reaper.clean_up(self._record, _LAST_KILL_S)
         except OSError:  # out of descriptors here too
             return False
 
@@ -101,7 +101,7 @@ class Keeper:
         self._send()
 
     def _send(self) -> None:
-        # A killed keeper takes the protection with it, but must not disturb anything.
+        # A killed reaper takes the protection with it, but must not disturb anything.
         with contextlib.suppress(OSError, ValueError):
             while self._unsent:
                 n_sent = os.write(self._pipe.fileno(), self._unsent)
@@ -111,8 +111,8 @@ class Keeper:
 class Processes:
     """What this cluster started; call it from the cluster's loop only."""
 
-    def __init__(self, keeper: Keeper) -> None:
-        self._keeper = keeper
+    def __init__(self, reaper: ReaperHandle) -> None:
+        self._reaper = reaper
         self._loop = asyncio.get_running_loop()
         self._known: set[Process] = set()
         self._watched: set[int] = set()
@@ -126,21 +126,21 @@ class Processes:
         """Record processes that were started."""
         if not self._known.issuperset(processes):
             self._known.update(processes)
-            self._keeper.update(self._known)
+            self._reaper.update(self._known)
 
     def refresh(self) -> None:
         """Look for new descendants and forget the dead; some milliseconds."""
         try:
-            found = keeper.descendants(self._known)
+            found = reaper.descendants(self._known)
         except OSError:  # out of descriptors; the next look may find some
             return
         if found != self._known:
             self._known = found
-            self._keeper.update(found)
+            self._reaper.update(found)
 
     def on_end(self, process: Process, callback: Callable[[], object]) -> None:
         """Call back in the loop as soon as the process ends, at once if it has."""
-        fd = keeper.open_pidfd(process)
+        fd = reaper.open_pidfd(process)
         if fd is None:
             self._loop.call_soon(callback)
             return

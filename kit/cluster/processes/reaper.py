@@ -1,10 +1,10 @@
 """The process that ends all others of a cluster: on order, or when the kernel dies.
 
-    kernel --(stdin: one JSON line for each change)--> keeper
-    keeper watches the kernel by pidfd; kernel gone -> lease -> everything else too
+    kernel --(stdin: one JSON line for each change)--> reaper
+    reaper watches the kernel by pidfd; kernel gone -> lease -> everything else too
 
 The order is a line too, so a kernel without memory or descriptors can still give it.
-It runs as a script of its own (`python -I -S keeper.py`), so it imports the standard
+It runs as a script of its own (`python -I -S reaper.py`), so it imports the standard
 library only, starts in some 20 ms and survives whatever happens to the package. It
 never kills by name: a process is a pid together with its start time. What goes is what
 was recorded, what was started with the cluster's mark in its environment, wherever its
@@ -176,7 +176,7 @@ def end(
 
 
 @dataclass
-class Record:
+class ProcessRecord:
     """What the kernel has told: who it is, what it started, where its files are."""
 
     kernel: Process
@@ -187,7 +187,7 @@ class Record:
     is_over: bool = False
 
     @classmethod
-    def from_line(cls, line: str) -> Record:
+    def from_line(cls, line: str) -> ProcessRecord:
         """Read the first line; raises ValueError or KeyError when it is not one."""
         plain = json.loads(line)
         kernel = Process(*plain["kernel"])
@@ -204,7 +204,7 @@ class Record:
         self.grace_s = float(plain.get("end", self.grace_s))
 
 
-def watch(record: Record, source: int) -> float:
+def watch(record: ProcessRecord, source: int) -> float:
     """Follow the kernel until it orders the end or dies.
 
     Returns after how many seconds the end is due: at once, or after the lease.
@@ -232,7 +232,7 @@ def watch(record: Record, source: int) -> float:
     return 0.0
 
 
-def clean_up(record: Record, kill_s: float = KILL_S) -> set[Process]:
+def clean_up(record: ProcessRecord, kill_s: float = KILL_S) -> set[Process]:
     """End all that was recorded, remove the runtime folder; return what lives on."""
     left = end(record.processes, record.grace_s, kill_s=kill_s, folder=record.folder)
     folder = Path(record.folder)
@@ -252,7 +252,7 @@ def main() -> None:
         if not byte:
             return
         first += byte
-    record = Record.from_line(first.decode())
+    record = ProcessRecord.from_line(first.decode())
     # Ctrl-C in a terminal is meant for the kernel, which then stops us cleanly.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     time.sleep(watch(record, source))

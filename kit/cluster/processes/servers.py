@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from kit.cluster.cells import remote
-from kit.cluster.cells.calls import Calls
-from kit.cluster.plan import Plan
+from kit.cluster.cells.calls import TaskCalls
+from kit.cluster.plan import ClusterPlan
 from kit.spec import ClusterSpec
 from kit.task import Task
 from kit.wire.handshake.credentials import Credentials
@@ -22,7 +22,11 @@ class Servers:
     """The tasks' servers; all methods are for the thread of the cluster's loop."""
 
     def __init__(
-        self, plan: Plan, calls: Calls, folder: Path, credentials: Credentials
+        self,
+        plan: ClusterPlan,
+        calls: TaskCalls,
+        folder: Path,
+        credentials: Credentials,
     ) -> None:
         self._plan, self._calls = plan, calls
         self._folder, self._credentials = folder, credentials

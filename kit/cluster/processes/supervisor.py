@@ -17,14 +17,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from kit.cluster.cells.calls import Calls, cancel
+from kit.cluster.cells.calls import TaskCalls, cancel
 from kit.cluster.loop import to_the_end
-from kit.cluster.plan import Plan
+from kit.cluster.plan import ClusterPlan
 from kit.cluster.processes import reaper
 from kit.cluster.processes.engines import PORT_IN_USE, Engines
-from kit.cluster.processes.processes import Keeper, Processes, why
+from kit.cluster.processes.processes import Processes, ReaperHandle, why
 from kit.cluster.processes.servers import Servers
-from kit.cluster.report import State, TaskStatus
+from kit.cluster.report import ClusterState, TaskStatus
 from kit.cluster.runtime import engine_environment, make_folder, remove_folder
 from kit.errors import (
     CancelledError,
@@ -51,15 +51,17 @@ class PortTaken(StartFailed):
     """Somebody took a port after ipyparallel chose it; a new start chooses others."""
 
 
-class Crew:
+class Supervisor:
     """The processes of one cluster and what is known of them."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ClusterPlan) -> None:
         self.plan = plan
-        self.status = {task: TaskStatus(task, State.STARTING) for task in plan.tasks}
+        self.status = {
+            task: TaskStatus(task, ClusterState.STARTING) for task in plan.tasks
+        }
         self.spec: ClusterSpec | None = None
         self.controller_lost = ""
-        self.nursery_lost = ""
+        self.fork_server_lost = ""
         self.has_ended = False
         self._engine_of: dict[Task, reaper.Process] = {}
         self._stopped_since: dict[reaper.Process, float] = {}
@@ -73,20 +75,20 @@ class Crew:
         self.restarts: dict[Task, asyncio.Task[Any]] = {}  # those under way
         self.folder = make_folder()
         try:
-            self._keeper = Keeper(self.folder, plan.lease_s, plan.as_arguments)
+            self._reaper = ReaperHandle(self.folder, plan.lease_s, plan.as_arguments)
         except OSError:
             remove_folder(self.folder)
             raise
-        self._processes = Processes(self._keeper)
+        self._processes = Processes(self._reaper)
         self.engines: Engines | None = None
-        self.calls = Calls(plan.tasks, self._submit)
+        self.calls = TaskCalls(plan.tasks, self._submit)
         encrypted = plan.transport == "tcp" and not plan.insecure
         self.credentials = Credentials.new(certificate=encrypted)
         self._servers = Servers(plan, self.calls, self.folder, self.credentials)
 
     @property
     def processes(self) -> frozenset[reaper.Process]:
-        """Every recorded process, without the keeper."""
+        """Every recorded process, without the reaper."""
         return self._processes.known
 
     # -- start -----------------------------------------------------------------
@@ -132,7 +134,7 @@ class Crew:
         await engines.connect(self.plan.start_deadline_s)
         for helper, ended in (
             (engines.controller, self._controller_ended),
-            (engines.nursery, self._nursery_ended),
+            (engines.fork_server, self._fork_server_ended),
         ):
             assert helper is not None, "it was launched"
             self._processes.on_end(helper, partial(ended, helper.pid))
@@ -163,7 +165,9 @@ class Crew:
             self.set_ready(task)
 
     def _too_late(self) -> str:
-        waiting = [t.short for t, s in self.status.items() if s.state is State.STARTING]
+        waiting = [
+            t.short for t, s in self.status.items() if s.state is ClusterState.STARTING
+        ]
         index = self.plan.tasks.index(Task.parse(waiting[0])) if waiting else 0
         log = self.engines.log_tail(index) if self.engines is not None else ""
         return (
@@ -183,7 +187,7 @@ class Crew:
 
     def forget_engine(self, task: Task) -> reaper.Process | None:
         """Return a task's process, whose end is expected; fail the calls to it."""
-        self._set(task, state=State.STARTING, pid=None, reason="", ready_s=None)
+        self._set(task, state=ClusterState.STARTING, pid=None, reason="", ready_s=None)
         self._began = self._loop.time()
         self.calls.lose(
             task,
@@ -197,7 +201,7 @@ class Crew:
     def set_ready(self, task: Task) -> None:
         """Note that a task can be used."""
         took_s = self._loop.time() - self._began
-        self._set(task, state=State.READY, phase="", ready_s=took_s)
+        self._set(task, state=ClusterState.READY, phase="", ready_s=took_s)
 
     def _engine_ended(self, task: Task, process: reaper.Process) -> None:
         if self._engine_of.get(task) != process:
@@ -219,7 +223,7 @@ class Crew:
         self, task: Task, reason: str, hope: str = "Its state is lost;"
     ) -> None:
         """Note that a task is gone, and fail the calls to it."""
-        self._set(task, state=State.LOST, reason=reason, phase="")
+        self._set(task, state=ClusterState.LOST, reason=reason, phase="")
         self.calls.lose(
             task,
             PeerLost(
@@ -232,7 +236,7 @@ class Crew:
         """Take tasks for lost whose processes stand still for long, until these run."""
         now, limit_s = self._loop.time(), self._dead_after_s
         for task, process in list(self._engine_of.items()):
-            is_lost = self.status[task].state is State.LOST
+            is_lost = self.status[task].state is ClusterState.LOST
             if not process.is_stopped:
                 since = self._stopped_since.pop(process, None)
                 if since is not None and is_lost and process.is_running:
@@ -253,15 +257,15 @@ class Crew:
             self.engines is None
             or self.plan.tasks.index(task) in self.engines.registered
         ):
-            self._set(task, state=State.READY, reason=self.nursery_lost)
+            self._set(task, state=ClusterState.READY, reason=self.fork_server_lost)
             self.calls.find_again(task)
         else:
             self.set_lost(task, "was stopped for so long that the controller let it go")
 
     async def _exit_status(self, index: int) -> int | None:
-        """Wait for it: the nursery writes it a moment after the end is seen here."""
+        """Wait for it: the fork server writes it a moment after the end was seen."""
         for _ in range(50):
-            if self.engines is None or self.nursery_lost:
+            if self.engines is None or self.fork_server_lost:
                 return None  # nobody will write it
             status = self.engines.report()[1].get(index)
             if status is not None:
@@ -277,33 +281,36 @@ class Crew:
         for task in self.plan.tasks:
             self.calls.lose(task, ControllerLost(self.controller_lost))
 
-    def _nursery_ended(self, pid: int) -> None:
-        self.nursery_lost = (
+    def _fork_server_ended(self, pid: int) -> None:
+        self.fork_server_lost = (
             f"the cluster's fork server (pid {pid}) has ended, so a lost task cannot "
             f"get a new process"
         )
         for task, status in self.status.items():
-            if status.state is State.READY:
-                self._set(task, reason=self.nursery_lost)
+            if status.state is ClusterState.READY:
+                self._set(task, reason=self.fork_server_lost)
 
     @property
     def lost(self) -> list[str]:
         """What has ended by itself: tasks, the controller, the fork server."""
-        helpers = {"controller": self.controller_lost, "fork server": self.nursery_lost}
-        lost = [t.short for t, s in self.status.items() if s.state is State.LOST]
+        helpers = {
+            "controller": self.controller_lost,
+            "fork server": self.fork_server_lost,
+        }
+        lost = [t.short for t, s in self.status.items() if s.state is ClusterState.LOST]
         return lost + [name for name, reason in helpers.items() if reason]
 
     def check_can_fork(self, task: Task) -> None:
         """Raise `FailedPreconditionError` where a task cannot get a new process."""
-        nursery = self.engines.nursery if self.engines is not None else None
-        if nursery is not None and nursery.is_stopped:
+        fork_server = self.engines.fork_server if self.engines is not None else None
+        if fork_server is not None and fork_server.is_stopped:
             raise FailedPreconditionError(
                 f"{task.short} cannot be restarted: the cluster's fork server (pid "
-                f"{nursery.pid}) was stopped by a signal and starts nothing. Let it go "
-                f"on with kill -CONT {nursery.pid}, and restart the task then.",
+                f"{fork_server.pid}) was stopped by a signal and starts nothing. Let it "
+                f"go on with kill -CONT {fork_server.pid}, and restart the task then.",
                 task=str(task),
             )
-        reason = self.nursery_lost
+        reason = self.fork_server_lost
         if not self.folder.is_dir():
             reason = f"the cluster's folder {self.folder} was removed"
         if reason:
@@ -361,7 +368,7 @@ class Crew:
             # Whatever has failed or hung there, this ends the processes.
             self.end(_GRACE_S)
             for task in self.plan.tasks:
-                self._set(task, state=State.STOPPED)
+                self._set(task, state=ClusterState.STOPPED)
             # Last: it is ipyparallel's and zmq's, and nothing depends on it any more.
             if self.engines is not None:
                 with contextlib.suppress(Exception):
@@ -370,9 +377,9 @@ class Crew:
     async def _ask_to_stop(self, *under_way: asyncio.Future[Any]) -> None:
         await cancel(*under_way)
         await cancel(*self._endings, *([self._refresher] if self._refresher else []))
-        alive = [t for t, s in self.status.items() if s.state is State.READY]
+        alive = [t for t, s in self.status.items() if s.state is ClusterState.READY]
         for task in self.plan.tasks:
-            self._set(task, state=State.STOPPING)
+            self._set(task, state=ClusterState.STOPPING)
         if alive and not self.controller_lost:
             await self._servers.stop(alive)
         await cancel(*self.restarts.values())
@@ -386,7 +393,7 @@ class Crew:
             self.calls.lose(task, self._stopped())
         # What ends from now on ends because we end it.
         self._processes.unwatch()
-        self.has_ended = self._keeper.end(grace_s)
+        self.has_ended = self._reaper.end(grace_s)
         remove_folder(self.folder)
 
     def check_ended(self) -> None:

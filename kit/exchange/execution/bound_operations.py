@@ -34,7 +34,7 @@ from kit.exchange.plan import (
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import Array, Memory, is_apart, physical
 from kit.exchange.ports.port import Port
-from kit.trace.traffic import Kind, Phase
+from kit.trace.traffic import Phase, TransferKind
 
 
 class Post(NamedTuple):
@@ -64,7 +64,7 @@ class Sum(NamedTuple):
     phase: Phase = Phase.RECEIVE
 
 
-class Move(NamedTuple):
+class CopyAct(NamedTuple):
     """Copy `source`, which lies apart from it, to `out`."""
 
     out: Array
@@ -95,7 +95,7 @@ class Descend(NamedTuple):
     phase: Phase = Phase.APPLY
 
 
-Act = Post | Take | Sum | Move | Change | Descend
+Act = Post | Take | Sum | CopyAct | Change | Descend
 
 
 class Update(Protocol):
@@ -141,7 +141,7 @@ class Binder:
         return frozenset(
             (op.source, op.region, op.range)
             for op in self.plan.ops
-            if isinstance(op, Receive) and op.kind == Kind.GATHER
+            if isinstance(op, Receive) and op.kind == TransferKind.GATHER
         )
 
     def acts(self, op: Op, parity: int) -> Iterator[Act]:
@@ -160,7 +160,7 @@ class Binder:
                 own = self._own(into, part, parity)
                 is_here = not part.size or np.shares_memory(view, own)
                 if not is_here and not self._is_placed(source, into, part):
-                    yield Move(own, view)
+                    yield CopyAct(own, view)
             case Apply(part):
                 if part.size:
                     yield self._change(part, parity)
@@ -168,9 +168,14 @@ class Binder:
     def _send(self, op: Send, parity: int) -> Iterator[Act]:
         port, part = self.endpoint.ports[op.to], op.range
         region = self._physical(op.region, parity)
-        if self.plan.placed and port.shared and op.kind == Kind.GATHER and part.size:
+        if (
+            self.plan.placed
+            and port.shared
+            and op.kind == TransferKind.GATHER
+            and part.size
+        ):
             theirs = port.window(region, part, apart=is_apart(op.region))
-            yield Move(theirs, self.memory.typed(region, part), Phase.SEND)
+            yield CopyAct(theirs, self.memory.typed(region, part), Phase.SEND)
         yield Post(port, region, part)
 
     def _is_placed(self, source: Term, into: int, part: Range) -> bool:
@@ -215,7 +220,7 @@ def _sum(views: Sequence[Array], out: Array) -> Iterator[Act]:
         return
     first, *rest = views
     if not rest:
-        yield Move(out, first)
+        yield CopyAct(out, first)
         return
     # In place, unless our own summand would be overwritten before its turn.
     early = any(np.shares_memory(view, out) for view in rest[1:])
@@ -224,4 +229,4 @@ def _sum(views: Sequence[Array], out: Array) -> Iterator[Act]:
     for view in rest[1:]:
         yield Sum(target, target, view)
     if early:
-        yield Move(out, target)
+        yield CopyAct(out, target)

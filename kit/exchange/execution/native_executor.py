@@ -24,8 +24,8 @@ import numpy as np
 from kit.exchange.execution.bound_operations import (
     Act,
     Change,
+    CopyAct,
     Descend,
-    Move,
     Post,
     Sum,
     Take,
@@ -81,7 +81,7 @@ def suit(acts: Iterable[Act], endpoint: Endpoint) -> bool:
     )
 
 
-class Hops:
+class NativeExecutor:
     """Some acts of one member, in their order, with no update but gradient descent."""
 
     def __init__(self, acts: Sequence[Act], endpoint: Endpoint, meter: Meter) -> None:
@@ -172,7 +172,7 @@ class Hops:
             case Take():
                 flags |= _COUNTS * bool(act.size)
                 return _TAKE, flags, self._number(act), 0, 0, 0, 0, 0, 0
-            case Move(out, source):
+            case CopyAct(out, source):
                 places = address(out), address(source), 0
                 return _MOVE, flags, 0, out.nbytes, *places, 0, 0
             case Sum(out, a, b):
@@ -191,7 +191,7 @@ def _suits(act: Act) -> bool:
             return isinstance(port, SharedPort) and port.line_out is None
         case Sum(out) | Descend(_, out):
             return out.dtype in _SUMS
-        case Move() | Change():
+        case CopyAct() | Change():
             return True
 
 
@@ -275,7 +275,7 @@ def address(array: Any) -> int:
 def _arrays(act: Act) -> tuple[Array, ...]:
     """Return what an act writes, and then what it reads."""
     match act:
-        case Move(out, source):
+        case CopyAct(out, source):
             return out, source
         case Sum(out, a, b):
             return out, a, b

@@ -15,17 +15,17 @@ from typing import Protocol
 
 from kit.exchange.execution import native_executor
 from kit.exchange.execution.bound_operations import Act, Binder, Change, Update
-from kit.exchange.execution.python_executor import Calls
+from kit.exchange.execution.python_executor import PythonExecutor
 from kit.exchange.plan import Op, Plan, Receive
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import Memory, is_apart, physical
 from kit.exchange.ports.port import Expected
-from kit.trace.traffic import Kind, Meter
+from kit.trace.traffic import Meter, TransferKind
 
 _FINISH, _WHOLE = -1, -2  # beside the buckets, the parts of a plan that are run at once
 
 
-class Stretch(Protocol):
+class ActSequence(Protocol):
     """Some acts in a row."""
 
     def run(self, begun: int) -> tuple[int, int]:
@@ -64,7 +64,7 @@ class Program:
         self._parts = {**dict(enumerate(plan.reduce)), _FINISH: plan.finish}
         self._parts[_WHOLE] = plan.ops
         # Bound when they are first run: who does whole steps needs no buckets.
-        self._bound: dict[tuple[int, int], list[Stretch]] = {}
+        self._bound: dict[tuple[int, int], list[ActSequence]] = {}
         self.n_buckets = len(plan.reduce)
 
     def reduce(self, bucket: int) -> None:
@@ -100,7 +100,7 @@ class Program:
             if isinstance(op, Receive):
                 for parity, script in enumerate(scripts[op.source]):
                     region = physical(op.region, parity, overwrites)
-                    apart = is_apart(op.region) and op.kind != Kind.GATHER
+                    apart = is_apart(op.region) and op.kind != TransferKind.GATHER
                     script.append(Expected(region, op.range, apart))
         first = self._endpoint.stamp.parity
         for pair in scripts.values():
@@ -108,17 +108,17 @@ class Program:
                 pair[1 - first] = []
         self._endpoint.expect(scripts, first)
 
-    def _bind(self, ops: Iterable[Op], parity: int) -> list[Stretch]:
+    def _bind(self, ops: Iterable[Op], parity: int) -> list[ActSequence]:
         acts = [act for op in ops for act in self._binder.acts(op, parity)]
         if not native_executor.suit(acts, self._endpoint):
-            return [Calls(acts, self._endpoint, self._meter)] if acts else []
+            return [PythonExecutor(acts, self._endpoint, self._meter)] if acts else []
         return [
             self._stretch(tuple(group), is_update)
             for is_update, group in groupby(acts, key=_is_update)
         ]
 
-    def _stretch(self, acts: tuple[Act, ...], is_update: bool) -> Stretch:
-        way = Calls if is_update else native_executor.Hops
+    def _stretch(self, acts: tuple[Act, ...], is_update: bool) -> ActSequence:
+        way = PythonExecutor if is_update else native_executor.NativeExecutor
         return way(acts, self._endpoint, self._meter)
 
 

@@ -16,8 +16,8 @@ import numpy as np
 from kit.exchange.execution.bound_operations import (
     Act,
     Change,
+    CopyAct,
     Descend,
-    Move,
     Post,
     Sum,
     Take,
@@ -28,7 +28,7 @@ from kit.trace.traffic import Meter, Phase
 _WAIT = int(Phase.WAIT)  # an enum's member is slower to compare
 
 
-class Calls:
+class PythonExecutor:
     """Some acts of one member, in their order."""
 
     def __init__(self, acts: Iterable[Act], endpoint: Endpoint, meter: Meter) -> None:
@@ -67,7 +67,7 @@ class Calls:
                 return self._taker(act)
             case Sum(out, a, b):
                 return partial(np.add, a, b, out)
-            case Move(out, source):
+            case CopyAct(out, source):
                 return partial(np.copyto, out, source)
             case Change(call) | Descend(call):
                 return call

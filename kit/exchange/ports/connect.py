@@ -27,7 +27,7 @@ _PAGE = 4096
 _MAX_HOLD_US = 2**32 - 1
 
 
-class Quarters:
+class OwnArena:
     """A member's own arena: control words, then the regions of its `Memory`."""
 
     def __init__(self, name: str, layout: Layout, n_members: int) -> None:
@@ -54,7 +54,7 @@ class Joining:
     """What is needed to make ports: our endpoint and quarters, and how frames look."""
 
     endpoint: Endpoint
-    quarters: Quarters
+    quarters: OwnArena
     cluster: int
     checksum: bool = True
 

@@ -24,7 +24,7 @@ from kit.wire import frame
 from kit.wire.shaping import LineOut
 from kit.wire.stream import Stream
 
-_DATA = int(frame.Kind.DATA)
+_DATA = int(frame.FrameKind.DATA)
 _VECTORS = 64  # buffers handed to one system call
 
 

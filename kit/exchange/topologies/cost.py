@@ -73,7 +73,7 @@ class Case(NamedTuple):
         return self.n_buckets or max(1, -(-self.n_bytes // wanted))
 
 
-class Work(NamedTuple):
+class ExchangeCost(NamedTuple):
     """What there is to do: messages to wait for, bytes to move, bytes to work on."""
 
     messages: float
@@ -107,32 +107,34 @@ class Rates(NamedTuple):
     delta: float = 0.0
 
 
-Loads = tuple[Work, Work]  # on the longest way, of all tasks together
+Loads = tuple[ExchangeCost, ExchangeCost]  # on the longest way, of all tasks together
 
 
 def _ring(case: Case) -> Loads:
     n, size = case.n_workers, case.n_bytes
-    one = Work(2 * (n - 1) * case.buckets, 2 * (n - 1) / n * size, size)
+    one = ExchangeCost(2 * (n - 1) * case.buckets, 2 * (n - 1) / n * size, size)
     return one, _times(one, n)
 
 
 def _ring_whole(case: Case) -> Loads:
     n, size = case.n_workers, case.n_bytes
-    one = Work((n - 1) * case.buckets, (n - 1) * size, n * size)
+    one = ExchangeCost((n - 1) * case.buckets, (n - 1) * size, n * size)
     return one, _times(one, n)
 
 
 def _ps(case: Case) -> Loads:
     n, p, size = case.n_workers, case.n_ps, case.n_bytes
     parts = max(case.buckets, p)
-    server = Work(n * parts / p, n * size / p, n * size / p)
-    worker = Work(parts, size, 0)
-    way = Work(*(one + other for one, other in zip(server, worker, strict=True)))
-    return way, Work(2 * n * parts, 2 * n * size, n * size)
+    server = ExchangeCost(n * parts / p, n * size / p, n * size / p)
+    worker = ExchangeCost(parts, size, 0)
+    way = ExchangeCost(
+        *(one + other for one, other in zip(server, worker, strict=True))
+    )
+    return way, ExchangeCost(2 * n * parts, 2 * n * size, n * size)
 
 
-def _times(work: Work, n: int) -> Work:
-    return Work(*(n * part for part in work))
+def _times(work: ExchangeCost, n: int) -> ExchangeCost:
+    return ExchangeCost(*(n * part for part in work))
 
 
 _LOADS: dict[str, Callable[[Case], Loads]] = {
@@ -165,7 +167,7 @@ def load(case: Case, cores: int, cache_bytes: int = CACHE_BYTES) -> Load:
             f"at least, and topology 'ps' a server."
         )
     way, whole = _LOADS[case.topology](case)
-    work = Work(*(max(a, b / cores) for a, b in zip(way, whole, strict=True)))
+    work = ExchangeCost(*(max(a, b / cores) for a, b in zip(way, whole, strict=True)))
     outside = max(0, case.n_bytes - cache_bytes) / max(1, case.n_bytes)
     return Load(*work, work.worked * outside)
 
@@ -182,7 +184,7 @@ Regime = tuple[str, Sharing]  # the topology, and who shares cores
 
 
 @dataclass(frozen=True)
-class Model:
+class CostModel:
     """Predicts the time of an exchange; made by `fit`, or of rates that are known."""
 
     rates: dict[Regime, Rates]
@@ -192,7 +194,7 @@ class Model:
     def regime(self, case: Case) -> Regime:
         """Return which rates hold for a case.
 
-        >>> Model({}, cores=2).regime(Case("mesh", n_workers=3, n_bytes=8))
+        >>> CostModel({}, cores=2).regime(Case("mesh", n_workers=3, n_bytes=8))
         ('mesh', <Sharing.WORKERS: 'workers'>)
         """
         if case.n_workers > self.cores:
@@ -206,7 +208,7 @@ class Model:
         Raises `InvalidArgumentError` for what nothing was measured of.
 
         >>> alone = {("ring", Sharing.NONE): Rates(1e-5, 2e-5, 1e-10, 1e-10)}
-        >>> round(Model(alone, cores=2).predict(Case("ring", 2, 1_000_000)) * 1e6)
+        >>> round(CostModel(alone, cores=2).predict(Case("ring", 2, 1_000_000)) * 1e6)
         250
         """
         row = (1.0, *load(case, self.cores, self.cache_bytes))
@@ -225,7 +227,9 @@ class Model:
         return float(np.median(errors)) if errors else float("nan")
 
 
-def fit(points: Iterable[Point], cores: int, cache_bytes: int = CACHE_BYTES) -> Model:
+def fit(
+    points: Iterable[Point], cores: int, cache_bytes: int = CACHE_BYTES
+) -> CostModel:
     """Return the model whose relative errors have the least squares.
 
     Rates are never negative. Each topology is fitted by itself, and for each way of
@@ -234,13 +238,13 @@ def fit(points: Iterable[Point], cores: int, cache_bytes: int = CACHE_BYTES) -> 
     `InvalidArgumentError` if there are no points, or for a time that is not positive.
 
     >>> own = ("mesh", Sharing.NONE)
-    >>> known = Model({own: Rates(0.0, 3e-5, 2e-10, 1e-10)}, cores=8)
+    >>> known = CostModel({own: Rates(0.0, 3e-5, 2e-10, 1e-10)}, cores=8)
     >>> cases = [Case("mesh", n, 4**k) for n in (1, 2, 4) for k in range(5, 13)]
     >>> found = fit([Point(case, known.predict(case)) for case in cases], cores=8)
     >>> round(found.rates[own].alpha * 1e6, 3)
     30.0
     """
-    model = Model({}, cores, cache_bytes)
+    model = CostModel({}, cores, cache_bytes)
     by_regime: dict[Regime, list[Point]] = {}
     for point in points:
         if not point.seconds > 0:
@@ -251,10 +255,10 @@ def fit(points: Iterable[Point], cores: int, cache_bytes: int = CACHE_BYTES) -> 
     if not by_regime:
         raise InvalidArgumentError("fit got no points; measure some exchanges first.")
     rates = {regime: _rates(own, model) for regime, own in by_regime.items()}
-    return Model(rates, cores, cache_bytes)
+    return CostModel(rates, cores, cache_bytes)
 
 
-def _rates(points: list[Point], model: Model) -> Rates:
+def _rates(points: list[Point], model: CostModel) -> Rates:
     cores, cache = model.cores, model.cache_bytes
     loads = np.array([(1.0, *load(point.case, cores, cache)) for point in points])
     seconds = np.array([point.seconds for point in points])

@@ -42,7 +42,7 @@ from kit.exchange.plan import (
     chain,
 )
 from kit.exchange.topologies.topology import Traffic
-from kit.trace.traffic import Kind
+from kit.trace.traffic import TransferKind
 
 
 class Mesh:
@@ -78,8 +78,8 @@ class Mesh:
             size = layout.chunk_bytes(chunk)
             for other in group.workers:
                 if other != owner:
-                    traffic[other, owner, Kind.REDUCE] = size
-                    traffic[owner, other, Kind.GATHER] = size
+                    traffic[other, owner, TransferKind.REDUCE] = size
+                    traffic[owner, other, TransferKind.GATHER] = size
         return traffic
 
 
@@ -100,9 +100,11 @@ class _Seat(NamedTuple):
     def sum_up(self, bucket: Bucket) -> Iterator[Op]:
         mine = bucket.chunks[self.rank]
         for rank in self.others:
-            yield Send(self.workers[rank], GRAD, bucket.chunks[rank], Kind.REDUCE)
+            yield Send(
+                self.workers[rank], GRAD, bucket.chunks[rank], TransferKind.REDUCE
+            )
         for rank in self.others:
-            yield Receive(self.workers[rank], GRAD, mine, Kind.REDUCE)
+            yield Receive(self.workers[rank], GRAD, mine, TransferKind.REDUCE)
         terms = tuple(Term(self.workers[rank], GRAD) for rank in self.others)
         if terms:
             yield Add(mine, (Term(SELF, GRAD), *terms))
@@ -112,9 +114,9 @@ class _Seat(NamedTuple):
             mine = bucket.chunks[self.rank]
             yield Apply(mine)
             for rank in self.others:
-                yield Send(self.workers[rank], NEXT, mine, Kind.GATHER)
+                yield Send(self.workers[rank], NEXT, mine, TransferKind.GATHER)
         for rank in self.others:
             worker = self.workers[rank]
             for bucket in layout.buckets:
-                yield Receive(worker, NEXT, bucket.chunks[rank], Kind.GATHER)
+                yield Receive(worker, NEXT, bucket.chunks[rank], TransferKind.GATHER)
                 yield Copy(Term(worker, NEXT), NEXT, bucket.chunks[rank])

@@ -36,7 +36,7 @@ from kit.exchange.plan import (
     chain,
 )
 from kit.exchange.topologies.topology import Traffic
-from kit.trace.traffic import Kind
+from kit.trace.traffic import TransferKind
 
 _NOTHING = Range(0, 0)
 
@@ -75,8 +75,8 @@ class ParameterServer:
             for server, shard in zip(group.ps, group.shards, strict=True)
             for worker in group.workers
             for key in (
-                (worker, server, Kind.PUSH),
-                (server, worker, Kind.PULL),
+                (worker, server, TransferKind.PUSH),
+                (server, worker, TransferKind.PULL),
             )
         }
 
@@ -105,10 +105,10 @@ def _work(
         for server in group.ps
         for part in parts(layout, group, server, bucket)
     ]
-    reduce: list[Op] = [Send(ps, GRAD, part, Kind.PUSH) for ps, part in pairs]
+    reduce: list[Op] = [Send(ps, GRAD, part, TransferKind.PUSH) for ps, part in pairs]
     finish: list[Op] = []
     for server, part in pairs:
-        finish.append(Receive(server, NEXT, part, Kind.PULL))
+        finish.append(Receive(server, NEXT, part, TransferKind.PULL))
         finish.append(Copy(Term(server, NEXT), NEXT, part))
     return reduce, finish
 
@@ -119,10 +119,12 @@ def _serve(
     reduce: list[Op] = []
     finish: list[Op] = []
     for part in parts(layout, group, server, bucket):
-        reduce += [Receive(w, GRAD, part, Kind.PUSH) for w in group.workers]
+        reduce += [Receive(w, GRAD, part, TransferKind.PUSH) for w in group.workers]
         reduce += _sums(group, part, bucket)
         finish.append(Apply(part))
-        finish += [Send(worker, NEXT, part, Kind.PULL) for worker in group.workers]
+        finish += [
+            Send(worker, NEXT, part, TransferKind.PULL) for worker in group.workers
+        ]
     return reduce, finish
 
 

@@ -39,7 +39,7 @@ from kit.exchange.plan import (
     Term,
 )
 from kit.exchange.topologies.topology import Traffic
-from kit.trace.traffic import Kind
+from kit.trace.traffic import TransferKind
 
 
 class Ring:
@@ -76,8 +76,12 @@ class Ring:
         for rank, worker in enumerate(group.workers if n > 1 else ()):
             after = group.workers[(rank + 1) % n]
             complete, known = (rank + 1) % n, (rank + 2) % n
-            traffic[worker, after, Kind.REDUCE] = whole - layout.chunk_bytes(complete)
-            traffic[worker, after, Kind.GATHER] = whole - layout.chunk_bytes(known)
+            traffic[worker, after, TransferKind.REDUCE] = whole - layout.chunk_bytes(
+                complete
+            )
+            traffic[worker, after, TransferKind.GATHER] = whole - layout.chunk_bytes(
+                known
+            )
         return traffic
 
 
@@ -99,8 +103,8 @@ class _Seat(NamedTuple):
         n, chunks = len(self.workers), bucket.chunks
         for hop in range(n - 1):
             ours, theirs = chunks[(self.rank - hop) % n], chunks[self.rank - hop - 1]
-            yield Send(self.after, GRAD, ours, Kind.REDUCE)
-            yield Receive(self.before, GRAD, theirs, Kind.REDUCE)
+            yield Send(self.after, GRAD, ours, TransferKind.REDUCE)
+            yield Receive(self.before, GRAD, theirs, TransferKind.REDUCE)
             yield Add(theirs, (Term(self.before, GRAD), Term(SELF, GRAD)))
 
     def hand_out(self, layout: Layout) -> Iterator[Op]:
@@ -109,11 +113,11 @@ class _Seat(NamedTuple):
             yield Apply(bucket.chunks[(self.rank + 1) % n])
             if n > 1:
                 mine = bucket.chunks[(self.rank + 1) % n]
-                yield Send(self.after, NEXT, mine, Kind.GATHER)
+                yield Send(self.after, NEXT, mine, TransferKind.GATHER)
         for hop in range(n - 1):
             for bucket in layout.buckets:
                 chunk = bucket.chunks[(self.rank - hop) % n]
-                yield Receive(self.before, NEXT, chunk, Kind.GATHER)
+                yield Receive(self.before, NEXT, chunk, TransferKind.GATHER)
                 yield Copy(Term(self.before, NEXT), NEXT, chunk)
                 if hop < n - 2:
-                    yield Send(self.after, NEXT, chunk, Kind.GATHER)
+                    yield Send(self.after, NEXT, chunk, TransferKind.GATHER)

@@ -31,7 +31,7 @@ from kit.exchange.plan import (
     chain,
 )
 from kit.exchange.topologies.topology import Traffic
-from kit.trace.traffic import Kind
+from kit.trace.traffic import TransferKind
 
 
 class WholeRing:
@@ -59,7 +59,7 @@ class WholeRing:
         """Each worker hands on every gradient but its successor's own."""
         n = len(group.workers)
         return {
-            (worker, group.workers[(rank + 1) % n], Kind.REDUCE): (n - 1)
+            (worker, group.workers[(rank + 1) % n], TransferKind.REDUCE): (n - 1)
             * layout.payload_bytes
             for rank, worker in enumerate(group.workers if n > 1 else ())
         }
@@ -70,13 +70,13 @@ def _pass_on(bucket: Bucket, workers: tuple[int, ...], rank: int) -> Iterator[Op
     after, before = workers[(rank + 1) % n], workers[rank - 1]
     for hop in range(n - 1):  # SPARE + hop keeps the gradient of worker rank-hop-1
         source = GRAD if hop == 0 else SPARE + hop - 1
-        yield Send(after, source, whole, Kind.REDUCE)
-        yield Receive(before, source, whole, Kind.REDUCE)
+        yield Send(after, source, whole, TransferKind.REDUCE)
+        yield Receive(before, source, whole, TransferKind.REDUCE)
         yield Copy(Term(before, source), SPARE + hop, whole)
     if n > 1:
         # The sum overwrites our gradient, so our successor must have read it first.
-        yield Send(before, GRAD, Range(0, 0), Kind.REDUCE)
-        yield Receive(after, GRAD, Range(0, 0), Kind.REDUCE)
+        yield Send(before, GRAD, Range(0, 0), TransferKind.REDUCE)
+        yield Receive(after, GRAD, Range(0, 0), TransferKind.REDUCE)
     for number, chunk in enumerate(bucket.chunks):
         yield Add(chunk, tuple(_kept(w, rank, n) for w in chain(number, n)))
 

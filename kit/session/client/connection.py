@@ -12,11 +12,11 @@ from kit.errors import CancelledError
 from kit.graph.dtypes import Array
 from kit.graph.node import Node
 from kit.session.client.cancelling import CLOSED
-from kit.session.client.lazy_feeds import LateFeeds
-from kit.session.client.options import Options
+from kit.session.client.lazy_feeds import LazyFeeds
+from kit.session.client.options import SessionOptions
 from kit.session.master.devices import Device
 from kit.session.master.master import Master
-from kit.session.master.plan import Kind
+from kit.session.master.plan import RunSignature
 from kit.session.worker.step import Records
 
 
@@ -26,12 +26,12 @@ class Connection(Protocol):
     `late`, if there is one, lets the tasks load what they are fed.
     """
 
-    late: LateFeeds | None = None
+    late: LazyFeeds | None = None
 
     def extend(self, version: int, nodes: Sequence[Node], deadline_s: float) -> int:
         """Add nodes to a graph of `version` nodes; returns the new number."""
 
-    def prepare(self, kind: Kind, deadline_s: float) -> int:
+    def prepare(self, kind: RunSignature, deadline_s: float) -> int:
         """Return the number of the plan for a kind of run."""
 
     def run(
@@ -52,7 +52,9 @@ class Connection(Protocol):
 class Direct(Connection):
     """A master in this process: its methods, called."""
 
-    def __init__(self, master: Master, options: Options, *, owns: bool = False) -> None:
+    def __init__(
+        self, master: Master, options: SessionOptions, *, owns: bool = False
+    ) -> None:
         """`owns`: the master is this session's alone, and ends with it."""
         self._master, self._options, self._owns = master, options, owns
         self._creating = threading.Lock()
@@ -72,7 +74,7 @@ class Direct(Connection):
         """See `Connection`."""
         return self._master.session(self._number).extend(version, nodes)
 
-    def prepare(self, kind: Kind, deadline_s: float) -> int:
+    def prepare(self, kind: RunSignature, deadline_s: float) -> int:
         """See `Connection`."""
         return self._master.session(self._number).prepare(kind, deadline_s)
 

@@ -13,7 +13,7 @@ import numpy as np
 from kit.arrays import to_numpy
 from kit.dask.feeds import announced_shape, is_lazy, loaded
 from kit.errors import InvalidArgumentError
-from kit.graph.array_protocol import Speaker
+from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.dtypes import STRING, Array, DType, name_of, to_array
 from kit.graph.graph import Graph
 from kit.graph.op import Tensor
@@ -120,7 +120,7 @@ def fed_tensor(graph: Graph, key: Any) -> Tensor:
 
 def fed_value(tensor: Fed, value: Any) -> Array:
     """Return a value as an array that fits a tensor; see `read_feeds`."""
-    if isinstance(value, Speaker):
+    if isinstance(value, ArrayProtocol):
         raise TypeError(
             f"feed_dict: the value for {tensor.name!r} is {value!r}, which has no "
             f"value yet; run it first and feed the result."

@@ -57,7 +57,7 @@ _held: Final[OrderedDict[str, OrderedDict[str, Any]]] = OrderedDict()
 _guard: Final = threading.Lock()
 
 
-class Late:
+class LazyFeed:
     """Stands in a run's feeds for what is loaded where it is used."""
 
     __slots__ = ("name", "session", "static", "token")
@@ -74,14 +74,14 @@ class Late:
         return [self.session, self.token, self.name, dtype, plain]
 
     @classmethod
-    def from_plain(cls, plain: Sequence[Any]) -> Late:
+    def from_plain(cls, plain: Sequence[Any]) -> LazyFeed:
         """Rebuild it from `to_plain`."""
         session, token, name, dtype, shape = plain
         static = Static(None if shape is None else tuple(shape), dtype_of(dtype))
         return cls(str(session), str(token), str(name), static)
 
 
-class LateFeeds:
+class LazyFeeds:
     """One session's collections on the tasks of a cluster."""
 
     def __init__(self, carry: Carry) -> None:
@@ -103,13 +103,13 @@ class LateFeeds:
             pairs = zip((one for one, _ in fed), here, strict=True)
             return [fed_value(*pair) for pair in pairs]
         return [
-            Late(self._session, token_of(value), one.name, one.static)
+            LazyFeed(self._session, token_of(value), one.name, one.static)
             for one, value in fed
         ]
 
     def here(self, values: list[Any]) -> list[Any]:
         """Return values with those that stand for a collection computed here."""
-        return [self._computed(one) if type(one) is Late else one for one in values]
+        return [self._computed(one) if type(one) is LazyFeed else one for one in values]
 
     def close(self) -> None:
         """Let the tasks forget this session's collections."""
@@ -131,7 +131,7 @@ class LateFeeds:
                 _keep(self._carried, new)
         return True
 
-    def _computed(self, one: Late) -> Array:
+    def _computed(self, one: LazyFeed) -> Array:
         (value,) = loaded([self._carried[one.token]])
         return fed_value(one, value)
 
@@ -153,10 +153,12 @@ def forget(session: str) -> None:
 
 def apart(feeds: Sequence[Any]) -> tuple[Sequence[Array], dict[str, Any]]:
     """Return the arrays of a run's feeds, and plain data about the rest."""
-    late = {str(i): one.to_plain() for i, one in enumerate(feeds) if type(one) is Late}
+    late = {
+        str(i): one.to_plain() for i, one in enumerate(feeds) if type(one) is LazyFeed
+    }
     if not late:
         return feeds, {}
-    return [one for one in feeds if type(one) is not Late], {_KEY: late}
+    return [one for one in feeds if type(one) is not LazyFeed], {_KEY: late}
 
 
 def together(arrays: list[Array], meta: Mapping[str, Any]) -> list[Any]:
@@ -170,7 +172,7 @@ def together(arrays: list[Array], meta: Mapping[str, Any]) -> list[Any]:
     found: list[Any] = list(arrays)
     try:
         for place, plain in sorted(late.items(), key=lambda item: int(item[0])):
-            found.insert(int(place), Late.from_plain(plain))
+            found.insert(int(place), LazyFeed.from_plain(plain))
     except (TypeError, ValueError, OverflowError) as exc:
         raise InvalidArgumentError(f"late feeds that cannot be read: {exc}.") from exc
     return found
@@ -182,14 +184,14 @@ def present(feeds: Sequence[Any]) -> Sequence[Array]:
     Raises `FailedPreconditionError` when a collection is not here (any more), and
     `UnknownError` for what its computation raises.
     """
-    late = [one for one in feeds if type(one) is Late]
+    late = [one for one in feeds if type(one) is LazyFeed]
     if not late:
         return feeds
     values = iter(_load(late))
-    return [next(values) if type(one) is Late else one for one in feeds]
+    return [next(values) if type(one) is LazyFeed else one for one in feeds]
 
 
-def _load(late: Sequence[Late]) -> list[Array]:
+def _load(late: Sequence[LazyFeed]) -> list[Array]:
     names = ", ".join(repr(one.name) for one in late)
     try:
         values = loaded([_find(one) for one in late], scheduler="synchronous")
@@ -203,7 +205,7 @@ def _load(late: Sequence[Late]) -> list[Array]:
         ) from exc
 
 
-def _find(one: Late) -> Any:
+def _find(one: LazyFeed) -> Any:
     with _guard:
         session = _held.get(one.session)
         found = None if session is None else session.get(one.token)

@@ -14,7 +14,7 @@ from kit.session.worker.step import Records
 from kit.task import Task
 from kit.trace.log import rows
 from kit.trace.trace import EpochRow, Trace
-from kit.trace.traffic import SPAN, TOTAL, TRANSFER, Kind, Phase
+from kit.trace.traffic import SPAN, TOTAL, TRANSFER, Phase, TransferKind
 
 _NS = 1_000_000_000
 
@@ -76,7 +76,7 @@ class RunMetadata:
         moves = [
             (
                 *(number[Task.parse(one.source)], number[Task.parse(one.destination)]),
-                *(Kind.TENSOR, 0, 0, one.n_bytes),
+                *(TransferKind.TENSOR, 0, 0, one.n_bytes),
                 *(int(one.begin * _NS), int(one.end * _NS)),
             )
             for one in self.transfers

@@ -16,7 +16,7 @@ _FIELDS: Final = {
 
 
 @dataclass(frozen=True)
-class Options:
+class SessionOptions:
     """The same for all runs of a session.
 
     Attributes:
@@ -26,7 +26,7 @@ class Options:
         whole: an op that no device fits ends every run, also of others, as in the
             original; else only the runs that need it.
 
-    >>> Options.from_plain(Options(filters=("/job:ps",)).to_plain()).filters
+    >>> Options.from_plain(SessionOptions(filters=("/job:ps",)).to_plain()).filters
     ('/job:ps',)
     """
 
@@ -40,7 +40,7 @@ class Options:
         return asdict(self)
 
     @classmethod
-    def from_plain(cls, plain: object) -> Options:
+    def from_plain(cls, plain: object) -> SessionOptions:
         """Rebuild them from `to_plain`; `InvalidArgumentError` for anything else."""
         values = check("options", _FIELDS, plain)
         return cls(**{**values, "filters": tuple(values.get("filters", ()))})

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 from kit.errors import InvalidArgumentError
 from kit.graph.op import Op, Tensor
 from kit.session.client.run_signature import unwrapped
-from kit.session.master.plan import Kind
+from kit.session.master.plan import RunSignature
 
 if TYPE_CHECKING:
     from kit.session.client.session import Session
-    from kit.session.master.plan import Kind
+    from kit.session.master.plan import RunSignature
 
 
 # Runs a kind once with these feeds; returns its fetches.
-RunKind = Callable[[Kind, list[Any]], list[Any]]
+RunKind = Callable[[RunSignature, list[Any]], list[Any]]
 
 
 class PartialRun:
@@ -101,7 +101,7 @@ class PartialRun:
         kept = self._kept(new, wanted)
         inputs = {one for op in new for one in op.inputs if one in self._values}
         feeds = sorted(inputs, key=lambda one: (one.op.number, one.index))
-        kind = Kind(
+        kind = RunSignature(
             tuple((one.op.name, one.index) for one in feeds),
             tuple((one.op.name, one.index) for one in kept),
             tuple(op.name for op in targets),
@@ -192,7 +192,7 @@ class Parts:
             )
         run, deadline_s = self._runs[handle]
 
-        def run_kind(kind: Kind, values: list[Any]) -> list[Any]:
+        def run_kind(kind: RunSignature, values: list[Any]) -> list[Any]:
             return self._session.run_kind(kind, values, deadline_s)
 
         try:

@@ -20,10 +20,10 @@ from kit.graph.node import Node
 from kit.graph.node import to_plain as nodes_to_plain
 from kit.session.client.cancelling import CLOSED, Cancellation, current_cancellation
 from kit.session.client.connection import Connection
-from kit.session.client.lazy_feeds import LateFeeds, apart
-from kit.session.client.options import Options
+from kit.session.client.lazy_feeds import LazyFeeds, apart
+from kit.session.client.options import SessionOptions
 from kit.session.master.devices import Device
-from kit.session.master.plan import Kind
+from kit.session.master.plan import RunSignature
 from kit.session.transport.function_carrier import carry_functions
 from kit.session.transport.message import (
     Act,
@@ -56,8 +56,8 @@ class Remote(Connection):
         self,
         name: str,
         dial: Callable[[float], Link],
-        options: Options,
-        late: LateFeeds | None = None,
+        options: SessionOptions,
+        late: LazyFeeds | None = None,
     ) -> None:
         """`name` is what the master is called in messages."""
         self._options, self.late = options, late
@@ -75,7 +75,7 @@ class Remote(Connection):
         meta = {"op": "extend", "version": version, "nodes": plain}
         return int(self._ask(meta, deadline_s, arrays).meta["version"])
 
-    def prepare(self, kind: Kind, deadline_s: float) -> int:
+    def prepare(self, kind: RunSignature, deadline_s: float) -> int:
         """See `Connection`."""
         meta = {"op": "prepare", "deadline_s": deadline_s, **kind._asdict()}
         return int(self._ask(meta, deadline_s + _GRACE_S).meta["plan"])

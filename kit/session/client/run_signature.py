@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from kit.graph.array_protocol import Speaker
+from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.dtypes import STRING, Array
 from kit.graph.op import Op, Tensor
 from kit.session.client.fetches import Fetches
-from kit.session.master.plan import Kind
+from kit.session.master.plan import RunSignature
 
 
-class Recipe:
+class FetchMapper:
     """The way from fetches and fed tensors to a kind of run, and back from its results.
 
     A fetched tensor that is fed has its fed value; the tasks are not asked for it.
@@ -29,7 +29,7 @@ class Recipe:
         self.feeds = tuple(feeds)
         fed = set(feeds)
         asked = [one for one in elements if isinstance(one, Tensor) and one not in fed]
-        self.kind = Kind(
+        self.kind = RunSignature(
             tuple((one.op.name, one.index) for one in feeds),
             tuple((one.op.name, one.index) for one in asked),
             tuple(one.name for one in elements if isinstance(one, Op)),
@@ -47,11 +47,11 @@ class Recipe:
         return [None if at is None else known[at] for at in self._places]
 
 
-class Asked:
+class RequestedRun:
     """A whole request: its structure of fetches, and the recipe for them."""
 
     def __init__(self, fetches: Fetches, feeds: Sequence[Tensor]) -> None:
-        self.fetches, self.recipe = fetches, Recipe(fetches.elements, feeds)
+        self.fetches, self.recipe = fetches, FetchMapper(fetches.elements, feeds)
 
 
 def key_of(fetches: Any, feeds: Mapping[Any, Any] | None) -> Any:
@@ -71,7 +71,7 @@ def key_of(fetches: Any, feeds: Mapping[Any, Any] | None) -> Any:
     return what, tuple(feeds)
 
 
-_SIMPLE = (Speaker, Op)  # tensors, variables and ops are equal to themselves only
+_SIMPLE = (ArrayProtocol, Op)  # tensors, variables and ops are equal to themselves only
 
 
 def unwrapped(value: Any) -> Any:

@@ -19,12 +19,12 @@ from kit.session.client.connection import Connection
 from kit.session.client.feeds import fed_tensor, read_feeds
 from kit.session.client.fetches import Fetches
 from kit.session.client.metadata import RunMetadata
-from kit.session.client.options import Options
+from kit.session.client.options import SessionOptions
 from kit.session.client.partial_runs import Parts
-from kit.session.client.run_signature import Asked, Recipe, key_of
+from kit.session.client.run_signature import FetchMapper, RequestedRun, key_of
 from kit.session.client.targets import connect
 from kit.session.master.devices import Device
-from kit.session.master.plan import Kind
+from kit.session.master.plan import RunSignature
 from kit.settings import current
 
 
@@ -61,11 +61,11 @@ class Session:
     ) -> None:
         self.graph = default_graph() if graph is None else graph
         filters = tuple(device_filters)
-        options = Options(soft_placement, filters, isolate_state, place_all)
+        options = SessionOptions(soft_placement, filters, isolate_state, place_all)
         self._connection: Connection = connect(target, options, n_cpus)
         self._sent = 0
-        self._plans: dict[Kind, int] = {}
-        self._asked: dict[Any, Asked] = {}
+        self._plans: dict[RunSignature, int] = {}
+        self._asked: dict[Any, RequestedRun] = {}
         self._parts = Parts(self)
         self._extending = threading.Lock()
         self._is_closed = False
@@ -96,7 +96,7 @@ class Session:
         if asked is None:
             wanted = Fetches(self.graph, fetches)
             feeds = self._read(feed_dict)
-            asked = Asked(wanted, list(feeds))
+            asked = RequestedRun(wanted, list(feeds))
             if key is not None:
                 self._asked[key] = asked
         else:
@@ -128,7 +128,7 @@ class Session:
         metadata: RunMetadata | None = None,
     ) -> list[Any]:
         """Return the values of tensors (of ops: None), given checked feeds."""
-        recipe = Recipe(elements, list(feeds))
+        recipe = FetchMapper(elements, list(feeds))
         return self._values(recipe, list(feeds.values()), deadline_s, metadata)
 
     def partial_run_setup(
@@ -201,7 +201,7 @@ class Session:
 
     def run_kind(
         self,
-        kind: Kind,
+        kind: RunSignature,
         feeds: list[Any],
         deadline_s: float | None = None,
         metadata: RunMetadata | None = None,
@@ -225,7 +225,7 @@ class Session:
 
     def _values(
         self,
-        recipe: Recipe,
+        recipe: FetchMapper,
         fed: list[Any],
         deadline_s: float | None,
         metadata: RunMetadata | None,
@@ -240,7 +240,7 @@ class Session:
         late = self._connection.late
         return read_feeds(self.graph, given, None if late is None else late.feed)
 
-    def _prepare(self, kind: Kind, deadline_s: float) -> int:
+    def _prepare(self, kind: RunSignature, deadline_s: float) -> int:
         with self._extending:
             new = self.graph.ops[self._sent :]
             if new:

@@ -12,18 +12,18 @@ from typing import Any
 
 from kit.errors import NotFoundError
 from kit.session.client.connection import Connection, Direct
-from kit.session.client.options import Options
+from kit.session.client.options import SessionOptions
 from kit.session.master.master import Master
 from kit.session.master.members import Members
 from kit.session.transport.peers import Peers
-from kit.session.worker.task_runtime import Home
+from kit.session.worker.task_runtime import TaskRuntime
 from kit.session.worker.worker import Worker
 from kit.task import Task
 
 LOCAL = Task("localhost", 0)
 
 _here: weakref.WeakValueDictionary[str, Master] = weakref.WeakValueDictionary()
-_remote: list[Callable[[str, Options], Connection]] = []
+_remote: list[Callable[[str, SessionOptions], Connection]] = []
 
 
 def enter(target: str, master: Master) -> None:
@@ -36,12 +36,12 @@ def leave(target: str) -> None:
     _here.pop(target, None)
 
 
-def set_remote(connect_to: Callable[[str, Options], Connection]) -> None:
+def set_remote(connect_to: Callable[[str, SessionOptions], Connection]) -> None:
     """Say how a target in another process is reached."""
     _remote[:] = [connect_to]
 
 
-def connect(target: Any, options: Options, n_cpus: int = 1) -> Connection:
+def connect(target: Any, options: SessionOptions, n_cpus: int = 1) -> Connection:
     """Return the connection to a target: None or '' is this process alone.
 
     A target is a text, or has one as `target` (a server), or tells by `session_target`
@@ -82,5 +82,5 @@ def local_master(n_cpus: int = 1) -> Master:
     def dial(task: Task, _: float) -> Any:
         raise NotFoundError(f"{task} is not there: this session has one task, {LOCAL}.")
 
-    worker = Worker(Home(LOCAL, n_cpus=n_cpus), Peers(dial))
+    worker = Worker(TaskRuntime(LOCAL, n_cpus=n_cpus), Peers(dial))
     return Master(worker, Members(worker, lambda: [LOCAL]))

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from kit.errors import AbortedError, ResourceExhaustedError
-from kit.session.client.options import Options
+from kit.session.client.options import SessionOptions
 from kit.session.master.members import Members
 from kit.session.master.session import MasterSession
 from kit.session.worker.worker import Worker
@@ -41,7 +41,7 @@ class Master:
         """How many sessions are open."""
         return len(self._sessions)
 
-    def create(self, options: Options) -> int:
+    def create(self, options: SessionOptions) -> int:
         """Begin a session; returns its number. Ends those that clients have left."""
         before = self._clock() - _ABANDONED_S
         with self._lock:

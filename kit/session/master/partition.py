@@ -21,7 +21,7 @@ from kit.task import Task
 DONE = -1  # the "output" that says only that an op is done
 
 
-class Move(NamedTuple):
+class TensorMove(NamedTuple):
     """One tensor's way between two tasks, as each of them sees it.
 
     `peer` is the other task; `number` names the way within the plan. A variable is read
@@ -38,7 +38,7 @@ class Move(NamedTuple):
     def tensor(self) -> str:
         """The tensor's name; of a control edge the op's, after `^`.
 
-        >>> Move(("add", 0), Task("ps", 0), 7).tensor
+        >>> TensorMove(("add", 0), Task("ps", 0), 7).tensor
         'add:0'
         """
         name, index = self.edge
@@ -61,8 +61,8 @@ class Segment:
     nodes: list[Node] = field(default_factory=list)
     devices: list[Device] = field(default_factory=list)
     feeds: list[Edge] = field(default_factory=list)
-    receives: list[Move] = field(default_factory=list)
-    sends: list[Move] = field(default_factory=list)
+    receives: list[TensorMove] = field(default_factory=list)
+    sends: list[TensorMove] = field(default_factory=list)
     fetches: list[Edge] = field(default_factory=list)
 
 
@@ -204,6 +204,6 @@ class _Cut:
             return
         number = len(self._sent)
         self._sent.add((edge, here))
-        self.parts[here].receives.append(Move(edge, source, number))
+        self.parts[here].receives.append(TensorMove(edge, source, number))
         after = self.parts[source].nodes[-1].name if edge in self._refs else ""
-        self.parts[source].sends.append(Move(edge, here, number, after))
+        self.parts[source].sends.append(TensorMove(edge, here, number, after))

@@ -18,7 +18,7 @@ from kit.session.master.partition import Segment, partition, prune
 from kit.task import Task
 
 
-class Kind(NamedTuple):
+class RunSignature(NamedTuple):
     """What distinguishes one kind of run from another: it gets a plan of its own.
 
     `done` are ops that have run in an earlier part of the same run.
@@ -31,7 +31,7 @@ class Kind(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """Segments by task, and where feeds go and fetches come from.
 
     Attributes:
@@ -49,9 +49,9 @@ class Plan:
 def make_plan(
     nodes: Mapping[str, Node],
     placed: Mapping[str, Device],
-    kind: Kind,
+    kind: RunSignature,
     refused: Mapping[str, KitError] = MappingProxyType({}),
-) -> Plan:
+) -> RunPlan:
     """Prune and cut a placed graph.
 
     Raises `InvalidArgumentError` for a graph with a circle, and the error of a node
@@ -67,7 +67,7 @@ def make_plan(
     order = refreshed(order, kind.feeds)
     segments = partition(order, placed, kind.fetches, kind.feeds, done)
     index = {edge: i for i, edge in enumerate(kind.feeds)}
-    return Plan(
+    return RunPlan(
         segments,
         {
             task: tuple(index[edge] for edge in one.feeds)

@@ -28,12 +28,12 @@ from kit.graph.dtypes import Array
 from kit.graph.node import Edge, Node
 from kit.graph.table import lookup
 from kit.session.client.cancelling import CLOSED, current_cancellation
-from kit.session.client.options import Options
+from kit.session.client.options import SessionOptions
 from kit.session.master.devices import Device, place
 from kit.session.master.members import Known, Members
 from kit.session.master.partition import Segment
-from kit.session.master.plan import Kind, Plan, make_plan
-from kit.session.master.step_coordinator import Conductor, feeds_by_task
+from kit.session.master.plan import RunPlan, RunSignature, make_plan
+from kit.session.master.step_coordinator import StepCoordinator, feeds_by_task
 from kit.session.transport import segment_text
 from kit.session.worker.step import Records, Step
 from kit.session.worker.worker import Worker
@@ -83,13 +83,13 @@ def _mine(values: list[Any], i: int) -> Any:
 _ALONE = (lambda values: sys.getrefcount(values[0]))([np.zeros(1)])
 
 
-class Ready(NamedTuple):
+class RegisteredPlan(NamedTuple):
     """A plan whose segments are registered: the number that each task gave its own.
 
     `keeps_feeds`: the target's own segment may keep an array that it is fed.
     """
 
-    plan: Plan
+    plan: RunPlan
     tokens: Mapping[Task, int]
     keeps_feeds: bool
     n_feeds: int
@@ -99,7 +99,7 @@ class MasterSession:
     """One session. Its runs may come from many threads."""
 
     def __init__(
-        self, worker: Worker, members: Members, number: int, options: Options
+        self, worker: Worker, members: Members, number: int, options: SessionOptions
     ) -> None:
         self.number, self._options = number, options
         self._worker, self._members = worker, members
@@ -108,8 +108,8 @@ class MasterSession:
         self._known: dict[Task, Known] = {}
         self._placed: dict[str, Device] = {}
         self._refused: dict[str, KitError] = {}
-        self._ready: list[Ready] = []
-        self._numbers: dict[Kind, int] = {}
+        self._ready: list[RegisteredPlan] = []
+        self._numbers: dict[RunSignature, int] = {}
         # The upper half tells the tasks which session a step belongs to.
         self._counter = itertools.count(number << 32)
         self._steps: dict[int, Step] = {}
@@ -136,7 +136,7 @@ class MasterSession:
             self._nodes |= _checked(nodes, self._nodes)
             return len(self._nodes)
 
-    def prepare(self, kind: Kind, deadline_s: float) -> int:
+    def prepare(self, kind: RunSignature, deadline_s: float) -> int:
         """Return the number of the plan for a kind of run."""
         deadline = time.monotonic() + deadline_s
         with self._preparing:
@@ -150,7 +150,7 @@ class MasterSession:
                 tokens = self._register_all(plan, deadline)
                 mine = plan.segments.get(self._worker.task)
                 keeps = mine is not None and keeps_feeds(mine)
-                self._ready.append(Ready(plan, tokens, keeps, len(kind.feeds)))
+                self._ready.append(RegisteredPlan(plan, tokens, keeps, len(kind.feeds)))
                 self._numbers[kind] = len(self._ready) - 1
             return self._numbers[kind]
 
@@ -180,7 +180,7 @@ class MasterSession:
                 f"{len(feeds)} tensors were fed to plan {number}, which takes "
                 f"{n_feeds}."
             )
-        conductor, me = Conductor(self._worker), self._worker.task
+        conductor, me = StepCoordinator(self._worker), self._worker.task
         number = next(self._counter)
         step = Step(number, self._key, me, conductor, deadline_s, traced=traced)
         self._steps[step.number] = step
@@ -227,8 +227,8 @@ class MasterSession:
     def _carry_out(
         self,
         step: Step,
-        conductor: Conductor,
-        plan: Plan,
+        conductor: StepCoordinator,
+        plan: RunPlan,
         tokens: Mapping[Task, int],
         feeds: Sequence[Array],
     ) -> dict[Task, list[Any]]:
@@ -258,7 +258,7 @@ class MasterSession:
             self._refused = refused
         return self._placed
 
-    def _register_all(self, plan: Plan, deadline: float) -> dict[Task, int]:
+    def _register_all(self, plan: RunPlan, deadline: float) -> dict[Task, int]:
         try:
             return {
                 task: self._register(task, one, deadline - time.monotonic())
@@ -326,7 +326,7 @@ def _outputs(node: Node) -> int:
     return n_outputs if isinstance(n_outputs, int) else int(n_outputs(node.attrs))
 
 
-def _check_kind(kind: Kind, nodes: Mapping[str, Node]) -> None:
+def _check_kind(kind: RunSignature, nodes: Mapping[str, Node]) -> None:
     for edge in (*kind.feeds, *kind.fetches):
         _check_edge(edge, nodes)
     for name in kind.targets:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from kit.errors import CancelledError, KitError, LinkLost, PeerLost, UnavailableError
 from kit.graph.dtypes import Array
 from kit.session.client.lazy_feeds import apart
-from kit.session.master.partition import Move
+from kit.session.master.partition import TensorMove
 from kit.session.transport.channel import GRACE_S, Channel
 from kit.session.transport.message import Act, begin_lending, send
 from kit.session.worker.step import Step, Ways
@@ -23,7 +23,7 @@ from kit.task import Task
 T = TypeVar("T")
 
 
-class Conductor(Ways):
+class StepCoordinator(Ways):
     """The channels of one step to the other tasks that take part."""
 
     def __init__(self, worker: Worker) -> None:
@@ -58,13 +58,13 @@ class Conductor(Ways):
             )
             self._naming(task, tell)
 
-    def send(self, step: Step, move: Move, value: Any) -> None:
+    def send(self, step: Step, move: TensorMove, value: Any) -> None:
         """Send a tensor of our own segment."""
         channel, along = self._channels[move.peer], step.note_sending()
         args = step, move.number, along, value
         self._naming(move.peer, channel.send_tensor, *args)
 
-    def receive(self, step: Step, move: Move) -> Any:
+    def receive(self, step: Step, move: TensorMove) -> Any:
         """Return a tensor that our own segment needs."""
         channel = self._channels[move.peer]
         what = f"{move.tensor!r} from {move.peer}"

@@ -26,7 +26,7 @@ from kit.graph.dtypes import Array
 from kit.session.transport import shared_tensors
 from kit.session.transport.serialization import pack, unpack
 from kit.session.transport.shared_tensors import borrow_of, lend_of
-from kit.wire.frame import Kind
+from kit.wire.frame import FrameKind
 from kit.wire.link import Link
 
 _NOTHING: Final[dict[str, Any]] = {}
@@ -75,7 +75,7 @@ def send(
     link.send(
         *pack(meta, arrays, lend_of(link) if arrays else None),
         deadline_s=deadline_s,
-        kind=Kind.DATA,
+        kind=FrameKind.DATA,
         epoch=act,
         step=step,
         tensor=number,
@@ -86,7 +86,7 @@ def send(
 def recv(link: Link, deadline_s: float) -> Message:
     """Return the next message; raises as `Link.recv` does, and `ProtocolError`."""
     header, body = link.recv(deadline_s=deadline_s)
-    if header.kind != Kind.DATA:
+    if header.kind != FrameKind.DATA:
         raise ProtocolError(
             f"{link.peer.short} sent a frame of kind {header.kind} on a session link."
         )

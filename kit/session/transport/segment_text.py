@@ -11,7 +11,7 @@ from kit.graph.node import UNREADABLE
 from kit.graph.node import from_plain as nodes_from_plain
 from kit.graph.node import to_plain as nodes_to_plain
 from kit.session.master.devices import Device
-from kit.session.master.partition import Move, Segment
+from kit.session.master.partition import Segment, TensorMove
 from kit.task import Task
 
 
@@ -53,5 +53,5 @@ def _edge(plain: Any) -> tuple[str, int]:
     return str(name), int(number)
 
 
-def _move(edge: Any, task: Any, number: Any, after: Any = "") -> Move:
-    return Move(_edge(edge), Task.parse(str(task)), int(number), str(after))
+def _move(edge: Any, task: Any, number: Any, after: Any = "") -> TensorMove:
+    return TensorMove(_edge(edge), Task.parse(str(task)), int(number), str(after))

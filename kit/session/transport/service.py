@@ -40,9 +40,9 @@ from kit.fields import (
 from kit.graph.node import UNREADABLE
 from kit.graph.node import from_plain as nodes_from_plain
 from kit.session.client.lazy_feeds import together
-from kit.session.client.options import Options
+from kit.session.client.options import SessionOptions
 from kit.session.master.master import Master
-from kit.session.master.plan import Kind
+from kit.session.master.plan import RunSignature
 from kit.session.transport import segment_text, shared_tensors
 from kit.session.transport.message import Act, Message, recv, send
 from kit.session.worker.step import Records, Step
@@ -206,7 +206,7 @@ class Service:
         return found, []
 
     def _create(self, link: Link, message: Message) -> Meta:
-        options = Options.from_plain(message.meta["options"])
+        options = SessionOptions.from_plain(message.meta["options"])
         self._master.check_room(link)
         return {"session": self._master.create(options)}
 
@@ -217,7 +217,7 @@ class Service:
 
     def _prepare(self, _: Link, message: Message) -> Meta:
         meta = message.meta
-        kind = Kind(
+        kind = RunSignature(
             tuple(meta["feeds"]),
             tuple(meta["fetches"]),
             tuple(meta["targets"]),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-from kit.checkpoint.bundle import Bundle, merge, write_bundle
+from kit.checkpoint.bundle import TensorBundle, merge, write_bundle
 from kit.graph.dtypes import Array, DType
 from kit.graph.node import Node
 from kit.graph.static import Shape
@@ -17,9 +17,9 @@ from kit.session.worker.accumulators import (
     RowAccumulator,
 )
 from kit.session.worker.queues import Element, FifoQueue, stacked
-from kit.session.worker.state import Cell
+from kit.session.worker.state import VariableState
 from kit.session.worker.step import Step
-from kit.session.worker.task_runtime import Home
+from kit.session.worker.task_runtime import TaskRuntime
 
 
 class StepCall:
@@ -28,7 +28,7 @@ class StepCall:
     __slots__ = ("_device", "_home", "_node", "step", "xp")
 
     def __init__(
-        self, step: Step, home: Home, node: Node, xp: ModuleType, device: Device
+        self, step: Step, home: TaskRuntime, node: Node, xp: ModuleType, device: Device
     ) -> None:
         self.step, self.xp = step, xp
         self._home, self._node, self._device = home, node, device
@@ -53,7 +53,7 @@ class StepCall:
         """Return this op's state within this session."""
         return self.step.room.own(self._node.name, make)
 
-    def variable(self, shape: Shape, dtype: DType, shared_name: str) -> Cell:
+    def variable(self, shape: Shape, dtype: DType, shared_name: str) -> VariableState:
         """Return the variable that this op stands for; each GPU has its own."""
         name = shared_name or self._node.name
         if self._device.type != "CPU":
@@ -108,7 +108,7 @@ class StepCall:
         self.step.wait(ready, changed, what)
 
     @property
-    def disk(self) -> Disk:
+    def disk(self) -> CheckpointDisk:
         """What saves and restores on this task."""
         return DISK
 
@@ -125,7 +125,7 @@ class StepCall:
 # What ops that save and restore do on the disk of their task.
 
 
-class Disk:
+class CheckpointDisk:
     """Checkpoints under prefixes; see `kit.checkpoint.bundle` for what it raises."""
 
     def write(
@@ -146,7 +146,7 @@ class Disk:
         self, prefix: str, names: Sequence[str], slices: Sequence[str]
     ) -> list[Array]:
         """Return tensors, when all of their files are compared with their digests."""
-        return Bundle(prefix).read(names, slices)
+        return TensorBundle(prefix).read(names, slices)
 
 
-DISK = Disk()
+DISK = CheckpointDisk()

@@ -25,10 +25,10 @@ from kit.errors import (
 from kit.graph.node import Edge, Node
 from kit.graph.table import OpDef, lookup
 from kit.session.master.devices import Device
-from kit.session.master.partition import DONE, Move, Segment
+from kit.session.master.partition import DONE, Segment, TensorMove
 from kit.session.worker.call import StepCall
 from kit.session.worker.step import Step
-from kit.session.worker.task_runtime import Home
+from kit.session.worker.task_runtime import TaskRuntime
 from kit.task import Task
 
 Registers = list[Any]
@@ -51,13 +51,13 @@ class Instruction(NamedTuple):
     is_node: bool
 
 
-class Program:
+class SegmentProgram:
     """A segment on its task.
 
     `run` may be called by many threads at once: each run has its own registers.
     """
 
-    def __init__(self, segment: Segment, home: Home) -> None:
+    def __init__(self, segment: Segment, home: TaskRuntime) -> None:
         self._home = home
         self._slots: dict[tuple[Edge, Device | None], int] = {}
         self._where: dict[Edge, Device | None] = {}
@@ -66,7 +66,7 @@ class Program:
         self._code: list[Instruction] = []
         self._constants: list[tuple[str, str]] = []
         self._receivable = {move.edge: move for move in segment.receives}
-        self._sends: dict[str, list[Move]] = {}
+        self._sends: dict[str, list[TensorMove]] = {}
         for move in segment.sends:
             self._sends.setdefault(move.after or move.edge[0], []).append(move)
         self._nodes = {node.name: node for node in segment.nodes}
@@ -251,7 +251,7 @@ class Program:
         self._emit(read, None, (self._slots[edge, here],), slot, edge[0], here)
         return slot
 
-    def _receive(self, move: Move) -> None:
+    def _receive(self, move: TensorMove) -> None:
         slot = self._new(move.edge, None)
 
         def receive(step: Step, registers: Registers) -> None:
@@ -259,7 +259,7 @@ class Program:
 
         self._emit(None, receive, (), slot, move.edge[0], None)
 
-    def _send(self, move: Move, device: Device) -> None:
+    def _send(self, move: TensorMove, device: Device) -> None:
         if move.edge[1] == DONE:
 
             def send(step: Step, _: Registers) -> None:

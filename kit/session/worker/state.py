@@ -15,7 +15,7 @@ from kit.graph.dtypes import DType, name_of
 from kit.graph.static import Shape, agrees, text
 
 
-class Cell:
+class VariableState:
     """One variable on its task. Its methods may be called by many threads at once."""
 
     def __init__(self, name: str, shape: Shape, dtype: DType) -> None:
@@ -68,7 +68,7 @@ class Cell:
         return new
 
 
-class Store:
+class TaskState:
     """All state of one task, by container and name."""
 
     def __init__(self) -> None:
@@ -83,10 +83,12 @@ class Store:
                 kept[name] = make()
             return kept[name]
 
-    def cell(self, container: str, name: str, shape: Shape, dtype: DType) -> Cell:
+    def cell(
+        self, container: str, name: str, shape: Shape, dtype: DType
+    ) -> VariableState:
         """Return a variable; raises `InternalError` if it has another dtype."""
-        found = self.find(container, name, lambda: Cell(name, shape, dtype))
-        if not isinstance(found, Cell):
+        found = self.find(container, name, lambda: VariableState(name, shape, dtype))
+        if not isinstance(found, VariableState):
             raise InvalidArgumentError(f"{name!r} is a {type(found).__name__} here.")
         if not found.is_initialized and found.dtype == dtype:
             found.shape = shape  # the first value decides
@@ -112,7 +114,7 @@ class Store:
 # Where the ops of one session keep what outlives a run, on one task.
 
 
-class Room:
+class SessionState:
     """A session's place on a task: its variables, and what is its alone.
 
     `store` is that of all sessions, or its own if it is isolated. A run keeps the room
@@ -120,7 +122,7 @@ class Room:
     elsewhere.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: TaskState) -> None:
         self.store = store
         self._own: dict[str, Any] = {}
         self._lock = threading.Lock()

@@ -14,9 +14,9 @@ from typing import Any, Final, Protocol
 
 from kit.errors import DeadlineExceededError, KitError, ProtocolError
 from kit.fields import shown
-from kit.session.master.partition import Move
+from kit.session.master.partition import TensorMove
 from kit.session.transport.message import Message
-from kit.session.worker.state import Room
+from kit.session.worker.state import SessionState
 from kit.task import Task
 from kit.wire.link import Link
 
@@ -31,10 +31,10 @@ SessionKey = tuple[Task, int]
 class Ways(Protocol):
     """How a step's tensors reach other tasks."""
 
-    def send(self, step: Step, move: Move, value: Any) -> None:
+    def send(self, step: Step, move: TensorMove, value: Any) -> None:
         """Hand a tensor over; returns before it has arrived. `value` may be None."""
 
-    def receive(self, step: Step, move: Move) -> Any:
+    def receive(self, step: Step, move: TensorMove) -> Any:
         """Return a tensor of this step as soon as it is there."""
 
 
@@ -54,7 +54,7 @@ class Step:
     `room`, where its ops keep what lasts, is known once its task has begun it.
     """
 
-    room: Room
+    room: SessionState
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Step:
             task=str(task or self.me),
         )
 
-    def take(self, move: Move, message: Message) -> Any:
+    def take(self, move: TensorMove, message: Message) -> Any:
         """Return the tensor that came for a move, and note how it came."""
         value = message.arrays[0] if message.arrays else None
         if self.records is not None:

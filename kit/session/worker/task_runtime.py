@@ -16,14 +16,14 @@ from kit.errors import FailedPreconditionError, InvalidArgumentError, PlacementE
 from kit.graph.dtypes import STRING
 from kit.graph.ops.state.function import function_of
 from kit.session.master.devices import Device
-from kit.session.worker.state import Room, Store
+from kit.session.worker.state import SessionState, TaskState
 from kit.session.worker.step import SessionKey
 from kit.task import Task
 
 _ENTROPY_BITS = 128
 
 
-class Home:
+class TaskRuntime:
     """One task, as its programs see it.
 
     Arrays of a CPU are numpy's, whichever CPU it is; those of a GPU stay there. They
@@ -40,10 +40,10 @@ class Home:
     ) -> None:
         """`gpus` is asked when somebody first wants to know the devices."""
         self.task, self.entropy = task, entropy
-        self.store = Store()
+        self.store = TaskState()
         self._n_cpus, self._find_gpus = n_cpus, gpus
         self._functions: dict[str, Callable[..., Any]] = {}
-        self._rooms: dict[SessionKey, Room] = {}
+        self._rooms: dict[SessionKey, SessionState] = {}
         self._lock = threading.Lock()
 
     @cached_property
@@ -101,14 +101,18 @@ class Home:
         """Return a constant's value on its device."""
         return self.move(None, device, value)
 
-    def begin_session(self, session: SessionKey, *, isolated: bool = False) -> Room:
+    def begin_session(
+        self, session: SessionKey, *, isolated: bool = False
+    ) -> SessionState:
         """Return a session's room, made at first; isolated, with a store of its own."""
         with self._lock:
             if session not in self._rooms:
-                self._rooms[session] = Room(Store() if isolated else self.store)
+                self._rooms[session] = SessionState(
+                    TaskState() if isolated else self.store
+                )
             return self._rooms[session]
 
-    def room(self, session: SessionKey) -> Room | None:
+    def room(self, session: SessionKey) -> SessionState | None:
         """Return where a session keeps things; None before it begins and once ended."""
         return self._rooms.get(session)
 

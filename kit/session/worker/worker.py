@@ -14,13 +14,13 @@ from typing import Any, Final
 from kit.errors import AbortedError, CancelledError, KitError
 from kit.graph.dtypes import Array
 from kit.session.client.lazy_feeds import present
-from kit.session.master.partition import Move, Segment
+from kit.session.master.partition import Segment, TensorMove
 from kit.session.transport.channel import Channel
 from kit.session.transport.peers import Peers
 from kit.session.transport.watch import Watch
-from kit.session.worker.program import Program
+from kit.session.worker.program import SegmentProgram
 from kit.session.worker.step import SessionKey, Step, Ways
-from kit.session.worker.task_runtime import Home
+from kit.session.worker.task_runtime import TaskRuntime
 from kit.task import Task
 from kit.wire.link import Link
 
@@ -116,14 +116,16 @@ class Worker:
     `incarnation` is drawn anew at each start, and tells a restart.
     """
 
-    def __init__(self, home: Home, peers: Peers, watch: Watch | None = None) -> None:
+    def __init__(
+        self, home: TaskRuntime, peers: Peers, watch: Watch | None = None
+    ) -> None:
         self.home, self.peers, self.watch = home, peers, watch or Watch()
         self.task = home.task
         self.incarnation = secrets.randbits(62) | 1
         self.rendezvous = Rendezvous()
         # Drawn too, so that a segment of the process before is not taken for one here.
         self._tokens = itertools.count(secrets.randbits(31))
-        self._programs: dict[int, tuple[SessionKey, Program]] = {}
+        self._programs: dict[int, tuple[SessionKey, SegmentProgram]] = {}
         self._sessions: OrderedDict[SessionKey, None] = OrderedDict()  # as used last
         self._ended: OrderedDict[SessionKey, None] = OrderedDict()
         self._steps: dict[int, Step] = {}
@@ -142,7 +144,7 @@ class Worker:
             raise AbortedError(f"{self.task} was told that this session is closed.")
         self._used(session)
         self.home.begin_session(session, isolated=isolated)
-        program = Program(segment, self.home)
+        program = SegmentProgram(segment, self.home)
         with self._lock:
             token = next(self._tokens) % 2**32
             self._programs[token] = session, program
@@ -231,7 +233,7 @@ class ParticipantWays(Ways):
         self._worker, self._master, self._link = worker, master, link
         self._channel: Channel | None = None
 
-    def send(self, step: Step, move: Move, value: Any) -> None:
+    def send(self, step: Step, move: TensorMove, value: Any) -> None:
         """Send to the master on its channel, to others over a link of ours."""
         along = step.note_sending()
         if move.peer == self._master:
@@ -239,7 +241,7 @@ class ParticipantWays(Ways):
         else:
             self._worker.peers.push(step, move.peer, move.number, along, value)
 
-    def receive(self, step: Step, move: Move) -> Any:
+    def receive(self, step: Step, move: TensorMove) -> Any:
         """Read the master's channel, or wait for what others push here."""
         message = None
         what = f"{move.tensor!r} from {move.peer}"

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kit.graph.op import Op
-from kit.tf1.graph.message import Choice, Message
+from kit.tf1.graph.message import CheckedMessage, Choice
 from kit.tf1.graph.shape_proto import TensorShapeProto, shape_proto
 from kit.tf1.tensor.dtypes import as_dtype
 
@@ -38,7 +38,7 @@ _NUMBERED = {
 }
 
 
-class TensorProto(Message):
+class TensorProto(CheckedMessage):
     """A constant: the bytes of its elements in order; texts and one number as such."""
 
     FIELDS: ClassVar = {
@@ -61,13 +61,13 @@ _ONE_BY_ONE = {
 }
 
 
-class ListValue(Message):
+class ListValue(CheckedMessage):
     """Several values of one kind."""
 
     FIELDS: ClassVar = {"s": [bytes], "i": [int], "f": [float], "b": [bool]}
 
 
-class AttrValue(Message):
+class AttrValue(CheckedMessage):
     """One attribute: one of the fields is set."""
 
     IS_ONE_OF: ClassVar = True

@@ -63,7 +63,7 @@ def names_in_gradient_of(op_type: str) -> Mapping[str, str]:
 # The collections of a graph: lists of values by name. Pure.
 
 
-class Collected(NativeGraph):
+class GraphWithCollections(NativeGraph):
     """A graph with collections."""
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ class _Controller:
         self.ops, self.seen = tuple(ops), set[Op]()
 
 
-class Graph(Collected):
+class Graph(GraphWithCollections):
     """Operations, in the order in which they were made."""
 
     op_class = Operation

@@ -31,7 +31,7 @@ class Choice(int):
         return cls.NAMES.get(number, str(number))
 
 
-class Message:
+class CheckedMessage:
     """A record with checked fields; equal to another of its class with equal fields."""
 
     FIELDS: ClassVar[dict[str, Any]] = {}
@@ -153,14 +153,14 @@ def _default(kind: Any) -> Any:
     return type(kind)()
 
 
-def _wrong(message: Message, name: str, value: Any) -> TypeError:
+def _wrong(message: CheckedMessage, name: str, value: Any) -> TypeError:
     return TypeError(
         f"{value!r} has type {type(value).__name__}, which the field {name!r} of "
         f"{type(message).__name__} does not take."
     )
 
 
-def _checked(message: Message, name: str, kind: type, value: Any) -> Any:
+def _checked(message: CheckedMessage, name: str, kind: type, value: Any) -> Any:
     if kind is float and isinstance(value, int | float):
         return float(value)
     if kind is str and isinstance(value, bytes):
@@ -176,7 +176,9 @@ def _checked(message: Message, name: str, kind: type, value: Any) -> Any:
     return value
 
 
-def _extend(message: Message, name: str, kind: Any, held: Any, value: Any) -> None:
+def _extend(
+    message: CheckedMessage, name: str, kind: Any, held: Any, value: Any
+) -> None:
     try:
         if isinstance(kind, list):
             held.extend(_one(message, name, kind[0], one) for one in value)
@@ -189,7 +191,7 @@ def _extend(message: Message, name: str, kind: Any, held: Any, value: Any) -> No
         raise _wrong(message, name, value) from exc
 
 
-def _one(message: Message, name: str, kind: Any, value: Any) -> Any:
+def _one(message: CheckedMessage, name: str, kind: Any, value: Any) -> Any:
     if _is_message(kind):
         if not isinstance(value, kind):
             raise _wrong(message, name, value)
@@ -197,7 +199,7 @@ def _one(message: Message, name: str, kind: Any, value: Any) -> Any:
     return _checked(message, name, kind, value)
 
 
-def _lines(message: Message) -> list[str]:
+def _lines(message: CheckedMessage) -> list[str]:
     found = []
     for name, kind in message.FIELDS.items():
         value = message._values[name]

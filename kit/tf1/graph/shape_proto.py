@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kit.tf1.graph.message import Message
+from kit.tf1.graph.message import CheckedMessage
 
 
-class Dim(Message):
+class Dim(CheckedMessage):
     """One size; -1 if it is unknown."""
 
     FIELDS: ClassVar = {"size": int, "name": str}
 
 
-class TensorShapeProto(Message):
+class TensorShapeProto(CheckedMessage):
     """A shape."""
 
     FIELDS: ClassVar = {"dim": [Dim], "unknown_rank": bool}

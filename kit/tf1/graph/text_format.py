@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
-from kit.tf1.graph.message import Message
+from kit.tf1.graph.message import CheckedMessage
 
-M = TypeVar("M", bound=Message)
+M = TypeVar("M", bound=CheckedMessage)
 
 _TOKEN = re.compile(
     r"""(?P<blank>\s+|\#[^\n]*)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from kit.errors import InvalidArgumentError
-from kit.graph.array_protocol import Speaker
+from kit.graph.array_protocol import ArrayProtocol
 from kit.tf1.ops.write import write
 from kit.tf1.tensor.convert import (
     argument,
@@ -95,8 +95,8 @@ def logical_xor(x: Any, y: Any, name: str | None = "LogicalXor") -> Any:
 
 def reciprocal(x: Any, name: str | None = None) -> Any:
     """Return 1 / x, element by element, of floating point numbers."""
-    found = convert_to_tensor(x) if isinstance(x, Speaker) else x
-    if isinstance(found, Speaker) and found.dtype.is_integer:  # type: ignore[attr-defined]
+    found = convert_to_tensor(x) if isinstance(x, ArrayProtocol) else x
+    if isinstance(found, ArrayProtocol) and found.dtype.is_integer:  # type: ignore[attr-defined]
         raise InvalidArgumentError(
             f"there is no reciprocal of whole numbers such as {found!r}; cast them."
         )
@@ -136,7 +136,7 @@ def _nearest(x: Any, name: str | None, default: str) -> Any:
 def divide(x: Any, y: Any, name: str | None = None) -> Any:
     """Return x / y; whole numbers give a floating point number."""
     with op_scope(name, "truediv", [x, y]) as scope:
-        if isinstance(y, Speaker) and not isinstance(x, Speaker):
+        if isinstance(y, ArrayProtocol) and not isinstance(x, ArrayProtocol):
             x = argument("RealDiv", "x", x, y._as_tensor().static.dtype)
         return true_divide(x, y, scope)
 

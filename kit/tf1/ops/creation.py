@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kit.graph.array_protocol import Speaker
+from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.dtypes import STRING
 from kit.graph.static import is_known, known
 from kit.tf1.graph.graph import get_default_graph
@@ -33,7 +33,7 @@ def constant(
     values than `shape` has room for, `TypeError` for anything that is not a value of
     `dtype` and, with `verify_shape`, for a value of another shape.
     """
-    if isinstance(value, Speaker):
+    if isinstance(value, ArrayProtocol):
         raise TypeError(f"a constant is made of values, not of the tensor {value!r}.")
     array = to_constant(value, None if dtype is None else as_dtype(dtype))
     if shape is not None:
@@ -84,7 +84,7 @@ def _all(number: int, shape: Any, dtype: Any, name: str | None, default: str) ->
         if small is not None:
             return _const(np.full(small, value, wanted), scope)
         has_tensors = isinstance(shape, list | tuple) and any(
-            isinstance(one, Speaker) for one in shape
+            isinstance(one, ArrayProtocol) for one in shape
         )
         sizes = _sizes(shape, "packed" if has_tensors else "shape_as_tensor")
         return _fill(sizes, _const(value, "Const"), scope)
@@ -93,7 +93,7 @@ def _all(number: int, shape: Any, dtype: Any, name: str | None, default: str) ->
 def _few(shape: Any) -> list[int] | None:
     """Return the sizes of a shape that holds few elements, None of any other."""
     try:
-        known = None if isinstance(shape, Speaker) else TensorShape(shape)
+        known = None if isinstance(shape, ArrayProtocol) else TensorShape(shape)
     except (TypeError, ValueError):
         return None
     if known is None or not known.is_fully_defined():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.graph.array_protocol import Speaker
+from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.ops.math.random import uniform
 from kit.graph.ops.nn import embedding, images
 from kit.graph.static import is_known
@@ -155,7 +155,7 @@ def dropout(
                 f"x has to be a floating point tensor since it's going to be scaled. "
                 f"Got a {found.dtype.name} tensor instead."
             )
-        if not isinstance(rate, Speaker):
+        if not isinstance(rate, ArrayProtocol):
             if not 0 <= rate < 1:
                 raise ValueError(
                     f"rate must be a scalar tensor or a float in the range [0, 1), got "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kit.graph.array_protocol import Speaker
+from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.dtypes import name_of
 from kit.tf1.ops.cast import cast
 from kit.tf1.ops.reduce import reduce_max
@@ -43,7 +43,7 @@ def _highest(bounds: Iterable[Any]) -> Any:
     names = [
         name_of(
             one._as_tensor().static.dtype
-            if isinstance(one, Speaker)
+            if isinstance(one, ArrayProtocol)
             else to_constant(one).dtype
         )
         for one in bounds
@@ -55,7 +55,7 @@ def _highest(bounds: Iterable[Any]) -> Any:
 
 
 def _bound(given: Any, dtype: Any, name: str) -> Any:
-    if not isinstance(given, Speaker):
+    if not isinstance(given, ArrayProtocol):
         value = to_constant(given)
         return convert_to_tensor(value.astype(dtype.as_numpy_dtype), name=name)
     found = convert_to_tensor(given)

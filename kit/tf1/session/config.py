@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from kit.cluster_def import ClusterDef
-from kit.tf1.graph.message import Choice, Message
+from kit.tf1.graph.message import CheckedMessage, Choice
 
 
-class GPUOptions(Message):
+class GPUOptions(CheckedMessage):
     """How a process uses its GPUs."""
 
     FIELDS: ClassVar = {
@@ -48,7 +48,7 @@ class TraceLevel(Choice):
     }
 
 
-class OptimizerOptions(Message):
+class OptimizerOptions(CheckedMessage):
     """How a graph is rewritten before it runs."""
 
     FIELDS: ClassVar = {
@@ -67,7 +67,7 @@ class OptimizerOptions(Message):
     ON_2 = 2
 
 
-class RewriterConfig(Message):
+class RewriterConfig(CheckedMessage):
     """Which rewritings of a graph are on."""
 
     FIELDS: ClassVar = {
@@ -91,7 +91,7 @@ class RewriterConfig(Message):
     AGGRESSIVE = 3
 
 
-class GraphOptions(Message):
+class GraphOptions(CheckedMessage):
     """How graphs are treated."""
 
     FIELDS: ClassVar = {
@@ -107,7 +107,7 @@ class GraphOptions(Message):
     }
 
 
-class RPCOptions(Message):
+class RPCOptions(CheckedMessage):
     """How tasks are reached."""
 
     FIELDS: ClassVar = {
@@ -120,19 +120,19 @@ class RPCOptions(Message):
     }
 
 
-class ThreadPoolOptionProto(Message):
+class ThreadPoolOptionProto(CheckedMessage):
     """One pool of threads."""
 
     FIELDS: ClassVar = {"num_threads": int, "global_name": str}
 
 
-class SessionMetadata(Message):
+class SessionMetadata(CheckedMessage):
     """A session's name and version."""
 
     FIELDS: ClassVar = {"name": str, "version": int}
 
 
-class ConfigExperimental(Message):
+class ConfigExperimental(CheckedMessage):
     """What the original calls experimental."""
 
     FIELDS: ClassVar = {
@@ -151,7 +151,7 @@ class ConfigExperimental(Message):
     }
 
 
-class ConfigProto(Message):
+class ConfigProto(CheckedMessage):
     """What configures a session or a server."""
 
     FIELDS: ClassVar = {
@@ -176,7 +176,7 @@ class ConfigProto(Message):
     Experimental = ConfigExperimental
 
 
-class RunOptionsExperimental(Message):
+class RunOptionsExperimental(CheckedMessage):
     """What the original calls experimental."""
 
     FIELDS: ClassVar = {
@@ -185,13 +185,13 @@ class RunOptionsExperimental(Message):
     }
 
 
-class DebugOptions(Message):
+class DebugOptions(CheckedMessage):
     """Kept for programs that set it; there is no debugger of runs."""
 
     FIELDS: ClassVar = {"global_step": int, "reset_disk_byte_usage": bool}
 
 
-class RunOptions(Message):
+class RunOptions(CheckedMessage):
     """What one run does besides computing."""
 
     FIELDS: ClassVar = {

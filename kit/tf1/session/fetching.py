@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kit.graph.array_protocol import Speaker
+from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.op import Op
 from kit.graph.slices import IndexedSlices
 from kit.tf1.graph.graph import Graph
@@ -40,7 +40,7 @@ def fetchable(graph: Graph, given: Any, *, tensors_only: bool = False) -> Any:
 
 def _check(graph: Graph, one: Any, tensors_only: bool) -> None:
     is_name = isinstance(one, str | bytes)
-    if not is_name and not isinstance(one, Speaker | Op):
+    if not is_name and not isinstance(one, ArrayProtocol | Op):
         return
     if not tensors_only and not graph._unfetchable:
         return
@@ -97,7 +97,7 @@ def _fed(graph: Graph, key: Any, value: Any) -> Any:
             "The value of a feed cannot hold tensors; run them first and feed what "
             "comes out."
         )
-    if not isinstance(key, Speaker | str):
+    if not isinstance(key, ArrayProtocol | str):
         return value  # the session says what is wrong with the key
     try:
         found = graph.as_graph_element(key, allow_operation=False)
@@ -141,6 +141,6 @@ def _holds_tensor(values: Any) -> bool:
     return any(
         _holds_tensor(one)
         if isinstance(one, list | tuple)
-        else isinstance(one, Speaker)
+        else isinstance(one, ArrayProtocol)
         for one in values
     )

@@ -10,7 +10,7 @@ from kit.graph.node import node_of
 from kit.graph.op import Op
 from kit.session.client.session import Session
 from kit.session.master.devices import place
-from kit.session.master.plan import Kind
+from kit.session.master.plan import RunSignature
 from kit.tf1.session.config import ConfigProto
 
 _PAUSE_S = 0.05
@@ -40,7 +40,7 @@ def meet(session: Session, target: str, deadline_s: float) -> None:
 def check_known(session: Session) -> None:
     """Raise `AbortedError` if the master does not know the session any more."""
     try:
-        session._connection.prepare(Kind((), (), ()), _ASK_S)
+        session._connection.prepare(RunSignature((), (), ()), _ASK_S)
     except AbortedError:
         raise
     except KitError:

@@ -9,13 +9,13 @@ from typing import ClassVar
 
 from kit.session.client.metadata import RunMetadata as NativeMetadata
 from kit.tf1.graph.graph_def import GraphDef, NodeDef
-from kit.tf1.graph.message import Message
+from kit.tf1.graph.message import CheckedMessage
 from kit.tf1.session.config import RunOptions
 
 _MICROS = 1_000_000
 
 
-class NodeExecStats(Message):
+class NodeExecStats(CheckedMessage):
     """When one node ran; `rel` counts from its own start."""
 
     FIELDS: ClassVar = {
@@ -32,19 +32,19 @@ class NodeExecStats(Message):
     }
 
 
-class DeviceStepStats(Message):
+class DeviceStepStats(CheckedMessage):
     """What ran on one device."""
 
     FIELDS: ClassVar = {"device": str, "node_stats": [NodeExecStats]}
 
 
-class StepStats(Message):
+class StepStats(CheckedMessage):
     """What ran on all devices."""
 
     FIELDS: ClassVar = {"dev_stats": [DeviceStepStats]}
 
 
-class RunMetadata(Message):
+class RunMetadata(CheckedMessage):
     """Filled by a run with `RunOptions(trace_level=RunOptions.FULL_TRACE)`."""
 
     FIELDS: ClassVar = {"step_stats": StepStats, "partition_graphs": [GraphDef]}

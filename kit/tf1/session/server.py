@@ -24,7 +24,7 @@ from kit.errors import (
 )
 from kit.server.server import Server as NativeServer
 from kit.spec import ClusterSpec
-from kit.tf1.graph.message import Message
+from kit.tf1.graph.message import CheckedMessage
 from kit.tf1.session.config import ConfigProto
 from kit.wire.listening.address import TcpAddress, parse_address
 
@@ -32,7 +32,7 @@ PROTOCOL = "grpc"
 _PORTS = 65_536
 
 
-class ServerDef(Message):
+class ServerDef(CheckedMessage):
     """Which task of which cluster a server is, and how it is configured."""
 
     FIELDS: ClassVar = {

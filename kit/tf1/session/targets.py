@@ -12,7 +12,7 @@ from typing import Any
 from kit.errors import InvalidArgumentError, NotFoundError
 from kit.server import target as remote
 from kit.session.client.connection import Connection, Direct
-from kit.session.client.options import Options
+from kit.session.client.options import SessionOptions
 from kit.session.client.targets import local_master
 from kit.tf1.session.server import Server, server_at
 from kit.wire.listening.address import TcpAddress, parse_address
@@ -26,7 +26,7 @@ class LocalTarget:
     def __init__(self, n_cpus: int) -> None:
         self._n_cpus = n_cpus
 
-    def connect_session(self, options: Options) -> Connection:
+    def connect_session(self, options: SessionOptions) -> Connection:
         """Return a connection to it; called by `kit.session`."""
         return Direct(local_master(self._n_cpus), options, owns=True)
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from kit.graph.array_protocol import Speaker
+from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.gradients import dense
 from kit.graph.op import Op
 from kit.graph.op import Tensor as NativeTensor
@@ -98,7 +98,7 @@ def convert_to_tensor(
     """
     wanted = None if dtype is None else as_dtype(dtype)
     hint = preferred_dtype if dtype_hint is None else dtype_hint
-    if wanted is None and hint is not None and not isinstance(value, Speaker):
+    if wanted is None and hint is not None and not isinstance(value, ArrayProtocol):
         try:
             return _converted(value, as_dtype(hint).base_dtype, name)
         except (TypeError, ValueError):
@@ -124,7 +124,7 @@ def argument(op_type: str, name: str, value: Any, dtype: Any = None) -> Any:
     try:
         return convert_to_tensor(value, dtype, name)
     except ValueError as exc:
-        if not isinstance(value, Speaker):
+        if not isinstance(value, ArrayProtocol):
             raise
         given = convert_to_tensor(value)
         raise TypeError(
@@ -143,7 +143,7 @@ def convert_to_tensor_or_indexed_slices(
 
 
 def _converted(value: Any, dtype: DType | None, name: str | None) -> Any:
-    if isinstance(value, Speaker):
+    if isinstance(value, ArrayProtocol):
         return _checked(value._as_tensor(), dtype)
     if isinstance(value, IndexedSlices):
         return _checked(dense(value), dtype)
@@ -206,7 +206,7 @@ def _shape_constant(value: Any, dtype: DType | None, name: str) -> Any:
 
 def _holds_tensor(values: Any) -> bool:
     return any(
-        isinstance(one, Speaker)
+        isinstance(one, ArrayProtocol)
         or (isinstance(one, list | tuple) and _holds_tensor(one))
         for one in values
     )
@@ -217,7 +217,7 @@ def _first_dtype(values: Any) -> DType | None:
         (
             as_dtype(one._as_tensor().static.dtype)
             for one in _flat(values)
-            if isinstance(one, Speaker)
+            if isinstance(one, ArrayProtocol)
         ),
         None,
     )
@@ -231,4 +231,4 @@ def _flat(values: Any) -> Iterator[Any]:
         yield values
 
 
-_OF_A_GRAPH = (Speaker, IndexedSlices, Op)
+_OF_A_GRAPH = (ArrayProtocol, IndexedSlices, Op)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kit.graph.array_protocol import Speaker
+from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.dtypes import STRING
 from kit.graph.ops.array.slicing import strided_slice
 from kit.tf1.tensor.convert import (
@@ -158,7 +158,7 @@ def _index(one: Any) -> Any:
 
 def _number(one: Any, needed: bool = False) -> Any:
     one = dimension_value(one)
-    if isinstance(one, Speaker) or (one is None and not needed):
+    if isinstance(one, ArrayProtocol) or (one is None and not needed):
         return one
     if isinstance(one, bool) or not hasattr(one, "__index__") or np.ndim(one):
         raise TypeError(

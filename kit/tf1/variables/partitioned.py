@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kit.graph.array_protocol import Speaker
+from kit.graph.array_protocol import ArrayProtocol
 from kit.tf1.graph.graph import Graph
 from kit.tf1.tensor.convert import create, op_scope
 from kit.tf1.tensor.dtypes import DType, as_dtype, float32
@@ -38,7 +38,7 @@ class SaveSliceInfo(NamedTuple):
         return f"{' '.join(map(str, self.full_shape))} {axes}"
 
 
-class PartitionedVariable(Operators, Speaker):
+class PartitionedVariable(Operators, ArrayProtocol):
     """Parts `w/part_0`, `w/part_1`, ...; in an expression it is the whole value."""
 
     def __init__(
@@ -168,7 +168,7 @@ def cut(size: int, n_parts: int) -> list[int]:
 
 def _of_part(initializer: Any, axis: int, begin: int, size: int) -> Any:
     """Return the part of an initial value; a function is called for each part."""
-    is_function = callable(initializer) and not isinstance(initializer, Speaker)
+    is_function = callable(initializer) and not isinstance(initializer, ArrayProtocol)
     if initializer is None or is_function:
         return initializer
     key = (*[slice(None)] * axis, slice(begin, begin + size))

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from enum import Enum
 from typing import Any
 
-from kit.graph.array_protocol import Speaker
+from kit.graph.array_protocol import ArrayProtocol
 from kit.tf1.graph.collections import GraphKeys
 from kit.tf1.graph.graph import Graph, get_default_graph
 from kit.tf1.graph.replication import VariableAggregation, VariableSynchronization
@@ -132,7 +132,7 @@ class VariableScope:
         full = f"{self.name}/{name}" if self.name else name
         explicit = initializer if initializer is not None else self.initializer
         is_value = explicit is not None and (
-            isinstance(explicit, Speaker) or not callable(explicit)
+            isinstance(explicit, ArrayProtocol) or not callable(explicit)
         )
         how |= {
             "initializer": explicit,

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kit.graph.array_protocol import Speaker
+from kit.graph.array_protocol import ArrayProtocol
 from kit.tf1.graph.collections import GraphKeys
 from kit.tf1.graph.graph import Graph
 from kit.tf1.tensor.constant import to_constant
@@ -110,7 +110,7 @@ def _new(
     if isinstance(initializer, type):
         initializer = initializer()
     of_variable: DType | None = None
-    if not callable(initializer) or isinstance(initializer, Speaker):
+    if not callable(initializer) or isinstance(initializer, ArrayProtocol):
         given = _value(name, initializer, dtype, has_shape)
     elif shape.is_fully_defined():
         given = _of_shape(initializer, shape, chosen, part)
@@ -160,7 +160,7 @@ def _value(name: str, value: Any, dtype: DType | None, has_shape: bool) -> Any:
     if has_shape:
         raise ValueError("If initializer is a constant, do not specify shape.")
     if dtype is not None:
-        is_tensor = isinstance(value, Speaker)
+        is_tensor = isinstance(value, ArrayProtocol)
         found = (
             convert_to_tensor(value).dtype
             if is_tensor

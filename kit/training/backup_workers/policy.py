@@ -39,7 +39,7 @@ from kit.exchange.plan import (
 )
 from kit.exchange.ports.memory import Array
 from kit.exchange.ports.port import Expected
-from kit.trace.traffic import Kind
+from kit.trace.traffic import TransferKind
 from kit.training.data.splits import split_bounds
 from kit.training.job import Job
 from kit.training.optimizers.rule import Optimizer
@@ -181,7 +181,7 @@ def held(job: Job, server: int) -> tuple[Range, ...]:
 def pushes(job: Job, servers: Iterable[int]) -> tuple[Op, ...]:
     """Return what a worker does to hand its gradients to some servers."""
     return tuple(
-        Send(server, GRAD, part, Kind.PUSH)
+        Send(server, GRAD, part, TransferKind.PUSH)
         for server in servers
         for part in held(job, server)
     )
@@ -191,7 +191,7 @@ def answer(job: Job, server: int, rank: int) -> tuple[Op, ...]:
     """Return what a server does, after its note, to answer a worker."""
     shard, box, worker = held(job, server), SPARE + rank, job.workers[rank]
     copies: list[Op] = [Copy(Term(SELF, NOW), box, part) for part in shard]
-    return (*copies, *(Send(worker, box, part, Kind.PULL) for part in shard))
+    return (*copies, *(Send(worker, box, part, TransferKind.PULL) for part in shard))
 
 
 def pulls(job: Job, rank: int) -> tuple[Op, ...]:
@@ -202,7 +202,7 @@ def pulls(job: Job, rank: int) -> tuple[Op, ...]:
         for server in job.ps
         for part in held(job, server)
         for op in (
-            Receive(server, box, part, Kind.PULL),
+            Receive(server, box, part, TransferKind.PULL),
             Copy(Term(server, box), NEXT, part),
         )
     )

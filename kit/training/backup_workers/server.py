@@ -29,7 +29,7 @@ from kit.exchange.execution.program import Program
 from kit.exchange.plan import GRAD, Apply, Plan
 from kit.exchange.ports.memory import Array
 from kit.exchange.ports.port import NO_HALT, Expected, Port
-from kit.trace.traffic import Kind, Phase, StepRow
+from kit.trace.traffic import Phase, StepRow, TransferKind
 from kit.training.backup_workers.policy import (
     NOTE,
     Fate,
@@ -40,7 +40,7 @@ from kit.training.backup_workers.policy import (
     order_of,
     pieces,
 )
-from kit.training.member.context import Part
+from kit.training.member.context import MemberContext
 
 _NAN = float("nan")
 
@@ -48,7 +48,7 @@ _NAN = float("nan")
 class QuorumServer:
     """A parameter server that makes each step of the first gradients that come."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: MemberContext) -> None:
         """Bind what is added, updated and handed out."""
         job = part.job
         self._part, self._first = part, job.ps[0]
@@ -159,7 +159,7 @@ class QuorumServer:
         arrivals = [endpoint.receive(port, one.size) for one in self._shard]
         at, step = endpoint.clock(), arrivals[0].step
         fate = quorum.arrive(worker, step, halts=arrivals[0].halt != NO_HALT)
-        kind = Kind.LATE if fate is Fate.LATE else Kind.PUSH
+        kind = TransferKind.LATE if fate is Fate.LATE else TransferKind.PUSH
         for one, found in zip(self._shard, arrivals, strict=True):
             if one.size:
                 about = (worker, kind, endpoint.stamp.epoch, step, one.size)
@@ -214,7 +214,7 @@ class QuorumServer:
 class Sums:
     """The sum of some workers' gradients, in the order that is promised."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: MemberContext) -> None:
         """Look up where each worker's gradients are."""
         memory, self._n = part.memory, len(part.job.workers)
         ports = {

@@ -11,8 +11,8 @@ from kit.exchange.plan import Plan
 from kit.exchange.ports.port import NO_HALT
 from kit.trace.traffic import Phase, StepRow
 from kit.training.backup_workers.policy import answer_script, pulls, pushes
-from kit.training.member.context import Part
-from kit.training.worker.worker import Workplace
+from kit.training.member.context import MemberContext
+from kit.training.worker.worker import TrainingWorker
 
 _NAN = float("nan")
 
@@ -20,7 +20,7 @@ _NAN = float("nan")
 class QuorumWorker:
     """A worker whose gradient counts if it is among the first."""
 
-    def __init__(self, part: Part, place: Workplace) -> None:
+    def __init__(self, part: MemberContext, place: TrainingWorker) -> None:
         """Bind the plan."""
         self._part, self._place = part, place
         first, *others = part.job.ps

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kit.checkpoint import Folder, Found, load, read_manifest
+from kit.checkpoint import Folder, FoundCheckpoint, load, read_manifest
 from kit.errors import CheckpointFailed, DeadlineExceededError, NotFoundError
 from kit.exchange.ports.memory import Array
 from kit.training.checkpointing.policy import Checkpoints
@@ -32,7 +32,7 @@ class Saved(NamedTuple):
     seconds: float = 0.0
 
 
-class Kept:
+class SavedCheckpoints:
     """The checkpoints of a run, as far as they are known here."""
 
     def __init__(
@@ -176,7 +176,7 @@ class CheckpointValues(Mapping[str, Array]):
         passed_over: newer checkpoints that are damaged, each with what is wrong.
     """
 
-    def __init__(self, found: Found, values: dict[str, Array]) -> None:
+    def __init__(self, found: FoundCheckpoint, values: dict[str, Array]) -> None:
         """Sort values into parameters and slots."""
         manifest = found.manifest
         self.step, self.path = manifest.step, found.path
@@ -222,6 +222,6 @@ def load_checkpoint(folder: str | Path) -> CheckpointValues:
                 f"there is no checkpoint {path}; {path.parent} has those of the steps "
                 f"{Folder(path.parent).steps()}."
             )
-        found = Found(path, read_manifest(path))
+        found = FoundCheckpoint(path, read_manifest(path))
         return CheckpointValues(found, load(found))
     return CheckpointValues(*Folder(path).load_newest())

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from kit.checkpoint import FILES, Files, Folder, Found, differences, load
+from kit.checkpoint import FILES, Files, Folder, FoundCheckpoint, differences, load
 from kit.errors import (
     CheckpointFailed,
     FailedPreconditionError,
@@ -27,7 +27,7 @@ from kit.exchange.ports.memory import Array
 from kit.faults import points
 from kit.regular_file import check_regular
 from kit.training.checkpointing.policy import AFRESH, Checkpoints, tensors_of
-from kit.training.checkpointing.save_coordinator import Ledger
+from kit.training.checkpointing.save_coordinator import SaveCoordinator
 from kit.training.job import Job
 
 # --------------------------------------------------------------------------------------
@@ -45,7 +45,7 @@ _STEP: Final = 8
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class Claim:
+class FolderLock:
     """The locked mark in a folder. `reached` may be set as often as one likes."""
 
     def __init__(self, folder: Path, run: str, task: str) -> None:
@@ -160,7 +160,7 @@ class Resumed:
         return cls(int(plain["step"]), plain["path"], plain["lost_steps"], over)
 
 
-class Vault:
+class CheckpointStore:
     """The claimed folder, the ledger, and the state to begin with if there is one."""
 
     def __init__(
@@ -179,10 +179,10 @@ class Vault:
         self._folder = Folder(wanted.folder, wanted.keep, _files(job))
         _make(self._folder)
         task = str(job.tasks[job.coordinator])
-        self._claim = Claim(self._folder.path, job.run, task)
+        self._claim = FolderLock(self._folder.path, job.run, task)
         try:
             self._folder.prepare()
-            self.ledger = Ledger(job, self._folder, begun, ended)
+            self.ledger = SaveCoordinator(job, self._folder, begun, ended)
             self.values: Values | None = None
             self.resumed = self._begin(job, wanted)
         except BaseException:
@@ -228,13 +228,13 @@ class Vault:
         over = tuple((str(path), why) for path, why in found.passed_over)
         return Resumed(step, str(found.path), lost, over)
 
-    def _read(self, job: Job) -> tuple[Found, Values]:
+    def _read(self, job: Job) -> tuple[FoundCheckpoint, Values]:
         if job.restore.startswith("step-"):
             found = self._folder.at(int(job.restore.removeprefix("step-")))
             return found, load(found)
         return self._folder.load_newest()
 
-    def _compare(self, job: Job, found: Found) -> None:
+    def _compare(self, job: Job, found: FoundCheckpoint) -> None:
         wrong = differences(found.manifest, tensors_of(job.specs, job.slots))
         if wrong:
             more = len(wrong) - _MOST_NAMED
@@ -248,9 +248,9 @@ class Vault:
 
 def vault_of(
     job: Job, begun: Callable[[int], None], ended: Callable[[int, bool], None]
-) -> Vault | None:
+) -> CheckpointStore | None:
     """Return the vault of a training's coordinator; None without checkpoints."""
-    return Vault(job, begun, ended) if job.checkpoints else None
+    return CheckpointStore(job, begun, ended) if job.checkpoints else None
 
 
 def _make(folder: Folder) -> None:

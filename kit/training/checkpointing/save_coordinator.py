@@ -36,7 +36,7 @@ from kit.training.job import Job
 Key = tuple[int, int]
 
 
-class Place(NamedTuple):
+class ShardPath(NamedTuple):
     """Where a writer writes: a path, or none because it has to wait or give up."""
 
     state: str  # "write", "wait" or "drop"
@@ -44,7 +44,7 @@ class Place(NamedTuple):
 
 
 @dataclass
-class Attempt:
+class SaveAttempt:
     """One save under way."""
 
     key: Key
@@ -86,7 +86,7 @@ _MOST_EARLY = 1000  # each member may be, for one save
 _LOG = logging.getLogger("kit.training")
 
 
-class Ledger:
+class SaveCoordinator:
     """One training's saves. Every method may be called from any thread."""
 
     def __init__(
@@ -106,7 +106,7 @@ class Ledger:
         self._job, self._wanted, self._folder = job, job.checkpoints, folder
         self._begun, self._ended, self._clock = begun, ended, clock
         self._changed = threading.Condition()
-        self._attempt: Attempt | None = None
+        self._attempt: SaveAttempt | None = None
         self._seen: Key = (-1, -1)
         self._early: dict[Key, str] = {}  # why some cannot, told before it was begun
         self._tickets: list[str] = []
@@ -192,7 +192,7 @@ class Ledger:
                 tickets, self._tickets = self._tickets, []
             now = self._clock()
             who, asked = frozenset(writers), tuple(tickets)
-            self._attempt = Attempt(key, epoch, synchronous, who, asked, now)
+            self._attempt = SaveAttempt(key, epoch, synchronous, who, asked, now)
             self._attempt.wrong = self._damage or self._early.get(key, "")
             early = {one: some for one, some in self._confirmed.items() if one >= key}
             self._confirmed = early
@@ -205,16 +205,18 @@ class Ledger:
         self._begun(key[0])
         return True
 
-    def where(self, key: Key) -> Place:
+    def where(self, key: Key) -> ShardPath:
         """Tell a writer where its shard belongs, if that is known already."""
         with self._changed:
             attempt = self._attempt
             if attempt is None or attempt.key != key:
-                return Place("drop" if self._seen >= key else "wait")
+                return ShardPath("drop" if self._seen >= key else "wait")
             if attempt.wrong:
-                return Place("drop")
+                return ShardPath("drop")
             return (
-                Place("write", str(attempt.draft)) if attempt.draft else Place("wait")
+                ShardPath("write", str(attempt.draft))
+                if attempt.draft
+                else ShardPath("wait")
             )
 
     def wrote(self, member: int, key: Key, entry: Any, wrong: str) -> None:
@@ -301,7 +303,7 @@ class Ledger:
                 "rows": [list(row) for row in self._rows],
             }
 
-    def _wait(self, attempt: Attempt, is_over: Callable[[], bool]) -> None:
+    def _wait(self, attempt: SaveAttempt, is_over: Callable[[], bool]) -> None:
         limit = self._job.settings.save_deadline_s
         give_up = attempt.begun + limit
         with self._changed:
@@ -321,7 +323,7 @@ class Ledger:
                 else:
                     self._changed.wait(0.05)
 
-    def _commit(self, attempt: Attempt) -> Path:
+    def _commit(self, attempt: SaveAttempt) -> Path:
         assert attempt.draft is not None
         for member, entry in attempt.entries.items():
             if not (attempt.draft / entry.file).exists():
@@ -337,7 +339,7 @@ class Ledger:
             attempt.draft, attempt.manifest(self._job, self._graph)
         )
 
-    def _settle(self, attempt: Attempt, path: Path | None) -> None:
+    def _settle(self, attempt: SaveAttempt, path: Path | None) -> None:
         step, seconds = attempt.key[0], self._clock() - attempt.begun
         answer: dict[str, Any] = {"step": step, "path": str(path or ""), "error": ""}
         with self._changed:

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 
 @dataclass(kw_only=True)
-class SaveTurns:
+class SaveSchedule:
     """The coordinator's account of the turns in which a training is saved.
 
     Steps are counted as boundaries are: a copy of step 4 is the state before it. With
     `at_the_end` the last state is saved, or one attempt to do so has failed.
 
-    >>> turns = SaveTurns(at_the_end=True)
+    >>> turns = SaveSchedule(at_the_end=True)
     >>> turns.begun(3)
     >>> turns.begun(4)
     >>> turns.ended(3, good=True)  # heard late: step 4 is being written

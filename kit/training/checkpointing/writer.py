@@ -24,9 +24,9 @@ from kit.training.checkpointing.own_state import (
     ranges_of,
     writers_of,
 )
-from kit.training.checkpointing.resume import Vault
-from kit.training.checkpointing.save_coordinator import Key, Place
-from kit.training.member.context import Part
+from kit.training.checkpointing.resume import CheckpointStore
+from kit.training.checkpointing.save_coordinator import Key, ShardPath
+from kit.training.member.context import MemberContext
 
 _LOOK_S = 0.01
 _DROP_S = 2.0  # to hear that a save was refused: one question to the coordinator
@@ -36,14 +36,14 @@ _LAST_WORDS_S = 2.0  # a save under way when the training fails may still succee
 class Desk(Protocol):
     """The way to the coordinator's ledger."""
 
-    def where(self, key: Key) -> Place:
+    def where(self, key: Key) -> ShardPath:
         """Ask where a shard belongs."""
 
     def wrote(self, key: Key, entry: Any, wrong: str) -> None:
         """Hand in the entry of a shard, or why there is none."""
 
 
-class Task(NamedTuple):
+class WriterTask(NamedTuple):
     """What the thread should do: take part in a save, or say why this member cannot."""
 
     key: Key
@@ -51,11 +51,15 @@ class Task(NamedTuple):
     wrong: str = ""
 
 
-class Scribe:
+class CheckpointWriter:
     """One member's part in all saves of a training."""
 
     def __init__(
-        self, part: Part, desk: Desk, vault: Vault | None, told: threading.Event
+        self,
+        part: MemberContext,
+        desk: Desk,
+        vault: CheckpointStore | None,
+        told: threading.Event,
     ) -> None:
         """`vault` is the coordinator's own; the others have none.
 
@@ -71,7 +75,7 @@ class Scribe:
         self._state: OwnState | None = None
         self._empty: tuple[Piece, ...] = ()
         self._last_due = 0
-        self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[WriterTask | None] = queue.SimpleQueue()
         self._is_idle = threading.Event()
         self._is_idle.set()
         self._is_over = threading.Event()
@@ -119,7 +123,7 @@ class Scribe:
             number, part = self._part.endpoint.stamp.epoch, self._part
             if not ledger.begin(key, number, part.synchronous, self._writers):
                 return
-        task = self._copied(key, step) if me in self._writers else Task(key, None)
+        task = self._copied(key, step) if me in self._writers else WriterTask(key, None)
         if self._part.synchronous:
             state = self._state if task.pieces is not None else None
             saved = {me: state.digest()} if state is not None else {}
@@ -136,19 +140,19 @@ class Scribe:
         if self._thread is not None:
             self._thread.join(self._part.job.settings.stop_deadline_s)
 
-    def _copied(self, key: Key, step: int) -> Task:
+    def _copied(self, key: Key, step: int) -> WriterTask:
         part = self._part
         if not self._is_free(key):
-            return Task(key, None, "it was still writing the checkpoint before.")
+            return WriterTask(key, None, "it was still writing the checkpoint before.")
         if step != key[0]:
-            return Task(key, None, f"it went past step {key[0]} without a copy.")
+            return WriterTask(key, None, f"it went past step {key[0]} without a copy.")
         pieces: tuple[Piece, ...] = ()
         self._is_idle.clear()
         if self._state is not None:
             self._state.copy(part.memory, part.now)
             pieces = self._state.pieces
         part.reach("ckpt.copied", step)
-        return Task(key, pieces + self._empty)
+        return WriterTask(key, pieces + self._empty)
 
     def _is_free(self, key: Key) -> bool:
         """Tell whether the buffer may be written.
@@ -168,7 +172,7 @@ class Scribe:
             except KitError:
                 continue  # the coordinator is gone, and the training with it
 
-    def _take_part(self, task: Task) -> None:
+    def _take_part(self, task: WriterTask) -> None:
         ledger = self._ledger
         is_open = ledger is None or ledger.open(task.key) is not None
         if task.pieces is None:

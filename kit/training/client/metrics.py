@@ -17,7 +17,7 @@ from kit.exchange import moves
 from kit.exchange.topologies.topology import Traffic, by_name, per_member
 from kit.trace.log import Rows
 from kit.trace.trace import STEP_KINDS, EpochRow, Trace
-from kit.trace.traffic import Kind
+from kit.trace.traffic import TransferKind
 from kit.training.job import Job
 
 
@@ -132,14 +132,14 @@ def once_only(job: Job, trace: Trace) -> list[tuple[int, int, int]]:
 
 
 def _total(
-    trace: Trace, epoch: int, side: str, member: int, kinds: Sequence[Kind]
+    trace: Trace, epoch: int, side: str, member: int, kinds: Sequence[TransferKind]
 ) -> int:
     totals = trace.totals
     chosen = (totals["epoch"] == epoch) & (totals[side] == member)
     return int(totals[chosen & _is_in(totals["kind"], kinds)]["bytes"].sum())
 
 
-def _is_in(column: Rows, kinds: Sequence[Kind]) -> Rows:
+def _is_in(column: Rows, kinds: Sequence[TransferKind]) -> Rows:
     return np.isin(column, [int(kind) for kind in kinds])
 
 
@@ -147,7 +147,7 @@ def _is_in(column: Rows, kinds: Sequence[Kind]) -> Rows:
 # The metrics of a training: one record a step, made from all members' rows.
 
 
-class Record(TypedDict):
+class StepRecord(TypedDict):
     """One step of the training, over all workers whose gradients count.
 
     `loss` is the mean over the batch's examples; `seconds` the time from the first
@@ -169,7 +169,7 @@ class Record(TypedDict):
     dropped: int
 
 
-def records(trace: Trace) -> list[Record]:
+def records(trace: Trace) -> list[StepRecord]:
     """Return the records of all steps that every worker's rows are known of."""
     counts = trace.steps["examples"] > 0
     table = trace.steps[counts]
@@ -178,7 +178,7 @@ def records(trace: Trace) -> list[Record]:
     pushed = _pushed(trace)
     names = {row.number: row.topology for row in trace.epochs}
     steps, first = np.unique(table["step"], return_index=True)
-    found: list[Record] = []
+    found: list[StepRecord] = []
     if not len(table):
         return found
     for step, rows in zip(steps, np.split(table, first[1:]), strict=True):
@@ -186,7 +186,7 @@ def records(trace: Trace) -> list[Record]:
         epoch = int(rows["epoch"][0])
         who = {*rows["task"].tolist(), *pushed.get(int(step), ())}
         found.append(
-            Record(
+            StepRecord(
                 step=int(step),
                 epoch=epoch,
                 topology=names.get(epoch, ""),
@@ -208,9 +208,9 @@ def _pushed(trace: Trace) -> dict[int, set[int]]:
 
     A worker that is killed once its gradient has arrived leaves no row of its own.
     """
-    if not (trace.totals["kind"] == Kind.LATE).any():
+    if not (trace.totals["kind"] == TransferKind.LATE).any():
         return {}
-    table = trace.transfers[trace.transfers["kind"] == Kind.PUSH]
+    table = trace.transfers[trace.transfers["kind"] == TransferKind.PUSH]
     found: dict[int, set[int]] = {}
     for step, source in np.unique(table[["step", "source"]]).tolist():
         found.setdefault(step, set()).add(source)

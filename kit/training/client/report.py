@@ -16,7 +16,7 @@ from kit.training.client.metrics import Entry
 
 
 @dataclass(frozen=True)
-class Picture:
+class RunReport:
     """A training as it is at one moment; `traffic` is empty until it is over."""
 
     run: str
@@ -32,10 +32,10 @@ class Picture:
     kept: str = ""
 
 
-def table(picture: Picture) -> str:
+def table(picture: RunReport) -> str:
     """Return the training as HTML: facts, and the bytes of each task when it is over.
 
-    >>> text = table(Picture("abc123", "running", 3, 10, 0.5))
+    >>> text = table(RunReport("abc123", "running", 3, 10, 0.5))
     >>> "<td>3 of 10</td>" in text, "bytes" in text
     (True, False)
     """
@@ -48,7 +48,7 @@ def table(picture: Picture) -> str:
     return f"<table><caption>{caption}</caption><tbody>{facts}</tbody></table>{account}"
 
 
-def _facts(picture: Picture) -> list[tuple[str, str]]:
+def _facts(picture: RunReport) -> list[tuple[str, str]]:
     facts = [("step", f"{picture.step:,} of {picture.steps:,}")]
     if picture.epochs:
         facts.append(("topology", _topology(picture)))
@@ -63,7 +63,7 @@ def _facts(picture: Picture) -> list[tuple[str, str]]:
     return facts
 
 
-def _topology(picture: Picture) -> str:
+def _topology(picture: RunReport) -> str:
     """Return what held from which step on, and what is requested."""
     parts = [
         f"{row.topology}{f' at {row.link}' if row.link else ''} "

@@ -14,10 +14,10 @@ from kit.exchange.ports.memory import Array
 from kit.hooks.progress import output_for
 from kit.task import Task
 from kit.trace.trace import EpochRow, Trace
-from kit.training.checkpointing.client import Kept, Saving
+from kit.training.checkpointing.client import SavedCheckpoints, Saving
 from kit.training.checkpointing.resume import Resumed
 from kit.training.client import report
-from kit.training.client.metrics import Entry, Record, account, once_only, records
+from kit.training.client.metrics import Entry, StepRecord, account, once_only, records
 from kit.training.client.observer import Dial, Observer
 from kit.training.client.progress import Teller
 from kit.training.client.recorded import Cursors
@@ -219,9 +219,9 @@ class Run:
         return self._observer.state()
 
     @property
-    def checkpoints(self) -> Kept:
+    def checkpoints(self) -> SavedCheckpoints:
         """What is saved of this training: the last one, and why one was refused."""
-        return Kept(self.job.checkpoints, self._saves)
+        return SavedCheckpoints(self.job.checkpoints, self._saves)
 
     @property
     def resumed_from(self) -> Resumed | None:
@@ -263,8 +263,8 @@ class Run:
         return self._observer.loss()
 
     @property
-    def metrics(self) -> list[Record]:
-        """One record a step: loss, times, staleness. See `Record`."""
+    def metrics(self) -> list[StepRecord]:
+        """One record a step: loss, times, staleness. See `StepRecord`."""
         return records(self.trace)
 
     def frame(self) -> pd.DataFrame:
@@ -274,7 +274,7 @@ class Run:
         """
         import pandas as pd
 
-        trace, columns = self.trace, list(Record.__annotations__)
+        trace, columns = self.trace, list(StepRecord.__annotations__)
         found = pd.DataFrame(records(trace), columns=columns).set_index("step")
         for name in sorted({one.decode() for one in trace.measures["name"].tolist()}):
             steps, values = trace.measured(name)
@@ -372,7 +372,7 @@ class Run:
 
     def _repr_html_(self) -> str:
         state, error = self.state, self.error
-        picture = report.Picture(
+        picture = report.RunReport(
             run=self.job.run,
             state=state,
             step=self.step,

@@ -10,17 +10,17 @@ from typing import Any, NamedTuple, Protocol
 
 from kit.errors import KitError, from_plain, to_plain
 from kit.settings import Settings
-from kit.training.checkpointing.save_coordinator import Key, Place
-from kit.training.coordination.coordinator import Answer, Authority
-from kit.training.coordination.digests import Report
+from kit.training.checkpointing.save_coordinator import Key, ShardPath
+from kit.training.coordination.coordinator import Answer, TrainingCoordinator
+from kit.training.coordination.digests import DigestReport
 from kit.training.coordination.membership import Epoch, Verdict
 from kit.wire.rpc import Caller, ReconnectingCaller
 
-Reports = Sequence[Report]
+Reports = Sequence[DigestReport]
 _PATIENCE_S = 2.0  # how long the coordinator keeps a question before saying "wait"
 
 
-class Pulse(NamedTuple):
+class HeartbeatReply(NamedTuple):
     """The answer to a sign of life.
 
     What the training failed with, and the members that it goes on without, as known in
@@ -32,7 +32,7 @@ class Pulse(NamedTuple):
     epoch: int
 
 
-class Council(Protocol):
+class CoordinatorClient(Protocol):
     """What a member asks of the coordinator. All raise the training's failure."""
 
     def arrive(self, number: int, step: int) -> Answer:
@@ -41,7 +41,7 @@ class Council(Protocol):
     def prepared(self, number: int, refusal: str | None) -> Answer:
         """Report that the proposal was prepared, or why not."""
 
-    def beat(self, reports: Reports = ()) -> Pulse:
+    def beat(self, reports: Reports = ()) -> HeartbeatReply:
         """Give a sign of life, and tell of parameters; returns what has happened."""
 
     def come_back(self) -> None:
@@ -60,7 +60,7 @@ class Council(Protocol):
     def leave(self) -> None:
         """Say that this member ends in good order."""
 
-    def where(self, key: Key) -> Place:
+    def where(self, key: Key) -> ShardPath:
         """Ask where the shard of a checkpoint belongs."""
 
     def wrote(self, key: Key, entry: Any, wrong: str) -> None:
@@ -70,56 +70,56 @@ class Council(Protocol):
         """Let go of the links."""
 
 
-class LocalCouncil:
+class LocalCoordinatorClient:
     """The coordinator's own way."""
 
-    def __init__(self, authority: Authority, member: int) -> None:
+    def __init__(self, authority: TrainingCoordinator, member: int) -> None:
         """Speak for `member`."""
         self._authority, self._member = authority, member
 
     def arrive(self, number: int, step: int) -> Answer:
-        """See `Council`."""
+        """See `CoordinatorClient`."""
         return self._authority.arrive(self._member, number, step, _PATIENCE_S)
 
     def prepared(self, number: int, refusal: str | None) -> Answer:
-        """See `Council`."""
+        """See `CoordinatorClient`."""
         return self._authority.prepared(self._member, number, refusal, _PATIENCE_S)
 
-    def beat(self, reports: Reports = ()) -> Pulse:
-        """See `Council`."""
+    def beat(self, reports: Reports = ()) -> HeartbeatReply:
+        """See `CoordinatorClient`."""
         self._authority.compare(self._member, reports)
         error = self._authority.beat(self._member)
-        return Pulse(error, *self._authority.losses)
+        return HeartbeatReply(error, *self._authority.losses)
 
     def come_back(self) -> None:
-        """See `Council`; the coordinator never does."""
+        """See `CoordinatorClient`; the coordinator never does."""
         self._authority.come_back(self._member, 0, "")
 
     def rejoin(self) -> tuple[Answer, int]:
-        """See `Council`; the coordinator never does."""
+        """See `CoordinatorClient`; the coordinator never does."""
         return self._authority.rejoin(self._member, _PATIENCE_S)
 
     def fail(self, error: KitError, patience_s: float) -> KitError | None:
-        """See `Council`."""
+        """See `CoordinatorClient`."""
         return self._authority.fail(error, by=self._member, patience_s=patience_s)
 
     def leave(self) -> None:
-        """See `Council`."""
+        """See `CoordinatorClient`."""
         self._authority.leave(self._member)
 
-    def where(self, key: Key) -> Place:
-        """See `Council`."""
+    def where(self, key: Key) -> ShardPath:
+        """See `CoordinatorClient`."""
         return self._authority.ledger.where(key)
 
     def wrote(self, key: Key, entry: Any, wrong: str) -> None:
-        """See `Council`."""
+        """See `CoordinatorClient`."""
         self._authority.ledger.wrote(self._member, key, entry, wrong)
 
     def close(self) -> None:
         """Nothing to let go of."""
 
 
-class RemoteCouncil:
+class RemoteCoordinatorClient:
     """The others' way: a link for signs of life and one for questions that wait.
 
     A third one, for the entries of checkpoints, is dialled when there is one.
@@ -153,50 +153,52 @@ class RemoteCouncil:
         return bool(reply["begun"])
 
     def arrive(self, number: int, step: int) -> Answer:
-        """See `Council`."""
+        """See `CoordinatorClient`."""
         reply = self._ask("run.arrive", {"number": number, "step": step})
         return _answer(reply)
 
     def prepared(self, number: int, refusal: str | None) -> Answer:
-        """See `Council`."""
+        """See `CoordinatorClient`."""
         values = {"number": number, "refusal": refusal}
         return _answer(self._ask("run.prepared", values))
 
-    def beat(self, reports: Reports = ()) -> Pulse:
-        """See `Council`."""
+    def beat(self, reports: Reports = ()) -> HeartbeatReply:
+        """See `CoordinatorClient`."""
         values = {**self._about, "digests": reports}
         reply, _ = self._heart.call("run.beat", self._deadline_s, values)
         error = from_plain(reply["error"]) if reply["error"] else None
-        return Pulse(error, frozenset(map(int, reply["lost"])), int(reply["epoch"]))
+        return HeartbeatReply(
+            error, frozenset(map(int, reply["lost"])), int(reply["epoch"])
+        )
 
     def come_back(self) -> None:
-        """See `Council`."""
+        """See `CoordinatorClient`."""
         values = {**self._about, "process": self._process}
         self._patient.call("run.come_back", self._deadline_s, values)
 
     def rejoin(self) -> tuple[Answer, int]:
-        """See `Council`."""
+        """See `CoordinatorClient`."""
         reply = self._ask("run.rejoin", {})
         return _answer(reply), int(reply["number"])
 
     def fail(self, error: KitError, patience_s: float) -> KitError | None:
-        """See `Council`."""
+        """See `CoordinatorClient`."""
         values = {"error": to_plain(error)}
         reply = self._ask("run.fail", values, patience_s)
         return from_plain(reply["error"]) if reply["error"] else None
 
     def leave(self) -> None:
-        """See `Council`."""
+        """See `CoordinatorClient`."""
         self._patient.call("run.leave", self._deadline_s, self._about)
 
-    def where(self, key: Key) -> Place:
-        """See `Council`."""
+    def where(self, key: Key) -> ShardPath:
+        """See `CoordinatorClient`."""
         values = {**self._about, "key": list(key)}
         reply, _ = self._desk.call("run.where", 2 * self._deadline_s, values)
-        return Place(str(reply["state"]), str(reply["path"]))
+        return ShardPath(str(reply["state"]), str(reply["path"]))
 
     def wrote(self, key: Key, entry: Any, wrong: str) -> None:
-        """See `Council`."""
+        """See `CoordinatorClient`."""
         values = {**self._about, "key": list(key), "wrong": wrong}
         blob = json.dumps(entry).encode()  # as long as there are parameters
         self._desk.call("run.wrote", 2 * self._deadline_s, values, blob=blob)

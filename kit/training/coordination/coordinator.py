@@ -21,17 +21,17 @@ from kit.errors import (
 )
 from kit.training.checkpointing.own_state import writers_of
 from kit.training.checkpointing.resume import vault_of
-from kit.training.checkpointing.save_coordinator import Ledger
+from kit.training.checkpointing.save_coordinator import SaveCoordinator
 from kit.training.commands import check_command
 from kit.training.coordination import failures
-from kit.training.coordination.digests import Comparison, Report
+from kit.training.coordination.digests import Comparison, DigestReport
 from kit.training.coordination.failure_detection import Latecomers, Suspicions
 from kit.training.coordination.membership import Agreement, Epoch, Verdict, halting
 from kit.training.job import Job, difference, terms_of
 from kit.wire.shaping import LinkSettings
 
 if TYPE_CHECKING:
-    from kit.training.hooks.bridge import Hooked
+    from kit.training.hooks.bridge import HookRunner
 
 
 class Answer(NamedTuple):
@@ -43,14 +43,14 @@ class Answer(NamedTuple):
     step: int
 
 
-class Authority:
+class TrainingCoordinator:
     """Owns the epochs of one training. Every method may be called from any thread."""
 
     def __init__(
         self,
         job: Job,
         clock: Callable[[], float] = time.monotonic,
-        hooks: Hooked | None = None,
+        hooks: HookRunner | None = None,
     ) -> None:
         """Begin with epoch 0, before any member has come."""
         self._job, self._clock, self._hooks = job, clock, hooks
@@ -118,7 +118,7 @@ class Authority:
             self._changed.wait(rest)
         return verdict
 
-    def compare(self, member: int, reports: Sequence[Report]) -> None:
+    def compare(self, member: int, reports: Sequence[DigestReport]) -> None:
         """Take what a member tells of its parameters; damage ends the training."""
         with self._changed:
             for report in reports:
@@ -289,7 +289,7 @@ class Authority:
             return self._job.run
 
     @property
-    def ledger(self) -> Ledger:
+    def ledger(self) -> SaveCoordinator:
         """The book of checkpoints; `FailedPreconditionError` if there are none."""
         if self.vault is None:
             raise FailedPreconditionError(

@@ -26,7 +26,7 @@ State = tuple[int, int]  # epoch and step
 Members = frozenset[int]
 
 
-class Report(NamedTuple):
+class DigestReport(NamedTuple):
     """What a member tells of the state before a step: digests by the share's writer."""
 
     epoch: int
@@ -35,7 +35,7 @@ class Report(NamedTuple):
     digests: tuple[tuple[int, int], ...]
 
     @classmethod
-    def from_plain(cls, plain: Sequence[Any]) -> Report:
+    def from_plain(cls, plain: Sequence[Any]) -> DigestReport:
         """Rebuild a report from what JSON makes of it."""
         epoch, step, boundary, digests = plain
         pairs = tuple((int(writer), int(value)) for writer, value in digests)
@@ -50,7 +50,7 @@ class Digests:
         self._memory, self._me, self._is_worker = memory, me, is_worker
         self._every, self._epoch = every, 0
         self._shares: dict[int, tuple[Range, ...]] = {}
-        self._untold: deque[Report] = deque()
+        self._untold: deque[DigestReport] = deque()
 
     def adopt(self, epoch: int, owners: Sequence[Owned], coordinator: int) -> None:
         """Take who holds what from now on."""
@@ -79,9 +79,9 @@ class Digests:
             (writer, saved[writer] if writer in saved else self._digest(ranges, now))
             for writer, ranges in self._shares.items()
         )
-        self._untold.append(Report(self._epoch, step, boundary, digests))
+        self._untold.append(DigestReport(self._epoch, step, boundary, digests))
 
-    def take(self) -> list[Report]:
+    def take(self) -> list[DigestReport]:
         """Return what is not told yet, oldest first; from any thread."""
         found = []
         while self._untold:
@@ -104,12 +104,12 @@ class Comparison:
     """The coordinator's side: the digests of all members, state by state.
 
     >>> both, found = {0, 1}, Comparison()
-    >>> found.note(0, Report(1, 5, -1, ((0, 77),)), both)
-    >>> found.note(1, Report(1, 5, -1, ((0, 77),)), both)
+    >>> found.note(0, DigestReport(1, 5, -1, ((0, 77),)), both)
+    >>> found.note(1, DigestReport(1, 5, -1, ((0, 77),)), both)
     >>> found.agreed_at, found.difference
     (5, None)
-    >>> found.note(0, Report(1, 6, -1, ((0, 77),)), both)
-    >>> found.note(1, Report(1, 6, -1, ((0, 78),)), both)
+    >>> found.note(0, DigestReport(1, 6, -1, ((0, 77),)), both)
+    >>> found.note(1, DigestReport(1, 6, -1, ((0, 78),)), both)
     >>> found.difference.step, sorted(found.difference.members), found.is_complete
     (6, [0, 1], True)
     """
@@ -123,7 +123,7 @@ class Comparison:
         self._open: dict[State, dict[int, dict[int, set[int]]]] = {}
         self._agreed: dict[State, dict[int, int]] = {}
 
-    def note(self, member: int, report: Report, holders: Iterable[int]) -> None:
+    def note(self, member: int, report: DigestReport, holders: Iterable[int]) -> None:
         """Compare what a member tells; `holders` are all that will tell of a state."""
         state, everybody = (report.epoch, report.step), frozenset(holders)
         if state in self._agreed:  # told of once more, later in the life of the state
@@ -156,7 +156,7 @@ class Comparison:
             self.is_complete = told >= of
 
 
-def _of(agreed: Mapping[int, int], report: Report) -> tuple[tuple[int, int], ...]:
+def _of(agreed: Mapping[int, int], report: DigestReport) -> tuple[tuple[int, int], ...]:
     return tuple(
         (writer, agreed.get(writer, value)) for writer, value in report.digests
     )

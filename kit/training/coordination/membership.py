@@ -26,7 +26,7 @@ from kit.errors import (
     InvalidArgumentError,
     KitError,
 )
-from kit.training.checkpointing.schedule import SaveTurns
+from kit.training.checkpointing.schedule import SaveSchedule
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Agreement:
         self._paused = self._finished = False
         self._budget = 0  # steps that a paused training may still do
         self._allowed_to = 0
-        self.saves = SaveTurns(at_the_end=saves)
+        self.saves = SaveSchedule(at_the_end=saves)
 
     def request(self, *, at: int = 0, **changes: str | bool | None) -> None:
         """Ask for another configuration from step `at` on, or as soon as can be.

@@ -21,10 +21,10 @@ from kit.graph.dtypes import Array, DType, dtype_of
 from kit.graph.node import Edge, Node, from_plain
 from kit.graph.static import Shape, agrees, text
 from kit.session.master.devices import Device
-from kit.session.master.partition import Move, Segment
-from kit.session.worker.program import Program
+from kit.session.master.partition import Segment, TensorMove
+from kit.session.worker.program import SegmentProgram
 from kit.session.worker.step import Step, Ways
-from kit.session.worker.task_runtime import Home
+from kit.session.worker.task_runtime import TaskRuntime
 from kit.task import Task
 
 # --------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ def _mixed(*parts: object) -> tuple[int, int]:
 #     goals                             dw2         dw1, loss
 
 
-class Stage(NamedTuple):
+class GraphStage(NamedTuple):
     """Some nodes in their order, what they take, and what is wanted of them."""
 
     nodes: tuple[Node, ...]
@@ -85,7 +85,7 @@ class Stage(NamedTuple):
 
 def cut(
     nodes: Sequence[Node], feeds: Sequence[Edge], goals: Sequence[Sequence[Edge]]
-) -> list[Stage]:
+) -> list[GraphStage]:
     """Return one stage for each group of goals; `nodes` stand in running order.
 
     A stage holds the nodes that its goals need and that no stage before it has.
@@ -102,7 +102,7 @@ def cut(
 
 def _stage(
     parts: Sequence[Sequence[Node]], goals: Sequence[Sequence[Edge]], at: int
-) -> Stage:
+) -> GraphStage:
     own, wanted = parts[at], tuple(dict.fromkeys(goals[at]))
     names = {node.name for node in own}
     outside = [edge for edge in _inputs(own) if edge[0] not in names]
@@ -110,7 +110,7 @@ def _stage(
     later = [*_inputs(node for part in parts[at + 1 :] for node in part)]
     later += [edge for group in goals[at + 1 :] for edge in group]
     kept = [edge for edge in later if edge[0] in names]
-    return Stage(
+    return GraphStage(
         tuple(own), tuple(takes), wanted, tuple(dict.fromkeys([*wanted, *kept]))
     )
 
@@ -201,7 +201,7 @@ class GraphStep:
         `in_parts`: it hands the gradients over one by one, last layers first.
         """
         nodes = seeded(from_plain(self.nodes, self.arrays), seed, rank)
-        home = Home(task)
+        home = TaskRuntime(task)
         for token, function in self.functions.items():
             home.add_function(token, function)
         # Between two parts everything is on the host: a GPU does all in one.
@@ -213,7 +213,12 @@ class CompiledStep:
     """A step on one worker: `function(params, batch)`, as `kit.train` takes it."""
 
     def __init__(
-        self, step: GraphStep, nodes: Sequence[Node], home: Home, *, in_parts: bool
+        self,
+        step: GraphStep,
+        nodes: Sequence[Node],
+        home: TaskRuntime,
+        *,
+        in_parts: bool,
     ) -> None:
         self._feeds, self._goals, self._loss = step.feeds, step.goals, step.loss
         self._dtypes = [dtype_of(feed.dtype) for feed in step.feeds]
@@ -268,12 +273,12 @@ class CompiledStep:
 class _Local:
     """A stage as a program of this process."""
 
-    def __init__(self, stage: Stage, home: Home) -> None:
+    def __init__(self, stage: GraphStage, home: TaskRuntime) -> None:
         devices = [_device(node, home) for node in stage.nodes]
         takes, gives = list(stage.takes), list(stage.gives)
         segment = Segment(list(stage.nodes), devices, takes, fetches=gives)
         self._takes, self._gives = stage.takes, stage.gives
-        self._program = Program(segment, home)
+        self._program = SegmentProgram(segment, home)
         session = home.task, 0
         self._step = Step(0, session, home.task, _NoWays(), _FOREVER_S)
         self._step.room = home.begin_session(session)
@@ -288,10 +293,10 @@ class _Local:
 class _NoWays(Ways):
     """All of a compiled step is in one place."""
 
-    def send(self, step: Step, move: Move, value: Any) -> None:
+    def send(self, step: Step, move: TensorMove, value: Any) -> None:
         raise InternalError(f"a compiled step wants to send {move.tensor!r}.")
 
-    def receive(self, step: Step, move: Move) -> Any:
+    def receive(self, step: Step, move: TensorMove) -> Any:
         raise InternalError(f"a compiled step waits for {move.tensor!r}.")
 
 
@@ -301,7 +306,7 @@ def compute(
     """Return the values of `goals`, computed here from nodes in running order."""
     values: dict[Edge, Any] = dict(feeds)
     (stage,) = cut(nodes, list(feeds), [goals])
-    _Local(stage, Home(Task("localhost", 0))).run(values)
+    _Local(stage, TaskRuntime(Task("localhost", 0))).run(values)
     return [values[edge] for edge in goals]
 
 
@@ -317,7 +322,7 @@ def _checked(feed: Feed, dtype: DType, given: Any) -> Any:
     return given
 
 
-def _device(node: Node, home: Home) -> Device:
+def _device(node: Node, home: TaskRuntime) -> Device:
     """Return the GPU that a node asks for, else the processor."""
     wanted = DeviceSpec.from_string(node.device)
     if wanted.device_type not in (None, "CPU"):

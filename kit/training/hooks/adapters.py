@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kit.errors import InvalidArgumentError, UnimplementedError
-from kit.graph.array_protocol import Speaker
+from kit.graph.array_protocol import ArrayProtocol
 from kit.hooks import (
     CheckpointSaverHook,
     FeedFnHook,
@@ -77,7 +77,7 @@ class HookList:
         """
         if isinstance(asked, str):
             return asked.removesuffix(":0")
-        if not isinstance(asked, Speaker):
+        if not isinstance(asked, ArrayProtocol):
             return None
         tensor = asked._as_tensor()
         name: str | None = self._names.get((tensor.op.name, tensor.index))
@@ -101,7 +101,7 @@ class HookList:
             }
         if type(value) in (list, tuple):
             return type(value)(self._renamed(hook, one) for one in value)
-        if not isinstance(value, Speaker):
+        if not isinstance(value, ArrayProtocol):
             return value
         name = self.name_of(value)
         if name is None:

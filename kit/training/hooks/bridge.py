@@ -33,10 +33,10 @@ from kit.hooks import SessionRunArgs, SessionRunContext, SessionRunHook
 from kit.hooks.calls import after as call_after
 from kit.hooks.calls import before as call_before
 from kit.hooks.environment import inside
-from kit.training.coordination.coordinator import Authority
+from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.hooks.adapters import LOSS, STEP, HookList
 from kit.training.job import Job
-from kit.training.member.context import Part
+from kit.training.member.context import MemberContext
 
 # --------------------------------------------------------------------------------------
 # Where the hooks of a training run: what they can fetch, save and tell there.
@@ -76,7 +76,7 @@ class Notes:
             return [list(line) for line in self._lines]
 
 
-class HookPlace:
+class HookEnvironment:
     """The `Environment` of hooks in a training."""
 
     def __init__(self, job: Job, hooks: HookList) -> None:
@@ -84,11 +84,11 @@ class HookPlace:
         self.notes = Notes()
         self.loss = float("nan")
         self._job, self._hooks = job, hooks
-        self._part: Part | None = None
-        self._authority: Authority | None = None
+        self._part: MemberContext | None = None
+        self._authority: TrainingCoordinator | None = None
         self._leaves = {leaf.spec.name: leaf for leaf in job.layout.leaves}
 
-    def enter(self, part: Part, authority: Authority) -> None:
+    def enter(self, part: MemberContext, authority: TrainingCoordinator) -> None:
         """Let values be fetched and the training be steered from now on."""
         self._part, self._authority = part, authority
 
@@ -181,12 +181,12 @@ class HookPlace:
             return self.loss
         return self._inside().step if step is None else step
 
-    def _inside(self) -> Part:
+    def _inside(self) -> MemberContext:
         if self._part is None:
             raise FailedPreconditionError("the training has no values yet.")
         return self._part
 
-    def _leader(self) -> Authority:
+    def _leader(self) -> TrainingCoordinator:
         assert self._authority is not None
         return self._authority
 
@@ -206,7 +206,7 @@ def _of_each(fetches: Any, call: Callable[[Any], Any]) -> Any:
 class HookKeeper:
     """What a `CheckpointSaverHook` saves with: the training's own checkpoints."""
 
-    def __init__(self, folder: str, leader: Callable[[], Authority]) -> None:
+    def __init__(self, folder: str, leader: Callable[[], TrainingCoordinator]) -> None:
         self._folder, self._leader = Path(folder), leader
 
     def begin(self) -> None:
@@ -241,7 +241,7 @@ class HookSession:
 
     graph = None
 
-    def __init__(self, place: HookPlace) -> None:
+    def __init__(self, place: HookEnvironment) -> None:
         self._place = place
 
     def run(
@@ -262,7 +262,7 @@ class HookSession:
 class HookCoordinator:
     """What hooks get for a coordinator of threads: it can end the training."""
 
-    def __init__(self, place: HookPlace) -> None:
+    def __init__(self, place: HookEnvironment) -> None:
         self._place, self._is_stopped = place, False
 
     def request_stop(self, ex: Any = None) -> None:
@@ -277,13 +277,13 @@ class HookCoordinator:
         return self._is_stopped
 
 
-class Hooked:
+class HookRunner:
     """The hooks of one training, called by its coordinator's thread."""
 
     def __init__(self, job: Job, hooks: HookList) -> None:
         """Call `begin` of each; raises what that raises, with the hook's name."""
         self._task, self._hooks = str(job.tasks[job.coordinator]), hooks
-        self._place = HookPlace(job, hooks)
+        self._place = HookEnvironment(job, hooks)
         self._session = HookSession(self._place)
         self._context = SessionRunContext(SessionRunArgs(LOSS), self._session)
         self._fetches: dict[SessionRunHook, Any] = {}
@@ -301,7 +301,7 @@ class Hooked:
         """Return the newest lines that hooks have told."""
         return self._place.notes.to_plain()
 
-    def enter(self, part: Part, authority: Authority) -> None:
+    def enter(self, part: MemberContext, authority: TrainingCoordinator) -> None:
         """Take part in a training that is about to begin."""
         self._place.enter(part, authority)
 

@@ -30,10 +30,10 @@ from kit.exchange.plan import (
     Term,
 )
 from kit.exchange.ports.port import NO_HALT, Expected, Port
-from kit.trace.traffic import Kind, Phase, StepRow
-from kit.training.member.context import Part
+from kit.trace.traffic import Phase, StepRow, TransferKind
+from kit.training.member.context import MemberContext
 from kit.training.optimizers.rule import MeanUpdate
-from kit.training.worker.worker import Workplace
+from kit.training.worker.worker import TrainingWorker
 
 _NOTE = Range(0, 0)
 
@@ -41,7 +41,7 @@ _NOTE = Range(0, 0)
 class AsyncServer:
     """A parameter server that serves workers in the order in which they come."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: MemberContext) -> None:
         """Bind one plan for each worker."""
         job = part.job
         self._part = part
@@ -104,7 +104,7 @@ class AsyncServer:
 class AsyncWorker:
     """A worker at its own pace."""
 
-    def __init__(self, part: Part, place: Workplace) -> None:
+    def __init__(self, part: MemberContext, place: TrainingWorker) -> None:
         """Bind the plan."""
         self._part, self._place, self._rank = part, place, place.rank
         plan = _work(part, self._rank)
@@ -170,22 +170,24 @@ def _script(region: int, shard: tuple[Range, ...]) -> list[Expected]:
 
 def _serve(shard: tuple[Range, ...], worker: int, rank: int) -> Plan:
     box = SPARE + rank  # a copy for this worker: the next update must not wait for it
-    takes: list[Op] = [Receive(worker, GRAD, part, Kind.PUSH) for part in shard]
+    takes: list[Op] = [Receive(worker, GRAD, part, TransferKind.PUSH) for part in shard]
     takes += [Add(part, (Term(worker, GRAD),)) for part in shard]
     gives: list[Op] = [Copy(Term(SELF, NEXT), box, part) for part in shard]
-    gives += [Send(worker, box, part, Kind.PULL) for part in shard]
+    gives += [Send(worker, box, part, TransferKind.PULL) for part in shard]
     return Plan((tuple(takes), tuple(Apply(part) for part in shard)), tuple(gives))
 
 
-def _work(part: Part, rank: int) -> Plan:
+def _work(part: MemberContext, rank: int) -> Plan:
     pairs = [
         (server, held)
         for server, shard in zip(part.job.ps, part.job.group.shards, strict=True)
         for held in shard
     ]
-    pushes = tuple(Send(server, GRAD, held, Kind.PUSH) for server, held in pairs)
+    pushes = tuple(
+        Send(server, GRAD, held, TransferKind.PUSH) for server, held in pairs
+    )
     pulls: list[Op] = [
-        Receive(server, SPARE + rank, held, Kind.PULL) for server, held in pairs
+        Receive(server, SPARE + rank, held, TransferKind.PULL) for server, held in pairs
     ]
     pulls += [Copy(Term(server, SPARE + rank), NEXT, held) for server, held in pairs]
     return Plan((pushes,), tuple(pulls))

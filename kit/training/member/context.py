@@ -15,7 +15,7 @@ from kit.faults import points
 from kit.faults.history import History
 from kit.task import Task
 from kit.trace.traffic import MeasureRow, Meter
-from kit.training.coordination.coordinator import Authority
+from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.coordination.digests import Digests
 from kit.training.job import Job, Work
 
@@ -51,14 +51,14 @@ class Hooks(Protocol):
 
 
 @dataclass
-class Part:
+class MemberContext:
     """A member's part in a training: what it is, and what it keeps."""
 
     job: Job
     me: int
     work: Work | None
     meter: Meter
-    authority: Authority | None
+    authority: TrainingCoordinator | None
     endpoint: Endpoint
     memory: Memory
     history: History

@@ -25,17 +25,17 @@ from kit.training.backup_workers.worker import QuorumWorker
 from kit.training.checkpointing.own_state import fill
 from kit.training.coordination.membership import Epoch
 from kit.training.member.async_steps import AsyncServer, AsyncWorker
-from kit.training.member.context import Part, Rounds
+from kit.training.member.context import MemberContext, Rounds
 from kit.training.member.sync_steps import SyncServer, SyncWorker
 from kit.training.optimizers.rule import MeanUpdate
-from kit.training.worker.worker import Workplace
+from kit.training.worker.worker import TrainingWorker
 from kit.wire.shaping import LineIn, LineOut, LinkSettings
 
 
-class Stage:
+class EpochRunner:
     """Carries out the epochs of one member."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: MemberContext) -> None:
         """Begin without an epoch: nothing happens until one is adopted."""
         self._part = part
         self._owners: tuple[Owned, ...] = ()
@@ -44,9 +44,9 @@ class Stage:
         self._rounds: Rounds | None = None
         self._n_slots = len(part.job.optimizer.slots)
         self._update = MeanUpdate(part.job.optimizer, len(part.job.workers))
-        self._place: Workplace | None = None
+        self._place: TrainingWorker | None = None
         if part.work is not None:
-            self._place = Workplace(
+            self._place = TrainingWorker(
                 part.job, part.me, part.work, part.memory, part.endpoint
             )
             part.measures = self._place

@@ -20,22 +20,22 @@ from kit.errors import (
     UnavailableError,
     UnknownError,
 )
-from kit.exchange.ports.connect import Joining, Quarters
+from kit.exchange.ports.connect import Joining, OwnArena
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.port import NO_HALT, Stamp
 from kit.faults.history import History
 from kit.task import Task
 from kit.trace.trace import EpochRow
 from kit.trace.traffic import Meter
-from kit.training.checkpointing.writer import Scribe
-from kit.training.coordination.client import Council, Pulse
-from kit.training.coordination.coordinator import Answer, Authority
+from kit.training.checkpointing.writer import CheckpointWriter
+from kit.training.coordination.client import CoordinatorClient, HeartbeatReply
+from kit.training.coordination.coordinator import Answer, TrainingCoordinator
 from kit.training.coordination.failures import leader_lost, not_taken_back
 from kit.training.coordination.membership import Epoch, Verdict
-from kit.training.hooks.bridge import Hooked
+from kit.training.hooks.bridge import HookRunner
 from kit.training.job import Job, Work
-from kit.training.member.context import Part
-from kit.training.member.epoch_runner import Stage
+from kit.training.member.context import MemberContext
+from kit.training.member.epoch_runner import EpochRunner
 from kit.training.member.rejoining import Rejoining
 from kit.training.member.services import Services
 from kit.wire.local.arena import Arena
@@ -93,13 +93,13 @@ class Member:
         leads = me == job.coordinator
         # Whatever is wrong with hooks or checkpoints is raised here, to the caller.
         has_hooks = leads and work is not None and len(work.hooks) > 0
-        self.hooks = Hooked(job, work.hooks) if work and has_hooks else None
-        self.authority = Authority(job, hooks=self.hooks) if leads else None
+        self.hooks = HookRunner(job, work.hooks) if work and has_hooks else None
+        self.authority = TrainingCoordinator(job, hooks=self.hooks) if leads else None
         self.vault = self.authority.vault if self.authority else None
-        self.part: Part | None = None
+        self.part: MemberContext | None = None
         self._last_step = 0
         self._services = services
-        self._council: Council | None = None
+        self._council: CoordinatorClient | None = None
         self._ended = threading.Event()
         self._telling = threading.Lock()
         self._stirred = threading.Event()  # a sign of life is due at once
@@ -180,14 +180,14 @@ class Member:
         self._ended.set()
         self._stirred.set()
 
-    def _open(self, stack: ExitStack) -> Part:
+    def _open(self, stack: ExitStack) -> MemberContext:
         job = self.job
         council = self._services.council(job, self.me, self.authority)
         stack.callback(council.close)
         if self.incarnation:
             council.come_back()
         self._council = council  # who is not taken back has nothing to report
-        quarters = Quarters(f"kit-{self.task.short}", job.layout, len(job.tasks))
+        quarters = OwnArena(f"kit-{self.task.short}", job.layout, len(job.tasks))
         self._arenas[self.me] = quarters.arena
         self._endpoint = endpoint = Endpoint(
             [str(task) for task in job.tasks],
@@ -222,7 +222,7 @@ class Member:
         self.check()
         history = History(job.settings.history, self.task)
         stack.callback(history.close)
-        self.part = part = Part(
+        self.part = part = MemberContext(
             job,
             self.me,
             self.work,
@@ -240,24 +240,26 @@ class Member:
         self.state = "running"
         return part
 
-    def _prepare_saves(self, part: Part, council: Council, stack: ExitStack) -> None:
+    def _prepare_saves(
+        self, part: MemberContext, council: CoordinatorClient, stack: ExitStack
+    ) -> None:
         if self.job.checkpoints is None:
             return
-        part.saves = scribe = Scribe(part, council, self.vault, self._stirred)
+        part.saves = scribe = CheckpointWriter(part, council, self.vault, self._stirred)
         stack.callback(scribe.close)
         if self.vault is not None:
             part.step, part.restored = self.vault.step, self.vault.values
             self.vault.values = None
 
-    def _train(self, part: Part) -> None:
-        with closing(Stage(part)) as stage:
+    def _train(self, part: MemberContext) -> None:
+        with closing(EpochRunner(part)) as stage:
             try:
                 self._meet_and_work(part, stage)
             except BaseException as error:
                 self._fail(error)  # first: closing waits for the exchange thread
                 raise
 
-    def _meet_and_work(self, part: Part, stage: Stage) -> None:
+    def _meet_and_work(self, part: MemberContext, stage: EpochRunner) -> None:
         number = self._rejoined(part, stage) if self.incarnation else 0
         while number is not None:
             if part.synchronous:
@@ -279,7 +281,7 @@ class Member:
             part.endpoint.stamp.halt = NO_HALT
             stage.run(answer.step)
 
-    def _rejoined(self, part: Part, stage: Stage) -> int | None:
+    def _rejoined(self, part: MemberContext, stage: EpochRunner) -> int | None:
         """Take part again; returns the next boundary, None if there is none."""
         while True:
             self.check()
@@ -302,7 +304,9 @@ class Member:
             if self.authority.see_off(_LOOK_S) or time.monotonic() > give_up:
                 return
 
-    def _change(self, part: Part, stage: Stage, number: int, epoch: Epoch) -> Answer:
+    def _change(
+        self, part: MemberContext, stage: EpochRunner, number: int, epoch: Epoch
+    ) -> Answer:
         assert self._rejoining is not None, "it was made when the member began"
         refusal: str | None = None
         try:
@@ -340,7 +344,7 @@ class Member:
             if answer.verdict is not Verdict.WAIT:
                 return answer
 
-    def _tell(self) -> Pulse:
+    def _tell(self) -> HeartbeatReply:
         """Give a sign of life with all that is to be told, in its order."""
         part = self.part
         with self._telling:  # a save that is confirmed confirms all before it
@@ -385,6 +389,6 @@ class Member:
         if self.error is not None:
             raise self.error
 
-    def _talk(self) -> Council:
+    def _talk(self) -> CoordinatorClient:
         assert self._council is not None
         return self._council

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from kit.training.coordination.client import Council
-from kit.training.coordination.coordinator import Authority
+from kit.training.coordination.client import CoordinatorClient
+from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.job import Job
 from kit.wire.stream import Stream
 
@@ -27,7 +27,9 @@ class Services(Protocol):
     def stream_of(self, job: Job, member: int, incarnation: int) -> Stream:
         """Return the data stream that a member has opened which comes back."""
 
-    def council(self, job: Job, me: int, authority: Authority | None) -> Council:
+    def council(
+        self, job: Job, me: int, authority: TrainingCoordinator | None
+    ) -> CoordinatorClient:
         """Return the way to the coordinator."""
 
     def spins(self, job: Job) -> int:

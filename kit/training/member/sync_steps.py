@@ -8,8 +8,8 @@ from queue import SimpleQueue
 
 from kit.exchange.execution.program import Program
 from kit.trace.traffic import Phase, StepRow
-from kit.training.member.context import Part
-from kit.training.worker.worker import Workplace
+from kit.training.member.context import MemberContext
+from kit.training.worker.worker import TrainingWorker
 
 # --------------------------------------------------------------------------------------
 # Exchange what is ready beside the rest of the computation.
@@ -74,7 +74,7 @@ _NAN = float("nan")
 class SyncServer:
     """A parameter server: it takes, adds, updates and hands out."""
 
-    def __init__(self, part: Part, program: Program) -> None:
+    def __init__(self, part: MemberContext, program: Program) -> None:
         """Take a bound plan."""
         self._part, self._program = part, program
 
@@ -121,7 +121,9 @@ class SyncServer:
 class SyncWorker(SyncServer):
     """A worker: it computes its gradients, then does its part of the exchange."""
 
-    def __init__(self, part: Part, program: Program, place: Workplace) -> None:
+    def __init__(
+        self, part: MemberContext, program: Program, place: TrainingWorker
+    ) -> None:
         """Take a bound plan and what the worker computes with."""
         super().__init__(part, program)
         self._place = place

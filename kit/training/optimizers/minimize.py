@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from kit.graph.array_protocol import Speaker
+from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.convert import tensor
 from kit.graph.dtypes import name_of
 from kit.graph.gradients import gradients
@@ -232,7 +232,7 @@ def title_of(rule: Rule) -> str:
 def settings_of(rule: Rule) -> tuple[tuple[tuple[str, Any], ...], dict[str, Any]]:
     """Return the settings as plain data, and those that are tensors by name."""
     values = {field.name: getattr(rule, field.name) for field in fields(rule)}
-    fed = {name: one for name, one in values.items() if isinstance(one, Speaker)}
+    fed = {name: one for name, one in values.items() if isinstance(one, ArrayProtocol)}
     # Any number that every setting may have stands for those that are fed.
     plain = {name: 0.5 if name in fed else one for name, one in values.items()}
     return (("name", rule.name), *plain.items()), fed
@@ -240,7 +240,7 @@ def settings_of(rule: Rule) -> tuple[tuple[tuple[str, Any], ...], dict[str, Any]
 
 def _number(rule: Rule, name: str, dtype: Any) -> Tensor:
     value = getattr(rule, name)
-    if isinstance(value, Speaker):
+    if isinstance(value, ArrayProtocol):
         return tensor(value, dtype)
     return tensor(np.asarray(value, dtype), name=name)
 

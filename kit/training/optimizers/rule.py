@@ -25,12 +25,12 @@ import numpy.typing as npt
 
 from kit.errors import GradientMismatch, InvalidArgumentError
 from kit.exchange.ports.memory import Array
-from kit.graph.array_protocol import Speaker
+from kit.graph.array_protocol import ArrayProtocol
 from kit.training.optimizers.minimize import Minimizes
 
 Flat = npt.NDArray[np.floating[Any]]
 # A setting that may come from a graph: a number, or a tensor there.
-Number: TypeAlias = float | Speaker
+Number: TypeAlias = float | ArrayProtocol
 
 # Elements handled at a time. Small enough that what a rule touches several times stays
 # in the cache, large enough that numpy's cost per call is lost in the arithmetic.
@@ -93,7 +93,7 @@ class Rule(Minimizes, ABC):
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if isinstance(getattr(self, field.name), Speaker):
+            if isinstance(getattr(self, field.name), ArrayProtocol):
                 continue
             # Annotations are strings in the modules of this package.
             check = _flag if field.type == "bool" else _number
@@ -208,7 +208,7 @@ def check_range(
 
     >>> check_range("adam: beta1", 0.9, 0, 1, open_end=True)
     """
-    if isinstance(value, Speaker):
+    if isinstance(value, ArrayProtocol):
         return
     if low <= value <= high and not (open_end and value == high):
         return

@@ -22,7 +22,7 @@ from kit.exchange.layout import Range, intersect
 from kit.exchange.plan import GRAD
 from kit.exchange.ports.memory import Array, Memory
 from kit.training.worker.dict_gather import dict_gather
-from kit.training.worker.gradient_views import Marks, Places
+from kit.training.worker.gradient_views import GradientViews, Marks
 
 # --------------------------------------------------------------------------------------
 # Copy many small arrays into one flat array, with a few calls for hundreds of them.
@@ -92,7 +92,7 @@ _INF = float("inf")
 _PIECE_BYTES = 256 * 1024  # what is copied is still in the cache when it is checked
 
 
-class Piece(NamedTuple):
+class GradientPiece(NamedTuple):
     """Gradients that are neighbours in the flat buffer; a large one is alone."""
 
     names: tuple[str, ...]
@@ -101,7 +101,7 @@ class Piece(NamedTuple):
     gather: Gather | None
 
 
-class Handover:
+class GradientBuffer:
     """Where a worker's gradients of one step go: a physical region of its memory.
 
     `weight` makes up for splits of unequal size: n_workers * examples / batch.
@@ -113,7 +113,7 @@ class Handover:
         """Look up where each parameter's gradient belongs."""
         self._task = task
         self._places = memory.leaves(region)
-        self._given = Places(self._places)
+        self._given = GradientViews(self._places)
         self._flat = {name: place.ravel() for name, place in self._places.items()}
         self._names = list(self._places)
         self._marks = Marks(memory, region, native=native)
@@ -155,7 +155,7 @@ class Handover:
                     self._put_together(piece, values[piece.places])
         self._missing = set()
 
-    def open(self) -> Places:
+    def open(self) -> GradientViews:
         """Return where to write the gradients of this step.
 
         They are not handed over then: call `written` for each, or `all_written`.
@@ -203,7 +203,7 @@ class Handover:
             self._weigh_and_check(piece)
         return True
 
-    def _put_together(self, piece: Piece, values: list[Any]) -> None:
+    def _put_together(self, piece: GradientPiece, values: list[Any]) -> None:
         """Copy, weigh and check neighbours at once; one by one if they are unusual."""
         if piece.gather is not None and piece.gather.copy(values):
             self._weigh_and_check(piece)
@@ -211,7 +211,7 @@ class Handover:
         for name, gradient in zip(piece.names, values, strict=True):
             self._put(name, gradient)
 
-    def _weigh_and_check(self, piece: Piece) -> None:
+    def _weigh_and_check(self, piece: GradientPiece) -> None:
         self._weigh(piece.flat)
         if not self._is_finite(piece.flat):
             for name in piece.names:
@@ -301,7 +301,7 @@ class Handover:
         return type(error)(where + error.message, task=self._task, step=self._step)
 
 
-def _pieces_of(memory: Memory, region: int) -> list[Piece]:
+def _pieces_of(memory: Memory, region: int) -> list[GradientPiece]:
     """Cut the params into stretches of one dtype that are small, or one parameter."""
     leaves = memory.layout.leaves
     pieces, first, size = [], 0, 0
@@ -315,7 +315,7 @@ def _pieces_of(memory: Memory, region: int) -> list[Piece]:
     return [*pieces, _piece(memory, region, first, len(leaves))]
 
 
-def _piece(memory: Memory, region: int, first: int, end: int) -> Piece:
+def _piece(memory: Memory, region: int, first: int, end: int) -> GradientPiece:
     """Return leaves first, ..., end-1: in the buffer they lie the other way round."""
     leaves = memory.layout.leaves[first:end][::-1]
     whole = Range(leaves[0].lo, leaves[-1].range.hi)
@@ -323,7 +323,9 @@ def _piece(memory: Memory, region: int, first: int, end: int) -> Piece:
     if len(leaves) > 1 and whole.size:
         gather = Gather(flat, [leaf.spec.shape for leaf in leaves])
     names = tuple(leaf.spec.name for leaf in leaves)
-    return Piece(names, slice(end - 1, first - 1 if first else None, -1), flat, gather)
+    return GradientPiece(
+        names, slice(end - 1, first - 1 if first else None, -1), flat, gather
+    )
 
 
 def _buckets_of(memory: Memory) -> dict[str, list[int]]:

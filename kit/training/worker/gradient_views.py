@@ -46,7 +46,7 @@ def takes_places(step: Callable[..., Any]) -> bool:
     )
 
 
-class Places(dict[str, Array]):
+class GradientViews(dict[str, Array]):
     """Writable arrays by parameter name; assigning one copies the values into it.
 
     No name comes or goes, so that one object serves all steps of a training.

@@ -35,7 +35,7 @@ _CHANGES: tuple[Callable[[dict[str, Any]], object], ...] = (
 )
 
 
-class Handout:
+class ParameterDict:
     """Gives a dict that is equal to `values`, with the same order and the same values.
 
     It is the caller's, to be changed as well; changes are gone the next time.

@@ -18,9 +18,9 @@ from kit.trace.log import LONGEST_NAME
 from kit.training.data.sources import make_source
 from kit.training.graph_step.step import GraphStep
 from kit.training.job import Job, Work
-from kit.training.worker.gradient_buffer import Handover
+from kit.training.worker.gradient_buffer import GradientBuffer
 from kit.training.worker.gradient_views import NAME, takes_places
-from kit.training.worker.parameter_dict import Handout
+from kit.training.worker.parameter_dict import ParameterDict
 
 # --------------------------------------------------------------------------------------
 # What a step function tells beside its loss: numbers by name, such as its accuracy.
@@ -112,8 +112,8 @@ class Compute:
         """Look nothing up yet: each region when it is first used."""
         self._function, self._task, self._stamp = step, task, stamp
         self._memory, self._native = memory, native
-        self._handouts: dict[int, Handout] = {}
-        self._handovers: dict[int, Handover] = {}
+        self._handouts: dict[int, ParameterDict] = {}
+        self._handovers: dict[int, GradientBuffer] = {}
         self.measures: dict[bytes, float] = {}  # of the last step, beside its loss
         self._writes = takes_places(step)
 
@@ -144,31 +144,31 @@ class Compute:
         return self._number(step, loss)
 
     @property
-    def _handover(self) -> Handover:
+    def _handover(self) -> GradientBuffer:
         """Where this step's gradients go."""
         region = self._stamp.where(GRAD)
         if region not in self._handovers:
-            self._handovers[region] = Handover(
+            self._handovers[region] = GradientBuffer(
                 self._memory, self._task, region, native=self._native
             )
         return self._handovers[region]
 
     @property
-    def _handout(self) -> Handout:
+    def _handout(self) -> ParameterDict:
         """What this step gets: read-only views of the parameters."""
         region = self._stamp.where(NOW)
         if region not in self._handouts:
             views = self._memory.leaves(region)
             for view in views.values():
                 view.flags.writeable = False
-            self._handouts[region] = Handout(views, native=self._native)
+            self._handouts[region] = ParameterDict(views, native=self._native)
         return self._handouts[region]
 
     def _drain(
         self,
         step: int,
         handed: Generator[Any, Any, Any],
-        handover: Handover,
+        handover: GradientBuffer,
         ready: Ready,
     ) -> Any:
         def following() -> tuple[bool, Any]:
@@ -262,7 +262,7 @@ def _hint(error: BaseException) -> str:
     return ""
 
 
-class Workplace:
+class TrainingWorker:
     """One worker's source of examples and its `Compute`."""
 
     def __init__(

@@ -24,7 +24,7 @@ from kit.task import Task
 from kit.wire.handshake.credentials import Credentials
 from kit.wire.handshake.opening import welcome
 from kit.wire.link import MAX_BODY, Link
-from kit.wire.listening.admission import Admission, Arrival, Stage
+from kit.wire.listening.admission import Admission, LinkStage, PendingConnection
 from kit.wire.listening.listener import Listener
 from kit.wire.listening.refusal_log import RefusalLog
 from kit.wire.sockets import SocketStream
@@ -43,7 +43,7 @@ class _Entrance:
 
     listener: Listener
     admission: Admission
-    streams: dict[Arrival, SocketStream]
+    streams: dict[PendingConnection, SocketStream]
 
 
 class Acceptor:
@@ -78,7 +78,9 @@ class Acceptor:
         self._refusals = RefusalLog(local.short, clock)
         self._state = threading.Lock()  # of the entrances, too
         self._threads: set[threading.Thread] = set()
-        self._silent: dict[int, tuple[_Entrance, Arrival]] = {}  # by descriptor
+        self._silent: dict[
+            int, tuple[_Entrance, PendingConnection]
+        ] = {}  # by descriptor
         self._is_closing = False
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._poll = select.poll()
@@ -143,7 +145,7 @@ class Acceptor:
         with self._state:
             for entrance in self._entrances.values():
                 for arrival, stream in list(entrance.streams.items()):
-                    if arrival.stage < Stage.SHAKING:
+                    if arrival.stage < LinkStage.SHAKING:
                         del entrance.streams[arrival]
                         stream.close()
 
@@ -167,7 +169,7 @@ class Acceptor:
 
     def _enter(self, entrance: _Entrance, stream: SocketStream) -> None:
         now = self._clock()
-        arrival = Arrival(stream.origin(), now + self._handshake_s, now)
+        arrival = PendingConnection(stream.origin(), now + self._handshake_s, now)
         with self._state:
             entrance.streams[arrival] = stream
             displaced = entrance.admission.enter(arrival)
@@ -180,7 +182,7 @@ class Acceptor:
         _, arrival = self._silent.pop(fd)
         self._poll.unregister(fd)
         with self._state:
-            arrival.reach(Stage.READY, self._clock())
+            arrival.reach(LinkStage.READY, self._clock())
 
     def _drain_wake(self) -> None:
         with suppress(BlockingIOError):
@@ -195,7 +197,7 @@ class Acceptor:
             for arrival in decision.begin:
                 self._start_handshake(entrance, arrival)
             for arrival, why in decision.end:
-                if arrival.stage is Stage.SHAKING:
+                if arrival.stage is LinkStage.SHAKING:
                     self._break_off(entrance, arrival)
                 else:
                     self._send_away(entrance, arrival, why)
@@ -203,7 +205,7 @@ class Acceptor:
                 waits_ms.append(math.ceil(1000 * max(0.0, decision.again_at - now)))
         return min(waits_ms, default=None)
 
-    def _start_handshake(self, entrance: _Entrance, arrival: Arrival) -> None:
+    def _start_handshake(self, entrance: _Entrance, arrival: PendingConnection) -> None:
         thread = threading.Thread(
             target=self._shake_hands,
             args=(entrance, arrival, entrance.streams[arrival]),
@@ -214,27 +216,29 @@ class Acceptor:
             # Under the lock: `close` waits for all threads, and can for started ones.
             with self._state:
                 if self._is_closing:
-                    arrival.stage = Stage.READY
+                    arrival.stage = LinkStage.READY
                     return
                 thread.start()
                 self._threads.add(thread)
         except RuntimeError as exc:  # the system has no more threads for us
             self._send_away(entrance, arrival, exc)
 
-    def _break_off(self, entrance: _Entrance, arrival: Arrival) -> None:
+    def _break_off(self, entrance: _Entrance, arrival: PendingConnection) -> None:
         with self._state:
             stream = entrance.streams.get(arrival)
             if stream is not None:  # else it has become a link just now
                 stream.shutdown()
 
-    def _send_away(self, entrance: _Entrance, arrival: Arrival, why: object) -> None:
+    def _send_away(
+        self, entrance: _Entrance, arrival: PendingConnection, why: object
+    ) -> None:
         stream = self._forget(entrance, arrival)
         if self._silent.pop(stream.fileno(), None) is not None:
             self._poll.unregister(stream.fileno())
         stream.close()
         self._refusals.note(why, arrival.origin)
 
-    def _forget(self, entrance: _Entrance, arrival: Arrival) -> SocketStream:
+    def _forget(self, entrance: _Entrance, arrival: PendingConnection) -> SocketStream:
         with self._state:
             entrance.admission.leave(arrival)
             return entrance.streams.pop(arrival)
@@ -242,7 +246,7 @@ class Acceptor:
     # -- in a handshake's thread -------------------------------------------------------
 
     def _shake_hands(
-        self, entrance: _Entrance, arrival: Arrival, stream: SocketStream
+        self, entrance: _Entrance, arrival: PendingConnection, stream: SocketStream
     ) -> None:
         try:
             link = self._welcome(entrance, arrival, stream)
@@ -255,7 +259,7 @@ class Acceptor:
                 self._threads.discard(threading.current_thread())
 
     def _welcome(
-        self, entrance: _Entrance, arrival: Arrival, stream: SocketStream
+        self, entrance: _Entrance, arrival: PendingConnection, stream: SocketStream
     ) -> Link:
         """Return the link; the place is free again when it is handed over."""
         try:

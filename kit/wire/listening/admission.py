@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 PATIENCE_S: Final = 0.25
 
 
-class Stage(IntEnum):
+class LinkStage(IntEnum):
     """How far a connection is; the lowest is the first to go when room is needed."""
 
     SILENT = 0
@@ -30,7 +30,7 @@ class Stage(IntEnum):
 
 
 @dataclass(eq=False, slots=True)
-class Arrival:
+class PendingConnection:
     """A connection that has proved nothing yet; `since` is when it reached its stage.
 
     `until` is when its time for all of this ends.
@@ -39,9 +39,9 @@ class Arrival:
     origin: str
     until: float
     since: float
-    stage: Stage = Stage.SILENT
+    stage: LinkStage = LinkStage.SILENT
 
-    def reach(self, stage: Stage, now: float) -> None:
+    def reach(self, stage: LinkStage, now: float) -> None:
         """Note that it came this far."""
         self.stage, self.since = stage, now
 
@@ -49,8 +49,8 @@ class Arrival:
 class Decision(NamedTuple):
     """Whose handshake begins, who must go and why, and when to decide again."""
 
-    begin: list[Arrival]
-    end: list[tuple[Arrival, str]]
+    begin: list[PendingConnection]
+    end: list[tuple[PendingConnection, str]]
     again_at: float | None
 
 
@@ -59,18 +59,18 @@ class Admission:
 
     def __init__(self, places: int, room: int) -> None:
         self._places, self._room = places, room
-        self._arrivals: dict[Arrival, None] = {}  # the oldest first
+        self._arrivals: dict[PendingConnection, None] = {}  # the oldest first
 
     def __len__(self) -> int:
         return len(self._arrivals)
 
-    def enter(self, one: Arrival) -> Arrival | None:
+    def enter(self, one: PendingConnection) -> PendingConnection | None:
         """Take in a connection; return the one that must go for it, if any.
 
         It is the oldest silent one of the origin with the most connections.
         """
         self._arrivals[one] = None
-        waiting = [each for each in self._arrivals if each.stage < Stage.SHAKING]
+        waiting = [each for each in self._arrivals if each.stage < LinkStage.SHAKING]
         if len(waiting) <= self._room:
             return None
         held, most = _counted(waiting)
@@ -79,7 +79,7 @@ class Admission:
         self.leave(chosen)
         return chosen
 
-    def leave(self, one: Arrival) -> None:
+    def leave(self, one: PendingConnection) -> None:
         """Forget a connection: it became a link, or it is gone."""
         self._arrivals.pop(one, None)
 
@@ -90,11 +90,13 @@ class Admission:
         the oldest handshake of the origin with the most makes way, if that one has at
         least two more.
         """
-        waiting = [each for each in self._arrivals if each.stage < Stage.SHAKING]
+        waiting = [each for each in self._arrivals if each.stage < LinkStage.SHAKING]
         end = [(each, _WHY_LATE[each.stage]) for each in waiting if each.until <= now]
         again = [each.until for each in waiting if each.until > now]
-        ready = [one for one in waiting if one.stage is Stage.READY and one.until > now]
-        shaking = [one for one in self._arrivals if one.stage is Stage.SHAKING]
+        ready = [
+            one for one in waiting if one.stage is LinkStage.READY and one.until > now
+        ]
+        shaking = [one for one in self._arrivals if one.stage is LinkStage.SHAKING]
         begin = self._begin(ready, shaking, now)
         blocked = self._blocked_by(ready, shaking)
         if blocked is not None and blocked.since + PATIENCE_S <= now:
@@ -104,22 +106,25 @@ class Admission:
         return Decision(begin, end, min(again, default=None))
 
     def _begin(
-        self, ready: list[Arrival], shaking: list[Arrival], now: float
-    ) -> list[Arrival]:
+        self,
+        ready: list[PendingConnection],
+        shaking: list[PendingConnection],
+        now: float,
+    ) -> list[PendingConnection]:
         """Move those who get a free place from `ready` to `shaking`."""
         begun = []
         while ready and len(shaking) < self._places:
             held, _ = _counted(shaking)
             chosen = min(ready, key=lambda each: held[each.origin])
-            chosen.reach(Stage.SHAKING, now)
+            chosen.reach(LinkStage.SHAKING, now)
             ready.remove(chosen)
             shaking.append(chosen)
             begun.append(chosen)
         return begun
 
     def _blocked_by(
-        self, ready: list[Arrival], shaking: list[Arrival]
-    ) -> Arrival | None:
+        self, ready: list[PendingConnection], shaking: list[PendingConnection]
+    ) -> PendingConnection | None:
         """Return whose place somebody waits for who has a better right to it."""
         held, most = _counted(shaking)
         if not ready or most < min(held[each.origin] for each in ready) + 2:
@@ -129,12 +134,12 @@ class Admission:
 
 
 _WHY_LATE: Final = {
-    Stage.SILENT: "it was silent for too long",
-    Stage.READY: "no place for its handshake came free in time",
+    LinkStage.SILENT: "it was silent for too long",
+    LinkStage.READY: "no place for its handshake came free in time",
 }
 
 
-def _counted(arrivals: Iterable[Arrival]) -> tuple[Counter[str], int]:
+def _counted(arrivals: Iterable[PendingConnection]) -> tuple[Counter[str], int]:
     """Return how many come from each origin, and the highest of these numbers."""
     held = Counter(each.origin for each in arrivals)
     return held, max(held.values(), default=0)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kit.graph.arguments import given_or_input, number, numbers, numbers_or_input
-from kit.graph.array_protocol import Speaker, speaks
+from kit.graph.array_protocol import ArrayProtocol, speaks
 from kit.graph.convert import make, operands, tensor
 from kit.graph.dtypes import STRING, DType, dtype_of, name_of
 from kit.graph.fold import sizes_of
@@ -65,7 +65,7 @@ def full_like(
     """Return a tensor in the shape of `x` with one value everywhere."""
     found = tensor(x)
     wanted = found.static.dtype if dtype is None else dtype_of(dtype)
-    if isinstance(fill_value, Speaker):
+    if isinstance(fill_value, ArrayProtocol):
         value = cast(fill_value, wanted)
     else:
         value = tensor(np.asarray(fill_value).astype(wanted))
@@ -125,7 +125,7 @@ def one_hot(
     }
     wanted = dtype_of(dtype)
     values = [
-        cast(one, wanted) if isinstance(one, Speaker) else tensor(one, wanted)
+        cast(one, wanted) if isinstance(one, ArrayProtocol) else tensor(one, wanted)
         for one in (on_value, off_value)
     ]
     made: Tensor = make("OneHot", tensor(indices), *values, *extra, name=name, **attrs)

@@ -14,7 +14,7 @@ import numpy as np
 
 from kit.errors import InvalidArgumentError
 from kit.graph.arguments import number, numbers_or_input
-from kit.graph.array_protocol import Speaker
+from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.convert import make, tensor
 from kit.graph.dtypes import name_of
 from kit.graph.fold import sizes_of
@@ -43,7 +43,7 @@ def from_the_start(indices: Any, x: Tensor, axis: int) -> Any:
 
     Only constants can be negative: an op refuses negative indices on every device.
     """
-    if isinstance(indices, Speaker):
+    if isinstance(indices, ArrayProtocol):
         return indices
     given = np.asarray(indices)
     below = given < 0

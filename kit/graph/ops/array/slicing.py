@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from kit.graph.array_protocol import SLICING, Speaker
+from kit.graph.array_protocol import SLICING, ArrayProtocol
 from kit.graph.convert import make, tensor
 from kit.graph.dtypes import name_of
 from kit.graph.op import Op, Tensor
@@ -35,7 +35,7 @@ def strided_slice(x: Any, key: Any, name: str | None = None) -> Tensor:
     keys, `ValueError` for an index or a number of axes that cannot be.
     """
     found = tensor(x)
-    if isinstance(key, Speaker | np.ndarray | list) and _has_axes(key):
+    if isinstance(key, ArrayProtocol | np.ndarray | list) and _has_axes(key):
         return gather(found, _rows(key, found), name=name)
     inputs: list[Tensor] = []
     parts = key if isinstance(key, tuple) else (key,)
@@ -45,13 +45,13 @@ def strided_slice(x: Any, key: Any, name: str | None = None) -> Tensor:
 
 
 def _has_axes(key: Any) -> bool:
-    if isinstance(key, Speaker):
+    if isinstance(key, ArrayProtocol):
         return key._as_tensor().static.shape != ()
     return np.ndim(key) > 0
 
 
 def _rows(key: Any, x: Tensor) -> Any:
-    dtype = key._as_tensor().static.dtype if isinstance(key, Speaker) else None
+    dtype = key._as_tensor().static.dtype if isinstance(key, ArrayProtocol) else None
     if (np.asarray(key).dtype if dtype is None else dtype).kind == "b":
         raise TypeError(
             "a mask would leave a part whose size is unknown; use "
@@ -72,7 +72,7 @@ def _item(one: Any, inputs: list[Tensor]) -> Item:
 
 
 def _bound(one: Any, inputs: list[Tensor]) -> Any:
-    if isinstance(one, Speaker):
+    if isinstance(one, ArrayProtocol):
         found = one._as_tensor()
         if found.static.dtype.kind not in "iu" or found.static.shape not in ((), None):
             raise TypeError(

@@ -16,7 +16,7 @@ from kit.graph.convert import make, resolved, tensor
 from kit.graph.dtypes import STRING
 from kit.graph.op import Op, Tensor
 from kit.graph.ops.math.elementwise import (
-    Binary,
+    BinaryBuilder,
     by_each,
     enter_binary,
     infer_binary,
@@ -89,22 +89,22 @@ def _chosen(first: str) -> Callable[..., Any]:
     return by_each(by_x, by_y)
 
 
-add: Binary = enter_binary(
+add: BinaryBuilder = enter_binary(
     "Add", np.add, "x + y", by_each(lambda g, x, y, z: g, lambda g, x, y, z: g)
 )
-subtract: Binary = enter_binary(
+subtract: BinaryBuilder = enter_binary(
     "Sub",
     np.subtract,
     "x - y",
     by_each(lambda g, x, y, z: g, lambda g, x, y, z: make("Neg", g)),
 )
-multiply: Binary = enter_binary(
+multiply: BinaryBuilder = enter_binary(
     "Mul",
     np.multiply,
     "x * y",
     by_each(lambda g, x, y, z: multiply(g, y), lambda g, x, y, z: multiply(g, x)),
 )
-divide: Binary = enter_binary(
+divide: BinaryBuilder = enter_binary(
     "RealDiv",
     np.true_divide,
     "x / y, a floating point number also for integers",
@@ -114,7 +114,7 @@ divide: Binary = enter_binary(
     ),
     infer_float,
 )
-floor_divide: Binary = enter_binary(
+floor_divide: BinaryBuilder = enter_binary(
     "FloorDiv",
     np.floor_divide,
     "x // y, rounded down",
@@ -133,7 +133,7 @@ remainder = enter_binary(
 fmod = enter_binary(
     "Mod", np.fmod, "the rest of x / y with the sign of x", missing, bind=_whole("fmod")
 )
-power: Binary = enter_binary(
+power: BinaryBuilder = enter_binary(
     "Pow", np.power, "x ** y", by_each(_power_by_x, _power_by_y)
 )
 maximum = enter_binary(

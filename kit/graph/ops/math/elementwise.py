@@ -23,14 +23,14 @@ Rule2: TypeAlias = Callable[[Any, Any, Any, Any], Any]
 Rule1: TypeAlias = Callable[[Any, Any, Any], Any]
 
 
-class Binary(Protocol):
+class BinaryBuilder(Protocol):
     """Builds an element-wise op of two operands, in the dtype numpy would use."""
 
     def __call__(self, x: Any, y: Any, name: str | None = None) -> Tensor:
         """Return the op's result; operands are broadcast against each other."""
 
 
-class Unary(Protocol):
+class UnaryBuilder(Protocol):
     """Builds an element-wise op of one operand, in the dtype numpy would use."""
 
     def __call__(self, x: Any, name: str | None = None) -> Tensor:
@@ -164,7 +164,7 @@ def enter_binary(
     gradient: Gradient | None = None,
     infer: Infer = infer_binary,
     bind: Bind | None = None,
-) -> Binary:
+) -> BinaryBuilder:
     """Enter an op of two operands into the tables and return its builder."""
     bind = bind or named(ufunc.__name__)
     register(bound(op_type, infer, bind, gradient=gradient))
@@ -185,7 +185,7 @@ def enter_unary(
     gradient: Gradient | None = None,
     infer: Infer = infer_unary,
     bind: Bind | None = None,
-) -> Unary:
+) -> UnaryBuilder:
     """Enter an op of one operand into the tables and return its builder."""
     bind = bind or named(ufunc.__name__)
     register(bound(op_type, infer, bind, gradient=gradient))

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kit.graph.arguments import Ints, given_or_input, numbers_or_input
-from kit.graph.array_protocol import Speaker
+from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.convert import make, tensor
 from kit.graph.default import graph_of
 from kit.graph.dtypes import DType, dtype_of, name_of
@@ -168,7 +168,7 @@ def _float_of(dtype: Any) -> DType:
 
 
 def _is_number(given: Any) -> bool:
-    return not isinstance(given, Speaker) and np.ndim(given) == 0
+    return not isinstance(given, ArrayProtocol) and np.ndim(given) == 0
 
 
 def _as(given: Any, dtype: DType) -> Tensor:

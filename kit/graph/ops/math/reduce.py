@@ -21,7 +21,7 @@ from kit.graph.static import Shape, Static, axis_of
 from kit.graph.table import Attrs, Gradient, OpDef, bound, lookup, missing, register
 
 
-class Reduction(Protocol):
+class ReductionBuilder(Protocol):
     """Builds a reduction along `axis`: an int, several, or None for all."""
 
     def __call__(
@@ -74,7 +74,7 @@ def _enter(
     compute: Callable[[ModuleType, Any, Ints | None, bool], Any],
     gradient: Gradient | None = None,
     infer: Callable[..., Sequence[Static]] = _infer,
-) -> Reduction:
+) -> ReductionBuilder:
     def bind(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
         axis, keep = attrs["axis"], attrs["keepdims"]
         return lambda x: compute(xp, x, axis, keep)

@@ -17,7 +17,7 @@ from kit.graph.op import Tensor
 from kit.graph.ops.math.arithmetic import add, divide, multiply, subtract
 from kit.graph.ops.math.cast import cast
 from kit.graph.ops.math.elementwise import (
-    Unary,
+    UnaryBuilder,
     by_each,
     by_one,
     enter_unary,
@@ -57,14 +57,14 @@ def _enter(
     rule: Callable[[Any, Any, Any], Any] | None = None,
     *,
     floats: bool = False,
-) -> Unary:
+) -> UnaryBuilder:
     gradient = None if rule is None else by_one(rule)
     if floats:
         return enter_unary(op_type, ufunc, doc, gradient, infer_float)
     return enter_unary(op_type, ufunc, doc, gradient)
 
 
-negative: Unary = _enter("Neg", np.negative, "-x", lambda g, x, y: negative(g))
+negative: UnaryBuilder = _enter("Neg", np.negative, "-x", lambda g, x, y: negative(g))
 absolute = _enter(
     "Abs", np.absolute, "|x|", lambda g, x, y: multiply(g, make("Sign", x))
 )
@@ -97,10 +97,10 @@ sqrt = _enter(
     lambda g, x, y: divide(multiply(g, 0.5), y),
     floats=True,
 )
-sin: Unary = _enter(
+sin: UnaryBuilder = _enter(
     "Sin", np.sin, "the sine", lambda g, x, y: multiply(g, cos(x)), floats=True
 )
-cos: Unary = _enter(
+cos: UnaryBuilder = _enter(
     "Cos",
     np.cos,
     "the cosine",

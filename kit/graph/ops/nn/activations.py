@@ -17,7 +17,7 @@ from kit.graph.kernels import sigmoid as sigmoids
 from kit.graph.op import Op, Tensor
 from kit.graph.ops.math.arithmetic import multiply, subtract
 from kit.graph.ops.math.compare import less
-from kit.graph.ops.math.elementwise import Unary
+from kit.graph.ops.math.elementwise import UnaryBuilder
 from kit.graph.static import Static, merge, same_dtype
 from kit.graph.table import Attrs, Bind, Gradient, Infer, bound, register
 
@@ -177,7 +177,7 @@ def _enter(
     bind: Bind,
     gradient: Gradient,
     infer: Infer = infer_real,
-) -> Unary:
+) -> UnaryBuilder:
     """Enter an activation into the table and return its builder."""
     register(bound(op_type, infer, bind, gradient=gradient))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kit.graph.array_protocol import Speaker
+from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.convert import make, operands, resolved, tensor
 from kit.graph.dtypes import name_of
 from kit.graph.kernels.precision import widened
@@ -59,7 +59,7 @@ def dropout(
             f"dropout scales what it keeps, and {value!r} holds whole numbers; cast it "
             f"to a floating dtype first."
         )
-    is_known_rate = not isinstance(rate, Speaker)
+    is_known_rate = not isinstance(rate, ArrayProtocol)
     if is_known_rate and not 0 <= rate < 1:
         raise ValueError(
             f"rate is {rate!r}, the share of elements that is dropped; give 0 <= rate "
@@ -79,7 +79,7 @@ def dropout(
 def _noise_shape(x: Tensor, given: Any) -> Any:
     if given is None:
         return x.static.shape if is_known(x.static.shape) else shape_of(x)
-    if isinstance(given, Speaker) or None not in list(given):
+    if isinstance(given, ArrayProtocol) or None not in list(given):
         return given
     own = shape_of(x)
     return [own[i] if size is None else size for i, size in enumerate(given)]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from kit.graph.arguments import number
-from kit.graph.array_protocol import Speaker
+from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.convert import make, resolved, tensor
 from kit.graph.dtypes import name_of
 from kit.graph.kernels import sigmoid as sigmoids
@@ -85,7 +85,7 @@ def sigmoid_cross_entropy(labels: Any, logits: Any, name: str | None = None) -> 
 def _logits_and_labels(logits: Any, labels: Any) -> list[Tensor]:
     """Return both as tensors of the logits' dtype: whole labels do not widen it."""
     (found,) = resolved(np.exp, logits)
-    if isinstance(labels, Speaker):
+    if isinstance(labels, ArrayProtocol):
         return [found, cast(labels, found.static.dtype)]
     return [found, tensor(np.asarray(labels, found.static.dtype))]
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from kit.checkpoint.bundle import Bundle
+from kit.checkpoint.bundle import TensorBundle
 from kit.tf1.graph.attr_value import DataType
 from kit.tf1.session.originals import originals
 from kit.tf1.tensor.dtypes import DType, as_dtype
@@ -22,7 +22,7 @@ class CheckpointReader:
         Raises `NotFoundError` when there is none, `DataLossError` for a damaged one.
         """
         with originals():
-            self._bundle = Bundle(os.fspath(filepattern))
+            self._bundle = TensorBundle(os.fspath(filepattern))
         self._known = self._bundle.tensors()
 
     def get_variable_to_shape_map(self) -> dict[str, list[int]]:

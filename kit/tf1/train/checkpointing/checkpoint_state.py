@@ -18,7 +18,7 @@ from kit.checkpoint.files import replace_file
 from kit.errors import NotFoundError
 from kit.regular_file import read_regular
 from kit.tf1 import logging
-from kit.tf1.graph.message import Message
+from kit.tf1.graph.message import CheckedMessage
 from kit.tf1.graph.text_format import parsed
 from kit.tf1.train.checkpointing.checkpoint_files import checkpoint_exists
 
@@ -26,7 +26,7 @@ STATE_FILE = "checkpoint"
 _MOST_BYTES = 1 << 22  # some 30,000 checkpoints
 
 
-class CheckpointState(Message):
+class CheckpointState(CheckedMessage):
     """What the file holds."""
 
     FIELDS: ClassVar[dict[str, Any]] = {

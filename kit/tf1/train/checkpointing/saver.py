@@ -38,7 +38,7 @@ from kit.tf1.train.global_step import global_step as value_of_step
 _HOUR_S = 3600.0
 
 
-class Memory:
+class SavedCheckpointList:
     """The newest checkpoints of a saver, oldest first, with their times."""
 
     def __init__(
@@ -167,7 +167,7 @@ class Saver:
             raise ValueError(f"saver_def is a SaverDef, not {self.saver_def!r}.")
         self._is_built = True
         kept = self.saver_def
-        self._memory = Memory(
+        self._memory = SavedCheckpointList(
             kept.max_to_keep if kept else int(self._max_to_keep or 0),
             kept.keep_checkpoint_every_n_hours if kept else self._every_n_hours,
         )

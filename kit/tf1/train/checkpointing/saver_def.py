@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from kit.tf1.graph.message import Choice, Message
+from kit.tf1.graph.message import CheckedMessage, Choice
 
 
 class CheckpointFormatVersion(Choice):
@@ -13,7 +13,7 @@ class CheckpointFormatVersion(Choice):
     NAMES: ClassVar = {0: "LEGACY", 1: "V1", 2: "V2"}
 
 
-class SaverDef(Message):
+class SaverDef(CheckedMessage):
     """The names of a saver's operations, and what it keeps."""
 
     FIELDS: ClassVar[dict[str, Any]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kit.hooks import environment
-from kit.hooks.environment import Keeper
+from kit.hooks.environment import CheckpointBackend
 from kit.tf1 import logging
 from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.session.config import RunOptions
@@ -36,7 +36,9 @@ class GraphEnvironment:
             )
         return asked
 
-    def keeper(self, folder: str, basename: str, saver: Any, scaffold: Any) -> Keeper:
+    def keeper(
+        self, folder: str, basename: str, saver: Any, scaffold: Any
+    ) -> CheckpointBackend:
         """Return what saves the graph's variables by a saver."""
         return CheckpointKeeper(folder, basename, saver, scaffold)
 

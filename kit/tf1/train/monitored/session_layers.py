@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from kit.errors import AbortedError, DeadlineExceededError, KitError, UnavailableError
-from kit.graph.array_protocol import Speaker
+from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.op import Op
 from kit.hooks import calls
 from kit.hooks.hook import SessionRunArgs, SessionRunContext, SessionRunHook
@@ -30,15 +30,15 @@ from kit.tf1.train.queues.coordinator import Coordinator
 # What the caller and the hooks fetch in one run, as one list and apart again.
 
 
-_SIMPLE = (Speaker, Op)
+_SIMPLE = (ArrayProtocol, Op)
 
 
-class Bundle:
+class FetchBundle:
     """Several structures of fetches, run as one.
 
     Lists and tuples of plain tensors are laid out flat; others stay what they are.
 
-    >>> Bundle([["a", "b"], "c"]).parts([[1, 2], 3])
+    >>> FetchBundle([["a", "b"], "c"]).parts([[1, 2], 3])
     [[1, 2], 3]
     """
 
@@ -115,7 +115,7 @@ class HookedSession:
         chosen = merged(options, asked.options)
         metadata = RunMetadata() if run_metadata is None else run_metadata
         is_noted = run_metadata is not None or wants_metadata(chosen)
-        bundle = Bundle([fetches, *asked.fetches.values()])
+        bundle = FetchBundle([fetches, *asked.fetches.values()])
         values = self._session.run(
             bundle.fetches,
             asked.feeds or None,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kit.graph.array_protocol import Speaker
+from kit.graph.array_protocol import ArrayProtocol
 from kit.tf1.graph.control import group
 from kit.tf1.tensor.convert import convert_to_tensor
 from kit.tf1.train.optimizers.optimizer import Optimizer
@@ -76,7 +76,7 @@ _OF_THE_SLOT = ("initial_accumulator_value",)
 
 def _setting(name: str, given: Any) -> Any:
     """Return a setting as the original has it: a float32, unless it is a tensor."""
-    if isinstance(given, bool | Speaker):
+    if isinstance(given, bool | ArrayProtocol):
         return given
     if np.ndim(given):
         raise ValueError(f"{name} is {given!r}; it must be one number.")

@@ -21,7 +21,7 @@ from kit.session.client.cancelling import Cancellation
 from kit.tf1 import logging
 from kit.tf1.graph.collections import GraphKeys, add_to_collection, get_collection
 from kit.tf1.graph.graph import get_default_graph
-from kit.tf1.graph.message import Message
+from kit.tf1.graph.message import CheckedMessage
 from kit.tf1.session.base_session import BaseSession
 from kit.tf1.session.config import RunOptions
 from kit.tf1.session.running import get_default_session
@@ -124,7 +124,7 @@ class QueueThreads:
             logging.debug("Ignored exception: %s", error)
 
 
-class QueueRunnerDef(Message):
+class QueueRunnerDef(CheckedMessage):
     """A queue runner by the names of its operations."""
 
     FIELDS: ClassVar = {

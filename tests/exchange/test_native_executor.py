@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kit.errors import DeadlineExceededError
 from kit.exchange.execution.bound_operations import Descend, Sum
-from kit.exchange.execution.native_executor import Hops, loop
+from kit.exchange.execution.native_executor import NativeExecutor, loop
 from kit.exchange.execution.program import Program
 from kit.exchange.layout import Spec, lay_out
 from kit.exchange.pipeline import pipelined
@@ -23,7 +23,7 @@ from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.port import Stamp
 from kit.exchange.topologies.topology import by_name
 from kit.testing.group import LocalMember, local_group, run_together
-from kit.trace.traffic import Kind, Meter, Phase
+from kit.trace.traffic import Meter, Phase, TransferKind
 from kit.training.optimizers.rule import MeanUpdate
 from kit.training.optimizers.rules import GradientDescent, Momentum
 
@@ -50,7 +50,7 @@ def test_a_sum_has_the_bits_of_numpy_wherever_it_begins(
         want, around = a + b, memory.copy()
     endpoint = Endpoint(["/job:worker/task:0"], 0, Stamp(), deadline_s=1.0)
 
-    Hops([Sum(out, a, b)], endpoint, Meter(0)).run(0)
+    NativeExecutor([Sum(out, a, b)], endpoint, Meter(0)).run(0)
     endpoint.close()
 
     assert out.tobytes() == want.tobytes()
@@ -80,7 +80,9 @@ def test_gradient_descent_has_the_bits_of_the_optimizer(
     assert factors is not None
     endpoint = Endpoint(["/job:worker/task:0"], 0, Stamp(), deadline_s=1.0)
 
-    Hops([Descend(lambda: None, out, now, total, *factors)], endpoint, Meter(0)).run(0)
+    NativeExecutor(
+        [Descend(lambda: None, out, now, total, *factors)], endpoint, Meter(0)
+    ).run(0)
     endpoint.close()
     update(now, total, (), want, 0)
 
@@ -155,8 +157,8 @@ def test_a_wait_in_vain_names_the_task_and_keeps_the_account_of_what_came() -> N
     with local_group(LAYOUT, 3, deadline_s=0.05) as members:
         one, other = members[0], members[1]
         ops = (
-            Receive(1, GRAD, FIRST, Kind.REDUCE),
-            Receive(1, GRAD, SECOND, Kind.REDUCE),
+            Receive(1, GRAD, FIRST, TransferKind.REDUCE),
+            Receive(1, GRAD, SECOND, TransferKind.REDUCE),
         )
         program = Program(
             Plan((ops,), ()), one.endpoint, one.memory, one.meter, once=True
@@ -176,7 +178,10 @@ def test_a_wait_in_vain_names_the_task_and_keeps_the_account_of_what_came() -> N
 def test_it_goes_on_where_it_was_when_a_message_comes_late() -> None:
     with local_group(LAYOUT, 2) as members:
         one, other = members
-        ops = (Receive(1, GRAD, FIRST, Kind.REDUCE), Send(1, GRAD, FIRST, Kind.REDUCE))
+        ops = (
+            Receive(1, GRAD, FIRST, TransferKind.REDUCE),
+            Send(1, GRAD, FIRST, TransferKind.REDUCE),
+        )
         program = Program(
             Plan((ops, ops[::-1]), ()), one.endpoint, one.memory, one.meter
         )
@@ -203,7 +208,7 @@ def test_it_goes_on_where_it_was_when_a_message_comes_late() -> None:
 def test_posting_rings_for_a_member_that_sleeps_and_for_no_other() -> None:
     with local_group(LAYOUT, 2) as members:
         one, other = members
-        ops = (Send(1, GRAD, FIRST, Kind.REDUCE),)
+        ops = (Send(1, GRAD, FIRST, TransferKind.REDUCE),)
         program = Program(Plan((ops,), ()), one.endpoint, one.memory, one.meter)
         program.reduce(0)
         with pytest.raises(BlockingIOError):
@@ -221,8 +226,8 @@ def test_a_halt_travels_with_the_messages() -> None:
         one, other = members
         one.endpoint.stamp.halt = 7
         for member, op in (
-            (one, Send(1, GRAD, FIRST, Kind.REDUCE)),
-            (other, Receive(0, GRAD, FIRST, Kind.REDUCE)),
+            (one, Send(1, GRAD, FIRST, TransferKind.REDUCE)),
+            (other, Receive(0, GRAD, FIRST, TransferKind.REDUCE)),
         ):
             plan = Plan(((op,),), ())
             Program(plan, member.endpoint, member.memory, member.meter).reduce(0)

@@ -13,7 +13,7 @@ import pytest
 import kit
 from kit.exchange.layout import Range, Spec
 from kit.exchange.plan import NOW, Owned
-from kit.exchange.ports.connect import Quarters
+from kit.exchange.ports.connect import OwnArena
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import physical
 from kit.exchange.ports.port import Stamp
@@ -22,9 +22,9 @@ from kit.task import Task
 from kit.testing.task_process import until
 from kit.trace.traffic import Meter
 from kit.training.checkpointing import writer
-from kit.training.checkpointing.save_coordinator import Key, Place
+from kit.training.checkpointing.save_coordinator import Key, ShardPath
 from kit.training.job import Job
-from kit.training.member.context import Part
+from kit.training.member.context import MemberContext
 
 ME, FILE = 1, "worker-1.safetensors"
 
@@ -39,10 +39,14 @@ class SlowDesk:
         self.asked: list[Key] = []
         self.handed_in: list[tuple[Key, bool, str]] = []
 
-    def where(self, key: Key) -> Place:
+    def where(self, key: Key) -> ShardPath:
         self.asked.append(key)
         assert self.may_answer.wait(30)
-        return Place("drop") if key in self.drops else Place("write", str(self._folder))
+        return (
+            ShardPath("drop")
+            if key in self.drops
+            else ShardPath("write", str(self._folder))
+        )
 
     def wrote(self, key: Key, entry: Any, wrong: str) -> None:
         self.handed_in.append((key, entry is not None, wrong))
@@ -76,14 +80,14 @@ class Scene:
             batch=2,
             checkpoints=kit.Checkpoints(str(folder), every_steps=3),
         )
-        self._quarters = Quarters("kit-test", job.layout, 2)
+        self._quarters = OwnArena("kit-test", job.layout, 2)
         self._memory = self._quarters.memory
         self._endpoint = Endpoint(["0", "1"], ME, Stamp(), deadline_s=30)
         history = History("", job.tasks[ME])
         self.desk = SlowDesk(folder)
         parts = (Meter(ME), None, self._endpoint, self._memory, history)
-        part, told = Part(job, ME, None, *parts), threading.Event()
-        self.scribe = writer.Scribe(part, self.desk, None, told)
+        part, told = MemberContext(job, ME, None, *parts), threading.Event()
+        self.scribe = writer.CheckpointWriter(part, self.desk, None, told)
         self.scribe._is_idle = AnswerWhileWaiting(self.desk)
         self.scribe.adopt([Owned(Range(0, job.layout.n_bytes), (ME,))], 0, True)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kit.training.worker import parameter_dict
 from kit.training.worker.native import FEW, compiled, marker
-from kit.training.worker.parameter_dict import Handout, watch
+from kit.training.worker.parameter_dict import ParameterDict, watch
 
 Values = dict[str, Any]
 MANY = FEW + 1
@@ -49,7 +49,7 @@ def test_what_a_step_does_to_its_dict_is_gone_in_the_next(
     change: Callable[[Values], object], native: bool
 ) -> None:
     all_of_it = values()
-    one = Handout(dict(all_of_it), native=native)
+    one = ParameterDict(dict(all_of_it), native=native)
 
     first = one.give()
     change(first)
@@ -62,7 +62,7 @@ def test_what_a_step_does_to_its_dict_is_gone_in_the_next(
 
 @can_watch
 def test_a_dict_that_nobody_changed_is_handed_out_again() -> None:
-    one = Handout(values())
+    one = ParameterDict(values())
 
     first = one.give()
 
@@ -74,7 +74,7 @@ def test_a_dict_that_nobody_changed_is_handed_out_again() -> None:
 @can_watch
 def test_a_dict_that_is_kept_and_changed_later_is_no_longer_handed_out() -> None:
     all_of_it = values()
-    one = Handout(dict(all_of_it))
+    one = ParameterDict(dict(all_of_it))
     kept = one.give()
     one.give()
 
@@ -87,14 +87,14 @@ def test_a_dict_that_is_kept_and_changed_later_is_no_longer_handed_out() -> None
 def test_a_few_get_a_new_dict_each_time_and_so_do_all_without_compiled_code(
     n: int, native: bool
 ) -> None:
-    one = Handout(values(n), native=native)
+    one = ParameterDict(values(n), native=native)
 
     assert one.give() is not one.give()
 
 
 @can_watch
 def test_two_go_on_handing_out_the_same_after_one_was_changed() -> None:
-    both = Handout(values()), Handout(values())
+    both = ParameterDict(values()), ParameterDict(values())
     for each in both:
         each.give()
     both[0].give()["new"] = np.ones(1)

@@ -10,7 +10,7 @@ import pytest
 from kit.errors import GradientMismatch
 from kit.exchange.layout import Spec, lay_out
 from kit.exchange.ports.memory import Memory
-from kit.training.worker.gradient_views import Marks, Places, takes_places
+from kit.training.worker.gradient_views import GradientViews, Marks, takes_places
 
 SPECS = [Spec("w", (2, 3), "float32"), Spec("b", (3,), "float64")]
 
@@ -34,7 +34,7 @@ def test_only_a_parameter_called_grads_asks_for_places() -> None:
 
 def test_assignment_copies_into_the_place() -> None:
     regions = memory()
-    places = Places(regions.gradients())
+    places = GradientViews(regions.gradients())
 
     places["w"] = np.arange(6, dtype=np.float32).reshape(2, 3)
     places["b"] += 2.0
@@ -45,7 +45,7 @@ def test_assignment_copies_into_the_place() -> None:
 
 
 def test_assignment_of_another_shape_or_dtype_names_the_gradient() -> None:
-    places = Places(memory().gradients())
+    places = GradientViews(memory().gradients())
 
     with pytest.raises(GradientMismatch, match=r"the gradient of 'w'.*\[3, 2\]"):
         places["w"] = np.zeros((3, 2), np.float32)
@@ -54,7 +54,7 @@ def test_assignment_of_another_shape_or_dtype_names_the_gradient() -> None:
 
 
 def test_place_cannot_be_taken_away() -> None:
-    places = Places(memory().gradients())
+    places = GradientViews(memory().gradients())
 
     with pytest.raises(TypeError, match="write into them"):
         del places["w"]
@@ -69,7 +69,7 @@ def test_place_cannot_be_taken_away() -> None:
 
 def test_union_with_gradients_copies_them_in() -> None:
     regions = memory()
-    places = Places(regions.gradients())
+    places = GradientViews(regions.gradients())
     same = places
 
     places |= {"b": np.array([1.0, 2.0, 3.0])}

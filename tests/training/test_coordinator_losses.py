@@ -20,7 +20,7 @@ from kit.errors import (
 )
 from kit.exchange.layout import Spec
 from kit.task import Task
-from kit.training.coordination.coordinator import Authority
+from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.coordination.membership import Verdict
 from kit.training.job import Job
 
@@ -31,7 +31,7 @@ FIRST, SECOND, THIRD = 1, 2, 3  # the workers, as members
 
 def running(
     aggregate: int = 0, steps: int = 100, clock: Callable[[], float] = lambda: 0.0
-) -> Authority:
+) -> TrainingCoordinator:
     """Return the authority of a training whose members have begun it."""
     specs = (Spec("w", (3,), "float32"),)
     job = Job(
@@ -44,26 +44,28 @@ def running(
         batch=9,
         aggregate=aggregate,
     )
-    authority = Authority(job, clock)
+    authority = TrainingCoordinator(job, clock)
     assert meet(authority, 0, 0) is Verdict.PREPARE
     for one in EVERYBODY:
         authority.prepared(one, 0, None, 0.0)
     return authority
 
 
-def finished() -> Authority:
+def finished() -> TrainingCoordinator:
     """Return the authority of a training whose end was agreed."""
     authority = running(steps=5)
     assert meet(authority, 1, 5) is Verdict.FINISH
     return authority
 
 
-def meet(authority: Authority, number: int, step: int) -> Verdict:
+def meet(authority: TrainingCoordinator, number: int, step: int) -> Verdict:
     answers = [authority.arrive(one, number, step, 0.0) for one in EVERYBODY]
     return answers[-1].verdict
 
 
-def meanwhile(authority: Authority, act: Callable[[], None] = lambda: None) -> bool:
+def meanwhile(
+    authority: TrainingCoordinator, act: Callable[[], None] = lambda: None
+) -> bool:
     """Let another thread act if the lock lets it; whether it did."""
     found = []
 

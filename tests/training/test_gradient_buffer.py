@@ -13,16 +13,16 @@ from kit.errors import GradientMismatch, NotFinite
 from kit.exchange.layout import Spec, intersect, lay_out
 from kit.exchange.plan import GRAD
 from kit.exchange.ports.memory import Memory
-from kit.training.worker.gradient_buffer import Handover
+from kit.training.worker.gradient_buffer import GradientBuffer
 from tests.exchange.models import models
 
 TASK = "/job:worker/task:1"
 SPECS = [Spec("w", (2, 3), "float32"), Spec("b", (3,), "float64")]
 
 
-def made(specs: Any = SPECS, bucket_bytes: int = 0) -> tuple[Handover, Memory]:
+def made(specs: Any = SPECS, bucket_bytes: int = 0) -> tuple[GradientBuffer, Memory]:
     memory = Memory(lay_out(specs, n_workers=2, bucket_bytes=bucket_bytes))
-    return Handover(memory, TASK), memory
+    return GradientBuffer(memory, TASK), memory
 
 
 def values(specs: Any = SPECS, seed: int = 0) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import kit
 from kit.checkpoint import Folder, Piece, write_shard
 from kit.exchange.layout import Spec
 from kit.task import Task
-from kit.training.checkpointing.save_coordinator import Key, Ledger
+from kit.training.checkpointing.save_coordinator import Key, SaveCoordinator
 from kit.training.job import Job
 
 WRITERS = (0, 1)
@@ -51,7 +51,7 @@ class Book:
         self.before_end: Callable[[], object] = lambda: None
         self.folder = Folder(folder)
         self.folder.prepare()
-        self.ledger = Ledger(
+        self.ledger = SaveCoordinator(
             job,
             self.folder,
             lambda step: self.told.append(("begun", step)),
@@ -185,7 +185,7 @@ def test_end_of_a_save_may_be_heard_after_the_begin_of_the_next(book: Book) -> N
 class Looked(deque[Any]):
     """Values that note whether another thread could add to them while they are read."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: SaveCoordinator) -> None:
         super().__init__()
         self._lock, self.could_grow = ledger._changed, list[bool]()
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.cluster.processes import processes, reaper
-from kit.cluster.processes.reaper import Process, Record
+from kit.cluster.processes.reaper import Process, ProcessRecord
 
 SLEEPER = "import signal,sys; print(flush=True); signal.pause()"
 STUBBORN = "import signal; signal.signal(15, signal.SIG_IGN);" + SLEEPER
@@ -170,7 +170,7 @@ def test_an_order_given_just_before_the_kernels_end_counts(
     os.close(write)
 
     try:
-        assert reaper.watch(Record(who, 7.0, str(folder)), read) == due_s
+        assert reaper.watch(ProcessRecord(who, 7.0, str(folder)), read) == due_s
     finally:
         os.close(read)
 
@@ -201,7 +201,7 @@ def test_a_folder_that_is_not_ours_is_never_removed(tmp_path: Path) -> None:
     me = reaper.find(os.getpid())
     assert me is not None
 
-    reaper.clean_up(Record(me, 0.0, str(other)))
+    reaper.clean_up(ProcessRecord(me, 0.0, str(other)))
 
     assert other.exists()
 
@@ -212,7 +212,7 @@ def test_a_record_survives_the_way_through_the_pipe(
 ) -> None:
     line = record_line(Path("/tmp/psring-x"), Process(pid, started), lease_s)
 
-    record = Record.from_line(line.decode())
+    record = ProcessRecord.from_line(line.decode())
     record.update(json.dumps({"processes": [[pid, started]]}))
 
     assert record.kernel == Process(pid, started)
@@ -231,10 +231,10 @@ def test_a_stopped_process_is_not_waited_for_in_vain() -> None:
 
 
 @pytest.mark.parametrize("number", [None, signal.SIGKILL, signal.SIGSTOP])
-def test_the_end_comes_with_the_keeper_and_without_it(
+def test_the_end_comes_with_the_reaper_and_without_it(
     folder: Path, number: signal.Signals | None
 ) -> None:
-    mine = processes.Keeper(folder, lease_s=1.0)
+    mine = processes.ReaperHandle(folder, lease_s=1.0)
     if number is not None:
         os.kill(mine.pid, number)
 
@@ -250,10 +250,10 @@ def test_the_end_comes_with_the_keeper_and_without_it(
     assert not folder.exists()
 
 
-def test_a_keeper_that_is_stopped_again_and_again_is_done_without(
+def test_a_reaper_that_is_stopped_again_and_again_is_done_without(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mine = processes.Keeper(folder, lease_s=1.0)
+    mine = processes.ReaperHandle(folder, lease_s=1.0)
     monkeypatch.setattr(processes, "_MARGIN_S", 0.1)
     monkeypatch.setattr(reaper, "KILL_S", 0.0)
     send_signal = subprocess.Popen.send_signal

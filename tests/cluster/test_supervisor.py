@@ -1,4 +1,4 @@
-"""A crew whose engines do only what the test says."""
+"""A supervisor whose engines do only what the test says."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ import pytest
 
 from kit.cluster.cells.cells import CellRun
 from kit.cluster.cells.remote import pack
-from kit.cluster.engine_work import CrewEngineer
-from kit.cluster.plan import Plan
-from kit.cluster.processes import supervisor as crew_module
+from kit.cluster.engine_work import EngineAccess
+from kit.cluster.plan import ClusterPlan
+from kit.cluster.processes import supervisor as supervisor_module
 from kit.cluster.processes.engines import Engines
 from kit.cluster.processes.reaper import Process
-from kit.cluster.processes.supervisor import Crew
-from kit.cluster.report import State
+from kit.cluster.processes.supervisor import Supervisor
+from kit.cluster.report import ClusterState
 from kit.cluster.restarting import restart
 from kit.errors import CancelledError, ClusterBusy, PeerLost
 from kit.task import Task
 
 ONE = Task("worker", 0)
 NOBODY = Process(2**22 + 1, 0)  # above the largest pid there can be
-PLAN = Plan((ONE,), threads=1, python="python", transport="unix", stop_deadline_s=0.01)
+PLAN = ClusterPlan(
+    (ONE,), threads=1, python="python", transport="unix", stop_deadline_s=0.01
+)
 
 pytestmark = pytest.mark.usefixtures("runtime")
 
@@ -36,7 +38,7 @@ class Silent(Engines):
 
     def __init__(self, *_: Any) -> None:
         self.ended = asyncio.get_running_loop().create_future()
-        self.nursery = None
+        self.fork_server = None
         self.statuses: dict[int, int] = {}
         self.is_launching, self.gate = asyncio.Event(), asyncio.Event()
         self.n_calls = 0
@@ -67,19 +69,19 @@ class Silent(Engines):
 
 
 @contextlib.asynccontextmanager
-async def ready_crew() -> AsyncIterator[tuple[Crew, Silent]]:
-    crew = Crew(PLAN)
-    crew.engines = engines = Silent()
-    crew.set_ready(ONE)
+async def ready_supervisor() -> AsyncIterator[tuple[Supervisor, Silent]]:
+    supervisor = Supervisor(PLAN)
+    supervisor.engines = engines = Silent()
+    supervisor.set_ready(ONE)
     try:
-        yield crew, engines
+        yield supervisor, engines
     finally:
-        await crew.stop()
+        await supervisor.stop()
 
 
-def call(crew: Crew) -> asyncio.Task[Any]:
+def call(supervisor: Supervisor) -> asyncio.Task[Any]:
     payload = pack(int, [], {})
-    return asyncio.ensure_future(crew.calls.perform({ONE: payload}, 60, "answer"))
+    return asyncio.ensure_future(supervisor.calls.perform({ONE: payload}, 60, "answer"))
 
 
 async def turn() -> None:
@@ -91,10 +93,10 @@ def test_a_start_that_is_cancelled_while_it_cleans_up_leaves_nothing(
     runtime: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scene() -> list[Path]:
-        crew = Crew(PLAN)
-        start = asyncio.ensure_future(crew.start())
+        supervisor = Supervisor(PLAN)
+        start = asyncio.ensure_future(supervisor.start())
         await turn()
-        engines = crew.engines
+        engines = supervisor.engines
         assert isinstance(engines, Silent)
         assert engines.is_launching.is_set()
         before = list(runtime.iterdir())
@@ -107,16 +109,16 @@ def test_a_start_that_is_cancelled_while_it_cleans_up_leaves_nothing(
             await start
         return before
 
-    monkeypatch.setattr(crew_module, "Engines", Silent)
+    monkeypatch.setattr(supervisor_module, "Engines", Silent)
 
     assert len(asyncio.run(scene())) == 1
     assert list(runtime.iterdir()) == []
 
 
-def test_a_call_under_way_fails_when_the_crew_is_stopped() -> None:
+def test_a_call_under_way_fails_when_the_supervisor_is_stopped() -> None:
     async def scene() -> None:
-        async with ready_crew() as (crew, engines):
-            work = call(crew)
+        async with ready_supervisor() as (supervisor, engines):
+            work = call(supervisor)
             await turn()
             assert engines.n_calls == 1
         await work
@@ -125,47 +127,47 @@ def test_a_call_under_way_fails_when_the_crew_is_stopped() -> None:
         asyncio.run(scene())
 
 
-def test_a_restart_under_way_is_cancelled_when_the_crew_is_stopped() -> None:
+def test_a_restart_under_way_is_cancelled_when_the_supervisor_is_stopped() -> None:
     async def scene() -> None:
-        async with ready_crew() as (crew, _):
-            work = asyncio.ensure_future(restart(crew, ONE))
+        async with ready_supervisor() as (supervisor, _):
+            work = asyncio.ensure_future(restart(supervisor, ONE))
             await turn()
-            assert crew.restarts == {ONE: work}
+            assert supervisor.restarts == {ONE: work}
         assert work.cancelled()
 
     asyncio.run(scene())
 
 
-def test_a_cell_under_way_fails_when_the_crew_is_stopped() -> None:
+def test_a_cell_under_way_fails_when_the_supervisor_is_stopped() -> None:
     async def scene() -> str:
-        async with ready_crew() as (crew, _):
-            engineer = CrewEngineer(crew)
-            assert engineer.reason_of_loss(ONE) == ""
-        return engineer.reason_of_loss(ONE)
+        async with ready_supervisor() as (supervisor, _):
+            access = EngineAccess(supervisor)
+            assert access.reason_of_loss(ONE) == ""
+        return access.reason_of_loss(ONE)
 
     assert asyncio.run(scene()) == "was stopped with its cluster"
 
 
 def test_news_of_the_last_process_does_not_make_the_next_one_lost() -> None:
-    async def scene() -> State:
-        async with ready_crew() as (crew, engines):
-            crew.watch_engine(ONE, NOBODY)
+    async def scene() -> ClusterState:
+        async with ready_supervisor() as (supervisor, engines):
+            supervisor.watch_engine(ONE, NOBODY)
             await turn()
-            (ending,) = crew._endings  # it waits for the exit status
-            crew.forget_engine(ONE)
+            (ending,) = supervisor._endings  # it waits for the exit status
+            supervisor.forget_engine(ONE)
             engines.statuses[0] = -9
             await ending
-            return crew.status[ONE].state
+            return supervisor.status[ONE].state
 
-    assert asyncio.run(scene()) is State.STARTING
+    assert asyncio.run(scene()) is ClusterState.STARTING
 
 
 def test_a_call_under_way_fails_when_its_task_is_restarted() -> None:
     async def scene() -> None:
-        async with ready_crew() as (crew, _):
-            work = call(crew)
+        async with ready_supervisor() as (supervisor, _):
+            work = call(supervisor)
             await turn()
-            crew.forget_engine(ONE)
+            supervisor.forget_engine(ONE)
             await work
 
     with pytest.raises(PeerLost, match="worker:0 is being restarted; call it again"):
@@ -174,11 +176,11 @@ def test_a_call_under_way_fails_when_its_task_is_restarted() -> None:
 
 def test_nothing_is_sent_to_a_task_that_is_being_restarted() -> None:
     async def scene() -> int:
-        async with ready_crew() as (crew, engines):
-            crew.forget_engine(ONE)
+        async with ready_supervisor() as (supervisor, engines):
+            supervisor.forget_engine(ONE)
             with pytest.raises(PeerLost, match="is being restarted"):
-                await call(crew)
-            (failure,) = CellRun([ONE], "1", CrewEngineer(crew)).failures
+                await call(supervisor)
+            (failure,) = CellRun([ONE], "1", EngineAccess(supervisor)).failures
             assert failure.line == "PeerLost: worker:0 is being restarted"
             return engines.n_calls
 
@@ -187,11 +189,11 @@ def test_nothing_is_sent_to_a_task_that_is_being_restarted() -> None:
 
 def test_a_task_has_one_restart_at_a_time() -> None:
     async def scene() -> None:
-        async with ready_crew() as (crew, _):
-            first = asyncio.ensure_future(restart(crew, ONE))
+        async with ready_supervisor() as (supervisor, _):
+            first = asyncio.ensure_future(restart(supervisor, ONE))
             await turn()
             try:
-                await restart(crew, ONE)
+                await restart(supervisor, ONE)
             finally:
                 assert not first.done()
 
@@ -201,11 +203,11 @@ def test_a_task_has_one_restart_at_a_time() -> None:
 
 def test_a_task_can_be_restarted_again_after_a_restart_has_failed() -> None:
     async def scene() -> dict[Task, asyncio.Task[Any]]:
-        async with ready_crew() as (crew, _):
-            work = asyncio.ensure_future(restart(crew, ONE))
+        async with ready_supervisor() as (supervisor, _):
+            work = asyncio.ensure_future(restart(supervisor, ONE))
             await turn()
             work.cancel()
             await turn()
-            return crew.restarts
+            return supervisor.restarts
 
     assert asyncio.run(scene()) == {}
