@@ -1,4 +1,4 @@
-"""A cluster's end, for all who wait for it, with a supervisor that does as it is told."""
+"""A cluster's end, for all who wait for it, with a supervisor that obeys."""
 
 from __future__ import annotations
 

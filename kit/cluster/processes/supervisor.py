@@ -306,8 +306,8 @@ class Supervisor:
         if fork_server is not None and fork_server.is_stopped:
             raise FailedPreconditionError(
                 f"{task.short} cannot be restarted: the cluster's fork server (pid "
-                f"{fork_server.pid}) was stopped by a signal and starts nothing. Let it "
-                f"go on with kill -CONT {fork_server.pid}, and restart the task then.",
+                f"{fork_server.pid}) was stopped by a signal and starts nothing. Let "
+                f"it go on with kill -CONT {fork_server.pid}, then restart the task.",
                 task=str(task),
             )
         reason = self.fork_server_lost
