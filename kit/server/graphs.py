@@ -36,8 +36,8 @@ class Graphs:
             return found.dial(task, me, Role.SESSION, deadline_s=limit_s)
 
         watch = Watch()
-        self.home = TaskRuntime(me, n_cpus=n_cpus)
-        self.worker = Worker(self.home, Peers(dial, watch), watch)
+        self.runtime = TaskRuntime(me, n_cpus=n_cpus)
+        self.worker = Worker(self.runtime, Peers(dial, watch), watch)
         self.master = Master(self.worker, Members(self.worker, tasks))
         self._service = Service(self.master)
         self._links: set[Link] = set()

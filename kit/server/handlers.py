@@ -120,18 +120,18 @@ class Handlers:
             "run.params": Handler(_RUN, self._params),
         }
 
-    def _authority(self, question: dict[str, Any]) -> TrainingCoordinator:
+    def _coordinator(self, question: dict[str, Any]) -> TrainingCoordinator:
         member = self._trainings.find(question["run"])
-        if member.authority is None:
+        if member.coordinator is None:
             leader = member.job.tasks[member.job.coordinator]
             raise FailedPreconditionError(
                 f"{member.task} does not lead this training; ask {leader}."
             )
-        return member.authority
+        return member.coordinator
 
-    def _authority_of_member(self, question: dict[str, Any]) -> TrainingCoordinator:
-        """Return the authority; a task speaks for itself alone."""
-        authority, member = self._authority(question), question["member"]
+    def _coordinator_of_member(self, question: dict[str, Any]) -> TrainingCoordinator:
+        """Return the coordinator; a task speaks for itself alone."""
+        coordinator, member = self._coordinator(question), question["member"]
         tasks = self._trainings.find(question["run"]).job.tasks
         if member >= len(tasks) or tasks[member] != self._peer:
             names = ", ".join(f"{n} {task.short}" for n, task in enumerate(tasks))
@@ -140,8 +140,8 @@ class Handlers:
                 f"members are {names}."
             )
         if "incarnation" in question:
-            authority.check_current(member, question["incarnation"])
-        return authority
+            coordinator.check_current(member, question["incarnation"])
+        return coordinator
 
     def _join(self, question: dict[str, Any], _: bytearray) -> Answer:
         run = self._trainings.join(question["member"], question["terms"])
@@ -151,7 +151,7 @@ class Handlers:
         return {"begun": self._trainings.has_begun(question["run"])}, b""
 
     def _arrive(self, question: dict[str, Any], _: bytearray) -> Answer:
-        answer = self._authority_of_member(question).arrive(
+        answer = self._coordinator_of_member(question).arrive(
             question["member"],
             question["number"],
             question["step"],
@@ -160,7 +160,7 @@ class Handlers:
         return _plain(answer), b""
 
     def _prepared(self, question: dict[str, Any], _: bytearray) -> Answer:
-        answer = self._authority_of_member(question).prepared(
+        answer = self._coordinator_of_member(question).prepared(
             question["member"],
             question["number"],
             question["refusal"],
@@ -170,28 +170,28 @@ class Handlers:
 
     def _come_back(self, question: dict[str, Any], _: bytearray) -> Answer:
         incarnation = question.pop("incarnation")  # newer than the one that is known
-        authority = self._authority_of_member(question)
-        authority.come_back(question["member"], incarnation, question["process"])
+        coordinator = self._coordinator_of_member(question)
+        coordinator.come_back(question["member"], incarnation, question["process"])
         return {}, b""
 
     def _rejoin(self, question: dict[str, Any], _: bytearray) -> Answer:
-        answer, number = self._authority_of_member(question).rejoin(
+        answer, number = self._coordinator_of_member(question).rejoin(
             question["member"], min(question["patience_s"], _MOST_PATIENCE_S)
         )
         return {**_plain(answer), "number": number}, b""
 
     def _beat(self, question: dict[str, Any], _: bytearray) -> Answer:
-        authority = self._authority_of_member(question)
-        authority.compare(question["member"], _reports(question))
-        error = authority.beat(question["member"])
+        coordinator = self._coordinator_of_member(question)
+        coordinator.compare(question["member"], _reports(question))
+        error = coordinator.beat(question["member"])
         plain = to_plain(error) if error else None
-        lost, epoch = authority.losses
+        lost, epoch = coordinator.losses
         return {"error": plain, "lost": sorted(lost), "epoch": epoch}, b""
 
     def _fail(self, question: dict[str, Any], _: bytearray) -> Answer:
         """Take a report: a member speaks for itself, an observer of any member."""
         lost, by = question.get("lost"), question.get("member")
-        authority = self._authority(question)
+        coordinator = self._coordinator(question)
         n_members = len(self._trainings.find(question["run"]).job.tasks)
         for number in (lost, by):
             if number is not None and number >= n_members:
@@ -199,8 +199,8 @@ class Handlers:
                     f"there is no member {number}; this training has {n_members}."
                 )
         if by is not None and "incarnation" in question:
-            authority.check_current(by, question["incarnation"])
-        error = authority.fail(
+            coordinator.check_current(by, question["incarnation"])
+        error = coordinator.fail(
             from_plain(question["error"]),
             by=by,
             lost=lost,
@@ -209,18 +209,20 @@ class Handlers:
         return {"error": to_plain(error) if error else None}, b""
 
     def _leave(self, question: dict[str, Any], _: bytearray) -> Answer:
-        self._authority_of_member(question).leave(question["member"])
+        self._coordinator_of_member(question).leave(question["member"])
         return {}, b""
 
     def _where(self, question: dict[str, Any], _: bytearray) -> Answer:
-        place = self._authority_of_member(question).ledger.where(question["key"])
+        place = self._coordinator_of_member(question).save_coordinator.where(
+            question["key"]
+        )
         return place._asdict(), b""
 
     def _wrote(self, question: dict[str, Any], entry: bytearray) -> Answer:
-        ledger = self._authority_of_member(question).ledger
+        save_coordinator = self._coordinator_of_member(question).save_coordinator
         wrong = question["wrong"]
         found = None if wrong else unpack_text(entry)
-        ledger.wrote(question["member"], question["key"], found, wrong)
+        save_coordinator.wrote(question["member"], question["key"], found, wrong)
         return {}, b""
 
     def _begin(self, question: dict[str, Any], _: bytearray) -> Answer:
@@ -229,9 +231,9 @@ class Handlers:
         return {}, b""
 
     def _command(self, question: dict[str, Any], _: bytearray) -> Answer:
-        authority = self._authority(question)
-        authority.command(question["what"], **question.get("values", {}))
-        return authority.status(), b""
+        coordinator = self._coordinator(question)
+        coordinator.command(question["what"], **question.get("values", {}))
+        return coordinator.status(), b""
 
     def _poll(self, question: dict[str, Any], _: bytearray) -> Answer:
         return poll(self._trainings.find(question["run"]), question["cursors"])

@@ -80,8 +80,8 @@ class TrainingRendezvous:
             for server in job.ps:
                 self._begin_server(job, job.tasks[server], member, deadline)
         except BaseException as error:
-            if isinstance(error, KitError) and member.authority is not None:
-                member.authority.fail(error)  # for those who have joined
+            if isinstance(error, KitError) and member.coordinator is not None:
+                member.coordinator.fail(error)  # for those who have joined
             self.trainings.give_up(job.run)
             raise
         return member

@@ -150,9 +150,9 @@ class Trainings:
                 told.add(number)
                 raise error
         member = self._member
-        if member is None or member.authority is None:
+        if member is None or member.coordinator is None:
             return None
-        run = member.authority.join(number, terms)
+        run = member.coordinator.join(number, terms)
         if run is not None:
             self._watchers.expect(run, member.job.tasks[number])
         return run
@@ -250,12 +250,12 @@ class Trainings:
             self._arrivals.keep_only([run, *current])
             self._arrivals.put(link)
 
-    def council(
-        self, job: Job, me: int, authority: TrainingCoordinator | None
+    def client(
+        self, job: Job, me: int, coordinator: TrainingCoordinator | None
     ) -> CoordinatorClient:
         """Return the way to the coordinator."""
-        if authority is not None:
-            return LocalCoordinatorClient(authority, me)
+        if coordinator is not None:
+            return LocalCoordinatorClient(coordinator, me)
         limit_s = job.settings.redial_after_s  # then another attempt
 
         def dial(deadline: float) -> Caller:
@@ -264,17 +264,17 @@ class Trainings:
             return Caller(link)
 
         incarnation = self.find(job.run).incarnation
-        council = RemoteCoordinatorClient(job.run, me, incarnation, dial, job.settings)
+        client = RemoteCoordinatorClient(job.run, me, incarnation, dial, job.settings)
         with ExitStack() as stack:
-            stack.callback(council.close)
-            self._await_leader(council, job)
+            stack.callback(client.close)
+            self._await_leader(client, job)
             stack.pop_all()
-        return council
+        return client
 
-    def _await_leader(self, council: RemoteCoordinatorClient, job: Job) -> None:
+    def _await_leader(self, client: RemoteCoordinatorClient, job: Job) -> None:
         """Wait until the coordinator has begun."""
         deadline = time.monotonic() + job.settings.start_deadline_s
-        while not council.has_begun(deadline):
+        while not client.has_begun(deadline):
             self.find(job.run).check()
             if time.monotonic() > deadline:
                 leader = job.tasks[job.coordinator]
@@ -318,7 +318,7 @@ class Trainings:
                 return
             self._ways.pop(key, None)
         member = self._member
-        if member is None or member.authority is None or member.is_over:
+        if member is None or member.coordinator is None or member.is_over:
             return
         if not ways.were_used:
             return
@@ -326,8 +326,8 @@ class Trainings:
             number = member.job.tasks.index(link.peer)
             reason = "its links closed (its process has ended, or the way is cut)"
             with suppress(Fenced):  # it has a new process by now
-                member.authority.check_current(number, link.incarnation)
-                member.authority.gone(number, reason)
+                member.coordinator.check_current(number, link.incarnation)
+                member.coordinator.gone(number, reason)
 
     def close(self, deadline_s: float) -> None:
         """End a training under way and let go of everything; none begins any more."""

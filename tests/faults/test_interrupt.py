@@ -46,7 +46,7 @@ with settings(history=folder), local_cluster(ps=1, worker=2) as cluster:
     except KeyboardInterrupt:
         pass
     members = [server.trainings.find(run.job.run) for server in cluster.servers]
-    agreement = members[1].authority._agreement
+    agreement = members[1].coordinator._agreement
 
     def stands():
         last = agreement.rounds[max(agreement.rounds)]

@@ -50,11 +50,11 @@ def test_member_that_cannot_reach_the_coordinator_ends_the_training_for_all(
 ) -> None:
     """It has no way to say so itself, and the others would wait for its links."""
 
-    def council(*_: object) -> CoordinatorClient:
+    def client(*_: object) -> CoordinatorClient:
         raise DeadlineExceededError("worker:0 did not take the connection in time.")
 
     with local_cluster(ps=0, worker=3) as cluster:
-        monkeypatch.setattr(cluster.servers[2].trainings, "council", council)
+        monkeypatch.setattr(cluster.servers[2].trainings, "client", client)
 
         error = failure(begin(cluster))
 

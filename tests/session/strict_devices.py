@@ -29,12 +29,12 @@ def task_with(gpus: Sequence[Gpu]) -> Iterator[TaskRuntime]:
     def dial(task: Task, _: float) -> Any:
         raise NotFoundError(f"{task} is not there.")
 
-    home = TaskRuntime(TASK, gpus=lambda: gpus)
-    worker = Worker(home, Peers(dial))
+    runtime = TaskRuntime(TASK, gpus=lambda: gpus)
+    worker = Worker(runtime, Peers(dial))
     master = Master(worker, Members(worker, lambda: [TASK]))
     targets.enter(TARGET, master)
     try:
-        yield home
+        yield runtime
     finally:
         targets.leave(TARGET)
         master.close()

@@ -140,10 +140,10 @@ def test_gpus_are_asked_for_when_the_devices_are() -> None:
         asked.append(1)
         return [StrictGpu(0)]
 
-    home = TaskRuntime(TASK, gpus=gpus)
+    runtime = TaskRuntime(TASK, gpus=gpus)
     before = list(asked)
 
-    devices = [device.type for device in home.devices + home.devices]
+    devices = [device.type for device in runtime.devices + runtime.devices]
 
     assert (before, asked) == ([], [1])
     assert devices == ["CPU", "GPU", "CPU", "GPU"]

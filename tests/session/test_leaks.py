@@ -34,7 +34,7 @@ def held(cluster: LocalCluster) -> dict[str, int]:
         "sessions": sum(len(one.master) for one in graphs),
         "segments": sum(one.worker.n_segments for one in graphs),
         "steps": sum(len(one.worker.rendezvous) for one in graphs),
-        "rooms": sum(len(one.home._rooms) for one in graphs),
+        "rooms": sum(len(one.runtime._session_states) for one in graphs),
     }
 
 
@@ -127,7 +127,7 @@ def test_tensors_that_nobody_asks_for_are_dropped() -> None:
 
 
 def test_a_step_that_was_aborted_takes_no_link() -> None:
-    worker = Worker(local_master().worker.home, Peers(lambda *_: None))  # type: ignore[arg-type]
+    worker = Worker(local_master().worker.runtime, Peers(lambda *_: None))  # type: ignore[arg-type]
     step = Step(1, (LOCAL, 1), LOCAL, None, 1.0)  # type: ignore[arg-type]
     error = AbortedError("why")
     worker.abort(step, error)
@@ -207,7 +207,7 @@ def test_segments_that_come_after_the_end_of_their_session_are_refused() -> None
         worker.register((LOCAL, 1), segment_of_nothing())
 
     assert worker.n_segments == 0
-    assert not worker.home._rooms
+    assert not worker.runtime._session_states
 
 
 def test_sessions_whose_masters_went_without_a_word_are_bounded_in_number() -> None:
@@ -219,5 +219,5 @@ def test_sessions_whose_masters_went_without_a_word_are_bounded_in_number() -> N
         worker.register((LOCAL, number), segment_of_nothing())
         worker.run(token, step, [])
 
-    assert worker.n_segments == len(worker.home._rooms) == 512
-    assert (LOCAL, 0) in worker.home._rooms
+    assert worker.n_segments == len(worker.runtime._session_states) == 512
+    assert (LOCAL, 0) in worker.runtime._session_states

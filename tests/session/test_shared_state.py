@@ -154,9 +154,9 @@ def test_an_isolated_session_leaves_nothing(cluster: LocalCluster, target: Any) 
     v = variable(PS, "v", 1)
     with Session(target, isolate_state=True) as alone:
         alone.run(v.initializer)
-        assert cluster.servers[0].graphs.home._rooms
+        assert cluster.servers[0].graphs.runtime._session_states
 
-    assert not cluster.servers[0].graphs.home._rooms
+    assert not cluster.servers[0].graphs.runtime._session_states
 
 
 @pytest.mark.slow

@@ -47,8 +47,8 @@ def is_saved(cluster: LocalCluster, step: int) -> bool:
     """Tell whether the coordinator has a checkpoint and is ready for the next one."""
     for server in cluster.servers:
         member = server.trainings._member
-        if member is not None and member.vault is not None:
-            status = member.vault.ledger.status()
+        if member is not None and member.store is not None:
+            status = member.store.save_coordinator.status()
             last = status["last"]
             return status["saving"] is None and bool(last) and last["step"] >= step
     return False

@@ -17,7 +17,7 @@ from kit.checkpoint import write_shard
 from kit.errors import CheckpointFailed, FailedPreconditionError
 from kit.testing.cluster import LocalCluster
 from kit.testing.task_process import until
-from kit.training.checkpointing import writer as scribe
+from kit.training.checkpointing import writer as checkpoint_writer
 from kit.training.checkpointing.resume import FolderLock
 from tests.training.saved import MANY, MOMENTUM, Patient, is_saved, names, train
 from tests.training.toy import quick_cluster, replayed, same_bits
@@ -33,7 +33,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> dict[str, Write]:
     def write(path: Path, pieces: Any) -> Any:
         return table.get(path.stem, write_shard)(path, pieces)
 
-    monkeypatch.setattr(scribe, "write_shard", write)
+    monkeypatch.setattr(checkpoint_writer, "write_shard", write)
     return table
 
 
@@ -152,7 +152,7 @@ def test_a_writer_that_hangs_is_given_up_and_named(
 def test_failed_step_ends_the_training_but_not_the_save_before_it(
     cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scribe, "_LAST_WORDS_S", 30.0)
+    monkeypatch.setattr(checkpoint_writer, "_LAST_WORDS_S", 30.0)
     step = Patient(cluster, 2, set())
     number = iter(range(1000))
 

@@ -87,9 +87,11 @@ class Scene:
         self.desk = SlowDesk(folder)
         parts = (Meter(ME), None, self._endpoint, self._memory, history)
         part, told = MemberContext(job, ME, None, *parts), threading.Event()
-        self.scribe = writer.CheckpointWriter(part, self.desk, None, told)
-        self.scribe._is_idle = AnswerWhileWaiting(self.desk)
-        self.scribe.adopt([Owned(Range(0, job.layout.n_bytes), (ME,))], 0, True)
+        self.checkpoint_writer = writer.CheckpointWriter(part, self.desk, None, told)
+        self.checkpoint_writer._is_idle = AnswerWhileWaiting(self.desk)
+        self.checkpoint_writer.adopt(
+            [Owned(Range(0, job.layout.n_bytes), (ME,))], 0, True
+        )
 
     def after(self, step: int) -> None:
         """Let so many steps be done: every parameter is then their number."""
@@ -98,7 +100,7 @@ class Scene:
 
     def close(self) -> None:
         self.desk.may_answer.set()
-        self.scribe.close()
+        self.checkpoint_writer.close()
         self._endpoint.close()
         self._quarters.arena.close()
         vars(self).clear()  # what looks into the memory keeps it open
@@ -124,10 +126,10 @@ def test_member_whose_copy_was_refused_takes_part_in_the_agreed_save_that_follow
 ) -> None:
     scene.desk.drops.add((3, 0))
     scene.after(3)
-    scene.scribe.committed(3)  # refused, but nobody was told yet
+    scene.checkpoint_writer.committed(3)  # refused, but nobody was told yet
     scene.after(4)
 
-    scene.scribe.save((4, 2), 4)
+    scene.checkpoint_writer.save((4, 2), 4)
 
     until(lambda: bool(scene.desk.handed_in), 30)
     assert scene.desk.asked == [(3, 0), (4, 2)]
@@ -136,9 +138,9 @@ def test_member_whose_copy_was_refused_takes_part_in_the_agreed_save_that_follow
 
 
 def test_save_that_all_know_of_waits_for_no_writer(scene: Scene) -> None:
-    scene.scribe.committed(3)
+    scene.checkpoint_writer.committed(3)
 
-    scene.scribe.committed(6)
+    scene.checkpoint_writer.committed(6)
 
     scene.desk.may_answer.set()
     until(lambda: len(scene.desk.handed_in) == 2, 30)
@@ -149,7 +151,7 @@ def test_save_that_all_know_of_waits_for_no_writer(scene: Scene) -> None:
 
 def test_what_is_written_is_the_state_of_the_copy(scene: Scene, tmp_path: Path) -> None:
     scene.after(3)
-    scene.scribe.committed(3)
+    scene.checkpoint_writer.committed(3)
     scene.after(5)  # steps go on before anything is on disk
     scene.desk.may_answer.set()
 
@@ -163,7 +165,7 @@ def test_member_that_went_past_the_step_says_so_and_writes_nothing(
 ) -> None:
     scene.desk.may_answer.set()
 
-    scene.scribe.committed(4)
+    scene.checkpoint_writer.committed(4)
 
     until(lambda: bool(scene.desk.handed_in), 30)
     assert scene.desk.handed_in == [

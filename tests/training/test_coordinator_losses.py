@@ -32,7 +32,7 @@ FIRST, SECOND, THIRD = 1, 2, 3  # the workers, as members
 def running(
     aggregate: int = 0, steps: int = 100, clock: Callable[[], float] = lambda: 0.0
 ) -> TrainingCoordinator:
-    """Return the authority of a training whose members have begun it."""
+    """Return the coordinator of a training whose members have begun it."""
     specs = (Spec("w", (3,), "float32"),)
     job = Job(
         "ab" * 16,
@@ -44,36 +44,36 @@ def running(
         batch=9,
         aggregate=aggregate,
     )
-    authority = TrainingCoordinator(job, clock)
-    assert meet(authority, 0, 0) is Verdict.PREPARE
+    coordinator = TrainingCoordinator(job, clock)
+    assert meet(coordinator, 0, 0) is Verdict.PREPARE
     for one in EVERYBODY:
-        authority.prepared(one, 0, None, 0.0)
-    return authority
+        coordinator.prepared(one, 0, None, 0.0)
+    return coordinator
 
 
 def finished() -> TrainingCoordinator:
-    """Return the authority of a training whose end was agreed."""
-    authority = running(steps=5)
-    assert meet(authority, 1, 5) is Verdict.FINISH
-    return authority
+    """Return the coordinator of a training whose end was agreed."""
+    coordinator = running(steps=5)
+    assert meet(coordinator, 1, 5) is Verdict.FINISH
+    return coordinator
 
 
-def meet(authority: TrainingCoordinator, number: int, step: int) -> Verdict:
-    answers = [authority.arrive(one, number, step, 0.0) for one in EVERYBODY]
+def meet(coordinator: TrainingCoordinator, number: int, step: int) -> Verdict:
+    answers = [coordinator.arrive(one, number, step, 0.0) for one in EVERYBODY]
     return answers[-1].verdict
 
 
 def meanwhile(
-    authority: TrainingCoordinator, act: Callable[[], None] = lambda: None
+    coordinator: TrainingCoordinator, act: Callable[[], None] = lambda: None
 ) -> bool:
     """Let another thread act if the lock lets it; whether it did."""
     found = []
 
     def run() -> None:
-        found.append(authority._changed.acquire(blocking=False))
+        found.append(coordinator._changed.acquire(blocking=False))
         if found[0]:
             act()
-            authority._changed.release()
+            coordinator._changed.release()
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -82,115 +82,119 @@ def meanwhile(
 
 
 def test_member_whose_loss_ends_the_training_is_named_as_lost() -> None:
-    authority = running()
+    coordinator = running()
 
-    authority.gone(THIRD, "its links closed")
+    coordinator.gone(THIRD, "its links closed")
 
-    assert isinstance(authority.error, PeerLost)
-    assert authority.status()["lost"] == {str(THIRD): authority.error.message}
+    assert isinstance(coordinator.error, PeerLost)
+    assert coordinator.status()["lost"] == {str(THIRD): coordinator.error.message}
 
 
 def test_both_are_named_when_one_was_spared_and_one_could_not_be() -> None:
-    authority = running(aggregate=2)
+    coordinator = running(aggregate=2)
 
-    authority.gone(THIRD, "its links closed")
-    authority.gone(SECOND, "it was silent")
+    coordinator.gone(THIRD, "its links closed")
+    coordinator.gone(SECOND, "it was silent")
 
-    assert list(authority.status()["lost"]) == [str(THIRD), str(SECOND)]
-    assert "it was silent. The training cannot go on" in str(authority.error)
+    assert list(coordinator.status()["lost"]) == [str(THIRD), str(SECOND)]
+    assert "it was silent. The training cannot go on" in str(coordinator.error)
 
 
 @pytest.mark.parametrize("aggregate", [0, 2])
 def test_who_ends_after_a_failure_is_not_lost(aggregate: int) -> None:
-    authority = running(aggregate)
-    authority.fail(StepFailed("a mistake of mine"), by=THIRD)
+    coordinator = running(aggregate)
+    coordinator.fail(StepFailed("a mistake of mine"), by=THIRD)
 
-    authority.gone(THIRD, "its links closed")
-    authority.gone(SECOND, "its links closed")
+    coordinator.gone(THIRD, "its links closed")
+    coordinator.gone(SECOND, "its links closed")
 
-    assert authority.status()["lost"] == {}
-    assert isinstance(authority.error, StepFailed)
+    assert coordinator.status()["lost"] == {}
+    assert isinstance(coordinator.error, StepFailed)
 
 
 def test_two_that_go_together_are_not_both_said_to_be_spared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    authority = running(aggregate=2)
-    can_spare, overtaken = authority._can_spare, list[bool]()
+    coordinator = running(aggregate=2)
+    can_spare, overtaken = coordinator._can_spare, list[bool]()
 
     def asked(member: int) -> bool:
         goes_on = can_spare(member)
         if not overtaken:
             overtaken.append(False)
-            overtaken[0] = meanwhile(authority, lambda: authority.gone(SECOND, "too"))
+            overtaken[0] = meanwhile(
+                coordinator, lambda: coordinator.gone(SECOND, "too")
+            )
         return goes_on
 
-    monkeypatch.setattr(authority, "_can_spare", asked)
-    authority.gone(THIRD, "its links closed")
+    monkeypatch.setattr(coordinator, "_can_spare", asked)
+    coordinator.gone(THIRD, "its links closed")
     if not overtaken[0]:
-        authority.gone(SECOND, "too")
+        coordinator.gone(SECOND, "too")
 
-    assert isinstance(authority.error, PeerLost)
-    assert "cannot go on without it" in authority.error.message
+    assert isinstance(coordinator.error, PeerLost)
+    assert "cannot go on without it" in coordinator.error.message
 
 
 def test_nobody_waits_for_the_last_word_of_who_is_gone_after_the_end() -> None:
-    authority = finished()
+    coordinator = finished()
     for one in (0, FIRST, THIRD):
-        authority.leave(one)
-    assert not authority.see_off(0.0)
+        coordinator.leave(one)
+    assert not coordinator.see_off(0.0)
 
-    authority.gone(SECOND, "its links closed")
+    coordinator.gone(SECOND, "its links closed")
 
-    assert authority.see_off(0.0)
-    assert authority.error is None
-    assert authority.status()["lost"] == {}
+    assert coordinator.see_off(0.0)
+    assert coordinator.error is None
+    assert coordinator.status()["lost"] == {}
 
 
 def test_status_is_of_one_moment() -> None:
-    authority = running()
+    coordinator = running()
     overtaken = []
 
     class Losses(dict[int, str]):
         def items(self) -> Any:
-            overtaken.append(meanwhile(authority))
+            overtaken.append(meanwhile(coordinator))
             return super().items()
 
-    authority._losses = Losses()
-    authority.status()
+    coordinator._losses = Losses()
+    coordinator.status()
 
     assert overtaken == [False]
-    assert meanwhile(authority)
+    assert meanwhile(coordinator)
 
 
 def test_member_that_is_heard_is_not_lost_because_another_does_not_reach_it() -> None:
     now = [0.0]
-    authority = running(clock=lambda: now[0])
+    coordinator = running(clock=lambda: now[0])
     lost = PeerLost("it closed its link", task=str(TASKS[SECOND]), step=7)
 
-    authority.fail(lost, by=THIRD)
-    authority.gone(THIRD, "its links closed")  # it has ended with what it reported
+    coordinator.fail(lost, by=THIRD)
+    coordinator.gone(THIRD, "its links closed")  # it has ended with what it reported
     for now[0] in (0.4, 1.2, 2.0):
-        authority.beat(SECOND)
-        assert authority.error is None
+        coordinator.beat(SECOND)
+        assert coordinator.error is None
     now[0] = 2.1  # suspect_after_s is 2
-    authority.beat(0)
+    coordinator.beat(0)
 
-    assert isinstance(authority.error, LinkLost)
-    assert authority.error.task is None
-    assert f"between {TASKS[THIRD]} and {TASKS[SECOND]} is cut" in str(authority.error)
+    assert isinstance(coordinator.error, LinkLost)
+    assert coordinator.error.task is None
+    assert f"between {TASKS[THIRD]} and {TASKS[SECOND]} is cut" in str(
+        coordinator.error
+    )
 
 
 def test_member_that_was_killed_is_lost_though_another_was_the_first_to_notice() -> (
     None
 ):
-    authority = running()
-    authority.fail(PeerLost("it closed", task=str(TASKS[SECOND]), step=7), by=THIRD)
+    coordinator = running()
+    coordinator.fail(PeerLost("it closed", task=str(TASKS[SECOND]), step=7), by=THIRD)
 
-    authority.gone(SECOND, "its links closed")
+    coordinator.gone(SECOND, "its links closed")
 
-    assert isinstance(authority.error, PeerLost)
-    assert authority.error.task == str(TASKS[SECOND])
+    assert isinstance(coordinator.error, PeerLost)
+    assert coordinator.error.task == str(TASKS[SECOND])
 
 
 @given(st.data())
@@ -198,7 +202,7 @@ def test_member_that_was_killed_is_named_in_whatever_order_its_loss_is_felt(
     data: st.DataObject,
 ) -> None:
     """Each one that ends makes others report it, and its links close after that."""
-    authority = running()
+    coordinator = running()
     killed, *others = data.draw(st.permutations(list(EVERYBODY)))
     news = [(killed, -1)]
     for place, member in enumerate(others, 1):
@@ -208,126 +212,126 @@ def test_member_that_was_killed_is_named_in_whatever_order_its_loss_is_felt(
 
     for member, felt in news:
         if felt < 0:
-            authority.gone(member, "its links closed")
+            coordinator.gone(member, "its links closed")
             continue
         lost = PeerLost("it closed its link", task=str(TASKS[felt]), step=7)
-        authority.fail(lost, by=member)
+        coordinator.fail(lost, by=member)
         told.add(member)
-        authority.gone(data.draw(st.sampled_from(sorted(told))), "its links closed")
+        coordinator.gone(data.draw(st.sampled_from(sorted(told))), "its links closed")
 
-    assert isinstance(authority.error, PeerLost)
-    assert authority.error.task == str(TASKS[killed])
+    assert isinstance(coordinator.error, PeerLost)
+    assert coordinator.error.task == str(TASKS[killed])
 
 
 def test_line_between_two_that_report_each_other_is_cut() -> None:
-    authority = running()
-    authority.fail(PeerLost("silence", task=str(TASKS[SECOND]), step=7), by=THIRD)
-    authority.fail(PeerLost("silence", task=str(TASKS[THIRD]), step=7), by=SECOND)
+    coordinator = running()
+    coordinator.fail(PeerLost("silence", task=str(TASKS[SECOND]), step=7), by=THIRD)
+    coordinator.fail(PeerLost("silence", task=str(TASKS[THIRD]), step=7), by=SECOND)
 
-    assert isinstance(authority.error, LinkLost)
-    assert authority.error.task is None
-    assert "is cut" in authority.error.message
+    assert isinstance(coordinator.error, LinkLost)
+    assert coordinator.error.task is None
+    assert "is cut" in coordinator.error.message
 
 
 def test_error_of_a_step_counts_though_its_effect_was_reported_before() -> None:
-    authority = running()
-    authority.fail(PeerLost("it closed", task=str(TASKS[SECOND]), step=7), by=THIRD)
-    authority.gone(THIRD, "its links closed")
+    coordinator = running()
+    coordinator.fail(PeerLost("it closed", task=str(TASKS[SECOND]), step=7), by=THIRD)
+    coordinator.gone(THIRD, "its links closed")
     mistake = StepFailed("a mistake of mine", task=str(TASKS[SECOND]))
 
-    assert authority.fail(mistake, by=SECOND) is mistake
+    assert coordinator.fail(mistake, by=SECOND) is mistake
 
 
 def test_member_of_which_nothing_more_is_heard_is_lost_as_was_reported() -> None:
     now = [0.0]
-    authority = running(clock=lambda: now[0])
+    coordinator = running(clock=lambda: now[0])
     lost = PeerLost("it closed its link", task=str(TASKS[SECOND]), step=7)
-    authority.fail(lost, by=THIRD)
+    coordinator.fail(lost, by=THIRD)
 
     for now[0] in (0.9, 1.8, 2.5):
-        authority.beat(0)
+        coordinator.beat(0)
 
-    assert authority.error is lost
+    assert coordinator.error is lost
 
 
 def test_member_that_is_silent_is_lost_when_another_does_not_reach_it_either() -> None:
     now = [0.0]
-    authority = running(clock=lambda: now[0])
+    coordinator = running(clock=lambda: now[0])
     now[0] = 2.5  # suspect_after_s is 2
     lost = PeerLost("it closed its link", task=str(TASKS[SECOND]), step=7)
 
-    authority.fail(lost, by=THIRD)
+    coordinator.fail(lost, by=THIRD)
 
-    assert authority.error is lost
+    assert coordinator.error is lost
 
 
 def test_word_that_comes_after_a_silence_that_was_too_long_does_not_mend_it() -> None:
     now = [0.0]
-    authority = running(clock=lambda: now[0])
+    coordinator = running(clock=lambda: now[0])
     for now[0] in (1.5, 3.0, 4.5, 6.0, 7.5, 9.0):
         for one in (0, FIRST, THIRD):
-            authority.beat(one)
+            coordinator.beat(one)
     now[0] = 10.1
 
-    error = authority.beat(SECOND)
+    error = coordinator.beat(SECOND)
 
     assert isinstance(error, PeerLost)
     assert error.task == str(TASKS[SECOND])
 
 
 def test_what_an_earlier_process_says_is_refused_when_another_has_come() -> None:
-    authority = running(aggregate=2)
-    authority.gone(THIRD, "silence")
-    authority.come_back(THIRD, 1, "a")
+    coordinator = running(aggregate=2)
+    coordinator.gone(THIRD, "silence")
+    coordinator.come_back(THIRD, 1, "a")
 
     with pytest.raises(Fenced, match=r"worker/task:2 has taken its place"):
-        authority.check_current(THIRD, 0)
+        coordinator.check_current(THIRD, 0)
     with pytest.raises(Fenced):
-        authority.come_back(THIRD, 1, "b")
-    authority.check_current(THIRD, 1)
-    assert authority.beat(THIRD) is None
-    assert authority.status()["lost"].keys() == {str(THIRD)}
+        coordinator.come_back(THIRD, 1, "b")
+    coordinator.check_current(THIRD, 1)
+    assert coordinator.beat(THIRD) is None
+    assert coordinator.status()["lost"].keys() == {str(THIRD)}
 
 
 def test_process_that_comes_back_twice_is_taken_in_once_and_not_after_a_newer_one() -> (
     None
 ):
-    authority = running(aggregate=2)
-    authority.gone(THIRD, "silence")
-    authority.come_back(THIRD, 1, "a")
+    coordinator = running(aggregate=2)
+    coordinator.gone(THIRD, "silence")
+    coordinator.come_back(THIRD, 1, "a")
 
-    authority.come_back(THIRD, 1, "a")  # the answer was lost
-    authority.check_current(THIRD, 1)
+    coordinator.come_back(THIRD, 1, "a")  # the answer was lost
+    coordinator.check_current(THIRD, 1)
 
-    authority.come_back(THIRD, 2, "b")
+    coordinator.come_back(THIRD, 2, "b")
     with pytest.raises(Fenced):
-        authority.come_back(THIRD, 1, "a")
+        coordinator.come_back(THIRD, 1, "a")
 
 
 def test_who_has_joined_again_is_not_lost_any_more() -> None:
-    authority = running(aggregate=2)
-    authority.gone(THIRD, "silence")
-    authority.come_back(THIRD, 1, "a")
-    answer, _ = authority.rejoin(THIRD, 0.0)
+    coordinator = running(aggregate=2)
+    coordinator.gone(THIRD, "silence")
+    coordinator.come_back(THIRD, 1, "a")
+    answer, _ = coordinator.rejoin(THIRD, 0.0)
     assert answer.verdict is Verdict.WAIT
     for one in set(EVERYBODY) - {THIRD}:
-        authority.arrive(one, 1, 5, 0.0)
+        coordinator.arrive(one, 1, 5, 0.0)
 
-    answer, number = authority.rejoin(THIRD, 0.0)
+    answer, number = coordinator.rejoin(THIRD, 0.0)
     assert (answer.verdict, number) == (Verdict.PREPARE, 1)
     for one in EVERYBODY:
-        authority.prepared(one, 1, None, 0.0)
+        coordinator.prepared(one, 1, None, 0.0)
 
-    assert authority.status()["lost"] == {}
-    assert authority.losses == (frozenset(), 2)
+    assert coordinator.status()["lost"] == {}
+    assert coordinator.losses == (frozenset(), 2)
 
 
 @pytest.mark.parametrize("member", [0, FIRST])
 def test_servers_and_the_coordinator_cannot_come_back(member: int) -> None:
-    authority = running(aggregate=2)
+    coordinator = running(aggregate=2)
 
     with pytest.raises(FailedPreconditionError, match=r"aggregate=R.*checkpoint"):
-        authority.come_back(member, 1, "a")
+        coordinator.come_back(member, 1, "a")
 
 
 def test_who_was_not_lost_cannot_join() -> None:

@@ -42,10 +42,10 @@ def values(specs: list[Spec], seed: int = 0) -> dict[str, Any]:
     }
 
 
-def hand_over(handover: GradientBuffer, gradients: Any, step: int = 0) -> None:
-    handover.begin(step)
-    handover.take_all(gradients)
-    handover.end()
+def hand_over(gradient_buffer: GradientBuffer, gradients: Any, step: int = 0) -> None:
+    gradient_buffer.begin(step)
+    gradient_buffer.take_all(gradients)
+    gradient_buffer.end()
 
 
 def assert_taken(memory: Memory, gradients: dict[str, Any]) -> None:
@@ -85,11 +85,11 @@ def test_all_at_once_fills_the_buffer_as_one_by_one_does(
 def test_array_that_lies_otherwise_in_memory_is_taken_by_its_elements(
     change: Change, native: bool
 ) -> None:
-    handover, memory = made(MANY, native)
+    gradient_buffer, memory = made(MANY, native)
     given_values = values(MANY)
     given_values["p7"] = change(given_values["p7"])
 
-    hand_over(handover, given_values)
+    hand_over(gradient_buffer, given_values)
 
     assert_taken(memory, given_values)
 
@@ -110,35 +110,35 @@ def test_array_that_lies_otherwise_in_memory_is_taken_by_its_elements(
 def test_one_unfit_gradient_among_many_is_named(
     change: Change, words: str, repeats: int, native: bool
 ) -> None:
-    handover, _ = made(MANY, native)
+    gradient_buffer, _ = made(MANY, native)
     given_values = values(MANY)
     for step in range(repeats):
-        hand_over(handover, given_values, step)
+        hand_over(gradient_buffer, given_values, step)
     given_values["p42"] = change(given_values["p42"])
 
     with pytest.raises(GradientMismatch, match=rf"step 9: .*'p42'.*{words}"):
-        hand_over(handover, given_values, 9)
+        hand_over(gradient_buffer, given_values, 9)
 
 
 @pytest.mark.parametrize("repeats", [0, 3])
 def test_one_gradient_that_is_not_finite_is_named_and_counted(
     repeats: int, native: bool
 ) -> None:
-    handover, _ = made(MANY, native)
+    gradient_buffer, _ = made(MANY, native)
     given_values = values(MANY)
     for step in range(repeats):
-        hand_over(handover, given_values, step)
+        hand_over(gradient_buffer, given_values, step)
     given_values["p42"][1] = [np.nan, np.inf, np.nan]
 
     with pytest.raises(NotFinite, match=r"'p42' holds 2 NaN and 1 infinite .* of 6"):
-        hand_over(handover, given_values)
+        hand_over(gradient_buffer, given_values)
 
 
 def test_large_values_are_finite_though_their_squares_are_not(native: bool) -> None:
-    handover, memory = made(MANY, native)
+    gradient_buffer, memory = made(MANY, native)
     given_values = {name: one * 1e30 for name, one in values(MANY).items()}
 
-    hand_over(handover, given_values)
+    hand_over(gradient_buffer, given_values)
 
     assert_taken(memory, given_values)
 
@@ -160,10 +160,10 @@ def test_thousands_are_weighed_as_one_by_one(native: bool, weight: float) -> Non
 
 
 def test_order_of_the_names_does_not_matter(native: bool) -> None:
-    handover, memory = made(MANY, native)
+    gradient_buffer, memory = made(MANY, native)
     given_values = values(MANY)
 
-    hand_over(handover, dict(reversed(given_values.items())))
+    hand_over(gradient_buffer, dict(reversed(given_values.items())))
 
     assert_taken(memory, given_values)
 
@@ -171,23 +171,23 @@ def test_order_of_the_names_does_not_matter(native: bool) -> None:
 def test_gradients_written_into_the_same_arrays_are_read_anew_each_step(
     native: bool,
 ) -> None:
-    handover, memory = made(MANY, native)
+    gradient_buffer, memory = made(MANY, native)
     given_values = values(MANY)
 
     for step in range(5):
         for value in given_values.values():
             value += step
-        hand_over(handover, given_values, step)
+        hand_over(gradient_buffer, given_values, step)
         assert_taken(memory, given_values)
 
 
 def test_one_new_array_among_those_that_come_again_is_taken(native: bool) -> None:
-    handover, memory = made(MANY, native)
+    gradient_buffer, memory = made(MANY, native)
     given_values = values(MANY)
 
     for step in range(6):
         given_values["p99"] = np.full((2, 3), step, np.float32)
-        hand_over(handover, given_values, step)
+        hand_over(gradient_buffer, given_values, step)
         assert_taken(memory, given_values)
 
 
@@ -195,14 +195,14 @@ def test_one_new_array_among_those_that_come_again_is_taken(native: bool) -> Non
 def test_gradients_of_past_steps_are_not_kept_alive(
     lasting: tuple[str, ...], native: bool
 ) -> None:
-    handover, _ = made(MANY, native)
+    gradient_buffer, _ = made(MANY, native)
     constant = values(MANY)
     seen: list[weakref.ref[Any]] = []
 
     for step in range(6):
         fresh = values(MANY, step) | {name: constant[name] for name in lasting}
         seen.append(weakref.ref(fresh["p50"]))
-        hand_over(handover, fresh, step)
+        hand_over(gradient_buffer, fresh, step)
     del fresh
     gc.collect()
 

@@ -37,16 +37,16 @@ def values(specs: Any = SPECS, seed: int = 0) -> dict[str, Any]:
 def test_every_bucket_is_told_once_when_all_its_bytes_are_there(
     specs: list[Spec], bucket_bytes: int, order: Any
 ) -> None:
-    handover, memory = made(specs, bucket_bytes)
+    gradient_buffer, memory = made(specs, bucket_bytes)
     layout, given_values = memory.layout, values(specs)
     names = list(given_values)
     order.shuffle(names)
     there: set[str] = set()
     told: list[int] = []
 
-    handover.begin(0)
+    gradient_buffer.begin(0)
     for name in names:
-        ready = list(handover.take(name, given_values[name]))
+        ready = list(gradient_buffer.take(name, given_values[name]))
         there.add(name)
         for bucket in ready:
             inside = {
@@ -56,7 +56,7 @@ def test_every_bucket_is_told_once_when_all_its_bytes_are_there(
             }
             assert inside <= there
         told += ready
-    handover.end()
+    gradient_buffer.end()
 
     assert sorted(told) == list(range(len(layout.buckets)))
     for name, place in memory.gradients().items():
@@ -65,11 +65,11 @@ def test_every_bucket_is_told_once_when_all_its_bytes_are_there(
 
 @given(st.floats(0.1, 10))
 def test_gradients_are_weighted_in_their_own_dtype(weight: float) -> None:
-    handover, memory = made()
+    gradient_buffer, memory = made()
     given_values = values()
 
-    handover.begin(3, weight)
-    handover.take_all(given_values)
+    gradient_buffer.begin(3, weight)
+    gradient_buffer.take_all(given_values)
 
     for name, place in memory.gradients().items():
         wanted = given_values[name] * given_values[name].dtype.type(weight)
@@ -77,21 +77,21 @@ def test_gradients_are_weighted_in_their_own_dtype(weight: float) -> None:
 
 
 def test_list_is_taken_in_the_order_of_params() -> None:
-    handover, memory = made()
+    gradient_buffer, memory = made()
     given_values = values()
 
-    handover.begin(0)
-    handover.take_all(list(given_values.values()))
+    gradient_buffer.begin(0)
+    gradient_buffer.take_all(list(given_values.values()))
 
     np.testing.assert_array_equal(memory.leaves(GRAD)["b"], given_values["b"])
 
 
 def test_source_arrays_are_left_alone() -> None:
-    handover, _ = made()
+    gradient_buffer, _ = made()
     given_values = values()
 
-    handover.begin(0, 2.0)
-    handover.take_all(given_values)
+    gradient_buffer.begin(0, 2.0)
+    gradient_buffer.take_all(given_values)
 
     for name, value in values().items():
         np.testing.assert_array_equal(given_values[name], value)
@@ -105,11 +105,11 @@ def test_source_arrays_are_left_alone() -> None:
     ],
 )
 def test_values_that_are_not_finite_are_counted(bad: Any, counted: str) -> None:
-    handover, _ = made()
-    handover.begin(5)
+    gradient_buffer, _ = made()
+    gradient_buffer.begin(5)
 
     with pytest.raises(NotFinite) as caught:
-        handover.take("b", bad)
+        gradient_buffer.take("b", bad)
 
     assert counted in str(caught.value)
     assert f"{TASK}, step 5: the gradient of 'b'" in str(caught.value)
@@ -117,19 +117,19 @@ def test_values_that_are_not_finite_are_counted(bad: Any, counted: str) -> None:
 
 
 def test_weight_that_overflows_is_noticed() -> None:
-    handover, _ = made()
-    handover.begin(0, 1e10)
+    gradient_buffer, _ = made()
+    gradient_buffer.begin(0, 1e10)
     largest = np.full((2, 3), np.finfo(np.float32).max)
 
     with np.errstate(over="ignore"), pytest.raises(NotFinite, match="6 infinite"):
-        handover.take("w", largest)
+        gradient_buffer.take("w", largest)
 
 
 def test_large_values_are_finite_though_their_squares_are_not() -> None:
-    handover, _ = made()
-    handover.begin(0)
+    gradient_buffer, _ = made()
+    gradient_buffer.begin(0)
 
-    assert list(handover.take("w", np.full((2, 3), 1e30, np.float32))) == [1]
+    assert list(gradient_buffer.take("w", np.full((2, 3), 1e30, np.float32))) == [1]
 
 
 @pytest.mark.parametrize(
@@ -144,31 +144,31 @@ def test_large_values_are_finite_though_their_squares_are_not() -> None:
     ],
 )
 def test_wrong_set_of_gradients_is_described(given_gradients: Any, words: str) -> None:
-    handover, memory = made()
-    handover.begin(0)
+    gradient_buffer, memory = made()
+    gradient_buffer.begin(0)
 
     with pytest.raises(GradientMismatch, match=words):
-        handover.take_all(given_gradients)
+        gradient_buffer.take_all(given_gradients)
 
     assert not any(place.any() for place in memory.gradients().values())
 
 
 def test_second_gradient_of_one_parameter_is_refused() -> None:
-    handover, _ = made()
-    handover.begin(0)
-    handover.take("b", np.zeros(3))
+    gradient_buffer, _ = made()
+    gradient_buffer.begin(0)
+    gradient_buffer.take("b", np.zeros(3))
 
     with pytest.raises(GradientMismatch, match="'b' was handed over twice"):
-        handover.take("b", np.zeros(3))
+        gradient_buffer.take("b", np.zeros(3))
 
 
 def test_each_step_expects_all_gradients_again() -> None:
-    handover, _ = made()
+    gradient_buffer, _ = made()
     for step in range(3):
-        handover.begin(step)
-        handover.take_all(values(seed=step))
-        handover.end()
-    handover.begin(3)
+        gradient_buffer.begin(step)
+        gradient_buffer.take_all(values(seed=step))
+        gradient_buffer.end()
+    gradient_buffer.begin(3)
 
     with pytest.raises(GradientMismatch, match=r"step 3: .*'w', 'b'"):
-        handover.end()
+        gradient_buffer.end()

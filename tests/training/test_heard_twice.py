@@ -56,9 +56,9 @@ class Coordinator:
             aggregate=2,
             checkpoints=kit.Checkpoints(str(folder), every_steps=0),
         )
-        self.authority = TrainingCoordinator(self.job, clock=lambda: 0.0)
+        self.coordinator = TrainingCoordinator(self.job, clock=lambda: 0.0)
         self.trainings = Trainings(TASKS[1], lambda: cast(Directory, None))
-        member = SimpleNamespace(job=self.job, authority=self.authority)
+        member = SimpleNamespace(job=self.job, coordinator=self.coordinator)
         self.trainings._member = cast(Member, member)
 
     def hear(
@@ -67,7 +67,7 @@ class Coordinator:
         """Answer a question as a link would carry it; an error is an answer too."""
         handler = Handlers(self.trainings, TASKS[member]).table()[op]
         known = {"run": RUN, "member": member, "patience_s": 0.0}
-        known |= {"incarnation": self.authority._incarnations.get(member, 0)}
+        known |= {"incarnation": self.coordinator._incarnations.get(member, 0)}
         question = json.loads(json.dumps({**known, **given}))
         question = {name: question[name] for name in handler.fields if name in question}
         try:
@@ -76,12 +76,12 @@ class Coordinator:
             return to_plain(error)
 
     def begin_save(self) -> None:
-        ledger = self.authority.ledger
-        assert ledger.begin(KEY, 1, True, (ASKER,))
-        ledger.open(KEY)
+        save_coordinator = self.coordinator.save_coordinator
+        assert save_coordinator.begin(KEY, 1, True, (ASKER,))
+        save_coordinator.open(KEY)
 
     def entry(self) -> bytes:
-        attempt = self.authority.ledger._attempt
+        attempt = self.coordinator.save_coordinator._attempt
         assert attempt is not None
         assert attempt.draft is not None
         piece = Piece("w", "float32", (3,), 0, np.zeros(3, np.float32))
@@ -128,7 +128,7 @@ def request(what: str, **values: Any) -> Act:
 
 
 def conclude(on: Coordinator) -> None:
-    on.authority.ledger.conclude(KEY, lambda: False)
+    on.coordinator.save_coordinator.conclude(KEY, lambda: False)
 
 
 def written(on: Coordinator) -> None:
@@ -137,7 +137,7 @@ def written(on: Coordinator) -> None:
 
 
 def lost(member: int) -> Act:
-    return lambda on: on.authority.gone(member, "silence")
+    return lambda on: on.coordinator.gone(member, "silence")
 
 
 def nothing(_: Coordinator) -> None:
@@ -281,8 +281,8 @@ CASES = {
 def on(tmp_path: Path) -> Iterator[Coordinator]:
     found = Coordinator(tmp_path)
     yield found
-    assert found.authority.vault is not None
-    found.authority.vault.close()
+    assert found.coordinator.store is not None
+    found.coordinator.store.close()
 
 
 def state_of(thing: Any) -> Any:
@@ -315,12 +315,12 @@ def test_question_that_is_heard_twice_changes_nothing_the_second_time(
         given["blob"] = on.entry()
     first = on.hear(case.op, **given)
     case.meanwhile(on)
-    before = state_of(on.authority)
+    before = state_of(on.coordinator)
 
     second = on.hear(case.op, **given)
 
     assert isinstance(second, tuple), second
-    assert state_of(on.authority) == before
+    assert state_of(on.coordinator) == before
     assert on.hear(case.op, **given) == second
     if case.meanwhile is nothing:
         assert second == first

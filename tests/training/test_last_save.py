@@ -18,13 +18,15 @@ def test_stopped_training_is_saved_though_news_of_the_save_before_came_late(
 ) -> None:
     hear, was_late = TrainingCoordinator._saved, list[int]()
 
-    def late(authority: TrainingCoordinator, step: int, good: bool) -> None:
+    def late(coordinator: TrainingCoordinator, step: int, good: bool) -> None:
         """Keep the news of the second save back until the third has begun."""
-        if authority.ledger.status()["n_saved"] == 2 and not was_late:
-            until(lambda: authority.ledger.status()["saving"] is not None, 10)
+        if coordinator.save_coordinator.status()["n_saved"] == 2 and not was_late:
+            until(
+                lambda: coordinator.save_coordinator.status()["saving"] is not None, 10
+            )
             was_late.append(step)
             run.stop()
-        hear(authority, step, good)
+        hear(coordinator, step, good)
 
     monkeypatch.setattr(TrainingCoordinator, "_saved", late)
     run = train(cluster, tmp_path, MANY, every=1)

@@ -51,7 +51,7 @@ class Book:
         self.before_end: Callable[[], object] = lambda: None
         self.folder = Folder(folder)
         self.folder.prepare()
-        self.ledger = SaveCoordinator(
+        self.save_coordinator = SaveCoordinator(
             job,
             self.folder,
             lambda step: self.told.append(("begun", step)),
@@ -64,23 +64,23 @@ class Book:
         self.told.append(("ended", step, good))
 
     def begin(self, key: Key) -> bool:
-        return self.ledger.begin(key, 1, True, WRITERS)
+        return self.save_coordinator.begin(key, 1, True, WRITERS)
 
     def write(self, member: int, key: Key) -> None:
-        place = self.ledger.where(key)
+        place = self.save_coordinator.where(key)
         assert place.state == "write"
         part = np.full(2, float(key[0]), np.float32)
         piece = Piece("w", "float32", (4,), 2 * member, part)
         entry = write_shard(Path(place.path) / f"worker-{member}.safetensors", [piece])
-        self.ledger.wrote(member, key, entry.to_plain(), "")
-        self.ledger.confirm(member, key)
+        self.save_coordinator.wrote(member, key, entry.to_plain(), "")
+        self.save_coordinator.confirm(member, key)
 
     def save(self, key: Key) -> None:
         assert self.begin(key)
-        self.ledger.open(key)
+        self.save_coordinator.open(key)
         for member in WRITERS:
             self.write(member, key)
-        self.ledger.conclude(key, lambda: False)
+        self.save_coordinator.conclude(key, lambda: False)
 
 
 @pytest.fixture
@@ -95,71 +95,75 @@ def test_shards_of_all_writers_become_one_checkpoint(book: Book) -> None:
     assert found.manifest.step == 5
     assert values["w"].tolist() == [5.0] * 4
     assert book.told == [("begun", 5), ("ended", 5, True)]
-    assert book.ledger.fate(5) is True
+    assert book.save_coordinator.fate(5) is True
 
 
 def test_member_that_cannot_may_say_so_before_the_save_is_begun(book: Book) -> None:
     """A parameter server is done with a step before the coordinator is."""
-    book.ledger.wrote(1, (5, 0), None, BUSY)
+    book.save_coordinator.wrote(1, (5, 0), None, BUSY)
 
     book.begin((5, 0))
-    book.ledger.open((5, 0))
-    book.ledger.conclude((5, 0), lambda: False)
+    book.save_coordinator.open((5, 0))
+    book.save_coordinator.conclude((5, 0), lambda: False)
 
-    refused = book.ledger.status()["refused"]
+    refused = book.save_coordinator.status()["refused"]
     assert refused == f"step 5 was not saved: /job:worker/task:1: {BUSY}"
     assert book.told == [("begun", 5), ("ended", 5, False)]
-    assert book.ledger.fate(5) is False
+    assert book.save_coordinator.fate(5) is False
 
 
 def test_what_is_wrong_before_the_draft_is_there_is_not_forgotten(book: Book) -> None:
     book.begin((5, 0))
-    book.ledger.wrote(1, (5, 0), None, BUSY)
+    book.save_coordinator.wrote(1, (5, 0), None, BUSY)
 
-    book.ledger.open((5, 0))
+    book.save_coordinator.open((5, 0))
 
-    assert book.ledger.where((5, 0)).state == "drop"
-    book.ledger.conclude((5, 0), lambda: False)
-    assert BUSY in book.ledger.status()["refused"]
+    assert book.save_coordinator.where((5, 0)).state == "drop"
+    book.save_coordinator.conclude((5, 0), lambda: False)
+    assert BUSY in book.save_coordinator.status()["refused"]
     assert list(book.folder.path.glob("step-*")) == []
 
 
 def test_early_word_of_one_save_does_not_end_another(book: Book) -> None:
-    book.ledger.wrote(1, (10, 0), None, BUSY)
+    book.save_coordinator.wrote(1, (10, 0), None, BUSY)
 
     book.save((5, 0))
 
-    assert book.ledger.fate(5) is True
+    assert book.save_coordinator.fate(5) is True
     book.begin((10, 0))
-    book.ledger.conclude((10, 0), lambda: False)
-    assert book.ledger.fate(10) is False
+    book.save_coordinator.conclude((10, 0), lambda: False)
+    assert book.save_coordinator.fate(10) is False
 
 
 def test_late_word_of_a_save_that_is_over_is_not_heard(book: Book) -> None:
     book.save((5, 0))
 
-    book.ledger.wrote(1, (5, 0), None, BUSY)
+    book.save_coordinator.wrote(1, (5, 0), None, BUSY)
     book.save((10, 0))
 
-    assert book.ledger.status()["n_failed"] == 0
-    assert book.ledger.fate(10) is True
+    assert book.save_coordinator.status()["n_failed"] == 0
+    assert book.save_coordinator.fate(10) is True
 
 
 def test_fate_of_a_step_is_that_of_the_next_save(book: Book) -> None:
-    assert book.ledger.fate(3) is None
+    assert book.save_coordinator.fate(3) is None
     book.save((5, 0))
 
-    assert [book.ledger.fate(step) for step in (3, 5, 6)] == [True, True, None]
+    assert [book.save_coordinator.fate(step) for step in (3, 5, 6)] == [
+        True,
+        True,
+        None,
+    ]
 
 
 def test_each_attempt_is_a_row_with_its_time_and_its_reason(book: Book) -> None:
     book.save((5, 0))
     book.begin((10, 0))
     assert not book.begin((15, 0))
-    book.ledger.wrote(0, (10, 0), None, "no room")
-    book.ledger.conclude((10, 0), lambda: False)
+    book.save_coordinator.wrote(0, (10, 0), None, "no room")
+    book.save_coordinator.conclude((10, 0), lambda: False)
 
-    rows = book.ledger.status()["rows"]
+    rows = book.save_coordinator.status()["rows"]
 
     assert [(row[0], row[3]) for row in rows] == [
         (5, ""),
@@ -185,9 +189,9 @@ def test_end_of_a_save_may_be_heard_after_the_begin_of_the_next(book: Book) -> N
 class Looked(deque[Any]):
     """Values that note whether another thread could add to them while they are read."""
 
-    def __init__(self, ledger: SaveCoordinator) -> None:
+    def __init__(self, save_coordinator: SaveCoordinator) -> None:
         super().__init__()
-        self._lock, self.could_grow = ledger._changed, list[bool]()
+        self._lock, self.could_grow = save_coordinator._changed, list[bool]()
 
     def __iter__(self) -> Iterator[Any]:
         thread = threading.Thread(target=self._try)
@@ -202,17 +206,17 @@ class Looked(deque[Any]):
 
 
 def test_nothing_is_added_to_what_the_status_is_made_of(book: Book) -> None:
-    book.ledger._rows = rows = Looked(book.ledger)
-    book.ledger._answers = answers = Looked(book.ledger)
+    book.save_coordinator._rows = rows = Looked(book.save_coordinator)
+    book.save_coordinator._answers = answers = Looked(book.save_coordinator)
 
-    book.ledger.status()
+    book.save_coordinator.status()
 
     assert rows.could_grow == answers.could_grow == [False]
 
 
 def test_nothing_is_added_to_the_fates_while_one_is_looked_for(book: Book) -> None:
-    book.ledger._fates = fates = Looked(book.ledger)
+    book.save_coordinator._fates = fates = Looked(book.save_coordinator)
 
-    assert book.ledger.fate(5) is None
+    assert book.save_coordinator.fate(5) is None
 
     assert fates.could_grow == [False]

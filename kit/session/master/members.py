@@ -76,7 +76,7 @@ class Members:
 
     def _known(self, task: Task, deadline: float, check: Callable[[], None]) -> Known:
         if task == self._worker.task:
-            return self._worker.home.devices, self._worker.incarnation
+            return self._worker.runtime.devices, self._worker.incarnation
         while True:
             check()
             left_s = max(0.1, deadline - self._clock())

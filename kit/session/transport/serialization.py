@@ -182,9 +182,9 @@ def _view(array: Array) -> memoryview:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
-def _lent(array: Array, room: memoryview, ticket: bytes) -> Array:
+def _lent(array: Array, session_state: memoryview, ticket: bytes) -> Array:
     """Copy an array to where the peer finds it; returns the ticket."""
-    np.copyto(np.ndarray(array.shape, array.dtype, room), array)
+    np.copyto(np.ndarray(array.shape, array.dtype, session_state), array)
     return np.frombuffer(ticket, np.uint8)
 
 

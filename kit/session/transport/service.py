@@ -246,7 +246,7 @@ class Service:
         return {}
 
     def _status(self, _: Link, __: Message) -> Meta:
-        devices = [[one.type, one.index] for one in self._worker.home.devices]
+        devices = [[one.type, one.index] for one in self._worker.runtime.devices]
         return {"devices": devices, "incarnation": self._worker.incarnation}
 
     def _register(self, link: Link, message: Message) -> Meta:

@@ -25,13 +25,18 @@ from kit.session.worker.task_runtime import TaskRuntime
 class StepCall:
     """The `Call` of one node in one step."""
 
-    __slots__ = ("_device", "_home", "_node", "step", "xp")
+    __slots__ = ("_device", "_node", "_runtime", "step", "xp")
 
     def __init__(
-        self, step: Step, home: TaskRuntime, node: Node, xp: ModuleType, device: Device
+        self,
+        step: Step,
+        runtime: TaskRuntime,
+        node: Node,
+        xp: ModuleType,
+        device: Device,
     ) -> None:
         self.step, self.xp = step, xp
-        self._home, self._node, self._device = home, node, device
+        self._runtime, self._node, self._device = runtime, node, device
 
     @property
     def node(self) -> str:
@@ -46,19 +51,19 @@ class StepCall:
     def state(self, kind: str, make: Callable[[], Any]) -> Any:
         """Return this op's state on this task; see `kit.graph.table.Call`."""
         name = self._node.attrs.get("shared_name") or self._node.name
-        store = self.step.room.store
+        store = self.step.session_state.store
         return store.find(self._node.container, f"{kind} {name}", make)
 
     def own(self, make: Callable[[], Any]) -> Any:
         """Return this op's state within this session."""
-        return self.step.room.own(self._node.name, make)
+        return self.step.session_state.own(self._node.name, make)
 
     def variable(self, shape: Shape, dtype: DType, shared_name: str) -> VariableState:
         """Return the variable that this op stands for; each GPU has its own."""
         name = shared_name or self._node.name
         if self._device.type != "CPU":
             name = f"{name} on {self._device.type}:{self._device.index}"
-        store = self.step.room.store
+        store = self.step.session_state.store
         return store.cell(self._node.container, name, shape, dtype)
 
     def queue(
@@ -114,11 +119,11 @@ class StepCall:
 
     def function(self, token: str) -> Callable[..., Any]:
         """Return a Python function that a client registered."""
-        return self._home.function(token)
+        return self._runtime.function(token)
 
     def entropy(self) -> int:
         """Return 128 bits that nobody can predict."""
-        return self._home.entropy()
+        return self._runtime.entropy()
 
 
 # --------------------------------------------------------------------------------------

@@ -57,8 +57,8 @@ class SegmentProgram:
     `run` may be called by many threads at once: each run has its own registers.
     """
 
-    def __init__(self, segment: Segment, home: TaskRuntime) -> None:
-        self._home = home
+    def __init__(self, segment: Segment, runtime: TaskRuntime) -> None:
+        self._runtime = runtime
         self._slots: dict[tuple[Edge, Device | None], int] = {}
         self._where: dict[Edge, Device | None] = {}
         self._refs: set[Edge] = set()
@@ -164,14 +164,16 @@ class SegmentProgram:
         if op_def.gives_ref:
             self._refs.update(set(edges) - self._fed)
         if node.type == "Const":
-            self._initial[slots[0]] = self._home.constant(node.attrs["value"], device)
+            self._initial[slots[0]] = self._runtime.constant(
+                node.attrs["value"], device
+            )
             self._constants.append((node.name, device.name))
         elif op_def.stateful or outputs != 1:
             special = self._special(node, op_def, device, inputs, slots)
             self._emit(None, special, inputs, -1, node.name, device, is_node=True)
         else:
-            plain = op_def.kernel(self._home.module(device), node.attrs)
-            plain = self._home.on(device, plain)
+            plain = op_def.kernel(self._runtime.module(device), node.attrs)
+            plain = self._runtime.on(device, plain)
             self._emit(plain, None, inputs, slots[0], node.name, device, is_node=True)
         for move in self._sends.get(node.name, ()):
             self._send(move, device)
@@ -184,13 +186,13 @@ class SegmentProgram:
         inputs: tuple[int, ...],
         outputs: tuple[int, ...],
     ) -> Callable[[Step, Registers], None]:
-        forward, home = op_def.forward, self._home
-        module, attrs = home.module(device), node.attrs
+        forward, runtime = op_def.forward, self._runtime
+        module, attrs = runtime.module(device), node.attrs
 
         def stateful(step: Step, registers: Registers) -> None:
             if step.error is not None:
                 raise step.error  # it has ended; nothing of it should last
-            call = StepCall(step, home, node, module, device)
+            call = StepCall(step, runtime, node, module, device)
             found = forward(call, *[registers[i] for i in inputs], **attrs)
             _store(found, outputs, registers)
 
@@ -198,7 +200,7 @@ class SegmentProgram:
             found = forward(module, *[registers[i] for i in inputs], **attrs)
             _store(found, outputs, registers)
 
-        return home.on(device, stateful if op_def.stateful else several)
+        return runtime.on(device, stateful if op_def.stateful else several)
 
     def _emit(
         self,
@@ -233,11 +235,11 @@ class SegmentProgram:
         here = self._where[edge]
         if edge in self._refs:
             return self._read(edge, here, device)
-        if here == device or self._home.is_same(here, device):
+        if here == device or self._runtime.is_same(here, device):
             return self._slots[edge, here]
         if (edge, device) not in self._slots:
             source, slot = self._slots[edge, here], self._new(edge, device)
-            move = partial(self._home.move, here, device)
+            move = partial(self._runtime.move, here, device)
             self._emit(move, None, (source,), slot, edge[0], device)
         return self._slots[edge, device]
 
@@ -245,8 +247,8 @@ class SegmentProgram:
         """Read a variable anew for each use: another use may follow its update."""
         slot = self._unnamed()
         read: Callable[[Any], Any] = _read_cell
-        if not self._home.is_same(here, device):
-            move = partial(self._home.move, here, device)
+        if not self._runtime.is_same(here, device):
+            move = partial(self._runtime.move, here, device)
             read = partial(_read_and_move, move)
         self._emit(read, None, (self._slots[edge, here],), slot, edge[0], here)
         return slot

@@ -51,10 +51,10 @@ class Records:
 class Step:
     """A run on one task. `session` keys what belongs to one session only.
 
-    `room`, where its ops keep what lasts, is known once its task has begun it.
+    `session_state`, where its ops keep what lasts, is known once its task has begun it.
     """
 
-    room: SessionState
+    session_state: SessionState
 
     def __init__(
         self,

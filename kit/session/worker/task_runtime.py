@@ -43,7 +43,7 @@ class TaskRuntime:
         self.store = TaskState()
         self._n_cpus, self._find_gpus = n_cpus, gpus
         self._functions: dict[str, Callable[..., Any]] = {}
-        self._rooms: dict[SessionKey, SessionState] = {}
+        self._session_states: dict[SessionKey, SessionState] = {}
         self._lock = threading.Lock()
 
     @cached_property
@@ -106,22 +106,22 @@ class TaskRuntime:
     ) -> SessionState:
         """Return a session's room, made at first; isolated, with a store of its own."""
         with self._lock:
-            if session not in self._rooms:
-                self._rooms[session] = SessionState(
+            if session not in self._session_states:
+                self._session_states[session] = SessionState(
                     TaskState() if isolated else self.store
                 )
-            return self._rooms[session]
+            return self._session_states[session]
 
-    def room(self, session: SessionKey) -> SessionState | None:
+    def session_state(self, session: SessionKey) -> SessionState | None:
         """Return where a session keeps things; None before it begins and once ended."""
-        return self._rooms.get(session)
+        return self._session_states.get(session)
 
     def end_session(self, session: SessionKey) -> None:
         """Forget what one session kept."""
         with self._lock:
-            room = self._rooms.pop(session, None)
-        if room is not None and room.store is not self.store:
-            room.store.clear()
+            session_state = self._session_states.pop(session, None)
+        if session_state is not None and session_state.store is not self.store:
+            session_state.store.clear()
 
     def add_function(self, token: str, function: Callable[..., Any]) -> None:
         """Let ops call a Python function by a token."""

@@ -117,10 +117,10 @@ class Worker:
     """
 
     def __init__(
-        self, home: TaskRuntime, peers: Peers, watch: Watch | None = None
+        self, runtime: TaskRuntime, peers: Peers, watch: Watch | None = None
     ) -> None:
-        self.home, self.peers, self.watch = home, peers, watch or Watch()
-        self.task = home.task
+        self.runtime, self.peers, self.watch = runtime, peers, watch or Watch()
+        self.task = runtime.task
         self.incarnation = secrets.randbits(62) | 1
         self.rendezvous = Rendezvous()
         # Drawn too, so that a segment of the process before is not taken for one here.
@@ -143,8 +143,8 @@ class Worker:
         if session in self._ended:
             raise AbortedError(f"{self.task} was told that this session is closed.")
         self._used(session)
-        self.home.begin_session(session, isolated=isolated)
-        program = SegmentProgram(segment, self.home)
+        self.runtime.begin_session(session, isolated=isolated)
+        program = SegmentProgram(segment, self.runtime)
         with self._lock:
             token = next(self._tokens) % 2**32
             self._programs[token] = session, program
@@ -161,10 +161,13 @@ class Worker:
         Raises `AbortedError` when this task does not know the segment: it was
         restarted, or the session was closed.
         """
-        room, found = self.home.room(step.session), self._programs.get(token)
-        if found is None or found[0] != step.session or room is None:
+        session_state, found = (
+            self.runtime.session_state(step.session),
+            self._programs.get(token),
+        )
+        if found is None or found[0] != step.session or session_state is None:
             raise self._restarted()
-        step.room = room
+        step.session_state = session_state
         self._used(step.session)
         self._steps[step.number] = step
         self.rendezvous.begin(step.number)
@@ -189,7 +192,7 @@ class Worker:
             self._ended[session] = None
             while len(self._ended) > _MOST_ENDED:
                 self._ended.popitem(last=False)
-        self.home.end_session(session)
+        self.runtime.end_session(session)
 
     def _used(self, session: SessionKey) -> None:
         """Note that a session is in use, and let go of the one that was so least."""
@@ -208,7 +211,7 @@ class Worker:
 
     def reset(self, containers: Sequence[str]) -> None:
         """Forget the state in some containers."""
-        self.home.store.clear(containers)
+        self.runtime.store.clear(containers)
 
     def close(self) -> None:
         """End all steps and all links to other tasks, and forget all state."""
@@ -216,7 +219,7 @@ class Worker:
             self.abort(step, CancelledError(f"{self.task} was stopped."))
         self.peers.close()
         self.watch.close()
-        self.home.store.clear()  # values may lie in memory of other tasks
+        self.runtime.store.clear()  # values may lie in memory of other tasks
 
     def _restarted(self) -> AbortedError:
         return AbortedError(

@@ -75,8 +75,8 @@ class QuorumWorker:
         return following, goes_on
 
     def _is_wanted(self, step: int) -> bool:
-        authority = self._part.authority
-        return authority is not None and authority.wants_halt(step)
+        coordinator = self._part.coordinator
+        return coordinator is not None and coordinator.wants_halt(step)
 
     def _hear(self) -> tuple[int, bool]:
         """Take the notes of all servers: the step they answer, whether to go on."""

@@ -161,7 +161,7 @@ class Resumed:
 
 
 class CheckpointStore:
-    """The claimed folder, the ledger, and the state to begin with if there is one."""
+    """The locked folder, the save coordinator, and the state to begin with, if any."""
 
     def __init__(
         self, job: Job, begun: Callable[[int], None], ended: Callable[[int, bool], None]
@@ -182,7 +182,7 @@ class CheckpointStore:
         self._claim = FolderLock(self._folder.path, job.run, task)
         try:
             self._folder.prepare()
-            self.ledger = SaveCoordinator(job, self._folder, begun, ended)
+            self.save_coordinator = SaveCoordinator(job, self._folder, begun, ended)
             self.values: Values | None = None
             self.resumed = self._begin(job, wanted)
         except BaseException:
@@ -202,7 +202,7 @@ class CheckpointStore:
     def status(self) -> dict[str, Any]:
         """Return what the notebook is told."""
         resumed = self.resumed.to_plain() if self.resumed else None
-        return {**self.ledger.status(), "resumed": resumed}
+        return {**self.save_coordinator.status(), "resumed": resumed}
 
     def close(self) -> None:
         """Let go of the folder."""
@@ -223,7 +223,9 @@ class CheckpointStore:
         self._compare(job, found)
         self.values = values
         step, last = found.manifest.step, self._claim.left_at
-        self.ledger.go_on_from(step, found.path, drops_later=bool(job.restore))
+        self.save_coordinator.go_on_from(
+            step, found.path, drops_later=bool(job.restore)
+        )
         lost = 0 if job.restore else max(0, last - step)
         over = tuple((str(path), why) for path, why in found.passed_over)
         return Resumed(step, str(found.path), lost, over)
@@ -246,10 +248,10 @@ class CheckpointStore:
             )
 
 
-def vault_of(
+def store_of(
     job: Job, begun: Callable[[int], None], ended: Callable[[int, bool], None]
 ) -> CheckpointStore | None:
-    """Return the vault of a training's coordinator; None without checkpoints."""
+    """Return the store of a training's coordinator; None without checkpoints."""
     return CheckpointStore(job, begun, ended) if job.checkpoints else None
 
 

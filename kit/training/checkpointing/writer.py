@@ -1,8 +1,9 @@
 """A member's writer of checkpoints: it copies between two steps and writes beside them.
 
-The training waits for the copy alone. A thread of the scribe asks the coordinator where
-the shard belongs, writes it and hands in what it has written. There is one buffer: a
-member that is still writing takes part in no other save, which then fails as a whole.
+The training waits for the copy alone. A thread of the checkpoint writer asks the
+coordinator where the shard belongs, writes it and hands in what it has written. There
+is one buffer: a member that is still writing takes part in no other save, which then
+fails as a whole.
 """
 
 from __future__ import annotations
@@ -58,18 +59,18 @@ class CheckpointWriter:
         self,
         part: MemberContext,
         desk: Desk,
-        vault: CheckpointStore | None,
+        store: CheckpointStore | None,
         told: threading.Event,
     ) -> None:
-        """`vault` is the coordinator's own; the others have none.
+        """`store` is the coordinator's own; the others have none.
 
         `told` is set when the coordinator is to be told of digests at once.
         """
         job = part.job
         assert job.checkpoints is not None
-        self._part, self._desk, self._vault = part, desk, vault
+        self._part, self._desk, self._store = part, desk, store
         self._told = told
-        self._ledger = vault.ledger if vault else None
+        self._save_coordinator = store.save_coordinator if store else None
         self._wanted, self._every = job.checkpoints.steps, 0
         self._writers: tuple[int, ...] = ()
         self._state: OwnState | None = None
@@ -97,15 +98,17 @@ class CheckpointWriter:
         self._every = self._wanted if synchronous else 0
         if self._every:
             self._last_due = max(self._last_due, step - step % self._every)
-        if self._thread is None and (self._ledger or self._part.me in self._writers):
-            name = f"kit-scribe-{self._part.task.short}"
+        if self._thread is None and (
+            self._save_coordinator or self._part.me in self._writers
+        ):
+            name = f"kit-writer-{self._part.task.short}"
             self._thread = threading.Thread(target=self._work, name=name, daemon=True)
             self._thread.start()
 
     def committed(self, step: int) -> None:
         """Look whether the step that was just done is one to be saved."""
-        if self._vault is not None:
-            self._vault.reached(step)
+        if self._store is not None:
+            self._store.reached(step)
         if not self._every:
             return
         due = step - step % self._every
@@ -116,12 +119,12 @@ class CheckpointWriter:
     def save(self, key: Key, step: int) -> None:
         """Take part in a save of the state before `step`; blocks for a copy.
 
-        The coordinator opens the save in its ledger, unless one is under way.
+        The coordinator opens the save in its save coordinator, unless one is under way.
         """
-        ledger, me = self._ledger, self._part.me
-        if ledger is not None:
+        save_coordinator, me = self._save_coordinator, self._part.me
+        if save_coordinator is not None:
             number, part = self._part.endpoint.stamp.epoch, self._part
-            if not ledger.begin(key, number, part.synchronous, self._writers):
+            if not save_coordinator.begin(key, number, part.synchronous, self._writers):
                 return
         task = self._copied(key, step) if me in self._writers else WriterTask(key, None)
         if self._part.synchronous:
@@ -129,7 +132,7 @@ class CheckpointWriter:
             saved = {me: state.digest()} if state is not None else {}
             self._part.digests.note(step, self._part.now, key[1], saved)
             self._told.set()  # the checkpoint waits for it
-        if ledger is not None or me in self._writers:
+        if save_coordinator is not None or me in self._writers:
             self._tasks.put(task)
 
     def close(self) -> None:
@@ -173,8 +176,10 @@ class CheckpointWriter:
                 continue  # the coordinator is gone, and the training with it
 
     def _take_part(self, task: WriterTask) -> None:
-        ledger = self._ledger
-        is_open = ledger is None or ledger.open(task.key) is not None
+        save_coordinator = self._save_coordinator
+        is_open = (
+            save_coordinator is None or save_coordinator.open(task.key) is not None
+        )
         if task.pieces is None:
             if task.wrong and is_open:
                 self._desk.wrote(task.key, None, task.wrong)
@@ -182,8 +187,8 @@ class CheckpointWriter:
             self._write(task.key, task.pieces)
         else:
             self._is_idle.set()
-        if ledger is not None:
-            ledger.conclude(task.key, self._is_late)
+        if save_coordinator is not None:
+            save_coordinator.conclude(task.key, self._is_late)
 
     def _write(self, key: Key, pieces: tuple[Piece, ...]) -> None:
         entry, wrong = None, ""

@@ -73,47 +73,47 @@ class CoordinatorClient(Protocol):
 class LocalCoordinatorClient:
     """The coordinator's own way."""
 
-    def __init__(self, authority: TrainingCoordinator, member: int) -> None:
+    def __init__(self, coordinator: TrainingCoordinator, member: int) -> None:
         """Speak for `member`."""
-        self._authority, self._member = authority, member
+        self._coordinator, self._member = coordinator, member
 
     def arrive(self, number: int, step: int) -> Answer:
         """See `CoordinatorClient`."""
-        return self._authority.arrive(self._member, number, step, _PATIENCE_S)
+        return self._coordinator.arrive(self._member, number, step, _PATIENCE_S)
 
     def prepared(self, number: int, refusal: str | None) -> Answer:
         """See `CoordinatorClient`."""
-        return self._authority.prepared(self._member, number, refusal, _PATIENCE_S)
+        return self._coordinator.prepared(self._member, number, refusal, _PATIENCE_S)
 
     def beat(self, reports: Reports = ()) -> HeartbeatReply:
         """See `CoordinatorClient`."""
-        self._authority.compare(self._member, reports)
-        error = self._authority.beat(self._member)
-        return HeartbeatReply(error, *self._authority.losses)
+        self._coordinator.compare(self._member, reports)
+        error = self._coordinator.beat(self._member)
+        return HeartbeatReply(error, *self._coordinator.losses)
 
     def come_back(self) -> None:
         """See `CoordinatorClient`; the coordinator never does."""
-        self._authority.come_back(self._member, 0, "")
+        self._coordinator.come_back(self._member, 0, "")
 
     def rejoin(self) -> tuple[Answer, int]:
         """See `CoordinatorClient`; the coordinator never does."""
-        return self._authority.rejoin(self._member, _PATIENCE_S)
+        return self._coordinator.rejoin(self._member, _PATIENCE_S)
 
     def fail(self, error: KitError, patience_s: float) -> KitError | None:
         """See `CoordinatorClient`."""
-        return self._authority.fail(error, by=self._member, patience_s=patience_s)
+        return self._coordinator.fail(error, by=self._member, patience_s=patience_s)
 
     def leave(self) -> None:
         """See `CoordinatorClient`."""
-        self._authority.leave(self._member)
+        self._coordinator.leave(self._member)
 
     def where(self, key: Key) -> ShardPath:
         """See `CoordinatorClient`."""
-        return self._authority.ledger.where(key)
+        return self._coordinator.save_coordinator.where(key)
 
     def wrote(self, key: Key, entry: Any, wrong: str) -> None:
         """See `CoordinatorClient`."""
-        self._authority.ledger.wrote(self._member, key, entry, wrong)
+        self._coordinator.save_coordinator.wrote(self._member, key, entry, wrong)
 
     def close(self) -> None:
         """Nothing to let go of."""

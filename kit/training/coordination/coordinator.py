@@ -20,7 +20,7 @@ from kit.errors import (
     PeerLost,
 )
 from kit.training.checkpointing.own_state import writers_of
-from kit.training.checkpointing.resume import vault_of
+from kit.training.checkpointing.resume import store_of
 from kit.training.checkpointing.save_coordinator import SaveCoordinator
 from kit.training.commands import check_command
 from kit.training.coordination import failures
@@ -60,9 +60,9 @@ class TrainingCoordinator:
         members = range(len(job.tasks))
         self._agreement = Agreement(members, job.start, job.steps, saves=saves)
         # None without checkpoints. It raises what kit.train raises at once.
-        self.vault = vault_of(job, self._saving, self._saved)
-        if self.vault is not None and self.vault.resumed is not None:
-            self._agreement.saves.ended(self.vault.step, good=True)
+        self.store = store_of(job, self._saving, self._saved)
+        if self.store is not None and self.store.resumed is not None:
+            self._agreement.saves.ended(self.store.step, good=True)
         # Who has not been heard of yet may still be starting: others wait for its
         # links.
         self._heard: dict[int, float] = {}
@@ -125,9 +125,9 @@ class TrainingCoordinator:
                 self._comparison.note(member, report, self._holders())
                 if self._comparison.difference is not None:
                     self._doubted = self._doubted or self._clock()
-                elif report.boundary >= 0 and self.vault is not None:
+                elif report.boundary >= 0 and self.store is not None:
                     key = report.step, report.boundary
-                    self.vault.ledger.confirm(member, key)
+                    self.store.save_coordinator.confirm(member, key)
             self._judge()
 
     def _judge(self, *, at_once: bool = False) -> None:
@@ -136,8 +136,8 @@ class TrainingCoordinator:
         if found is None or self._agreement.error is not None:
             return
         error = failures.differ(self._job, found, self._comparison.agreed_at)
-        if self.vault is not None:
-            self.vault.ledger.spoil(error.message)
+        if self.store is not None:
+            self.store.save_coordinator.spoil(error.message)
         is_late = self._clock() - self._doubted > self._job.settings.suspect_after_s
         if at_once or is_late or self._comparison.is_complete:
             self.fail(error)
@@ -154,10 +154,12 @@ class TrainingCoordinator:
 
     def wants_halt(self, step: int) -> bool:
         """Whether all members must meet after `step`; cheap, asked before each step."""
-        vault = self.vault
+        store = self.store
         with self._changed:
             synchronous = self._agreement.epoch.synchronous
-            if vault is not None and vault.ledger.is_due(step + 1, synchronous):
+            if store is not None and store.save_coordinator.is_due(
+                step + 1, synchronous
+            ):
                 self._agreement.saves.request()
             # Asynchronous members would never get to a step.
             always = self._may_stop and synchronous
@@ -289,14 +291,14 @@ class TrainingCoordinator:
             return self._job.run
 
     @property
-    def ledger(self) -> SaveCoordinator:
+    def save_coordinator(self) -> SaveCoordinator:
         """The book of checkpoints; `FailedPreconditionError` if there are none."""
-        if self.vault is None:
+        if self.store is None:
             raise FailedPreconditionError(
                 "this training has no folder for checkpoints; begin it with "
                 "kit.train(..., checkpoint=folder), or take run.params."
             )
-        return self.vault.ledger
+        return self.store.save_coordinator
 
     @property
     def is_finished(self) -> bool:
@@ -441,7 +443,7 @@ class TrainingCoordinator:
                 agreement.resume()
             elif what == "stop":
                 agreement.stop()
-            elif what == "save" and self.ledger.ask(values["ticket"]):
+            elif what == "save" and self.save_coordinator.ask(values["ticket"]):
                 agreement.saves.request()
             self._changed.notify_all()
 
@@ -465,6 +467,6 @@ class TrainingCoordinator:
                 "halting": halting(agreement),
                 "abandoned": agreement.abandoned,
                 "lost": {str(one): text for one, text in self._losses.items()},
-                "saves": self.vault.status() if self.vault else None,
+                "saves": self.store.status() if self.store else None,
                 "said": self._hooks.said() if self._hooks else [],
             }

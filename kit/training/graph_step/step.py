@@ -201,12 +201,14 @@ class GraphStep:
         `in_parts`: it hands the gradients over one by one, last layers first.
         """
         nodes = seeded(from_plain(self.nodes, self.arrays), seed, rank)
-        home = TaskRuntime(task)
+        runtime = TaskRuntime(task)
         for token, function in self.functions.items():
-            home.add_function(token, function)
+            runtime.add_function(token, function)
         # Between two parts everything is on the host: a GPU does all in one.
-        on_host = all(_device(node, home).type == "CPU" for node in nodes)
-        return CompiledStep(self, nodes, home, in_parts=in_parts and on_host).function
+        on_host = all(_device(node, runtime).type == "CPU" for node in nodes)
+        return CompiledStep(
+            self, nodes, runtime, in_parts=in_parts and on_host
+        ).function
 
 
 class CompiledStep:
@@ -216,7 +218,7 @@ class CompiledStep:
         self,
         step: GraphStep,
         nodes: Sequence[Node],
-        home: TaskRuntime,
+        runtime: TaskRuntime,
         *,
         in_parts: bool,
     ) -> None:
@@ -233,7 +235,7 @@ class CompiledStep:
             groups = [[order[number] for number in group] for group in numbers]
         wanted = [[goal.gradient for goal in group] for group in groups]
         wanted[-1].append(step.loss)
-        self._stages = [_Local(stage, home) for stage in cut(nodes, fed, wanted)]
+        self._stages = [_Local(stage, runtime) for stage in cut(nodes, fed, wanted)]
         self._handed = [[(goal.name, goal.gradient) for goal in g] for g in groups]
 
     def _at_once(
@@ -273,15 +275,15 @@ class CompiledStep:
 class _Local:
     """A stage as a program of this process."""
 
-    def __init__(self, stage: GraphStage, home: TaskRuntime) -> None:
-        devices = [_device(node, home) for node in stage.nodes]
+    def __init__(self, stage: GraphStage, runtime: TaskRuntime) -> None:
+        devices = [_device(node, runtime) for node in stage.nodes]
         takes, gives = list(stage.takes), list(stage.gives)
         segment = Segment(list(stage.nodes), devices, takes, fetches=gives)
         self._takes, self._gives = stage.takes, stage.gives
-        self._program = SegmentProgram(segment, home)
-        session = home.task, 0
-        self._step = Step(0, session, home.task, _NoWays(), _FOREVER_S)
-        self._step.room = home.begin_session(session)
+        self._program = SegmentProgram(segment, runtime)
+        session = runtime.task, 0
+        self._step = Step(0, session, runtime.task, _NoWays(), _FOREVER_S)
+        self._step.session_state = runtime.begin_session(session)
 
     def run(self, values: dict[Edge, Any]) -> None:
         """Take from `values`, and add what it gives."""
@@ -322,17 +324,17 @@ def _checked(feed: Feed, dtype: DType, given: Any) -> Any:
     return given
 
 
-def _device(node: Node, home: TaskRuntime) -> Device:
+def _device(node: Node, runtime: TaskRuntime) -> Device:
     """Return the GPU that a node asks for, else the processor."""
     wanted = DeviceSpec.from_string(node.device)
     if wanted.device_type not in (None, "CPU"):
-        fitting = [one for one in home.devices if one.type == wanted.device_type]
+        fitting = [one for one in runtime.devices if one.type == wanted.device_type]
         for device in fitting:
             if wanted.device_index in (None, device.index):
                 return device
-        names = ", ".join(device.name for device in home.devices)
+        names = ", ".join(device.name for device in runtime.devices)
         raise PlacementError(
-            f"op {node.name!r} asks for {node.device!r}, but {home.task} has only: "
+            f"op {node.name!r} asks for {node.device!r}, but {runtime.task} has only: "
             f"{names}."
         )
-    return home.devices[0]
+    return runtime.devices[0]

@@ -85,12 +85,12 @@ class HookEnvironment:
         self.loss = float("nan")
         self._job, self._hooks = job, hooks
         self._part: MemberContext | None = None
-        self._authority: TrainingCoordinator | None = None
+        self._coordinator: TrainingCoordinator | None = None
         self._leaves = {leaf.spec.name: leaf for leaf in job.layout.leaves}
 
-    def enter(self, part: MemberContext, authority: TrainingCoordinator) -> None:
+    def enter(self, part: MemberContext, coordinator: TrainingCoordinator) -> None:
         """Let values be fetched and the training be steered from now on."""
-        self._part, self._authority = part, authority
+        self._part, self._coordinator = part, coordinator
 
     def leave(self) -> None:
         """Give up the training's memory."""
@@ -109,8 +109,8 @@ class HookEnvironment:
 
     def stop(self) -> None:
         """Let the training end."""
-        assert self._authority is not None
-        self._authority.command("stop")
+        assert self._coordinator is not None
+        self._coordinator.command("stop")
 
     # -- what hooks ask; see `kit.hooks.environment` -----------------------------
 
@@ -187,8 +187,8 @@ class HookEnvironment:
         return self._part
 
     def _leader(self) -> TrainingCoordinator:
-        assert self._authority is not None
-        return self._authority
+        assert self._coordinator is not None
+        return self._coordinator
 
 
 def _of_each(fetches: Any, call: Callable[[Any], Any]) -> Any:
@@ -224,16 +224,16 @@ class HookKeeper:
         Raises `CheckpointFailed` where the training is over and could not be saved.
         """
         leader = self._leader()
-        if leader.ledger.has(step):
+        if leader.save_coordinator.has(step):
             return str(self._folder / f"step-{step}")
         if leader.is_finished:
-            raise CheckpointFailed(f"{leader.ledger.status()['refused']}")
+            raise CheckpointFailed(f"{leader.save_coordinator.status()['refused']}")
         leader.command("save", ticket="")
         return str(self._folder / f"step-{step}")
 
     def is_written(self, step: int) -> bool | None:
         """Whether that state, or a later one in its place, is on disk."""
-        return self._leader().ledger.fate(step)
+        return self._leader().save_coordinator.fate(step)
 
 
 class HookSession:
@@ -301,9 +301,9 @@ class HookRunner:
         """Return the newest lines that hooks have told."""
         return self._place.notes.to_plain()
 
-    def enter(self, part: MemberContext, authority: TrainingCoordinator) -> None:
+    def enter(self, part: MemberContext, coordinator: TrainingCoordinator) -> None:
         """Take part in a training that is about to begin."""
-        self._place.enter(part, authority)
+        self._place.enter(part, coordinator)
 
     def created(self, step: int) -> None:
         """Call `after_create_session`, once, when there are parameters."""

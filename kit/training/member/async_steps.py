@@ -132,9 +132,9 @@ class AsyncWorker:
         """Nothing was started."""
 
     def _is_wanted(self, step: int) -> bool:
-        authority = self._part.authority
+        coordinator = self._part.coordinator
         # Before an update, where synchronous members ask before they do a step.
-        return authority is not None and authority.wants_halt(step - 1)
+        return coordinator is not None and coordinator.wants_halt(step - 1)
 
     def _update(self, version: int) -> tuple[int, bool]:
         """Make one update; returns the version pulled, and whether to go on."""

@@ -58,7 +58,7 @@ class MemberContext:
     me: int
     work: Work | None
     meter: Meter
-    authority: TrainingCoordinator | None
+    coordinator: TrainingCoordinator | None
     endpoint: Endpoint
     memory: Memory
     history: History

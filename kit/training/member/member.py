@@ -94,12 +94,12 @@ class Member:
         # Whatever is wrong with hooks or checkpoints is raised here, to the caller.
         has_hooks = leads and work is not None and len(work.hooks) > 0
         self.hooks = HookRunner(job, work.hooks) if work and has_hooks else None
-        self.authority = TrainingCoordinator(job, hooks=self.hooks) if leads else None
-        self.vault = self.authority.vault if self.authority else None
+        self.coordinator = TrainingCoordinator(job, hooks=self.hooks) if leads else None
+        self.store = self.coordinator.store if self.coordinator else None
         self.part: MemberContext | None = None
         self._last_step = 0
         self._services = services
-        self._council: CoordinatorClient | None = None
+        self._client: CoordinatorClient | None = None
         self._ended = threading.Event()
         self._telling = threading.Lock()
         self._stirred = threading.Event()  # a sign of life is due at once
@@ -149,7 +149,9 @@ class Member:
         """Let go of the buffers; only when the member is over."""
         if self.part is not None:
             self._last_step = self.part.step
-            self.part.saves = None  # the scribe knows the part: a cycle of the buffers
+            self.part.saves = (
+                None  # the checkpoint writer knows the part: a cycle of the buffers
+            )
         self.part = self._endpoint = self._rejoining = None
         if self.hooks is not None:
             self.hooks.leave()
@@ -158,14 +160,14 @@ class Member:
             arena.close()
         self._arenas.clear()
         forget_frames(self.error)
-        if self.authority is not None:
-            forget_frames(self.authority.error)
+        if self.coordinator is not None:
+            forget_frames(self.coordinator.error)
 
     def _run(self) -> None:
         state = "failed"
         with ExitStack() as stack:
-            if self.vault is not None:
-                stack.callback(self.vault.close)
+            if self.store is not None:
+                stack.callback(self.store.close)
             try:
                 self._train(self._open(stack))
                 self._leave()
@@ -182,11 +184,11 @@ class Member:
 
     def _open(self, stack: ExitStack) -> MemberContext:
         job = self.job
-        council = self._services.council(job, self.me, self.authority)
-        stack.callback(council.close)
+        client = self._services.client(job, self.me, self.coordinator)
+        stack.callback(client.close)
         if self.incarnation:
-            council.come_back()
-        self._council = council  # who is not taken back has nothing to report
+            client.come_back()
+        self._client = client  # who is not taken back has nothing to report
         quarters = OwnArena(f"kit-{self.task.short}", job.layout, len(job.tasks))
         self._arenas[self.me] = quarters.arena
         self._endpoint = endpoint = Endpoint(
@@ -227,29 +229,29 @@ class Member:
             self.me,
             self.work,
             self.meter,
-            self.authority,
+            self.coordinator,
             endpoint,
             quarters.memory,
             history,
         )
-        self._prepare_saves(part, council, stack)
-        if self.hooks is not None and self.authority is not None:
+        self._prepare_saves(part, client, stack)
+        if self.hooks is not None and self.coordinator is not None:
             part.hooks = self.hooks
-            self.hooks.enter(part, self.authority)
+            self.hooks.enter(part, self.coordinator)
         part.reach("run.connected", 0)
         self.state = "running"
         return part
 
     def _prepare_saves(
-        self, part: MemberContext, council: CoordinatorClient, stack: ExitStack
+        self, part: MemberContext, client: CoordinatorClient, stack: ExitStack
     ) -> None:
         if self.job.checkpoints is None:
             return
-        part.saves = scribe = CheckpointWriter(part, council, self.vault, self._stirred)
-        stack.callback(scribe.close)
-        if self.vault is not None:
-            part.step, part.restored = self.vault.step, self.vault.values
-            self.vault.values = None
+        part.saves = writer = CheckpointWriter(part, client, self.store, self._stirred)
+        stack.callback(writer.close)
+        if self.store is not None:
+            part.step, part.restored = self.store.step, self.store.values
+            self.store.values = None
 
     def _train(self, part: MemberContext) -> None:
         with closing(EpochRunner(part)) as stage:
@@ -300,8 +302,8 @@ class Member:
             self._talk().leave()
         # The others ask who leads for the verdict: it stays until they have heard it.
         give_up = time.monotonic() + self.job.settings.stop_deadline_s
-        while self.authority is not None and self.error is None:
-            if self.authority.see_off(_LOOK_S) or time.monotonic() > give_up:
+        while self.coordinator is not None and self.error is None:
+            if self.coordinator.see_off(_LOOK_S) or time.monotonic() > give_up:
                 return
 
     def _change(
@@ -376,11 +378,11 @@ class Member:
         failure = as_failure(error, self.task)
         told = self.error is not None
         self.abort(failure)  # the exchange thread may wait for a neighbour
-        if not told and self._council is not None:
+        if not told and self._client is not None:
             limits = self.job.settings
             patience_s = limits.suspect_after_s + 2 * limits.beat_s
             try:
-                self.error = self._council.fail(failure, patience_s) or failure
+                self.error = self._client.fail(failure, patience_s) or failure
             except KitError:
                 return  # the coordinator is gone: everybody notices that alone
 
@@ -390,5 +392,5 @@ class Member:
             raise self.error
 
     def _talk(self) -> CoordinatorClient:
-        assert self._council is not None
-        return self._council
+        assert self._client is not None
+        return self._client

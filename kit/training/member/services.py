@@ -27,8 +27,8 @@ class Services(Protocol):
     def stream_of(self, job: Job, member: int, incarnation: int) -> Stream:
         """Return the data stream that a member has opened which comes back."""
 
-    def council(
-        self, job: Job, me: int, authority: TrainingCoordinator | None
+    def client(
+        self, job: Job, me: int, coordinator: TrainingCoordinator | None
     ) -> CoordinatorClient:
         """Return the way to the coordinator."""
 

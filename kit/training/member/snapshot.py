@@ -51,7 +51,7 @@ def poll(member: Member, cursors: list[int]) -> tuple[dict[str, Any], bytes]:
             log is not None and cursor < log.added
             for (_, cursor), log in zip(news, logs, strict=True)
         ),
-        "leads": member.authority.status() if member.authority else None,
+        "leads": member.coordinator.status() if member.coordinator else None,
     }
     return status, b"".join(found.tobytes() for found in rows)
 

@@ -101,8 +101,8 @@ class SyncServer:
 
     def _announce_halt(self, step: int) -> None:
         """Only the coordinator does, before it contributes to the step."""
-        authority = self._part.authority
-        if authority is not None and authority.wants_halt(step):
+        coordinator = self._part.coordinator
+        if coordinator is not None and coordinator.wants_halt(step):
             stamp = self._part.endpoint.stamp
             stamp.halt = min(stamp.halt, step + 1)
 

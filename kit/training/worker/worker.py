@@ -126,25 +126,25 @@ class Compute:
         that hands its gradients over one by one. Raises `StepFailed` with the user's
         traceback, `GradientMismatch` or `NotFinite`.
         """
-        handover = self._handover
-        handover.begin(step, weight)
+        gradient_buffer = self._gradient_buffer
+        gradient_buffer.begin(step, weight)
         self.measures = {}
-        params = self._handout.give()
-        places = {NAME: handover.open()} if self._writes else {}
+        params = self._parameter_dict.give()
+        places = {NAME: gradient_buffer.open()} if self._writes else {}
         result = self._run(step, self._function, params, batch, **places)
         if isinstance(result, Generator):
-            loss = self._drain(step, result, handover, ready)
+            loss = self._drain(step, result, gradient_buffer, ready)
         elif self._writes:
             loss = self._alone(step, result)
-            handover.all_written()
+            gradient_buffer.all_written()
         else:
             loss, gradients = self._split(step, result)
-            handover.take_all(gradients)
-        handover.end()
+            gradient_buffer.take_all(gradients)
+        gradient_buffer.end()
         return self._number(step, loss)
 
     @property
-    def _handover(self) -> GradientBuffer:
+    def _gradient_buffer(self) -> GradientBuffer:
         """Where this step's gradients go."""
         region = self._stamp.where(GRAD)
         if region not in self._handovers:
@@ -154,7 +154,7 @@ class Compute:
         return self._handovers[region]
 
     @property
-    def _handout(self) -> ParameterDict:
+    def _parameter_dict(self) -> ParameterDict:
         """What this step gets: read-only views of the parameters."""
         region = self._stamp.where(NOW)
         if region not in self._handouts:
@@ -168,7 +168,7 @@ class Compute:
         self,
         step: int,
         handed: Generator[Any, Any, Any],
-        handover: GradientBuffer,
+        gradient_buffer: GradientBuffer,
         ready: Ready,
     ) -> Any:
         def following() -> tuple[bool, Any]:
@@ -185,9 +185,9 @@ class Compute:
                     return value[0]
                 return float("nan") if value is None else value
             if self._writes:
-                complete = handover.written(self._alone(step, value))
+                complete = gradient_buffer.written(self._alone(step, value))
             else:
-                complete = handover.take(*self._split(step, value))
+                complete = gradient_buffer.take(*self._split(step, value))
             for bucket in complete:
                 ready(bucket)
 
