@@ -52,7 +52,7 @@ class CheckpointName(NamedTuple):
     def name(self) -> str:
         """The name of its folder.
 
-        >>> Place(400, 1).name, CheckpointName(400, 2).name
+        >>> CheckpointName(400, 1).name, CheckpointName(400, 2).name
         ('step-400', 'step-400.2')
         """
         return f"step-{self.step}" + (f".{self.turn}" if self.turn > 1 else "")

@@ -17,8 +17,8 @@ __all__ = [
     "CellFailed",
     "CellInterrupted",
     "Cluster",
+    "ClusterState",
     "Outcome",
-    "State",
     "TaskStatus",
     "current",
 ]

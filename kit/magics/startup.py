@@ -38,9 +38,10 @@ Row = tuple[str, str, str, str]
 def rows(statuses: Sequence[TaskStatus], past_s: float) -> list[Row]:
     """Return the cells of the table: task, state, what it does or why it is lost, time.
 
-    >>> from kit.cluster.report import State
+    >>> from kit.cluster.report import ClusterState
     >>> from kit.task import Task
-    >>> rows([TaskStatus(Task("ps", 0), State.STARTING, phase="registers")], 0.52)
+    >>> starting = TaskStatus(Task("ps", 0), ClusterState.STARTING, phase="registers")
+    >>> rows([starting], 0.52)
     [('ps:0', 'starting', 'registers', '0.5')]
     """
     return [

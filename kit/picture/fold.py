@@ -29,9 +29,10 @@ class BoxGroup(NamedTuple):
 def fold(places: Sequence[BoxPlace], most: int) -> list[BoxGroup | None]:
     """Return for each box what it is folded into, None for those that stay.
 
-    >>> boxes = [Place(f"deep/{i}", "ps:0") for i in range(9)] + [BoxPlace("loss", "")]
+    >>> deep = [BoxPlace(f"deep/{i}", "ps:0") for i in range(9)]
+    >>> boxes = [*deep, BoxPlace("loss", "")]
     >>> fold(boxes, 5)[0], fold(boxes, 5)[-1], fold(boxes, 10)[0]
-    (Group(scope='deep', lane='ps:0', number=0), None, None)
+    (BoxGroup(scope='deep', lane='ps:0', number=0), None, None)
     """
     if len(places) <= most:
         return [None] * len(places)

@@ -275,7 +275,7 @@ def test_a_stop_that_could_not_end_a_process_says_so_until_it_has_ended(
 # before the fault is who belongs to the cluster.
 NOTEBOOK = """
 import json, os, resource, shutil, signal, sys, threading, _posixsubprocess, _thread
-from kit.cluster import Bootstrap, Cluster, State
+from kit.cluster import Bootstrap, Cluster, ClusterState
 
 def boot():
     def start(config):
@@ -284,7 +284,7 @@ def boot():
 
 def no_controller():
     os.kill(cluster.controller_pid, signal.SIGKILL)
-    while cluster.state is not State.LOST:
+    while cluster.state is not ClusterState.LOST:
         pass
 
 def no_descriptor():

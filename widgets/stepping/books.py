@@ -39,7 +39,7 @@ def place_of(term: Term) -> BufferPlace:
     """Return where a member finds a summand.
 
     >>> place_of(Term(2, GRAD)), place_of(Term(2, NEXT)).peer == SELF
-    (Place(region=0, peer=2), True)
+    (BufferPlace(region=0, peer=2), True)
     """
     return BufferPlace(term.region, term.member if is_apart(term.region) else SELF)
 

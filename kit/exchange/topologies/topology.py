@@ -73,7 +73,7 @@ def by_name(name: str) -> Topology:
 def per_member(traffic: Traffic, member: int) -> tuple[int, int]:
     """Return the bytes that a member sends and receives in a step.
 
-    >>> per_member({(0, 1, Kind.PUSH): 8, (1, 0, TransferKind.PULL): 4}, 0)
+    >>> per_member({(0, 1, TransferKind.PUSH): 8, (1, 0, TransferKind.PULL): 4}, 0)
     (8, 4)
     """
     sent = sum(size for (source, _, _), size in traffic.items() if source == member)

@@ -26,7 +26,8 @@ class SessionOptions:
         whole: an op that no device fits ends every run, also of others, as in the
             original; else only the runs that need it.
 
-    >>> Options.from_plain(SessionOptions(filters=("/job:ps",)).to_plain()).filters
+    >>> given = SessionOptions(filters=("/job:ps",)).to_plain()
+    >>> SessionOptions.from_plain(given).filters
     ('/job:ps',)
     """
 
