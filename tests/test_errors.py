@@ -180,7 +180,7 @@ def test_a_plain_name_has_the_code_of_its_parent(name: str, parent: str) -> None
 
 @pytest.mark.parametrize("thing", [KeyError, Exception, 3, errors.PeerLost("gone")])
 def test_what_is_no_class_of_errors_has_no_code(thing: Any) -> None:
-    with pytest.raises(TypeError, match="no class of errors with a code"):
+    with pytest.raises(TypeError, match="not a class of errors with a code"):
         error_code_from_exception_type(thing)
 
 

@@ -148,7 +148,7 @@ def pairs_of(make: Callable[[Any], Any]) -> Any:
     [
         (lambda v: [], ValueError, "no variables"),
         (lambda v: [(None, v)], ValueError, "'v:0'"),
-        (lambda v: [(object(), v)], TypeError, "no gradient of"),
+        (lambda v: [(object(), v)], TypeError, "not a gradient of"),
         (lambda v: [("word", v)], TypeError, "string"),
         (lambda v: [(constant([1, 2]), v)], TypeError, "int32"),
         (lambda v: [([1.0, 2.0, 3.0], v)], ValueError, "3"),

@@ -59,7 +59,7 @@ CASES: dict[str, tuple[Callable[[Scene], Any], list[str]]] = {
     "an update beside the loss": (assigning, ["'update'", "AssignAdd", "minimize()"]),
     "no gradient to a variable": (behind_a_stop, ["'frozen'"]),
     "a placeholder without data": (another_placeholder, ["'scale'", "dict"]),
-    "several numbers": (lambda s: (s.x * s.w, {s.x: ROWS}), ["no single number"]),
+    "several numbers": (lambda s: (s.x * s.w, {s.x: ROWS}), ["not a single number"]),
     "data without placeholders": (lambda s: (s.loss, (ROWS,)), ["tuple", "{x: images"]),
     "no data": (lambda s: (s.loss, {}), ["dict"]),
     "a list": (lambda s: (s.loss, {s.x: [1.0]}), ["list", "an array"]),

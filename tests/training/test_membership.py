@@ -186,8 +186,8 @@ def test_a_request_while_paused_is_agreed_without_a_step() -> None:
     assert [epoch.topology for epoch in game.players[0].epochs] == ["ps", "ring"]
 
 
-@pytest.mark.parametrize("request", ["stop", "pause"])
-def test_a_word_while_advancing_counts_at_once(request: str) -> None:
+@pytest.mark.parametrize("word", ["stop", "pause"])
+def test_a_word_while_advancing_counts_at_once(word: str) -> None:
     game = Game(1000)
     play(game, until=3)
     game.agreement.pause()
@@ -196,7 +196,7 @@ def test_a_word_while_advancing_counts_at_once(request: str) -> None:
     play(game, until=game.players[0].step + 10)
     before = game.players[0].step
 
-    getattr(game.agreement, request)()
+    getattr(game.agreement, word)()
     play(game)
 
     assert game.players[0].step - before <= 1

@@ -169,7 +169,7 @@ def test_loan_of_nothing_is_refused(sides: Sides) -> None:
 def test_memory_of_another_size_is_refused_and_closed() -> None:
     arena = Arena.create("small", CAPACITY)
 
-    with pytest.raises(ProtocolError, match="no arena"):
+    with pytest.raises(ProtocolError, match="not an arena"):
         Borrower(os.dup(arena.fd), CAPACITY)
 
     arena.close()

@@ -163,12 +163,13 @@ class SaveCoordinator:
     def ask(self, ticket: str) -> bool:
         """Note a request of the user; the next save that is agreed answers it.
 
-        Returns whether it is new: it may be heard twice.
+        Returns whether it is new: it may be heard twice. A hook's has no ticket, since
+        nobody waits for its answer, and is always new.
         """
         with self._changed:
             answered = [one["ticket"] for one in self._answers]
             taken_up = self._attempt.tickets if self._attempt else ()
-            if ticket in (*self._tickets, *taken_up, *answered):
+            if ticket and ticket in (*self._tickets, *taken_up, *answered):
                 return False
             self._tickets.append(ticket)
             return True
