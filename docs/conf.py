@@ -37,6 +37,7 @@ nb_execution_raise_on_error = True
 nb_merge_streams = True
 # Live boards need a kernel. Their still pictures, which stand beside them, do not.
 nb_ipywidgets_js: dict[str, dict[str, str]] = {}
+nb_mime_priority_overrides = [("html", "application/javascript", None)]
 suppress_warnings = ["mystnb.unknown_mime_type"]
 
 default_role = "code"
@@ -46,7 +47,7 @@ python_use_unqualified_type_names = True
 autodoc_preserve_defaults = True
 
 html_theme = "furo"
-html_title = f"psring {version}"
+html_title = "psring"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False

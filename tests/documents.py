@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-PROGRAM_S = 90
+PROGRAM_S = 150
 _FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _IMPORTS_KIT = re.compile(r"^(import kit$|from kit import )", re.MULTILINE)
 
@@ -23,15 +23,20 @@ class Shown(NamedTuple):
     output: str
 
 
-def fenced(text: str, kind: str) -> list[str]:
-    """Return the blocks of one kind in Markdown, such as "python" or "sh"."""
-    return [block for found, block in _FENCED.findall(text) if found == kind]
+def cells(text: str) -> list[str]:
+    """Return the cells of a notebook: each begins with a magic."""
+    return [block for _, block in _FENCED.findall(text) if block.startswith("%")]
 
 
 def programs(text: str) -> list[Shown]:
-    """Return the programs; a block that imports kit begins one, others go on."""
+    """Return the programs; a block that imports kit begins one, others go on.
+
+    A block that begins with a magic is a cell of a notebook, and none of a program.
+    """
     found: list[Shown] = []
     for kind, block in _FENCED.findall(text):
+        if block.startswith("%"):
+            continue
         if kind == "python" and _IMPORTS_KIT.search(block):
             found.append(Shown(block, ""))
         elif kind == "python":
@@ -57,9 +62,10 @@ def run(program: str, folder: Path) -> str:
 
 
 def is_as_shown(printed: str, shown: str) -> bool:
-    """Whether it is what a document shows, where `...` stands for anything.
+    """Whether it is what a document shows: `...` is anything, a line may be broken.
 
     >>> is_as_shown("loss 0.031\\n", "loss 0.0...\\n")
     True
     """
-    return doctest.OutputChecker().check_output(shown, printed, doctest.ELLIPSIS)
+    how = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    return doctest.OutputChecker().check_output(shown, printed, how)

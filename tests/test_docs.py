@@ -50,7 +50,7 @@ def shown_programs() -> list[ParameterSet]:
 
 @pytest.mark.slow
 @pytest.mark.engines
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(200)
 @pytest.mark.parametrize(("program", "output"), shown_programs())
 def test_program_of_a_page_prints_what_stands_below_it(
     program: str, output: str, tmp_path: Path
