@@ -38,7 +38,7 @@ nb_merge_streams = True
 # Live boards need a kernel. Their still pictures, which stand beside them, do not.
 nb_ipywidgets_js: dict[str, dict[str, str]] = {}
 nb_mime_priority_overrides = [("html", "application/javascript", None)]
-suppress_warnings = ["mystnb.unknown_mime_type"]
+suppress_warnings = ["mystnb.mime_priority"]
 
 default_role = "code"
 autodoc_member_order = "bysource"

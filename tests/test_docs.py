@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +14,9 @@ from _pytest.mark import ParameterSet
 
 import kit
 import widgets
+from kit.magics.cluster_magics import ClusterMagics
+from kit.magics.on_magics import OnMagics
+from kit.magics.start_magics import StartMagics
 from tests.documents import ROOT, is_as_shown, programs, run
 
 DOCS = ROOT / "docs"
@@ -89,3 +93,22 @@ def test_each_page_is_in_the_table_of_contents() -> None:
     own = {name_of(page) for page in PAGES} - {"index"}
     below = {name for name in own if name.startswith("api/") and name != "api/index"}
     assert own - below <= listed
+
+
+@pytest.mark.parametrize(
+    ("magic", "title"),
+    [
+        (StartMagics.cluster, "%%cluster"),
+        (ClusterMagics.cluster, "%cluster"),
+        (OnMagics.on, "%%on"),
+    ],
+)
+def test_the_page_of_magics_has_every_option(
+    magic: Callable[..., object], title: str
+) -> None:
+    page = (DOCS / "api" / "magics.md").read_text("utf-8") + "## "
+    (part,) = re.findall(rf"^## {title}\n(.*?)^## ", page, re.M | re.S)
+
+    options = set(re.findall(r"(?<!\w)--?[a-z]+\b", magic.__doc__ or ""))
+    assert options
+    assert {option for option in options if option not in part} == set()
