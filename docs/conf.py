@@ -41,6 +41,7 @@ nb_mime_priority_overrides = [("html", "application/javascript", None)]
 suppress_warnings = ["mystnb.mime_priority"]
 
 default_role = "code"
+smartquotes = False  # much of what is quoted is code
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the names of inner modules help no reader
 python_use_unqualified_type_names = True

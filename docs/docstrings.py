@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import groupby
+from typing import TYPE_CHECKING
 
-from sphinx.application import Sphinx
+if TYPE_CHECKING:  # the tests have no Sphinx
+    from sphinx.application import Sphinx
 
 _CODE = re.compile(r"(`+)(.+?)\1")
 _MARKED = re.compile(r"([*|\\]|(?<=\w)_(?!\w))")

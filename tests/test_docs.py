@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 import socket
 from collections.abc import Callable
 from contextlib import ExitStack
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
@@ -72,7 +74,7 @@ def documented(module: str) -> set[str]:
     for page in (DOCS / "api").glob("*.md"):
         current = ""
         for line in page.read_text("utf-8").splitlines():
-            if match := re.match(r"\.\. (\w+):: ([\w.]+)$", line):
+            if match := re.match(r"\.\. (\w+):: ([\w.]+)(?:\(\))?$", line):
                 kind, name = match.groups()
                 current = name if kind == "currentmodule" else current
                 whole = name if name.startswith(f"{module}.") else f"{current}.{name}"
@@ -93,6 +95,19 @@ def test_each_page_is_in_the_table_of_contents() -> None:
     own = {name_of(page) for page in PAGES} - {"index"}
     below = {name for name in own if name.startswith("api/") and name != "api/index"}
     assert own - below <= listed
+
+
+def test_docstrings_become_what_their_examples_show() -> None:
+    spec = spec_from_file_location("docstrings", DOCS / "docstrings.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    found = doctest.testmod(module)
+
+    assert found.attempted
+    assert not found.failed
 
 
 @pytest.mark.parametrize(
