@@ -11,7 +11,7 @@ export PYTHON
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo lab test test-fast check format bench clean
+.PHONY: help demo lab test test-fast check format docs bench clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
@@ -39,11 +39,14 @@ format: .venv/ready-dev ## put imports and layout right
 	$(PY) -m ruff check --fix
 	$(PY) -m ruff format
 
+docs: .venv/ready-docs ## build the site in docs/_build/html; runs the lessons
+	$(PY) -m sphinx -W --keep-going $(ARGS) docs docs/_build/html
+
 bench: .venv/ready-demo ## compare with the peers that are installed
 	@$(PY) -m benchmarks.run --quick $(ARGS)
 
 clean: ## remove .venv, caches and builds
-	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist docs/_build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find kit widgets tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/ready-%: $(BUILT_FROM)

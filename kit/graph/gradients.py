@@ -36,7 +36,7 @@ def gradients(
     gradient is None, or zeros with `unconnected="zero"`. The gradient of gathered rows
     is an `IndexedSlices`. With `colocate` each new op is placed where its forward op
     is, else in the current scopes. With `gated` the gradient by an x of an op that has
-        several is an op of its own, `MatMul_grad/tuple/control_dependency_1`. Raises
+    several is an op of its own, `MatMul_grad/tuple/control_dependency_1`. Raises
     `LookupError` for an op on the way without a gradient, `ValueError` for a y or x of
     another graph.
     """

@@ -2,7 +2,7 @@
 
 Pure. Here are the names that users and other libraries look for; the work is done by
 a package that registers with `lend`. Without a lender there is no picture, and a tensor
-is no collection of dask's.
+is not a collection of dask's.
 
     kit.picture     -> visualize, _repr_html_
     kit.dask.graph  -> compute, persist, __dask_graph__ and its kin

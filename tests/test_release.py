@@ -1,0 +1,81 @@
+"""What a release is made from agrees with pyproject.toml, as far as it shows here."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.test_repository import (
+    NAMES_IN_CONDA,
+    PROJECT,
+    ROOT,
+    requirements,
+)
+
+WHEELS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"][
+    "cibuildwheel"
+]
+
+
+def read(name: str) -> Any:
+    return yaml.safe_load((ROOT / name).read_text("utf-8"))
+
+
+def pythons() -> list[str]:
+    """The versions of Python that the tests run with."""
+    found = read(".github/workflows/ci.yml")["jobs"]["test"]["strategy"]["matrix"]
+    return [str(one) for one in found["python"]]
+
+
+def test_conda_recipe_has_the_name_the_version_and_the_licence_of_the_project() -> None:
+    recipe = read("conda/recipe.yaml")
+
+    assert recipe["package"]["name"] == PROJECT["name"]
+    assert recipe["context"]["version"] == PROJECT["version"]
+    assert recipe["about"]["license"] == PROJECT["license"]
+    assert recipe["about"]["summary"] == PROJECT["description"]
+
+
+def test_conda_recipe_requires_what_the_project_requires() -> None:
+    found = read("conda/recipe.yaml")["requirements"]["run"]
+
+    wanted = {f"python {PROJECT['requires-python']}"}
+    for req in requirements():
+        wanted.add(f"{NAMES_IN_CONDA.get(req.name, req.name)} {req.specifier}")
+    assert set(found) == wanted
+
+
+def test_conda_recipe_builds_with_what_the_project_builds_with() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+    host = read("conda/recipe.yaml")["requirements"]["host"]
+    assert {one.replace(" ", "") for one in host} - {"python", "pip"} == set(
+        project["build-system"]["requires"]
+    )
+
+
+def test_a_release_has_packages_for_each_python_that_is_tested() -> None:
+    wheels = [f"cp{one.replace('.', '')}-manylinux_*" for one in pythons()]
+
+    assert WHEELS["build"] == wheels
+    assert read("conda/variants.yaml")["python"] == [f"{one}.*" for one in pythons()]
+
+
+@pytest.mark.slow
+def test_the_command_that_tests_a_wheel_passes_here(tmp_path: Path) -> None:
+    command = WHEELS["test-command"].replace("python", sys.executable, 1)
+
+    subprocess.run(command, shell=True, cwd=tmp_path, check=True, timeout=90)
+
+
+def test_what_is_published_was_built_by_both_jobs() -> None:
+    jobs = read(".github/workflows/release.yml")["jobs"]
+
+    assert set(jobs["publish"]["needs"]) == jobs.keys() - {"publish"}
+    assert jobs["publish"]["if"] == "github.ref_type == 'tag'"
