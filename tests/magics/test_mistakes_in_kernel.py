@@ -23,7 +23,7 @@ HIDE = "import sys\nsys.modules['ipywidgets'] = sys.modules['jupyter_bokeh'] = N
 NO_CLUSTER = "FailedPreconditionError: no cluster is running; start one with %%cluster"
 SMALL = """from kit import machine
 machine_s_memory = machine.memory
-machine.memory = lambda: machine.Memory(1024, 450, is_contained=True)
+machine.memory = lambda: machine.MachineMemory(1024, 450, is_contained=True)
 """
 LARGE_AGAIN = "machine.memory = machine_s_memory"
 TRAIN = """%%cluster --reuse

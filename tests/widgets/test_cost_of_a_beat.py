@@ -32,7 +32,7 @@ class Told:
         self._recorded = Recorded(200_000)
         self._tasks = tuple(map(str, self.job.tasks))
         self.step = 0
-        self.wished: dict[str, Any] = {}
+        self.requested: dict[str, Any] = {}
         self.lost: dict[str, str] = {}
 
     def go_on(self, n_steps: int, each_ns: int) -> None:
