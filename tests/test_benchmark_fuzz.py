@@ -17,7 +17,7 @@ import pytest
 
 import kit
 from benchmarks import fuzz_mutations as mutations
-from benchmarks.fuzz import fuzz, servers
+from benchmarks.fuzz import fuzz
 from benchmarks.fuzz_server import PS, Faults, Life, _queue
 from kit.errors import UnknownError
 from kit.exchange.layout import specs_of
@@ -51,17 +51,6 @@ def test_servers_outlive_mutated_frames(transport: str) -> None:
 
 
 @pytest.mark.slow
-def test_servers_write_where_all_their_threads_are() -> None:
-    with servers("unix") as where:
-        where.wait_until(lambda found: found["runs"] > 0, "no life")
-        text = "\n".join(where.stacks())
-
-    threads = text.split("most recent call first")
-    assert len(threads) > 5
-    assert any("fuzz_server.py" in one and " in main" in one for one in threads)
-    assert any(" in _again" in one for one in threads)
-
-
 def fill_queue(cluster: LocalCluster) -> None:
     """Put as many elements into the queue of `Life` as it takes."""
     with kit.Graph().as_default() as graph, kit.device(PS):

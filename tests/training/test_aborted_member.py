@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -21,12 +22,13 @@ ALONE: list[dict[str, Any]] = [
 def test_worker_that_waits_for_nobody_ends_before_its_next_step(
     how: dict[str, Any],
 ) -> None:
-    n_calls = 0
+    n_calls, has_run = 0, threading.Event()
 
     def step(params: Params, batch: Any) -> Any:
         nonlocal n_calls
         n_calls += 1
         if n_calls == 5:
+            has_run.wait(20)  # the steps may be ahead of the call that begins them
             member = cluster.servers[-1].trainings.find(run.job.run)
             member.abort(ClusterBusy("another training should begin here."))
         return fit(params, batch)
@@ -34,6 +36,7 @@ def test_worker_that_waits_for_nobody_ends_before_its_next_step(
     with quick_cluster(int(how["topology"] == "ps"), 1) as cluster:
         given = {"steps": 100_000, "batch": BATCH, "cluster": cluster, **how}
         run = kit.train(step, initial(), DATA, **given)
+        has_run.set()
         with pytest.raises(ClusterBusy, match="another training"):
             run.wait(20)
 
