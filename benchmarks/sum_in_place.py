@@ -1,8 +1,8 @@
 """An all-reduce that sums in place, made of a training's plan.
 
 Pure. A training keeps the parameters of the last step until the next are complete, so
-its exchange ends in a second array. Whoever only wants the sum where the summands were,
-as MPI's and Gloo's users do, needs no such array: the finished chunks are handed out
+its exchange ends in a second array. A sum left where the summands were, as MPI's and
+Gloo's users want it, needs no such array: the finished chunks are handed out
 where they were summed. Then nobody may write anew before his readers have read, which
 the last message of a call tells.
 """
@@ -22,7 +22,7 @@ def in_place(plan: Plan) -> Plan:
     """Return the plan without its updates, and with the sums in GRAD on all members."""
     reduce = tuple(_without_updates(ops) for ops in plan.reduce)
     finish = _without_updates(plan.finish)
-    if plan.placed:  # whoever has the sums has been read
+    if plan.placed:  # the member that has the sums has been read
         return plan._replace(reduce=reduce, finish=finish)
     handed = [op for op in plan.ops if isinstance(op, Send) and op.region == NEXT]
     taken = [op for op in plan.ops if isinstance(op, Receive) and op.region == NEXT]

@@ -1,7 +1,7 @@
 """The credentials that the processes of one user share when nobody hands them any.
 
-Servers that are started by hand, one process a task, must hold the same key. Whoever
-comes first makes it, in a file that this user alone can read; to use several hosts,
+Servers that are started by hand, one process a task, must hold the same key. The
+first one makes it, in a file that this user alone can read; to use several hosts,
 copy that file, or name another one with `KIT_CREDENTIALS`.
 """
 

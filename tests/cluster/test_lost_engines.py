@@ -1,4 +1,4 @@
-"""A lost engine is `PeerLost`, whoever asks and however it was lost."""
+"""A lost engine is `PeerLost` for every caller, however it was lost."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_trainer_learns_and_goes_on_where_it_was(
 
     # Each worker may make one more step than the last.
     assert 400 <= first <= 402
-    assert max(one[0] for one in learned) > 2.0  # of whoever came first
+    assert max(one[0] for one in learned) > 2.0  # of the first that came
     assert max(one[-1] for one in learned) < 0.7
     assert f"Restored {tmp_path}/checkpoints/model.ckpt-{first}." in (
         trainer.shells.words("worker:0")

@@ -1,4 +1,4 @@
-"""Whoever looks a moment late at a training's end still learns all of it."""
+"""A worker that looks a moment late at a training's end still learns all of it."""
 
 from __future__ import annotations
 

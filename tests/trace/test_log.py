@@ -1,4 +1,4 @@
-"""A `Log` keeps the newest rows, in their order, whoever adds them."""
+"""A `Log` keeps the newest rows, in their order."""
 
 from __future__ import annotations
 

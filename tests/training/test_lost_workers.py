@@ -1,4 +1,4 @@
-"""Which tasks a training is said to have lost, whoever noticed it first."""
+"""Which tasks a training is said to have lost, no matter who noticed it first."""
 
 from __future__ import annotations
 

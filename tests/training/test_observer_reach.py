@@ -27,7 +27,7 @@ def refuse(
     monkeypatch: pytest.MonkeyPatch,
     is_busy: Callable[[Task, str], bool],
 ) -> list[Task]:
-    """Let tasks send away whoever wants to look at them, while they are busy."""
+    """Let tasks send observers away while they are busy."""
     plain, refused = cluster.dial, list[Task]()
 
     def dial(task: Task, run: str) -> Caller:

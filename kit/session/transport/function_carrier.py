@@ -1,7 +1,8 @@
 """Python functions on their way to other processes.
 
-A graph travels as plain data over links, which never carry code. Whoever has another
-channel, one that may, says so here; functions then go ahead of the ops that call them.
+A graph travels as plain data over links, which never carry code. A client that has
+another channel, one that may, says so here; functions then go ahead of the ops that
+call them.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ _LAST_WORDS_S = 2.0  # a save under way when the training fails may still succee
 
 
 class Desk(Protocol):
-    """The way to the coordinator's ledger."""
+    """The way to the save coordinator."""
 
     def where(self, key: Key) -> ShardPath:
         """Ask where a shard belongs."""

@@ -162,7 +162,7 @@ def test_worker_waits_until_the_chief_has_made_all_ready_again(
 
     assert found[0] == 1
     assert was_waiting
-    assert sorted([restored, found[1]]) == [3, 4]  # whoever comes first counts first
+    assert sorted([restored, found[1]]) == [3, 4]  # the first to come counts first
 
 
 def test_singular_session_ends_with_the_loss(cluster: Cluster) -> None:
