@@ -2,7 +2,7 @@
 
     python -m benchmarks.board [--quick] [--json FILE]
 
-The same training of a digits classifier runs in turn with and without a board (off on,
+A training of a digits classifier goes on in stretches with and without a board (off on,
 on off, ...), in a real kernel: the board asks for news, draws, and sends to a page that
 takes everything at once and draws nothing. Each pair gives one ratio of step rates. A
 browser on the same machine costs what it draws, on top of that. The kernel's processor
@@ -72,29 +72,18 @@ def compare(
 ) -> dict[str, dict[str, list[float]]]:
     """Return for each topology the figures of all rounds.
 
-    `off` and `on` are steps a second, `cost off` and `cost on` the kernel's share of a
-    processor, `sent` bytes a second to the page.
+    They are those of `Notebook.turns`, and `sent`, the bytes a second to the page.
     """
     found: dict[str, dict[str, list[float]]] = {}
     with kernel() as notebook:
         notebook.run("from benchmarks.board_kernel import Notebook")
         notebook.run(f"book = Notebook(workers={workers})")
         for topology in topologies:
-            kinds = ("off", "on", "cost off", "cost on", "sent")
-            rates: dict[str, list[float]] = {kind: [] for kind in kinds}
-            for turn in range(rounds + 1):
-                for word in ("off", "on") if turn % 2 else ("on", "off"):
-                    before = notebook.n_bytes
-                    line = f"{topology!r}, {steps}, has_board={word == 'on'}"
-                    said = notebook.run(f"print(book.turn({line}))")
-                    rate, cost = map(float, said.split())
-                    if turn:  # the first one warms up
-                        rates[word].append(rate)
-                        rates[f"cost {word}"].append(cost)
-                    if turn and word == "on":
-                        sent = notebook.n_bytes - before
-                        rates["sent"].append(sent * rate / steps)
-            found[topology] = rates
+            before = notebook.n_bytes
+            line = f"{topology!r}, {steps}, {rounds}"
+            rates = json.loads(notebook.run(f"print(book.turns({line}))"))
+            sent = notebook.n_bytes - before
+            found[topology] = rates | {"sent": [sent / sum(rates["seconds on"])]}
         notebook.run("book.close()")
     return found
 
@@ -125,18 +114,18 @@ def rows(found: dict[str, dict[str, list[float]]]) -> tuple[tuple[str, ...], ...
 
 def main() -> None:
     parser = arguments(__doc__ or "")
-    parser.add_argument("--steps", type=int, help="of each training")
+    parser.add_argument("--steps", type=int, help="of each stretch")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--topologies", nargs="+", default=["ps", "ring"])
     options = parser.parse_args()
-    rounds = options.rounds or (3 if options.quick else 15)
-    steps = options.steps or (1000 if options.quick else 4000)
+    rounds = options.rounds or (5 if options.quick else 30)
+    steps = options.steps or (500 if options.quick else 1000)
     found = compare(options.topologies, steps, rounds, options.workers)
     table = Table(
         "Cost of a live board, median steps a second",
         (
-            f"on / off is the median of the ratios of paired trainings; the goal is "
+            f"on / off is the median of the ratios of paired stretches; the goal is "
             f"{GOAL} or more. 1 parameter server, {options.workers} workers, no "
             f"browser.",
         ),

@@ -6,6 +6,7 @@ what a page would be sent.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,10 +37,12 @@ class Notebook:
         images = dice.random((1438, 64)).astype(np.float32)
         self._data = (images, dice.integers(0, 10, 1438))
 
-    def turn(self, topology: str, steps: int, *, has_board: bool) -> str:
-        """Train; return the steps a second once it is under way, and the cost here.
+    def turns(self, topology: str, steps: int, rounds: int) -> str:
+        """Train, in turn with a board and without; return the figures as JSON.
 
-        That is this process's share of one processor.
+        `off` and `on` are the steps a second of each stretch of the training once it is
+        under way, `cost off` and `cost on` this process's share of one processor,
+        `seconds on` what the stretches with a board took.
         """
         run = kit.train(
             DigitsMlp.step,
@@ -47,25 +50,42 @@ class Notebook:
             self._data,
             optimizer="adam",
             topology=topology,
-            steps=steps,
+            steps=2 * steps * (rounds + 1) + 1,
             cluster=self._cluster,
         )
-        run.pause()  # until the board is open
-        with _board_of(run) if has_board else _nothing():
-            used, begun = time.process_time(), time.perf_counter()
-            run.resume()
-            first = min(run.step + int(steps * _WARM), steps - 2)
-            run.wait(600)
-            used = time.process_time() - used
-            cost = used / (time.perf_counter() - begun)
-        rows = run.trace.steps
-        begin = int(rows["start"][rows["step"] == first].min())
-        rate = (steps - first) * 1e9 / (int(rows["end"].max()) - begin)
-        return f"{rate} {cost}"
+        run.pause()
+        words = ["off", "on", "on", "off"] * (rounds + 1)
+        found: dict[str, list[float]] = {
+            f"{kind}{word}": []
+            for kind in ("", "cost ", "seconds ")
+            for word in ("off", "on")
+        }
+        for turn, word in enumerate(words[: 2 * (rounds + 1)]):
+            with _board_of(run) if word == "on" else _nothing():
+                used, begun, first = time.process_time(), time.perf_counter(), run.step
+                run.advance(steps)
+                while run.step < first + steps:
+                    time.sleep(0.02)
+                used = time.process_time() - used
+                seconds = time.perf_counter() - begun
+            if turn > 1:  # the first round warms up
+                found[word].append(_rate(run, first + int(steps * _WARM), run.step - 1))
+                found[f"cost {word}"].append(used / seconds)
+            found[f"seconds {word}"].append(seconds)
+        run.stop()
+        run.wait(60)
+        return json.dumps(found)
 
     def close(self) -> None:
         """Stop the cluster."""
         self._cluster.stop()
+
+
+def _rate(run: kit.Run, first: int, last: int) -> float:
+    """Return the steps a second from the begin of one step to that of another."""
+    rows = run.trace.steps
+    begins = [int(rows["start"][rows["step"] == step].min()) for step in (first, last)]
+    return (last - first) * 1e9 / (begins[1] - begins[0])
 
 
 @contextmanager
