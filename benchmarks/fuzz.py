@@ -116,16 +116,24 @@ class Servers:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self._lines.put(line)
+        self._lines.put("")  # so that nobody waits for one that cannot come
 
     def _line(self) -> dict[str, Any]:
         try:
-            found: dict[str, Any] = json.loads(self._lines.get(timeout=_PROGRESS_S))
+            line = self._lines.get(timeout=_PROGRESS_S)
         except queue.Empty:
-            status = self.process.poll()
             raise DeadlineExceededError(
-                f"the servers (exit status {status}) say nothing: {self.words()}"
+                f"the servers say nothing within {_PROGRESS_S:g} s: {self.words()}"
             ) from None
+        if not line:
+            raise self._ended()
+        found: dict[str, Any] = json.loads(line)
         return found
+
+    def _ended(self) -> LinkLost:
+        self._lines.put("")  # for the next question
+        status = self.process.wait(10)
+        return LinkLost(f"the servers have ended ({status}): {self.words()}")
 
     def tell(self, what: str = "") -> dict[str, Any]:
         """Ask how the servers are: "frames" brings what was recorded, "rest" tidies."""
@@ -134,23 +142,30 @@ class Servers:
             self.process.stdin.write(f"{what}\n")
             self.process.stdin.flush()
         except OSError as error:
-            status = self.process.wait(10)
-            raise LinkLost(f"the servers have ended ({status}): {self.words()}") from (
-                error
-            )
+            raise self._ended() from error
         return self._line()
 
     def words(self) -> str:
         return self._log.read_text("utf-8", "replace")[-2000:]
 
     def stacks(self) -> list[str]:
-        """Return where all threads of the servers are, after what they have logged."""
-        self.process.send_signal(signal.SIGUSR1)
-        # It is written before they answer, or they hang or have ended.
-        with suppress(KitError, subprocess.TimeoutExpired):
-            self.tell()
+        """Return what the servers have logged, then where all their threads are.
+
+        They are asked in Python. If they do not answer, no thread gets to run Python,
+        and a signal makes them write it from C: in a process whose threads go on, that
+        reads frames that are just being freed.
+        """
+        try:
+            found = "".join(self.tell("stacks")["stacks"])
+        except DeadlineExceededError:
+            self.process.send_signal(signal.SIGUSR1)
+            with suppress(KitError):
+                self.tell()  # answered once it is written, or never
+            found = ""
+        except LinkLost:
+            found = ""
         log = self._log.read_text("utf-8", "replace")
-        return log[-_MOST_STACKS:].splitlines()
+        return f"{log}\n{found}"[-_MOST_STACKS:].splitlines()
 
     def ping(self) -> float:
         """Ask each task two questions over new links; returns the slowest's seconds."""

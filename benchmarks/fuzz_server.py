@@ -283,7 +283,7 @@ def _queue(graph: kit.Graph) -> tuple[Any, Any]:
 def main() -> None:
     transport = sys.argv[1]
     faulthandler.enable()
-    # From C: also when no thread gets to run Python any more.
+    # From C: for when no thread gets to run Python any more.
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     logging.getLogger("kit").setLevel(logging.WARNING)
     faults, recorder = Faults(), Recorder()
@@ -322,6 +322,12 @@ def answer(line: str, life: Life, recorder: Recorder, faults: Faults) -> None:
         "last": dict(life.last),
         "faults": dict(faults.found),
     }
+    if line == "stacks":
+        names = {one.ident: one.name for one in threading.enumerate()}
+        found["stacks"] = [
+            "".join([f"Thread {names.get(ident)}:\n", *traceback.format_stack(frame)])
+            for ident, frame in sys._current_frames().items()
+        ]
     if line == "frames":
         found["frames"] = {what: [*kept] for what, kept in recorder.kept.items()}
     print(json.dumps(found), flush=True)

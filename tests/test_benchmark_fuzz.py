@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import random
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -17,9 +18,9 @@ import pytest
 
 import kit
 from benchmarks import fuzz_mutations as mutations
-from benchmarks.fuzz import fuzz
+from benchmarks.fuzz import fuzz, servers
 from benchmarks.fuzz_server import PS, Faults, Life, _queue
-from kit.errors import UnknownError
+from kit.errors import LinkLost, UnknownError
 from kit.exchange.layout import specs_of
 from kit.session.transport.serialization import pack
 from kit.settings import current
@@ -50,7 +51,27 @@ def test_servers_outlive_mutated_frames(transport: str) -> None:
     assert report.outcomes["raw"] > N_FRAMES // 100
 
 
-@pytest.mark.slow
+def test_servers_tell_again_and_again_where_all_their_threads_are() -> None:
+    with servers("unix") as where:
+        where.wait_until(lambda found: found["runs"] > 0, "no life")
+        for _ in range(50):  # while all of them work
+            text = "\n".join(where.stacks())
+
+    threads = text.split("Thread ")
+    assert len(threads) > 5
+    assert any("fuzz_server.py" in one and " in main" in one for one in threads)
+    assert any(" in _again" in one for one in threads)
+
+
+def test_servers_that_have_ended_are_told_at_once_with_what_they_wrote_last() -> None:
+    with servers("unix") as where:
+        where.process.send_signal(signal.SIGSEGV)
+        for _ in range(2):
+            with pytest.raises(LinkLost, match="the servers have ended"):
+                where.tell()
+        assert "Segmentation fault" in "\n".join(where.stacks())
+
+
 def fill_queue(cluster: LocalCluster) -> None:
     """Put as many elements into the queue of `Life` as it takes."""
     with kit.Graph().as_default() as graph, kit.device(PS):
