@@ -191,7 +191,8 @@ class Servers:
     def close(self) -> None:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.close()
+        with suppress(BrokenPipeError):  # a question that it ended before
+            self.process.stdin.close()
         try:
             self.process.wait(60)
         except subprocess.TimeoutExpired:
