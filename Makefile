@@ -11,6 +11,9 @@ export PYTHON
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
+# Hundreds of processes import the package; each would compile it anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo lab test test-fast check format docs bench clean
 
 help: ## list these targets

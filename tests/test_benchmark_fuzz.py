@@ -51,6 +51,7 @@ def test_servers_outlive_mutated_frames(transport: str) -> None:
     assert report.outcomes["raw"] > N_FRAMES // 100
 
 
+@pytest.mark.slow
 def test_servers_tell_again_and_again_where_all_their_threads_are() -> None:
     with servers("unix") as where:
         where.wait_until(lambda found: found["runs"] > 0, "no life")
@@ -63,6 +64,7 @@ def test_servers_tell_again_and_again_where_all_their_threads_are() -> None:
     assert any(" in _again" in one for one in threads)
 
 
+@pytest.mark.slow
 def test_servers_that_have_ended_are_told_at_once_with_what_they_wrote_last() -> None:
     with servers("unix") as where:
         where.process.send_signal(signal.SIGSEGV)

@@ -230,6 +230,7 @@ def test_frames_over_a_stream_give_the_same_bits(
         assert_same_bits(got, want)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("overwrites", [False, True])
 @pytest.mark.parametrize("way", ["compiled loop", "python", "streams"])
 def test_a_larger_model_crosses_several_buckets(way: str, overwrites: bool) -> None:

@@ -138,6 +138,7 @@ def test_an_unknown_placement_is_refused_with_the_nearest_name() -> None:
         place(layout, 1, "greddy")
 
 
+@pytest.mark.slow
 def test_more_buckets_than_a_step_can_go_through_are_refused() -> None:
     specs = [Spec("w", (2**30,), "float32")]
 

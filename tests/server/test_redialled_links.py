@@ -146,6 +146,7 @@ def test_member_that_has_left_is_done_though_the_answer_was_lost(
     assert_trained(run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("comes", ["first", "last"])
 def test_data_link_that_was_given_up_is_not_used_and_closed(
     ring: LocalCluster, monkeypatch: pytest.MonkeyPatch, comes: str

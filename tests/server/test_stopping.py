@@ -29,6 +29,7 @@ def next_job(cluster: LocalCluster) -> tuple[Job, Work]:
     return Job.from_plain(plain), Work(fit, DATA, initial())
 
 
+@pytest.mark.slow
 def test_server_that_is_stopped_while_a_training_begins_ends_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -27,6 +27,7 @@ from tests.session.scene import (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", [PS, W0])
 def test_a_run_that_waits_in_vain_ends_at_its_deadline(
     target: Any, device: str

@@ -74,6 +74,7 @@ def test_run_with_a_large_answer_succeeds_though_its_last_question_is_cut(
         assert session.run(n, deadline_s=5) == 3.0
 
 
+@pytest.mark.slow
 def test_late_update_of_an_isolated_session_changes_no_shared_variable(
     cluster: LocalCluster, target: Any
 ) -> None:

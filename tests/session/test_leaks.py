@@ -146,6 +146,7 @@ def test_closing_a_local_session_ends_its_threads(graph: Graph) -> None:
     assert set(threading.enumerate()) <= before
 
 
+@pytest.mark.slow
 def test_tensors_of_steps_that_nobody_begins_take_little_room() -> None:
     box = Rendezvous(clock=lambda: 0.0)
     box.begin(3)

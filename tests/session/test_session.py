@@ -233,6 +233,7 @@ def test_a_run_can_be_awaited_while_the_loop_goes_on(target: Any) -> None:
     assert asyncio.run(main()) == [1.0, 2.0, 3.0]
 
 
+@pytest.mark.slow
 def test_the_setting_limits_every_run(target: Any) -> None:
     waits = never(PS)
     with (

@@ -31,6 +31,7 @@ TOPICS = [
 
 
 # A queue runner's thread that nobody coordinates ends with its error, as there.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("topic", TOPICS)
 def test_every_outcome_of_a_topic_is_one_that_the_original_gave(topic: str) -> None:

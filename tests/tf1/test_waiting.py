@@ -51,6 +51,7 @@ def test_client_may_start_before_its_server() -> None:
     assert seen == [7]
 
 
+@pytest.mark.slow
 def test_run_names_the_task_that_is_not_up() -> None:
     here, there = addresses(2)
     server = tf.train.Server({"ps": [there], "worker": [here]}, "worker", 0)

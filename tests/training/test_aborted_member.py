@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import threading
 from typing import Any
 
 import pytest
 
 import kit
-from kit.errors import ClusterBusy
+from kit.errors import ClusterBusy, PeerLost, StepFailed
 from tests.training.toy import BATCH, DATA, Params, fit, initial, quick_cluster
 
 ALONE: list[dict[str, Any]] = [
@@ -18,6 +20,7 @@ ALONE: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ALONE, ids=["ring", "asynchronous", "first-of-one"])
 def test_worker_that_waits_for_nobody_ends_before_its_next_step(
     how: dict[str, Any],
@@ -41,3 +44,41 @@ def test_worker_that_waits_for_nobody_ends_before_its_next_step(
             run.wait(20)
 
     assert n_calls == 5
+
+
+def shared_memory() -> list[str]:
+    """Return the arenas that this process holds."""
+    gc.collect()
+    targets = [os.readlink(entry.path) for entry in os.scandir("/proc/self/fd")]  # noqa: PTH115
+    return [target for target in targets if target.startswith("/memfd:kit-kit-")]
+
+
+def test_report_of_a_loss_that_was_not_the_cause_holds_no_memory() -> None:
+    has_run = threading.Event()
+
+    def step(params: Params, batch: Any) -> Any:
+        has_run.wait(20)
+        try:
+            raise PeerLost("it is gone.", task="/job:worker/task:1")
+        except PeerLost as error:  # its frames know the parameters
+            member = cluster.servers[0].trainings.find(run.job.run)
+            assert member.coordinator is not None
+            member.coordinator.fail(error, by=0)
+        raise ValueError("the cause")
+
+    with quick_cluster(0, 2) as cluster:
+        run = kit.train(
+            step,
+            initial(),
+            DATA,
+            steps=9,
+            batch=BATCH,
+            topology="ring",
+            cluster=cluster,
+        )
+        has_run.set()
+        with pytest.raises(StepFailed, match="ValueError: the cause"):
+            run.wait(20)
+
+    assert cluster.servers[0].trainings.find(run.job.run).is_over
+    assert shared_memory() == []

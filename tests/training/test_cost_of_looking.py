@@ -222,6 +222,7 @@ def test_looking_again_costs_no_copy_and_news_are_the_new_rows_alone() -> None:
         assert len(getattr(more, name)) == 0
 
 
+@pytest.mark.slow
 def test_what_is_thinned_out_is_said_and_totals_stay_exact() -> None:
     run = finished(8_000, each=10, trace_rows=2_000)
 

@@ -81,6 +81,7 @@ ROLES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("topology", "task"),
     [(topology, task) for topology, tasks in ROLES.items() for task in tasks],

@@ -89,6 +89,7 @@ def test_estimate_for_a_linear_loss_is_its_gradient_seen_through_the_noise() -> 
     assert loss == pytest.approx(slope(START))  # the pairs cancel
 
 
+@pytest.mark.slow
 def test_estimate_comes_near_the_gradient_with_many_pairs() -> None:
     _, found = estimate(range(4000))
 

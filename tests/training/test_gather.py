@@ -143,6 +143,7 @@ def test_large_values_are_finite_though_their_squares_are_not(native: bool) -> N
     assert_taken(memory, given_values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weight", [0.1, 1.0, 3.0])
 def test_thousands_are_weighed_as_one_by_one(native: bool, weight: float) -> None:
     together, first = made(MANY, native)

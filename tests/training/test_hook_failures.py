@@ -42,6 +42,7 @@ def failure_of(cluster: LocalCluster, *hooks: Any, **given: Any) -> KitError:
     return caught.value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("topology", ["ps", "ring", "mesh"])
 @pytest.mark.parametrize("method", METHODS)
 def test_hook_that_fails_is_named_and_what_was_done_is_kept(
@@ -86,6 +87,7 @@ def test_hook_that_fails_at_the_end_loses_no_step_and_no_checkpoint(
     assert same_bits(again.params, replayed(6, 2, DESCENT))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["before_run", "after_run"])
 def test_hook_that_fails_ends_an_asynchronous_training(
     cluster: LocalCluster, method: str

@@ -59,6 +59,7 @@ def test_training_with_a_saver_goes_on_from_what_it_saved(
     assert same_bits(run.params, replayed(5, 2, kit.GradientDescent()))
 
 
+@pytest.mark.slow
 def test_after_save_is_told_when_the_checkpoint_is_on_disk(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
@@ -97,6 +98,7 @@ def test_nothing_is_told_of_a_save_that_failed(
     assert book == [("begin",), ("before", 0), ("before", 5), ("after", 5), ("end", 5)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("last", "steps"), [(0, 30), (4, 100_000)])
 def test_listener_may_ask_for_the_end_but_not_at_the_begin(
     cluster: LocalCluster, tmp_path: Path, last: int, steps: int

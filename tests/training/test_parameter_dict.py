@@ -124,6 +124,7 @@ def test_an_interpreter_of_another_kind_gets_new_dicts(
     assert watch.__wrapped__() is None
 
 
+@pytest.mark.slow
 @has_build
 @given(
     st.sampled_from(["uint32", "uint64"]),

@@ -100,6 +100,7 @@ def test_params_may_come_from_a_function(cluster: LocalCluster) -> None:
     assert run.params.keys() == initial().keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("data", "words"),
     [

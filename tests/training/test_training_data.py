@@ -70,6 +70,7 @@ def test_function_is_called_again_when_it_has_run_dry(cluster: LocalCluster) -> 
     assert begin(cluster, short).wait(10).step == STEPS
 
 
+@pytest.mark.slow
 def test_iterator_that_ends_early_ends_the_training_with_its_reason(
     cluster: LocalCluster,
 ) -> None:

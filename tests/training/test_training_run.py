@@ -155,6 +155,7 @@ def test_run_can_be_awaited(cluster: LocalCluster) -> None:
     assert run.step == 6
 
 
+@pytest.mark.slow
 def test_awaiting_a_failing_run_raises_its_error(cluster: LocalCluster) -> None:
     def stumble(params: Params, batch: Any) -> Any:
         raise ValueError("no")

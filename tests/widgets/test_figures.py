@@ -78,6 +78,7 @@ def test_the_regions_of_topologies_are_shaded_and_named(
     assert [line.location for line in lines] == [20]  # nothing changes at step 0
 
 
+@pytest.mark.slow
 def test_each_link_has_a_strip_a_name_and_a_look_of_its_own(
     drawn: Figures,
 ) -> None:

@@ -200,6 +200,7 @@ def test_a_board_that_comes_while_the_last_beat_is_told_gets_it_too() -> None:
         assert is_quiet(run)
 
 
+@pytest.mark.slow
 def test_a_training_that_fails_says_why_once() -> None:
     watcher = Watcher()
 

@@ -46,6 +46,7 @@ def test_a_neighbour_may_be_allowed_to_write() -> None:
     owner.close()
 
 
+@pytest.mark.slow
 def test_an_array_outlives_the_arena_it_lies_in() -> None:
     gc.collect()  # or what others have left is counted
     before = n_open()

@@ -306,6 +306,11 @@ class TrainingCoordinator:
         return self._agreement.is_finished
 
     @property
+    def errors(self) -> list[KitError]:
+        """All that is kept of errors: what the training failed with, and reports."""
+        return [*filter(None, [self.error]), *self._suspicions.errors]
+
+    @property
     def error(self) -> KitError | None:
         """What the training failed with."""
         return self._agreement.error

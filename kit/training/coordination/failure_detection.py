@@ -46,6 +46,11 @@ class Suspicions:
         """Whether a member ended because of a loss that it has reported."""
         return member in self._by
 
+    @property
+    def errors(self) -> list[KitError]:
+        """What the reports said."""
+        return [found.error for found in self._by.values()]
+
     def verdict(
         self, gone: Collection[int], heard: Mapping[int, float], now: float
     ) -> KitError | None:

@@ -161,7 +161,8 @@ class Member:
         self._arenas.clear()
         forget_frames(self.error)
         if self.coordinator is not None:
-            forget_frames(self.coordinator.error)
+            for error in self.coordinator.errors:
+                forget_frames(error)
 
     def _run(self) -> None:
         state = "failed"
