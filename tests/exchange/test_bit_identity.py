@@ -93,12 +93,12 @@ def work(
             )
             owners = after
             stamp.epoch += 1
-            boundary.wait(10)
+            boundary.wait(60)
             once = Plan((), moves.ops(handed, member.number))
             Program(once, member.endpoint, memory, member.meter, once=True).step()
             plan = topology.plan(layout, group, member.number)
             programs.clear()
-            boundary.wait(10)
+            boundary.wait(60)
             if plan:
                 programs[name] = Program(
                     plan,
