@@ -91,6 +91,7 @@ class Recording:
     """
 
     topology: str
+    title: str
     names: tuple[str, ...]
     workers: tuple[int, ...]
     columns: tuple[Column, ...]
@@ -136,6 +137,7 @@ def record(
     )
     return Recording(
         topology.name,
+        topology.title,
         tuple(names),
         group.workers,
         columns,
