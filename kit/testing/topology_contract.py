@@ -13,6 +13,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import Any, NoReturn
 
 import numpy as np
@@ -117,15 +118,13 @@ move 48 bytes.
             f"there is nothing to try topology {topology.name!r} with: {len(tried)} "
             f"models, and the numbers of servers {chosen}; give one of each."
         )
-    for n in workers:
-        for n_ps in chosen:
-            for model in tried:
-                layout = lay_out(model, n, bucket_bytes)
-                trial = _Trial(topology, layout, _group(layout, n, n_ps))
-                trial.check(seed)
-            for in_place in (True, False):
-                trial.check_on_ports(seed, in_place=in_place)
-            _check_loads(topology, n, n_ps)
+    for n, n_ps in product(workers, chosen):
+        for model in tried:
+            layout = lay_out(model, n, bucket_bytes)
+            trial = _Trial(topology, layout, _group(layout, n, n_ps))
+            trial.check(seed)
+        trial.check_on_ports(seed)
+        _check_loads(topology, n, n_ps)
 
 
 def carry_messages(plans: Mapping[int, Plan]) -> None:
@@ -372,8 +371,12 @@ class _Trial:
 
     # -- over real ports --------------------------------------------------------------
 
-    def check_on_ports(self, seed: int, *, in_place: bool) -> None:
+    def check_on_ports(self, seed: int) -> None:
         """Carry a step out over real ports, each member in a thread."""
+        for in_place in (True, False):
+            self._check_on_ports(seed, in_place=in_place)
+
+    def _check_on_ports(self, seed: int, *, in_place: bool) -> None:
         layout, group = self.layout, self.group
         how = "in shared memory" if in_place else "over a stream"
         want = self._stepped(seed).leaves(NEXT)
