@@ -5,6 +5,7 @@ your own. All else is imported from its module, such as `kit.testing.streams` fo
 connections without a network.
 """
 
+from kit.testing.port_contract import check_port as check_port
 from kit.testing.topology_contract import check_topology as check_topology
 
-__all__ = ["check_topology"]
+__all__ = ["check_port", "check_topology"]

@@ -121,8 +121,7 @@ move 48 bytes.
     for n, n_ps in product(workers, chosen):
         for model in tried:
             layout = lay_out(model, n, bucket_bytes)
-            trial = _Trial(topology, layout, _group(layout, n, n_ps))
-            trial.check(seed)
+            trial = _Trial(topology, layout, _group(layout, n, n_ps)).check(seed)
         trial.check_on_ports(seed)
         _check_loads(topology, n, n_ps)
 
@@ -179,8 +178,8 @@ class _Trial:
     layout: Layout
     group: Group
 
-    def check(self, seed: int) -> None:
-        """Check everything that depends on them; the cheap things first."""
+    def check(self, seed: int) -> _Trial:
+        """Check everything that depends on them, the cheap things first; return it."""
         self._check_plans()
         try:
             carry_messages(self.plans)
@@ -190,6 +189,7 @@ class _Trial:
         self._check_formulas()
         self._check_rows()
         self._check_sums(random.Random(seed))
+        return self
 
     def fail(self, text: str) -> NoReturn:
         """Raise the error, with what was tried."""

@@ -215,7 +215,7 @@ class _Recorder:
 
     def _arrive(self, parcel: Parcel, message: SteppedMessage) -> None:
         self._hold.let_go(parcel)
-        source, destination, region, part, _ = parcel
+        source, destination, region, part, *_ = parcel
         self._books[source].mark_sent(region, part)
         self._books[destination].arrive(source, region, part, message.who)
         self._run([self._members[destination]])
