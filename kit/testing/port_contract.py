@@ -43,17 +43,10 @@ def check_port(make: MakePorts, *, deadline_s: float = 10.0) -> None:
     * what was posted before an end closed can still be taken, and then the other end is
       `lost`.
 
-    Parameters
-    ----------
-    make : callable
-        Called with a layout and the number 2, it returns a context manager that gives
-        two members which are linked to each other, as `kit.testing.group.local_group`
-        does. It is called once for each check.
-    deadline_s : float
-        How long a message may take.
+    `make` is called with a layout and the number 2, once for each check. It returns a
+    context manager that gives two members which are linked to each other, as
+    `kit.testing.group.local_group` does. A message may take `deadline_s`.
 
-    Examples
-    --------
     >>> from kit.testing.group import local_group
     >>> check_port(local_group)
     """

@@ -86,20 +86,11 @@ def check_topology(
     * `traffic`, `n_messages` and `loads` say what the plans do, and `rows` names
       members of the group.
 
-    Parameters
-    ----------
-    topology : Topology
-        It need not be registered.
-    workers, servers : iterable of int
-        The numbers to try. No server is left out for a topology that needs one.
-    models : iterable of sequences of Spec
-        The parameters to try, in buckets of `bucket_bytes`; the last ones also over
-        real ports.
-    seed : int
-        Of the gradients and of the orders in which members take turns.
+    It need not be registered. `workers` and `servers` are the numbers to try, without
+    0 servers for a topology that needs one; `models` the parameters, in buckets of
+    `bucket_bytes`, the last ones also over real ports. `seed` decides the gradients and
+    the orders in which members take turns. The default takes some seconds.
 
-    Examples
-    --------
     >>> from kit.exchange.topologies.ring import Ring
     >>> check_topology(Ring())
     >>> class Boastful(Ring):

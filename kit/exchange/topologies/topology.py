@@ -37,24 +37,17 @@ _ASYNCHRONOUS = "-async"  # what a trace appends to the name of such an epoch
 class Topology(ABC):
     """How the gradients of one step meet and how the parameters come back.
 
-    A class gives its `name` and its plan, and may state the rest:
+    A class gives its `name` and its plan, and may state the rest.
 
-    Attributes
-    ----------
-    name : str
-        What it is called in `kit.train`, `run.topology` and `%topology`.
-    needs_ps : bool
-        Whether it needs a parameter server; False.
-    may_be_asynchronous, may_have_backups : bool
-        Whether a training may be asynchronous, or go on without some gradients. Its
-        workers must then push to the servers what each of them holds, and pull it, as
-        those of `ps` do, since such steps are not carried out by the plan. False.
-    hue : int or None
-        The number of its colour in the palette of the figures; None, the default: the
-        next one that is free.
+    Attributes:
+        name: What it is called in `kit.train`, `run.topology` and `%topology`.
+        needs_ps: Whether it needs a parameter server; False.
+        may_be_asynchronous, may_have_backups: Whether a training may be so, or go on
+            without some gradients; False. Such steps are not carried out by the plan:
+            workers push to the servers what these hold, and pull it, as in `ps`.
+        hue: The number of its colour in the palette of the figures; None: the next one
+            that is free.
 
-    Examples
-    --------
     >>> from kit.exchange.topologies.ring import Ring
     >>> class Circle(Ring):
     ...     name, title = "circle", "A ring by another name"
