@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
+from io import StringIO
 from pathlib import Path
+from token import STRING
+from tokenize import generate_tokens
 
 import pytest
 
@@ -94,6 +97,15 @@ IMPURE_IMPORTS = frozenset(
     | {"ipyparallel", "zmq", "psutil", "bokeh", "ipywidgets", "dask", "cupy"}
 )
 
+# The name of a topology, written as a value; that of parameter servers is a job's too.
+TOPOLOGY_NAME = re.compile(r"""(["'])(ring|mesh|ring-whole)\1""")
+NAME_TOPOLOGIES = (
+    *_pure("kit/exchange/topologies", "ring ring_whole mesh"),
+    "kit/demo/phases.py",  # what the demonstration shows
+    "kit/demo/show.py",
+    "widgets/stepper.py",  # a stepper of the ring
+)
+
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 60
 SHIPPED = ("kit/", "widgets/")  # what a wheel contains
@@ -169,6 +181,17 @@ def imports_are_absolute(file: Source) -> Iterator[str]:
         yield f"{file.path}:{file.imports['.relative']}: relative import"
 
 
+def topology_is_known_by_name_to_itself_alone(file: Source) -> Iterator[str]:
+    if not file.path.startswith(SHIPPED) or file.path in NAME_TOPOLOGIES:
+        return
+    if not TOPOLOGY_NAME.search(file.text):  # most files; tokens take long
+        return
+    for token in generate_tokens(StringIO(file.text).readline):
+        if token.type == STRING and TOPOLOGY_NAME.fullmatch(token.string):
+            where = f"{file.path}:{token.start[0]}"
+            yield f"{where}: knows a topology by name: {token.line.strip()}"
+
+
 def our_package_is_not_hidden(file: Source) -> Iterator[str]:
     for number, line in enumerate(file.text.splitlines(), 1):
         if re.search(r"import\s+\w+\s+as\s+" + r"(widgets|kit)\b", line):
@@ -228,6 +251,10 @@ LAWS: dict[Law, list[tuple[str, str]]] = {
         ("kit/wire/frame.py", "from time import monotonic"),
     ],
     imports_are_absolute: [("kit/x.py", "from . import task")],
+    topology_is_known_by_name_to_itself_alone: [
+        ("widgets/x.py", '_TITLES = {"ring": "Ring all-reduce"}'),
+        ("kit/training/job.py", "if name != 'mesh':\n    pass"),
+    ],
     our_package_is_not_hidden: [("widgets/x.py", "import ipywidgets as " + "widgets")],
     file_is_short: [("kit/x.py", "\n" * 501)],
     function_is_short: [("kit/x.py", "def f():\n" + "    pass\n" * 60)],

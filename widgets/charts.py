@@ -15,15 +15,13 @@ from typing import NamedTuple
 from kit.trace.traffic import Phase
 from widgets.feed import Columns
 from widgets.strips import TOP, mark_words, peak
-from widgets.theme import DASHES, PHASE_HEIGHT
+from widgets.theme import DASHES, PHASE_HEIGHT, topology_hues
 
 WIDTH = 640
 _LEFT, _RIGHT, _UNDER, _OVER = 56, 14, 44, 26
 _STRIP, _ROW = 26, 40
 _DASH = {"solid": "", "dashed": "7 4", "dotdash": "2 4 7 4", "dotted": "2 4"}
 _HUES = 6
-#: Which hue a topology has, and a phase: the same as in the live figures.
-_TOPOLOGY = {"ps": 0, "ring": 1, "mesh": 2}
 PATTERNS = (
     '<defs><pattern id="ps-cross" width="7" height="7" patternUnits="userSpaceOnUse">'
     '<path d="M0,0 L7,7 M7,0 L0,7"/></pattern><pattern id="ps-slant" width="7" '
@@ -168,8 +166,9 @@ def _chart(height: float, what: str, y_label: str, parts: Sequence[str]) -> str:
 def _shade(regions: Columns, x: Scale, height: float) -> str:
     parts = []
     names = regions["topology"]
+    hues = topology_hues(names)
     for left, right, name in zip(regions["left"], regions["right"], names, strict=True):
-        hue = _TOPOLOGY.get(name, 3)
+        hue = hues[name] % _HUES
         begin, end = x(left), x(right)
         parts.append(
             f'<rect class="ps-region" style="fill:var(--ps-h{hue})" x="{begin:.1f}" '

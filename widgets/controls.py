@@ -16,7 +16,7 @@ from typing import Any
 import ipywidgets as ipw
 
 from kit.errors import KitError
-from kit.exchange.topologies.topology import names as all_topologies
+from kit.exchange.topologies.topology import registered
 from kit.training.client.run import Run
 from kit.wire.shaping import LinkSettings
 from widgets.moment import Moment
@@ -24,7 +24,6 @@ from widgets.moment import Moment
 SPEEDS = ("10mbit", "100mbit", "1gbit", "10gbit", "")
 LATENCIES = (0.0, 0.0001, 0.001, 0.005, 0.02, 0.1)
 PACES = ("synchronous", "asynchronous")
-_FIRST = ("ps", "ring", "mesh", "ring-whole")
 Ask = Callable[[Callable[[Run], None]], None]
 
 
@@ -50,14 +49,15 @@ def latency_name(seconds: float) -> str:
 
 
 def formable(run: Run) -> list[str]:
-    """Return the topologies that the members of a training can form, known first."""
-    found = [name for name in all_topologies() if not _why_not(run, name, True)]
-    return sorted(found, key=lambda n: (_FIRST.index(n) if n in _FIRST else 9, n))
+    """Return the topologies that the members of a training can form."""
+    return [one.name for one in registered() if not _why_not(run, one.name, True)]
 
 
 def why_always_synchronous(run: Run) -> str:
     """Return why a training can never become asynchronous; empty if it can."""
-    return _why_not(run, "ps", False)
+    able = [one.name for one in registered() if one.may_be_asynchronous]
+    reasons = [_why_not(run, name, False) for name in able]
+    return reasons[0] if all(reasons) else ""
 
 
 def _why_not(run: Run, topology: str, synchronous: bool) -> str:

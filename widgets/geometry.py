@@ -1,7 +1,8 @@
 """Where the tasks of a topology stand in its picture, and how an arrow runs.
 
-Pure arithmetic, in pixels. With a parameter server the servers stand above the workers;
-otherwise the workers stand in a ring, and a server that has nothing to do stands aside.
+Pure arithmetic, in pixels. A topology says who stands in which row, as servers above
+workers (`Topology.rows`). Without rows the workers stand in a circle. Who has nothing
+to do stands aside.
 
              [ps:0]                      [worker:0]
 
@@ -14,6 +15,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from kit.exchange.plan import Group
+from kit.exchange.topologies.topology import maybe_by_name
 from widgets.moment import Link
 
 WIDTH = 640
@@ -51,16 +54,21 @@ def layout(names: Sequence[str], topology: str) -> SceneLayout:
     >>> layout(["ps:0", "worker:0", "worker:1"], "ring").idle
     frozenset({0})
     """
-    servers = [i for i, name in enumerate(names) if name.startswith("ps:")]
-    workers = [i for i in range(len(names)) if i not in servers]
+    servers = tuple(i for i, name in enumerate(names) if name.startswith("ps:"))
+    workers = tuple(i for i in range(len(names)) if i not in servers)
+    known = maybe_by_name(topology)  # a trace may be of one that is not known here
+    rows = known.rows(Group(servers, workers, ())) if known else ()
+    placed = {task for row in rows or (workers,) for task in row}
+    aside = [task for task in range(len(names)) if task not in placed]
     at: dict[int, TaskBox] = {}
-    if topology.startswith("ps"):
-        top = _rows(at, servers, 8 + _BOX_H / 2)
-        bottom = _rows(at, workers, top + _ROW)
-        return SceneLayout(_ordered(at), frozenset(), bottom + _BOX_H / 2 + 8)
-    top = _rows(at, servers, 8 + _BOX_H / 2) + _BOX_H / 2 + 22 if servers else 8
-    bottom = _circle(at, workers, top)
-    return SceneLayout(_ordered(at), frozenset(servers), bottom, is_ring=True)
+    top = _rows(at, aside, 8 + _BOX_H / 2) + _BOX_H / 2 + 22 if aside else 8.0
+    if not rows:
+        bottom = _circle(at, workers, top)
+        return SceneLayout(_ordered(at), frozenset(aside), bottom, is_ring=True)
+    y = top + _BOX_H / 2 - _ROW
+    for row in rows:
+        y = _rows(at, row, y + _ROW)
+    return SceneLayout(_ordered(at), frozenset(aside), y + _BOX_H / 2 + 8)
 
 
 def _ordered(at: dict[int, TaskBox]) -> tuple[TaskBox, ...]:

@@ -20,7 +20,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from kit.errors import KitError
-from kit.exchange.topologies.topology import by_name
+from kit.exchange.topologies.topology import by_name, per_link
 from kit.trace.trace import Trace
 from kit.training.client.recorded import Cursors
 from kit.training.client.run import Run
@@ -62,6 +62,7 @@ class RunFollower:
         tasks = tuple(map(str, run.job.tasks))
         self.history = TrainingHistory(tasks)
         self._tasks = tasks
+        self._formulas: dict[str, dict[Link, int]] = {}  # by topology
         self._cursors: Cursors = ()
         # Of each piece of news: when it ended, and where it began.
         self._pieces: deque[tuple[int, Cursors]] = deque()
@@ -227,15 +228,11 @@ class RunFollower:
 
     def _formula(self, topology: str) -> dict[Link, int]:
         """Return the bytes of a step on each link, as the topology's formula says."""
-        job = self._run.job
-        found: dict[Link, int] = {}
-        plain = topology.removesuffix("-async")
-        table = by_name(plain).traffic(job.layout, job.group)
-        for (source, target, _), n_bytes in table.items():
-            if n_bytes:
-                link = (source, target)
-                found[link] = found.get(link, 0) + n_bytes
-        return found
+        job, plain = self._run.job, topology.removesuffix("-async")
+        if plain not in self._formulas:  # some count their plans, at every beat
+            traffic = by_name(plain).traffic(job.layout, job.group)
+            self._formulas[plain] = per_link(traffic)
+        return self._formulas[plain]
 
 
 def pause_after(cost_s: float) -> float:

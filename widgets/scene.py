@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from html import escape
 
+from kit.exchange.topologies.topology import registered
 from widgets.feed import MB
 from widgets.geometry import WIDTH, SceneLayout, layout, path
 from widgets.moment import Link, Moment
@@ -23,7 +24,8 @@ _UNIT = " MB/s"
 def scene(moment: Moment) -> str:
     """Return the picture as an SVG element that fits the width of its place."""
     names, found = moment.names, layout(moment.names, moment.topology)
-    height = max(layout(names, other).height for other in ("ps", "ring")) + _FOOT
+    forms = (moment.topology, *(one.name for one in registered()))
+    height = max(layout(names, form).height for form in forms) + _FOOT
     above = (height - found.height - _FOOT) / 2  # one size for all: nothing else moves
     order = sorted(moment.rates.items(), key=lambda item: item[1])
     labelled = len(order) <= _LABELS

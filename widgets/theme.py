@@ -7,8 +7,11 @@ meaning hangs on colour alone: phases have a hatch and a thickness, links a dash
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import count
 
+from kit.exchange.topologies.topology import registered
 from kit.trace.traffic import Phase
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
@@ -64,13 +67,8 @@ class Theme:
         }[phase]
 
     def topology(self, name: str, known: tuple[str, ...] = ()) -> str:
-        """Return the colour of a topology; new ones take what is left, in order."""
-        fixed = {"ps": 0, "ring": 1, "mesh": 2}
-        others = [other for other in known if other not in fixed]
-        place = fixed.get(name)
-        if place is None:
-            place = 3 + (others.index(name) if name in others else 0)
-        return self.hue(place)
+        """Return the colour of a topology; `known` are all that are shown beside it."""
+        return self.hue(topology_hues((*known, name))[name])
 
 
 LIGHT = Theme(
@@ -96,6 +94,23 @@ DARK = Theme(
     hatch="#14181d",
 )
 THEMES = (LIGHT, DARK)
+
+
+def topology_hues(shown: Iterable[str]) -> dict[str, int]:
+    """Return the number of the colour of each topology, of the `shown` and all others.
+
+    It is the one that the topology itself names, else the next that is free: first for
+    those that are registered, so that a figure does not change with what it shows.
+
+    >>> hues = topology_hues(["ring", "ring-async"])
+    >>> hues["ring"], hues["ring"] == hues["ring-async"]
+    (1, False)
+    """
+    hues = {one.name: one.hue for one in registered() if one.hue is not None}
+    for name in (*(one.name for one in registered()), *shown):
+        if name not in hues:
+            hues[name] = next(hue for hue in count() if hue not in hues.values())
+    return hues
 
 
 def link_style(theme: Theme, place: int) -> tuple[str, str]:

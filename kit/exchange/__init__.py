@@ -7,9 +7,10 @@ from kit.exchange.topologies.ring_whole import WholeRing
 from kit.exchange.topologies.topology import Topology as Topology
 from kit.exchange.topologies.topology import register as register
 
+# In the order in which they are offered.
 register(ParameterServer())
 register(Ring())
-register(WholeRing())
 register(Mesh())
+register(WholeRing())
 
 __all__ = ["Topology", "register"]

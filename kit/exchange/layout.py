@@ -108,6 +108,11 @@ class Layout:
         """Chunks of a bucket: the number of workers."""
         return len(self.buckets[0].chunks)
 
+    @cached_property
+    def n_full_chunks(self) -> int:
+        """Chunks of all buckets that hold anything."""
+        return sum(chunk.size > 0 for bucket in self.buckets for chunk in bucket.chunks)
+
     def chunk_bytes(self, chunk: int) -> int:
         """Bytes that chunk number `chunk` has in all buckets together."""
         return sum(bucket.chunks[chunk].size for bucket in self.buckets)

@@ -30,7 +30,7 @@ class TopologyMagics(Magics):
     @line_magic
     @takes(
         "%topology",
-        option("name", nargs="?", help="ps, ring, mesh or ring-whole"),
+        option("name", nargs="?", help="a topology; Tab offers all"),
     )
     def topology(self, line: str) -> None:
         """Say how the gradients of the training meet, or switch it.

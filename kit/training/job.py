@@ -17,7 +17,7 @@ from kit.errors import InvalidArgumentError, NotEnoughMemory
 from kit.exchange.layout import Layout, Spec, lay_out
 from kit.exchange.plan import Group
 from kit.exchange.topologies.placement import place
-from kit.exchange.topologies.topology import Topology, by_name
+from kit.exchange.topologies.topology import Topology, by_name, first
 from kit.fields import (
     anything,
     check,
@@ -109,24 +109,27 @@ class Job:
         if topology.needs_ps and not self.ps:
             raise InvalidArgumentError(
                 f"topology {name!r} needs a parameter server and there is none; start "
-                f"the cluster with ps=1, or use topology='ring'."
+                f"the cluster with ps=1, or use "
+                f"topology={first(lambda one: not one.needs_ps)!r}."
             )
-        if not synchronous and name != "ps":
+        if not synchronous and not topology.may_be_asynchronous:
             raise InvalidArgumentError(
                 f"asynchronous training meets at parameter servers, not on {name!r}; "
-                f"use topology='ps', or sync=True (run.synchronous = True)."
+                f"use topology={first(lambda one: one.may_be_asynchronous)!r}, or "
+                f"sync=True (run.synchronous = True)."
             )
         if not synchronous and self.aggregate:
             raise InvalidArgumentError(
                 f"aggregate={self.aggregate} says for how many gradients a synchronous "
                 f"step waits; such a training cannot become asynchronous."
             )
-        if self.has_backups and name != "ps":
+        if self.has_backups and not topology.may_have_backups:
             raise InvalidArgumentError(
                 f"topology {name!r} needs the gradient of every worker in every step, "
                 f"and this training takes the first {self.quorum} of "
                 f"{len(self.workers)} (aggregate={self.aggregate}); only the servers "
-                f"of topology='ps' can leave some out."
+                f"of topology={first(lambda one: one.may_have_backups)!r} can leave "
+                f"some out."
             )
         return topology
 

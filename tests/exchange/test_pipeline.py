@@ -12,11 +12,11 @@ import kit.exchange  # noqa: F401  # fills the table of topologies
 from benchmarks.sum_in_place import in_place
 from kit.exchange.layout import Layout, Spec, lay_out
 from kit.exchange.pipeline import pipelined
-from kit.exchange.plan import NEXT, Add, Apply, Group, Op, Plan, Receive, Send
+from kit.exchange.plan import NEXT, Add, Apply, Group, Plan, Receive, Send
 from kit.exchange.topologies.placement import place
 from kit.exchange.topologies.topology import by_name
+from kit.testing.topology_contract import carry_messages
 from tests.exchange.models import models
-from tests.exchange.walking import walk
 
 TOPOLOGIES = st.sampled_from(["ring", "ps", "ring-whole", "mesh"])
 BUCKETS = st.sampled_from([1, 8, 24, 64])  # bytes: also fewer elements than chunks
@@ -34,10 +34,6 @@ def plans(
     return layout, {member: plan for member, plan in made.items() if plan}
 
 
-def ops_of(made: dict[int, Plan]) -> dict[int, tuple[Op, ...]]:
-    return {member: plan.ops for member, plan in made.items()}
-
-
 @given(models(), GROUPS, TOPOLOGIES, BUCKETS, st.booleans())
 def test_woven_plans_have_the_same_operations_and_fit_together(
     specs: list[Spec], sizes: tuple[int, int], name: str, bucket: int, early: bool
@@ -48,7 +44,7 @@ def test_woven_plans_have_the_same_operations_and_fit_together(
 
     for member, plan in late.items():
         assert Counter(soon[member].ops) == Counter(plan.ops)
-    walk(ops_of(soon))
+    carry_messages(soon)
 
 
 @given(models(), GROUPS, TOPOLOGIES)
@@ -105,7 +101,7 @@ def test_plans_for_slots_update_nothing_before_everything_is_summed(
     layout, late = plans(specs, sizes, name)
     soon = {m: pipelined(plan, layout, early=False) for m, plan in late.items()}
 
-    walk(ops_of(soon))
+    carry_messages(soon)
     for member, plan in late.items():
         assert Counter(soon[member].ops) == Counter(plan.ops)
         assert not any(
@@ -126,7 +122,7 @@ def test_sums_in_place_fit_together_and_end_when_all_readers_have_read(
         for member, plan in late.items()
     }
 
-    walk(ops_of(summed))
+    carry_messages(summed)
     for member, plan in late.items():
         # What the others write into our memory nobody has to read there.
         readers = {

@@ -16,13 +16,12 @@ from kit.exchange.plan import GRAD, Add, Group, Op, Receive, Send
 from kit.exchange.topologies.placement import place
 from kit.exchange.topologies.topology import (
     Topology,
-    Traffic,
     by_name,
     names,
     per_member,
 )
+from kit.testing import check_topology
 from tests.exchange.models import models
-from tests.exchange.walking import walk
 
 TOPOLOGIES = st.sampled_from(["ring", "ps", "ring-whole", "mesh"])
 GROUPS = st.tuples(st.integers(1, 8), st.integers(1, 3))
@@ -41,45 +40,16 @@ def ops_of(topology: Topology, layout: Layout, group: Group) -> dict[int, list[O
     return {member: list(plan.ops) for member, plan in plans.items() if plan}
 
 
-def walked(ops: dict[int, list[Op]]) -> Traffic:
-    total: Counter[tuple[int, int, object]] = Counter()
-    for member, own in ops.items():
-        for op in own:
-            if isinstance(op, Receive) and op.range.size:
-                total[op.source, member, op.kind] += op.range.size
-    return dict(total)  # type: ignore[arg-type]
-
-
-@given(models(), GROUPS, TOPOLOGIES)
-def test_each_message_sent_is_the_one_expected_and_nobody_waits_for_ever(
-    specs: list[Spec], sizes: tuple[int, int], name: str
+@pytest.mark.slow
+@given(models(), GROUPS, TOPOLOGIES, st.integers(0, 2**32))
+def test_every_topology_keeps_the_contract_whatever_the_model_and_the_group(
+    specs: list[Spec], sizes: tuple[int, int], name: str, seed: int
 ) -> None:
-    layout, group = make(specs, *sizes)
+    n, n_ps = sizes
 
-    walk(ops_of(by_name(name), layout, group))
-
-
-@given(models(), GROUPS, TOPOLOGIES)
-def test_the_formula_counts_the_bytes_that_the_plans_move(
-    specs: list[Spec], sizes: tuple[int, int], name: str
-) -> None:
-    layout, group = make(specs, *sizes)
-    topology = by_name(name)
-
-    formula = {k: n for k, n in topology.traffic(layout, group).items() if n}
-
-    assert formula == walked(ops_of(topology, layout, group))
-
-
-@given(models(), GROUPS, TOPOLOGIES)
-def test_every_parameter_has_an_owner(
-    specs: list[Spec], sizes: tuple[int, int], name: str
-) -> None:
-    layout, group = make(specs, *sizes)
-
-    owned = by_name(name).owners(layout, group)
-
-    assert sum(one.range.size for one in owned) == layout.payload_bytes
+    check_topology(
+        by_name(name), models=[specs], workers=[n], servers=[n_ps], seed=seed
+    )
 
 
 @given(models(), st.integers(1, 8))

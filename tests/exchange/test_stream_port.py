@@ -92,26 +92,12 @@ def test_a_whole_frame_is_taken_byte_by_byte() -> None:
         np.testing.assert_array_equal(found, np.arange(25))
 
 
-def test_a_frame_without_payload_is_taken() -> None:
-    with two() as (near, far):
-        carry(near, far, Expected(GRAD, Range(0, 0), apart=True))
-
-        assert not far.endpoint.ports[0].has_arrived()
-
-
 def test_a_frame_without_payload_is_checked_too() -> None:
     pair = partial(damaging_pair, 57, sliced)
     damaged = pytest.raises(ProtocolError, match="frame 1 is damaged")
 
     with two(pair) as (near, far), damaged:
         carry(near, far, Expected(GRAD, Range(0, 0), apart=True))
-
-
-def test_a_gradient_does_not_touch_the_receivers_own() -> None:
-    with two() as (near, far):
-        carry(near, far, Expected(GRAD, WHOLE, apart=True))
-
-        assert (far.memory.gradients()["x"] == -1).all()
 
 
 @pytest.mark.parametrize("region", [GRAD, NEXT])

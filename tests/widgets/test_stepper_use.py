@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,11 @@ from kit.errors import (
     NotFoundError,
     OutOfRangeError,
 )
+from kit.exchange.layout import Layout
+from kit.exchange.plan import Group, Plan
 from kit.exchange.topologies import topology
 from kit.exchange.topologies.ring import Ring
+from kit.exchange.topologies.topology import Topology
 from widgets import ExchangeStepper, RingStepper, ServerStepper
 
 
@@ -89,18 +93,21 @@ def test_an_unknown_topology_is_named_with_its_nearest() -> None:
         ExchangeStepper("mash")
 
 
-def test_a_topology_of_ones_own_can_be_stepped_through(
+def test_a_topology_of_ones_own_needs_a_plan_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    class Mine(Ring):
+    class Mine(Topology):
         name = "mine"
+
+        def plan(self, layout: Layout, group: Group, member: int) -> Plan | None:
+            return Ring().plan(layout, group, member)
 
     monkeypatch.setitem(topology._table, "mine", Mine())
 
-    stepper = ExchangeStepper("mine", n=3)
+    stepper, ring = ExchangeStepper("mine", n=3), RingStepper(n=3)
 
-    assert stepper.formula.n_messages is None
-    assert stepper.recording.states == RingStepper(n=3).recording.states
+    assert replace(stepper.formula, text=ring.formula.text) == ring.formula
+    assert stepper.recording.states == ring.recording.states
     assert "Topology mine: 3 workers" in stepper._bundle()["text/html"]
 
 

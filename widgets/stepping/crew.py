@@ -24,7 +24,7 @@ from kit.exchange.ports.memory import Array, Memory
 from kit.exchange.ports.port import Stamp
 from kit.exchange.topologies.topology import Topology
 from kit.trace.traffic import Meter
-from widgets.stepping.held import Hold
+from widgets.stepping.held import HeldPort, Hold
 
 _ROWS = 64  # of a meter's log, which nobody reads here; its totals are read
 _DEADLINE_S = 1.0  # nobody waits: a message is taken when it is there
@@ -50,7 +50,9 @@ class SteppedMember:
         """Open the links to all others."""
         for peer in range(len(self.endpoint.names)):
             if peer != self.number:
-                self.endpoint.add(hold.port(self.number, peer, self.memory))
+                ends = self.number, peer
+                port = HeldPort(hold, *ends, self.memory, self.endpoint.stamp)
+                self.endpoint.add(port)
 
     def run(self) -> Iterator[Op]:
         """Yield each operation after it was carried out, until a message is missing."""

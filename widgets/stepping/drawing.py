@@ -101,7 +101,6 @@ def counters(recording: Recording, formula: Formula, position: int) -> str:
     n_messages = sum(messages for messages, _ in now.traffic.values())
     n_bytes = sum(n_bytes for _, n_bytes in now.traffic.values())
     done = now.message.round if now.message else recording.n_rounds * bool(position)
-    total = formula.n_messages
     cells = "".join(
         f'<div role="listitem"><span>{name}</span> <b>{value}</b> '
         f"<span>{remark}</span></div>"
@@ -109,7 +108,7 @@ def counters(recording: Recording, formula: Formula, position: int) -> str:
             (
                 "messages arrived",
                 f"{n_messages}",
-                "" if total is None else f"by formula {total} in all",
+                f"by formula {formula.n_messages} in all",
             ),
             ("bytes arrived", f"{n_bytes:,}", f"by formula {formula.n_bytes:,} in all"),
             ("round", f"{done}", f"of {recording.n_rounds}"),

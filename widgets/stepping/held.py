@@ -7,23 +7,28 @@ that a message waits in the `Hold`, so that one can look around before it arrive
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from kit.exchange.layout import Range
 from kit.exchange.ports.memory import Array, Memory, is_apart
-from kit.exchange.ports.port import NO_HALT, Arrival, Expected
+from kit.exchange.ports.port import Arrival, Expected, Stamp
 from kit.wire.shaping import LineOut
 
 
 class Parcel(NamedTuple):
-    """A message on its way: between which members, for which place, and its bytes."""
+    """A message on its way: between which members, for which place, and its bytes.
+
+    `arrival` is what it carries beside them; there is no time here.
+    """
 
     source: int
     destination: int
     region: int
     range: Range
     payload: bytes
+    arrival: Arrival
 
 
 class Hold:
@@ -31,17 +36,12 @@ class Hold:
 
     def __init__(self) -> None:
         self.parcels: list[Parcel] = []
-        self._ports: dict[tuple[int, int], HeldPort] = {}
-
-    def port(self, me: int, peer: int, memory: Memory) -> HeldPort:
-        """Make the end of a link that belongs to `me`, whose memory is given."""
-        made = self._ports[me, peer] = HeldPort(self, me, peer, memory)
-        return made
+        self.ports: dict[tuple[int, int], HeldPort] = {}  # by whose end, and to whom
 
     def let_go(self, parcel: Parcel) -> None:
         """Let a message arrive."""
         self.parcels.remove(parcel)
-        self._ports[parcel.destination, parcel.source].arrive(parcel)
+        self.ports[parcel.destination, parcel.source].arrive(parcel)
 
 
 class HeldPort:
@@ -50,12 +50,15 @@ class HeldPort:
     shared = True  # there are no bytes to pump
     line_out: LineOut | None = None
 
-    def __init__(self, hold: Hold, me: int, peer: int, memory: Memory) -> None:
+    def __init__(
+        self, hold: Hold, me: int, peer: int, memory: Memory, stamp: Stamp
+    ) -> None:
         """`memory` is our own; what comes from the peer is kept beside it."""
         self.peer, self.lost = peer, False
-        self._hold, self._me, self._memory = hold, me, memory
+        self._hold, self._me, self._memory, self._stamp = hold, me, memory, stamp
         self._mirror = Memory(memory.layout)
-        self._n_arrived = 0
+        self._arrived: deque[Arrival] = deque()
+        hold.ports[me, peer] = self
 
     def expect(self, scripts: Sequence[Sequence[Expected]], first: int) -> None:
         """Nothing to prepare: a parcel says where it belongs."""
@@ -68,26 +71,27 @@ class HeldPort:
     def post(self, region: int, part: Range) -> None:
         """Copy the range and put it into the hold."""
         payload = bytes(self._memory.raw(region, part))
-        self._hold.parcels.append(Parcel(self._me, self.peer, region, part, payload))
+        arrival = Arrival(0, 0, self._stamp.step, self._stamp.halt)
+        parcel = Parcel(self._me, self.peer, region, part, payload, arrival)
+        self._hold.parcels.append(parcel)
 
     def arrive(self, parcel: Parcel) -> None:
         """Put a message's bytes into their place."""
         memory = self._mirror if is_apart(parcel.region) else self._memory
         memory.raw(parcel.region, parcel.range)[:] = parcel.payload
-        self._n_arrived += 1
+        self._arrived.append(parcel.arrival)
 
     def has_arrived(self) -> bool:
         """Whether a message was let go and is not taken yet."""
-        return self._n_arrived > 0
+        return bool(self._arrived)
 
     def n_arrived(self) -> int:
         """Return how many messages were let go and are not taken yet."""
-        return self._n_arrived
+        return len(self._arrived)
 
     def take(self) -> Arrival:
-        """Take the next message; there is only one step, and no time."""
-        self._n_arrived -= 1
-        return Arrival(0, 0, 0, NO_HALT)
+        """Take the next message."""
+        return self._arrived.popleft()
 
     def pump(self) -> bool:
         """Move nothing: the hold does that."""
@@ -102,4 +106,7 @@ class HeldPort:
         return -1
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Let the other end know; nothing is open here."""
+        other = self._hold.ports.get((self.peer, self._me))
+        if other is not None:
+            other.lost = True

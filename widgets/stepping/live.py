@@ -7,6 +7,7 @@ kernel. A stepper that moves in a cell moves in all its views.
 from __future__ import annotations
 
 from collections.abc import Callable
+from html import escape
 from typing import Any
 
 import ipywidgets as ipw
@@ -47,7 +48,7 @@ class LiveStepper:
         self.said.add_class("ps-saying")
         head = (
             f'<style>{style()}</style><div class="ps-board ps-stepper">'
-            f'<p class="ps-head">{words.title(recording)}</p></div>'
+            f'<p class="ps-head">{escape(words.title(recording))}</p></div>'
         )
         foot = f'<div class="ps-board ps-stepper">{drawing.foot(formula)}</div>'
         buttons = ipw.HBox(

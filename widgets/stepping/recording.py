@@ -91,6 +91,7 @@ class Recording:
     """
 
     topology: str
+    title: str
     names: tuple[str, ...]
     workers: tuple[int, ...]
     columns: tuple[Column, ...]
@@ -136,6 +137,7 @@ def record(
     )
     return Recording(
         topology.name,
+        topology.title,
         tuple(names),
         group.workers,
         columns,
@@ -213,7 +215,7 @@ class _Recorder:
 
     def _arrive(self, parcel: Parcel, message: SteppedMessage) -> None:
         self._hold.let_go(parcel)
-        source, destination, region, part, _ = parcel
+        source, destination, region, part, *_ = parcel
         self._books[source].mark_sent(region, part)
         self._books[destination].arrive(source, region, part, message.who)
         self._run([self._members[destination]])

@@ -19,12 +19,6 @@ from widgets.stepping.recording import (
 
 _SHOWN = 4  # numbers of a cell; the rest is dots
 _ADDED = 5  # workers of a sum; so many follow each other round the ring
-_TITLES = {
-    "ring": "Ring all-reduce",
-    "ring-whole": "Ring of whole gradients",
-    "ps": "Parameter server",
-    "mesh": "Mesh all-reduce",
-}
 _PHASES = {
     TransferKind.PUSH: "push",
     TransferKind.PULL: "pull",
@@ -35,11 +29,10 @@ _PHASES = {
 
 def title(recording: Recording) -> str:
     """Return what is shown, with its numbers: the head of a page or a cell."""
-    name = _TITLES.get(recording.topology, f"Topology {recording.topology}")
     n_ps = len(recording.names) - len(recording.workers)
     parts = [_count(n_ps, "server")] * bool(n_ps)
     parts.append(_count(len(recording.workers), "worker"))
-    return f"{name}: {' and '.join(parts)}, message by message"
+    return f"{recording.title}: {' and '.join(parts)}, message by message"
 
 
 def where(recording: Recording, position: int) -> str:

@@ -10,14 +10,9 @@ Hockney's model of a message (latency, then bytes) with the computing beside it:
 seconds; `beta` the seconds for a byte that one task takes from another (one over the
 bandwidth); `gamma` the seconds for a byte that is added or updated, and `delta` those
 on top of it for a byte that has left the cache meanwhile, which all do but those that a
-core's cache holds. With n workers, p parameter servers, and S bytes of parameters in b
-buckets:
-
-               messages                moved               worked
-    ring       2(n-1) b                2(n-1)/n S          S
-    mesh       2(n-1) b                2(n-1)/n S          S
-    ring-whole (n-1) b                 (n-1) S             n S
-    ps         n m/p + m, m=max(b,p)   n S/p + S           n S/p
+core's cache holds. How many messages there are and how many bytes are moved and worked
+on, each topology says itself (`Topology.loads`): n workers with S bytes in b buckets
+make 2(n-1)b messages on a ring, move 2(n-1)/n S and work on S.
 
 These are what happens one after the other on the way to the end of a step. Tasks that
 share `cores` processors take turns as well, so no quantity can be less than that of all
@@ -32,7 +27,7 @@ it sleeps while they compute.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain, combinations
@@ -43,6 +38,8 @@ import numpy.typing as npt
 
 from kit.errors import InvalidArgumentError
 from kit.exchange.layout import CHUNK_BYTES
+from kit.exchange.topologies.counting import ExchangeCost
+from kit.exchange.topologies.topology import by_name
 
 Floats = npt.NDArray[np.float64]
 CACHE_BYTES = 2 << 20  # a usual size of what a core has to itself
@@ -60,7 +57,8 @@ class Case(NamedTuple):
     @property
     def n_tasks(self) -> int:
         """The number of processes that take part."""
-        return self.n_workers + (self.n_ps if self.topology == "ps" else 0)
+        has_servers = by_name(self.topology).needs_ps
+        return self.n_workers + (self.n_ps if has_servers else 0)
 
     @property
     def buckets(self) -> int:
@@ -71,14 +69,6 @@ class Case(NamedTuple):
         """
         wanted = CHUNK_BYTES * self.n_workers
         return self.n_buckets or max(1, -(-self.n_bytes // wanted))
-
-
-class ExchangeCost(NamedTuple):
-    """What there is to do: messages to wait for, bytes to move, bytes to work on."""
-
-    messages: float
-    moved: float
-    worked: float
 
 
 class Load(NamedTuple):
@@ -107,66 +97,26 @@ class Rates(NamedTuple):
     delta: float = 0.0
 
 
-Loads = tuple[ExchangeCost, ExchangeCost]  # on the longest way, of all tasks together
-
-
-def _ring(case: Case) -> Loads:
-    n, size = case.n_workers, case.n_bytes
-    one = ExchangeCost(2 * (n - 1) * case.buckets, 2 * (n - 1) / n * size, size)
-    return one, _times(one, n)
-
-
-def _ring_whole(case: Case) -> Loads:
-    n, size = case.n_workers, case.n_bytes
-    one = ExchangeCost((n - 1) * case.buckets, (n - 1) * size, n * size)
-    return one, _times(one, n)
-
-
-def _ps(case: Case) -> Loads:
-    n, p, size = case.n_workers, case.n_ps, case.n_bytes
-    parts = max(case.buckets, p)
-    server = ExchangeCost(n * parts / p, n * size / p, n * size / p)
-    worker = ExchangeCost(parts, size, 0)
-    way = ExchangeCost(
-        *(one + other for one, other in zip(server, worker, strict=True))
-    )
-    return way, ExchangeCost(2 * n * parts, 2 * n * size, n * size)
-
-
-def _times(work: ExchangeCost, n: int) -> ExchangeCost:
-    return ExchangeCost(*(n * part for part in work))
-
-
-_LOADS: dict[str, Callable[[Case], Loads]] = {
-    "ring": _ring,
-    "mesh": _ring,
-    "ring-whole": _ring_whole,
-    "ps": _ps,
-}
-
-
 def load(case: Case, cores: int, cache_bytes: int = CACHE_BYTES) -> Load:
     """Return what a step costs in messages and bytes, where tasks share `cores`.
 
-    Raises `InvalidArgumentError` for a topology without a formula, and for numbers of
-    workers, servers or cores that cannot be.
+    Raises `InvalidArgumentError` for an unknown topology, and for numbers of workers,
+    servers or cores that cannot be.
 
     >>> load(Case("ring", n_workers=4, n_bytes=4000), cores=4)
     Load(messages=6, moved=6000.0, worked=4000, spilled=0.0)
     >>> load(Case("ring", n_workers=4, n_bytes=4000), cores=2)
     Load(messages=12.0, moved=12000.0, worked=8000.0, spilled=0.0)
     """
-    if case.topology not in _LOADS:
-        raise InvalidArgumentError(
-            f"there is no formula for the cost of topology {case.topology!r}; there "
-            f"are those of {', '.join(sorted(_LOADS))}."
-        )
-    if min(case.n_workers, cores) < 1 or (case.topology == "ps" and case.n_ps < 1):
+    topology = by_name(case.topology)
+    if min(case.n_workers, cores) < 1 or (topology.needs_ps and case.n_ps < 1):
+        server = f", and topology {case.topology!r} a server" * topology.needs_ps
         raise InvalidArgumentError(
             f"{case} on {cores} cores cannot be: a step needs one worker and one core "
-            f"at least, and topology 'ps' a server."
+            f"at least{server}."
         )
-    way, whole = _LOADS[case.topology](case)
+    numbers = case.n_workers, case.n_ps, case.n_bytes, case.buckets
+    way, whole = topology.loads(*numbers)
     work = ExchangeCost(*(max(a, b / cores) for a, b in zip(way, whole, strict=True)))
     outside = max(0, case.n_bytes - cache_bytes) / max(1, case.n_bytes)
     return Load(*work, work.worked * outside)

@@ -22,7 +22,6 @@ its messages has to wait for the one before.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from kit.exchange.layout import Bucket, Layout
 from kit.exchange.plan import (
@@ -39,26 +38,28 @@ from kit.exchange.plan import (
     Receive,
     Send,
     Term,
-    chain,
 )
-from kit.exchange.topologies.topology import Traffic
+from kit.exchange.topologies.counting import ExchangeCost, Loads, Traffic, of_each
+from kit.exchange.topologies.seats import Seat, seat_of, seats
+from kit.exchange.topologies.topology import Topology
 from kit.trace.traffic import TransferKind
 
 
-class Mesh:
+class Mesh(Topology):
     """The all-reduce of two hops, in which everybody talks to everybody."""
 
     name = "mesh"
-    needs_ps = False
+    title = "Mesh all-reduce"
+    hue = 2
 
     def plan(self, layout: Layout, group: Group, member: int) -> Plan | None:
         """Return a worker's plan; parameter servers have none in a mesh."""
-        if member not in group.workers:
+        seat = seat_of(group, member)
+        if seat is None:
             return None
-        seat = _Seat(group.workers, group.workers.index(member))
         return Plan(
-            tuple(tuple(seat.sum_up(bucket)) for bucket in layout.buckets),
-            tuple(seat.hand_out(layout)),
+            tuple(tuple(_sum_up(seat, bucket)) for bucket in layout.buckets),
+            tuple(_hand_out(seat, layout)),
             placed=True,
             overwrites=True,
         )
@@ -66,9 +67,9 @@ class Mesh:
     def owners(self, layout: Layout, group: Group) -> tuple[Owned, ...]:
         """Worker c updates chunk c of each bucket."""
         return tuple(
-            Owned(chunk, (worker,))
+            Owned(bucket.chunks[seat.rank], (seat.member,))
             for bucket in layout.buckets
-            for worker, chunk in zip(group.workers, bucket.chunks, strict=True)
+            for seat in seats(group)
         )
 
     def traffic(self, layout: Layout, group: Group) -> Traffic:
@@ -82,41 +83,44 @@ class Mesh:
                     traffic[owner, other, TransferKind.GATHER] = size
         return traffic
 
+    def n_messages(self, layout: Layout, group: Group) -> int:
+        """Each chunk that holds anything is sent to its owner by all, and back."""
+        return 2 * (len(group.workers) - 1) * layout.n_full_chunks
 
-class _Seat(NamedTuple):
-    """A worker's place in the mesh."""
+    def loads(self, n: int, n_ps: int, n_bytes: int, n_buckets: int) -> Loads:
+        """All workers do the same: each adds and updates one gradient in all."""
+        moved = 2 * (n - 1) / n * n_bytes
+        return of_each(ExchangeCost(2 * (n - 1) * n_buckets, moved, n_bytes), n)
 
-    workers: tuple[int, ...]
-    rank: int
+    def cost_in_words(self, n: int) -> str:
+        """Return the formulas of messages and bytes as sentences."""
+        return (
+            "Every worker sends each other one its chunk, and then gets the sum back: "
+            "2(n\u22121) messages a worker, in two rounds, and 2(n\u22121)/n of its "
+            "gradient's bytes."
+        )
 
-    @property
-    def others(self) -> tuple[int, ...]:
-        """The ranks of all others in the order in which their gradients are added.
 
-        Everybody begins with another one, so nobody is asked by all at once.
-        """
-        return chain(self.rank, len(self.workers))[1:]
+def _sum_up(seat: Seat, bucket: Bucket) -> Iterator[Op]:
+    # Everybody begins with another one, so nobody is asked by all at once.
+    others = [(rank, seat.workers[rank]) for rank in seat.others]
+    mine = bucket.chunks[seat.rank]
+    for rank, worker in others:
+        yield Send(worker, GRAD, bucket.chunks[rank], TransferKind.REDUCE)
+    for _, worker in others:
+        yield Receive(worker, GRAD, mine, TransferKind.REDUCE)
+    if others:
+        yield Add(mine, (Term(SELF, GRAD), *(Term(w, GRAD) for _, w in others)))
 
-    def sum_up(self, bucket: Bucket) -> Iterator[Op]:
-        mine = bucket.chunks[self.rank]
-        for rank in self.others:
-            yield Send(
-                self.workers[rank], GRAD, bucket.chunks[rank], TransferKind.REDUCE
-            )
-        for rank in self.others:
-            yield Receive(self.workers[rank], GRAD, mine, TransferKind.REDUCE)
-        terms = tuple(Term(self.workers[rank], GRAD) for rank in self.others)
-        if terms:
-            yield Add(mine, (Term(SELF, GRAD), *terms))
 
-    def hand_out(self, layout: Layout) -> Iterator[Op]:
+def _hand_out(seat: Seat, layout: Layout) -> Iterator[Op]:
+    others = [(rank, seat.workers[rank]) for rank in seat.others]
+    for bucket in layout.buckets:
+        mine = bucket.chunks[seat.rank]
+        yield Apply(mine)
+        for _, worker in others:
+            yield Send(worker, NEXT, mine, TransferKind.GATHER)
+    for rank, worker in others:
         for bucket in layout.buckets:
-            mine = bucket.chunks[self.rank]
-            yield Apply(mine)
-            for rank in self.others:
-                yield Send(self.workers[rank], NEXT, mine, TransferKind.GATHER)
-        for rank in self.others:
-            worker = self.workers[rank]
-            for bucket in layout.buckets:
-                yield Receive(worker, NEXT, bucket.chunks[rank], TransferKind.GATHER)
-                yield Copy(Term(worker, NEXT), NEXT, bucket.chunks[rank])
+            yield Receive(worker, NEXT, bucket.chunks[rank], TransferKind.GATHER)
+            yield Copy(Term(worker, NEXT), NEXT, bucket.chunks[rank])

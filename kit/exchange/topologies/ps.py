@@ -35,17 +35,27 @@ from kit.exchange.plan import (
     Term,
     chain,
 )
-from kit.exchange.topologies.topology import Traffic
+from kit.exchange.topologies.counting import (
+    ExchangeCost,
+    Loads,
+    Traffic,
+    add_costs,
+)
+from kit.exchange.topologies.topology import Topology
 from kit.trace.traffic import TransferKind
 
 _NOTHING = Range(0, 0)
 
 
-class ParameterServer:
-    """Synchronous parameter servers."""
+class ParameterServer(Topology):
+    """Parameter servers; what is planned here is a synchronous step."""
 
     name = "ps"
+    title = "Parameter server"
     needs_ps = True
+    may_be_asynchronous = True
+    may_have_backups = True
+    hue = 0
 
     def plan(self, layout: Layout, group: Group, member: int) -> Plan | None:
         """Return the plan of a worker or of a server."""
@@ -79,6 +89,33 @@ class ParameterServer:
                 (server, worker, TransferKind.PULL),
             )
         }
+
+    def n_messages(self, layout: Layout, group: Group) -> int:
+        """Each worker pushes and pulls each part of a bucket that a server holds."""
+        n_parts = sum(
+            part.size > 0
+            for bucket in layout.buckets
+            for server in group.ps
+            for part in parts(layout, group, server, bucket)
+        )
+        return 2 * len(group.workers) * n_parts
+
+    def loads(self, n: int, n_ps: int, n_bytes: int, n_buckets: int) -> Loads:
+        """Return what a server does for all workers, and what then each of these."""
+        n_parts = max(n_buckets, n_ps)
+        share = n * n_bytes / n_ps
+        server = ExchangeCost(n * n_parts / n_ps, share, share)
+        worker = ExchangeCost(n_parts, n_bytes, 0)
+        whole = ExchangeCost(2 * n * n_parts, 2 * n * n_bytes, n * n_bytes)
+        return add_costs(server, worker), whole
+
+    def cost_in_words(self, n: int) -> str:
+        """Return the formulas of messages and bytes as sentences."""
+        return (
+            "Every worker sends its gradient once and gets the sum once, whatever the "
+            "number of workers. The servers send and receive that of all workers: they "
+            "have n times as much to do."
+        )
 
 
 def parts(

@@ -20,7 +20,6 @@ and as many received.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from kit.exchange.layout import Bucket, Layout
 from kit.exchange.plan import (
@@ -38,86 +37,87 @@ from kit.exchange.plan import (
     Send,
     Term,
 )
-from kit.exchange.topologies.topology import Traffic
+from kit.exchange.topologies.counting import ExchangeCost, Loads, Traffic, of_each
+from kit.exchange.topologies.seats import Seat, seat_of, seats
+from kit.exchange.topologies.topology import Topology
 from kit.trace.traffic import TransferKind
 
 
-class Ring:
+class Ring(Topology):
     """The bandwidth-optimal ring all-reduce."""
 
     name = "ring"
-    needs_ps = False
+    title = "Ring all-reduce"
+    hue = 1
 
     def plan(self, layout: Layout, group: Group, member: int) -> Plan | None:
         """Return a worker's plan; parameter servers have none in a ring."""
-        if member not in group.workers:
+        seat = seat_of(group, member)
+        if seat is None:
             return None
-        seat = _Seat(group.workers, group.workers.index(member))
         return Plan(
-            tuple(tuple(seat.sum_up(bucket)) for bucket in layout.buckets),
-            tuple(seat.hand_out(layout)),
+            tuple(tuple(_sum_up(seat, bucket)) for bucket in layout.buckets),
+            tuple(_hand_out(seat, layout)),
             overwrites=True,
         )
 
     def owners(self, layout: Layout, group: Group) -> tuple[Owned, ...]:
         """Worker r updates chunk r+1 of each bucket."""
-        n = len(group.workers)
         return tuple(
-            Owned(bucket.chunks[(rank + 1) % n], (worker,))
+            Owned(bucket.chunks[seat.chunk(-1)], (seat.member,))
             for bucket in layout.buckets
-            for rank, worker in enumerate(group.workers)
+            for seat in seats(group)
         )
 
     def traffic(self, layout: Layout, group: Group) -> Traffic:
         """Each worker hands on all chunks but one, twice."""
-        n = len(group.workers)
         whole = layout.payload_bytes
         traffic: Traffic = {}
-        for rank, worker in enumerate(group.workers if n > 1 else ()):
-            after = group.workers[(rank + 1) % n]
-            complete, known = (rank + 1) % n, (rank + 2) % n
-            traffic[worker, after, TransferKind.REDUCE] = whole - layout.chunk_bytes(
-                complete
+        for seat in seats(group) if len(group.workers) > 1 else ():
+            link = seat.member, seat.after
+            complete, known = (
+                layout.chunk_bytes(seat.chunk(-ahead)) for ahead in (1, 2)
             )
-            traffic[worker, after, TransferKind.GATHER] = whole - layout.chunk_bytes(
-                known
-            )
+            traffic[*link, TransferKind.REDUCE] = whole - complete
+            traffic[*link, TransferKind.GATHER] = whole - known
         return traffic
 
+    def n_messages(self, layout: Layout, group: Group) -> int:
+        """Each chunk that holds anything goes round twice."""
+        return 2 * (len(group.workers) - 1) * layout.n_full_chunks
 
-class _Seat(NamedTuple):
-    """A worker's place in the ring."""
+    def loads(self, n: int, n_ps: int, n_bytes: int, n_buckets: int) -> Loads:
+        """All workers do the same: each adds and updates one gradient in all."""
+        moved = 2 * (n - 1) / n * n_bytes
+        return of_each(ExchangeCost(2 * (n - 1) * n_buckets, moved, n_bytes), n)
 
-    workers: tuple[int, ...]
-    rank: int
+    def cost_in_words(self, n: int) -> str:
+        """Return the formulas of messages and bytes as sentences."""
+        return (
+            f"Each of the {n} chunks goes round twice, n\u22121 messages each time: "
+            f"2(n\u22121) messages a worker. A worker sends 2(n\u22121)/n of its "
+            f"gradient's bytes: less than twice, however many workers there are."
+        )
 
-    @property
-    def after(self) -> int:
-        return self.workers[(self.rank + 1) % len(self.workers)]
 
-    @property
-    def before(self) -> int:
-        return self.workers[self.rank - 1]
+def _sum_up(seat: Seat, bucket: Bucket) -> Iterator[Op]:
+    for hop in range(seat.n - 1):
+        ours, theirs = (bucket.chunks[seat.chunk(hop + more)] for more in (0, 1))
+        yield Send(seat.after, GRAD, ours, TransferKind.REDUCE)
+        yield Receive(seat.before, GRAD, theirs, TransferKind.REDUCE)
+        yield Add(theirs, (Term(seat.before, GRAD), Term(SELF, GRAD)))
 
-    def sum_up(self, bucket: Bucket) -> Iterator[Op]:
-        n, chunks = len(self.workers), bucket.chunks
-        for hop in range(n - 1):
-            ours, theirs = chunks[(self.rank - hop) % n], chunks[self.rank - hop - 1]
-            yield Send(self.after, GRAD, ours, TransferKind.REDUCE)
-            yield Receive(self.before, GRAD, theirs, TransferKind.REDUCE)
-            yield Add(theirs, (Term(self.before, GRAD), Term(SELF, GRAD)))
 
-    def hand_out(self, layout: Layout) -> Iterator[Op]:
-        n = len(self.workers)
+def _hand_out(seat: Seat, layout: Layout) -> Iterator[Op]:
+    for bucket in layout.buckets:
+        mine = bucket.chunks[seat.chunk(-1)]
+        yield Apply(mine)
+        if seat.n > 1:
+            yield Send(seat.after, NEXT, mine, TransferKind.GATHER)
+    for hop in range(seat.n - 1):
         for bucket in layout.buckets:
-            yield Apply(bucket.chunks[(self.rank + 1) % n])
-            if n > 1:
-                mine = bucket.chunks[(self.rank + 1) % n]
-                yield Send(self.after, NEXT, mine, TransferKind.GATHER)
-        for hop in range(n - 1):
-            for bucket in layout.buckets:
-                chunk = bucket.chunks[(self.rank - hop) % n]
-                yield Receive(self.before, NEXT, chunk, TransferKind.GATHER)
-                yield Copy(Term(self.before, NEXT), NEXT, chunk)
-                if hop < n - 2:
-                    yield Send(self.after, NEXT, chunk, TransferKind.GATHER)
+            chunk = bucket.chunks[seat.chunk(hop)]
+            yield Receive(seat.before, NEXT, chunk, TransferKind.GATHER)
+            yield Copy(Term(seat.before, NEXT), NEXT, chunk)
+            if hop < seat.n - 2:
+                yield Send(seat.after, NEXT, chunk, TransferKind.GATHER)

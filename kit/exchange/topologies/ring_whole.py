@@ -30,24 +30,25 @@ from kit.exchange.plan import (
     Term,
     chain,
 )
-from kit.exchange.topologies.topology import Traffic
+from kit.exchange.topologies.counting import ExchangeCost, Loads, Traffic, of_each
+from kit.exchange.topologies.seats import Seat, seat_of, seats
+from kit.exchange.topologies.topology import Topology
 from kit.trace.traffic import TransferKind
 
 
-class WholeRing:
+class WholeRing(Topology):
     """The ring of n-1 messages, each a whole gradient."""
 
     name = "ring-whole"
-    needs_ps = False
+    title = "Ring of whole gradients"
+    hue = 3
 
     def plan(self, layout: Layout, group: Group, member: int) -> Plan | None:
         """Return a worker's plan; parameter servers have none in a ring."""
-        if member not in group.workers:
+        seat = seat_of(group, member)
+        if seat is None:
             return None
-        reduce = tuple(
-            tuple(_pass_on(bucket, group.workers, group.workers.index(member)))
-            for bucket in layout.buckets
-        )
+        reduce = tuple(tuple(_pass_on(seat, bucket)) for bucket in layout.buckets)
         updates = tuple(Apply(bucket.range) for bucket in layout.buckets)
         return Plan(reduce, updates, overwrites=True)
 
@@ -57,31 +58,47 @@ class WholeRing:
 
     def traffic(self, layout: Layout, group: Group) -> Traffic:
         """Each worker hands on every gradient but its successor's own."""
-        n = len(group.workers)
+        size = (len(group.workers) - 1) * layout.payload_bytes
         return {
-            (worker, group.workers[(rank + 1) % n], TransferKind.REDUCE): (n - 1)
-            * layout.payload_bytes
-            for rank, worker in enumerate(group.workers if n > 1 else ())
+            (seat.member, seat.after, TransferKind.REDUCE): size
+            for seat in (seats(group) if len(group.workers) > 1 else ())
         }
 
+    def n_messages(self, layout: Layout, group: Group) -> int:
+        """Each worker passes the gradient of every other on, but its successor's."""
+        n_full = sum(bucket.range.size > 0 for bucket in layout.buckets)
+        return len(group.workers) * (len(group.workers) - 1) * n_full
 
-def _pass_on(bucket: Bucket, workers: tuple[int, ...], rank: int) -> Iterator[Op]:
-    n, whole = len(workers), bucket.range
-    after, before = workers[(rank + 1) % n], workers[rank - 1]
-    for hop in range(n - 1):  # SPARE + hop keeps the gradient of worker rank-hop-1
+    def loads(self, n: int, n_ps: int, n_bytes: int, n_buckets: int) -> Loads:
+        """All workers do the same, and each adds and updates everything."""
+        one = ExchangeCost((n - 1) * n_buckets, (n - 1) * n_bytes, n * n_bytes)
+        return of_each(one, n)
+
+    def cost_in_words(self, n: int) -> str:
+        """Return the formulas of messages and bytes as sentences."""
+        return (
+            "Every worker passes whole gradients on: n\u22121 messages a worker, and "
+            "n\u22121 times the bytes of a gradient, more with every worker."
+        )
+
+
+def _pass_on(seat: Seat, bucket: Bucket) -> Iterator[Op]:
+    whole, after, before = bucket.range, seat.after, seat.before
+    for hop in range(seat.n - 1):  # SPARE + hop keeps the gradient of seat rank-hop-1
         source = GRAD if hop == 0 else SPARE + hop - 1
         yield Send(after, source, whole, TransferKind.REDUCE)
         yield Receive(before, source, whole, TransferKind.REDUCE)
         yield Copy(Term(before, source), SPARE + hop, whole)
-    if n > 1:
+    if seat.n > 1:
         # The sum overwrites our gradient, so our successor must have read it first.
         yield Send(before, GRAD, Range(0, 0), TransferKind.REDUCE)
         yield Receive(after, GRAD, Range(0, 0), TransferKind.REDUCE)
     for number, chunk in enumerate(bucket.chunks):
-        yield Add(chunk, tuple(_kept(w, rank, n) for w in chain(number, n)))
+        yield Add(chunk, tuple(_kept(seat, rank) for rank in chain(number, seat.n)))
 
 
-def _kept(worker: int, rank: int, n: int) -> Term:
-    if worker == rank:
+def _kept(seat: Seat, rank: int) -> Term:
+    """Return where the gradient of a seat is kept on this one."""
+    if rank == seat.rank:
         return Term(SELF, GRAD)
-    return Term(SELF, SPARE + (rank - worker - 1) % n)
+    return Term(SELF, SPARE + seat.chunk(rank + 1))

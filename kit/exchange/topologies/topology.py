@@ -1,61 +1,166 @@
-"""How gradients meet: the interface of a topology, and the table of those there are.
+"""How gradients meet: what a topology says of itself, and the table of those there are.
 
-Pure. A topology is a plan for each member and the closed formula of its cost; nothing
-else knows it by name. To add one, write these four members and `register` it:
+Pure. Nothing else knows a topology by name: what a training may do with it, what its
+steps cost and how it is drawn, its own class says. To add one, derive from `Topology`,
+write its plan, and `register` it:
 
-    class Tree:
+    class Tree(Topology):
         name = "tree"
-        needs_ps = False
         def plan(self, layout, group, member): ...
-        def owners(self, layout, group): ...
-        def traffic(self, layout, group): ...
 
-The cost is written down independently of the plan, and a test compares the two.
+All else has a default, made from the plan. A topology that states its `traffic` by a
+closed formula has it compared with what was measured: that finds mistakes in the plan,
+which counting the plan cannot.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from difflib import get_close_matches
-from typing import Protocol
 
 from kit.errors import InvalidArgumentError
-from kit.exchange.layout import Layout
-from kit.exchange.plan import Group, Owned, Plan
-from kit.trace.traffic import TransferKind
+from kit.exchange.layout import Layout, Range, Spec, lay_out
+from kit.exchange.plan import Apply, Group, Owned, Plan
+from kit.exchange.topologies.counting import (
+    Loads,
+    counted_loads,
+    counted_messages,
+    counted_traffic,
+)
+from kit.exchange.topologies.counting import Traffic as Traffic
+from kit.exchange.topologies.placement import place
 
-Traffic = dict[
-    tuple[int, int, TransferKind], int
-]  # (source, destination, kind) -> bytes a step
+_ASYNCHRONOUS = "-async"  # what a trace appends to the name of such an epoch
 
 
-class Topology(Protocol):
-    """How the gradients of one step meet and how the parameters come back."""
+class Topology(ABC):
+    """How the gradients of one step meet and how the parameters come back.
+
+    A class gives its `name` and its plan, and may state the rest.
+
+    Attributes:
+        name: What it is called in `kit.train`, `run.topology` and `%topology`.
+        needs_ps: Whether it needs a parameter server; False.
+        may_be_asynchronous, may_have_backups: Whether a training may be so, or go on
+            without some gradients; False. Such steps are not carried out by the plan:
+            workers push to the servers what these hold, and pull it, as in `ps`.
+        hue: The number of its colour in the palette of the figures; None: the next one
+            that is free.
+
+    >>> from kit.exchange.topologies.ring import Ring
+    >>> class Circle(Ring):
+    ...     name, title = "circle", "A ring by another name"
+    >>> Circle().title
+    'A ring by another name'
+    """
 
     name: str
-    needs_ps: bool
+    needs_ps: bool = False
+    may_be_asynchronous: bool = False
+    may_have_backups: bool = False
+    hue: int | None = None
 
+    @property
+    def title(self) -> str:
+        """What it is called in headings."""
+        return f"Topology {self.name}"
+
+    @abstractmethod
     def plan(self, layout: Layout, group: Group, member: int) -> Plan | None:
         """Return what `member` does in a step; None if it does nothing at all."""
 
+    def plans(self, layout: Layout, group: Group) -> dict[int, Plan]:
+        """Return the plans of all members that do something."""
+        made = {member: self.plan(layout, group, member) for member in group.members}
+        return {member: plan for member, plan in made.items() if plan is not None}
+
     def owners(self, layout: Layout, group: Group) -> tuple[Owned, ...]:
-        """Return who updates which parameters; together they cover all of them."""
+        """Return who updates which parameters; together they cover all of them.
+
+        Default: those whose plans apply an update.
+        """
+        found: dict[Range, list[int]] = {}
+        for member, plan in self.plans(layout, group).items():
+            for op in plan.ops:
+                if isinstance(op, Apply):
+                    found.setdefault(op.range, []).append(member)
+        return tuple(Owned(part, tuple(found[part])) for part in sorted(found))
 
     def traffic(self, layout: Layout, group: Group) -> Traffic:
-        """Return the bytes of a step by a closed formula, not by walking the plan."""
+        """Return the bytes of a step, best by a closed formula; default: counted."""
+        return counted_traffic(self.plans(layout, group))
+
+    def n_messages(self, layout: Layout, group: Group) -> int:
+        """Return how many messages of a step carry something; default: counted."""
+        return counted_messages(self.plans(layout, group))
+
+    def loads(self, n: int, n_ps: int, n_bytes: int, n_buckets: int) -> Loads:
+        """Return what a step costs on its longest way, and all tasks together.
+
+        Of `n` workers, `n_ps` servers and `n_bytes` of parameters in `n_buckets`, for
+        the model of `kit.exchange.topologies.cost`. Default: counted in the plans of
+        float32 parameters of that size.
+        """
+        specs = [Spec("w", (-(-n_bytes // 4),), "float32")]
+        layout = lay_out(specs, n, -(-n_bytes // n_buckets))
+        n_ps = n_ps if self.needs_ps else 0
+        workers = tuple(range(n_ps, n_ps + n))
+        group = Group(tuple(range(n_ps)), workers, place(layout, n_ps))
+        return counted_loads(self.plans(layout, group), group)
+
+    def cost_in_words(self, n: int) -> str:
+        """Return what a step of `n` workers costs, in sentences; default: nothing."""
+        return ""
+
+    def rows(self, group: Group) -> tuple[tuple[int, ...], ...]:
+        """Return who stands in which row of its picture, from the top to the bottom.
+
+        With no rows the workers stand in a circle. Who is in neither stands aside, as
+        one that has no part. The arrows of the picture are the links of `traffic`.
+        Default: servers above workers, where it needs servers; else a circle.
+        """
+        return (group.ps, group.workers) if self.needs_ps else ()
 
 
 _table: dict[str, Topology] = {}
 
 
 def register(topology: Topology) -> Topology:
-    """Add a topology to the table under its name; it replaces one of that name."""
-    _table[topology.name] = topology
+    """Add a topology to the table under its name; it replaces one of that name.
+
+    Raises `InvalidArgumentError` for what is not a topology and for a name that cannot
+    be one.
+    """
+    if not isinstance(topology, Topology):
+        raise InvalidArgumentError(
+            f"{topology!r} is not a topology; derive its class from "
+            f"kit.exchange.Topology and register an instance of it."
+        )
+    name = getattr(topology, "name", None)
+    if not isinstance(name, str) or not name or name.endswith(_ASYNCHRONOUS):
+        raise InvalidArgumentError(
+            f"a topology of class {type(topology).__name__} has the name {name!r}; "
+            f"give it a text that does not end in {_ASYNCHRONOUS!r}, which is what "
+            f"traces call its asynchronous steps."
+        )
+    _table[name] = topology
     return topology
 
 
 def names() -> tuple[str, ...]:
     """Return the names of all topologies, sorted."""
     return tuple(sorted(_table))
+
+
+def registered() -> tuple[Topology, ...]:
+    """Return all topologies in the order in which they were registered."""
+    return tuple(_table.values())
+
+
+def first(suits: Callable[[Topology], bool]) -> str:
+    """Return the name of the first topology that suits: one to recommend."""
+    return next((one.name for one in registered() if suits(one)), "")
 
 
 def by_name(name: str) -> Topology:
@@ -70,12 +175,36 @@ def by_name(name: str) -> Topology:
         ) from None
 
 
+def maybe_by_name(name: str) -> Topology | None:
+    """Return the topology that a trace calls so; None for one that is not known here.
+
+    >>> maybe_by_name("tree-async") is maybe_by_name("tree")
+    True
+    """
+    return _table.get(name.removesuffix(_ASYNCHRONOUS))
+
+
 def per_member(traffic: Traffic, member: int) -> tuple[int, int]:
     """Return the bytes that a member sends and receives in a step.
 
+    >>> from kit.trace.traffic import TransferKind
     >>> per_member({(0, 1, TransferKind.PUSH): 8, (1, 0, TransferKind.PULL): 4}, 0)
     (8, 4)
     """
     sent = sum(size for (source, _, _), size in traffic.items() if source == member)
     got = sum(size for (_, target, _), size in traffic.items() if target == member)
     return sent, got
+
+
+def per_link(traffic: Traffic) -> dict[tuple[int, int], int]:
+    """Return the bytes of a step on each link that carries any.
+
+    >>> from kit.trace.traffic import TransferKind
+    >>> per_link({(0, 1, TransferKind.REDUCE): 8, (0, 1, TransferKind.GATHER): 4})
+    {(0, 1): 12}
+    """
+    found: dict[tuple[int, int], int] = {}
+    for (source, target, _), size in traffic.items():
+        if size:
+            found[source, target] = found.get((source, target), 0) + size
+    return found

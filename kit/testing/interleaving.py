@@ -1,8 +1,9 @@
 """Carry out plans step after step in any order that their messages allow.
 
 No threads: a dice says whose operation is next, and a member that waits for nothing may
-run far ahead of the rest. Memory is shared, numbers are whole, so sums are exact in any
-order and one that was read too early or too late is another number.
+run far ahead of the rest. Memory is shared, so what was read too early or too late is
+another number. With whole numbers sums are exact in any order; with fractions another
+order of addition is another number as well.
 """
 
 from __future__ import annotations
@@ -33,25 +34,32 @@ from kit.exchange.plan import (
 from kit.exchange.ports.memory import physical
 from kit.trace.traffic import TransferKind
 
-Numbers = npt.NDArray[np.int64]
+Numbers = npt.NDArray[Any]
 Gradients = Sequence[Mapping[int, Numbers]]  # of each step: worker -> its gradient
 
 
-class Members:
+class InterleavedMembers:
     """All members' memory, one number a byte, and the messages under way."""
 
     def __init__(
         self, plans: Mapping[int, Plan], start: Numbers, *, overwrites: bool
     ) -> None:
+        """Give all members the parameters `start`; nothing has moved yet.
+
+        `overwrites`: the next parameters lie where the gradients were.
+        """
         self._plans, self._overwrites = plans, overwrites
         shape = (2 * SPARE, start.size)
-        self._memory = {member: np.zeros(shape, np.int64) for member in plans}
+        self._memory = {member: np.zeros(shape, start.dtype) for member in plans}
         for memory in self._memory.values():
             memory[physical(NOW, 0)] = start
         self._sent: dict[tuple[int, int], int] = defaultdict(int)
 
     def run(self, gradients: Gradients, dice: random.Random) -> dict[int, Numbers]:
-        """Do one step for each of the gradients; returns all parameters."""
+        """Do one step for each of the gradients; returns all members' parameters.
+
+        Raises `AssertionError` if some wait for a message that nobody sends.
+        """
         lives = {member: self._live(member, gradients) for member in self._plans}
         eager = {member: 10 ** dice.uniform(-2, 2) for member in lives}
         stuck: set[int] = set()
@@ -64,7 +72,8 @@ class Members:
                 del lives[member]
                 has_moved = True
             stuck = set() if has_moved else stuck | {member}
-        assert not lives, f"these members wait for ever: {sorted(lives)}"
+        if lives:
+            raise AssertionError(f"these members wait for ever: {sorted(lives)}")
         now = physical(NOW, len(gradients) % 2, self._overwrites)
         return {member: memory[now] for member, memory in self._memory.items()}
 

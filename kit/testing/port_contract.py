@@ -1,0 +1,242 @@
+"""What every port must keep, as one check that can be run on yours.
+
+One thread holds both ends and pumps them until what was posted is there; what is waited
+for has a deadline, in seconds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NoReturn
+
+import numpy as np
+
+from kit.exchange.layout import Layout, Range, Spec, lay_out
+from kit.exchange.plan import GRAD, NEXT
+from kit.exchange.ports.memory import Array
+from kit.exchange.ports.port import NO_HALT, Expected, Port
+from kit.testing.group import LocalMember
+
+_LARGE = 1 << 20  # elements: more bytes than a socket takes at once
+_STEP = 7  # of the senders
+
+MakePorts = Callable[[Layout, int], AbstractContextManager[list[LocalMember]]]
+
+
+def check_port(make: MakePorts, *, deadline_s: float = 10.0) -> None:
+    """Raise `AssertionError` for the first thing that a kind of ports does not keep.
+
+    It checks that
+
+    * messages arrive in the order in which they were posted, both ways at once, are
+      counted by `n_arrived` until they are taken, and none arrives that was not posted;
+    * `window` then shows the sender's numbers, those of a gradient without touching the
+      receiver's own; a message without bytes arrives too;
+    * a message carries the step and the halt of who sent it;
+    * steps with other messages alternate, as `expect` was told;
+    * `post` never waits for the other side, however large a range is, and `is_idle`
+      says when all of it has left;
+    * what was posted before an end closed can still be taken, and then the other end is
+      `lost`.
+
+    `make` is called with a layout and the number 2, once for each check. It returns a
+    context manager that gives two members which are linked to each other, as
+    `kit.testing.group.local_group` does. A message may take `deadline_s`.
+
+    >>> from kit.testing.group import local_group
+    >>> check_port(local_group)
+    """
+    small = lay_out([Spec("w", (8,), "float32")], 2)
+    large = lay_out([Spec("w", (_LARGE,), "float32")], 2, 4 * _LARGE)
+    for check, layout in (
+        (_Ends.check_order, small),
+        (_Ends.check_windows, small),
+        (_Ends.check_stamps, small),
+        (_Ends.check_steps, small),
+        (_Ends.check_large_ranges, large),
+        (_Ends.check_the_end, small),
+    ):
+        with make(layout, 2) as members:
+            check(_Ends(layout, members, deadline_s))
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """Both ends of one link."""
+
+    layout: Layout
+    members: list[LocalMember]
+    deadline_s: float
+
+    def check_order(self) -> None:
+        """Send two ranges each way at once."""
+        parts = [chunk for chunk in self.layout.buckets[0].chunks if chunk.size]
+        for me in (0, 1):
+            self.expect(me, [Expected(GRAD, part, apart=True) for part in parts])
+            self.fill(me, GRAD)
+            if self.port(me).has_arrived() or self.port(me).n_arrived():
+                self.fail("a message has arrived before one was posted")
+        for place, part in enumerate(parts):
+            for me in (0, 1):
+                self.port(me).post(GRAD, part)
+            for me in (0, 1):
+                self.until(
+                    "a message that was posted", partial(self.has, me, place + 1)
+                )
+        for me in (0, 1):
+            for place, part in enumerate(parts):
+                self.compare(me, GRAD, part, apart=True)
+                self.port(me).take()
+                left, due = self.port(me).n_arrived(), len(parts) - place - 1
+                if left != due or self.port(me).has_arrived() != bool(due):
+                    self.fail(f"n_arrived is {left} where {due} are not taken yet")
+
+    def check_windows(self) -> None:
+        """Send what is kept apart, what is not, and nothing at all."""
+        whole = self.layout.buckets[0].range
+        sent = [
+            Expected(GRAD, whole, apart=True),
+            Expected(NEXT, whole),
+            Expected(GRAD, Range(0, 0), apart=True),
+        ]
+        self.expect(1, sent)
+        self.fill(0, GRAD)
+        self.fill(0, NEXT)
+        self.fill(1, GRAD)
+        for one in sent:
+            self.port(0).post(one.region, one.range)
+            self.until(f"a message of {one.range.size} bytes", partial(self.has, 1, 1))
+            self.compare(1, one.region, one.range, apart=one.apart)
+            self.port(1).take()
+        own = self.members[1].memory.typed(GRAD, whole)
+        if not np.array_equal(own, self.written(1, GRAD)):
+            self.fail("the receiver's own gradient is overwritten by the sender's")
+
+    def check_stamps(self) -> None:
+        """Send without a halt and with one."""
+        part = self.layout.buckets[0].range
+        self.expect(1, [Expected(GRAD, part, apart=True)] * 2)
+        stamp = self.members[0].endpoint.stamp
+        stamp.step = _STEP
+        for halt in (NO_HALT, _STEP + 1):
+            stamp.halt = halt
+            self.port(0).post(GRAD, part)
+            self.until("a message", partial(self.has, 1, 1))
+            _, _, *found = self.port(1).take()
+            if found != [_STEP, halt]:
+                self.fail(
+                    f"a message of step {_STEP} with halt {halt} says (step, halt) "
+                    f"{tuple(found)}"
+                )
+
+    def check_steps(self) -> None:
+        """Send what even and odd steps have, in turn."""
+        parts = self.layout.buckets[0].chunks
+        scripts = [
+            [Expected(GRAD, parts[0], apart=True)],
+            [Expected(NEXT, parts[1]), Expected(GRAD, parts[1], apart=True)],
+        ]
+        self.port(1).expect(scripts, 1)
+        self.fill(0, GRAD)
+        self.fill(0, NEXT)
+        for step in (1, 0, 1):
+            for one in scripts[step]:
+                self.port(0).post(one.region, one.range)
+                self.until("the next step's message", partial(self.has, 1, 1))
+                self.compare(1, one.region, one.range, apart=one.apart)
+                self.port(1).take()
+
+    def check_large_ranges(self) -> None:
+        """Post before anybody reads: a port that waited would wait for ever."""
+        part = self.layout.buckets[0].range
+        for me in (0, 1):
+            self.expect(me, [Expected(GRAD, part, apart=True)])
+            self.fill(me, GRAD)
+        for me in (0, 1):
+            if not self.port(me).is_idle():
+                self.fail("is_idle is False before anything was posted")
+            self.port(me).post(GRAD, part)
+        for me in (0, 1):
+            self.until(f"a range of {part.size} bytes", partial(self.has, me, 1))
+            self.until("all that was posted to leave", self.port(me).is_idle)
+            self.compare(me, GRAD, part, apart=True)
+
+    def check_the_end(self) -> None:
+        """Close an end on which something was posted."""
+        part = self.layout.buckets[0].range
+        self.expect(1, [Expected(GRAD, part, apart=True)] * 2)
+        self.fill(0, GRAD)
+        self.port(0).post(GRAD, part)
+        self.until("all that was posted to leave", self.port(0).is_idle)
+        port = self.port(1)
+        if port.lost:
+            self.fail("an end is lost while the other one is open")
+        self.members[0].endpoint.forget(1)
+        self.until("what was posted before the end closed", port.has_arrived)
+        port.take()
+        self.until("an end to be lost when the other one was closed", lambda: port.lost)
+        if port.has_arrived():
+            self.fail("a message has arrived that nobody posted")
+
+    # -- both ends ---------------------------------------------------------------------
+
+    def port(self, me: int) -> Port:
+        """Return one end."""
+        return self.members[me].endpoint.ports[1 - me]
+
+    def expect(self, me: int, messages: list[Expected]) -> None:
+        """Say what comes in an even step, which is the next one."""
+        self.port(me).expect((messages, []), 0)
+
+    def has(self, me: int, n_messages: int) -> bool:
+        """Whether so many messages are here; more are an error."""
+        port = self.port(me)
+        if port.n_arrived() > n_messages:
+            self.fail(f"n_arrived is {port.n_arrived()}, and {n_messages} were posted")
+        return port.has_arrived() and port.n_arrived() == n_messages
+
+    def written(self, me: int, region: int) -> Array:
+        """Return numbers that no other member and region has."""
+        n_items = self.layout.n_bytes // 4
+        numbers = np.arange(n_items) + 0.5 * me + 0.25 * region
+        return numbers.astype(np.float32)
+
+    def fill(self, me: int, region: int) -> None:
+        """Write these numbers into a member's own memory."""
+        whole = self.layout.buckets[0].range
+        self.members[me].memory.typed(region, whole)[:] = self.written(me, region)
+
+    def compare(self, me: int, region: int, part: Range, *, apart: bool) -> None:
+        """Compare what a window shows with what was sent."""
+        found = self.port(me).window(region, part, apart=apart)
+        sent = self.written(1 - me, region)[part.lo // 4 : part.hi // 4]
+        if not np.array_equal(found, sent):
+            self.fail(
+                f"the window on bytes {part.lo} to {part.hi} of region {region} shows "
+                f"{_shown(found)}, where {_shown(sent)} was sent"
+            )
+
+    def until(self, what: str, is_so: Callable[[], bool]) -> None:
+        """Pump until something is so."""
+        give_up = time.monotonic() + self.deadline_s
+        while not is_so():
+            for member in self.members:
+                for port in member.endpoint.ports.values():
+                    port.pump()
+            if time.monotonic() > give_up:
+                self.fail(f"{self.deadline_s:g} s were not enough for {what}")
+
+    def fail(self, text: str) -> NoReturn:
+        """Raise the error, with the kind of port."""
+        ports = [port for one in self.members for port in one.endpoint.ports.values()]
+        kinds = {type(port).__name__ for port in ports}
+        raise AssertionError(f"{' and '.join(sorted(kinds))}: {text}.")
+
+
+def _shown(numbers: Any) -> str:
+    few = [f"{number:g}" for number in numbers[:4]]
+    return ", ".join([*few, *["\u2026"] * (len(numbers) > 4)])

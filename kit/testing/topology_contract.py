@@ -1,0 +1,481 @@
+"""What every topology must keep, as one check that can be run on yours.
+
+The plans are read, their messages are carried, and their operations are done in orders
+that a dice chooses, as members that run ahead or fall behind do them; then a step is
+carried out over real ports, in threads. No process is started.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from kit.errors import InvalidArgumentError
+from kit.exchange.execution.program import Program
+from kit.exchange.layout import ITEMSIZE, Bucket, Layout, Range, Spec, lay_out
+from kit.exchange.pipeline import pipelined
+from kit.exchange.plan import (
+    GRAD,
+    NEXT,
+    NOW,
+    SPARE,
+    Add,
+    Apply,
+    Copy,
+    Group,
+    Op,
+    Plan,
+    Receive,
+    Send,
+    chain,
+)
+from kit.exchange.ports.memory import Memory
+from kit.exchange.topologies.counting import (
+    counted_loads,
+    counted_messages,
+    counted_traffic,
+)
+from kit.exchange.topologies.placement import place
+from kit.exchange.topologies.topology import Topology, per_member
+from kit.testing.group import LocalMember, local_group, run_together
+from kit.testing.interleaving import InterleavedMembers
+
+Array = npt.NDArray[Any]
+MODELS: tuple[tuple[Spec, ...], ...] = (
+    (Spec("w", (24,), "float32"),),
+    (Spec("w", (3,), "float32"),),  # fewer elements than some groups have workers
+    (Spec("w", (0,), "float32"),),  # nothing at all, and still a step
+    (
+        Spec("a", (5, 7), "float32"),
+        Spec("b", (11,), "float64"),
+        Spec("c", (), "float32"),
+    ),
+)
+_STEPS = 2  # one with each place of the parameters
+_EVEN = 5040  # elements that any few workers and servers share evenly
+
+
+def check_topology(
+    topology: Topology,
+    *,
+    workers: Iterable[int] = (1, 2, 3, 5),
+    servers: Iterable[int] = (0, 1, 2),
+    models: Iterable[Sequence[Spec]] = MODELS,
+    bucket_bytes: int = 64,
+    seed: int = 0,
+) -> None:
+    """Raise `AssertionError` for the first thing that a topology does not keep.
+
+    For each number of workers and servers and each model it checks that
+
+    * plans are the same whenever they are made, name members of the group, never the
+      member itself, and ranges that lie in one bucket;
+    * each message is the one that its receiver expects, and nobody waits for ever;
+    * every parameter is updated by those that `owners` says, and by nobody else;
+    * every worker ends with the sum of all gradients, added chunk by chunk in the order
+      `kit.exchange.plan.chain`, however far some members run ahead of others;
+    * `traffic`, `n_messages` and `loads` say what the plans do, and `rows` names
+      members of the group.
+
+    It need not be registered. `workers` and `servers` are the numbers to try, without
+    0 servers for a topology that needs one; `models` the parameters, in buckets of
+    `bucket_bytes`, the last ones also over real ports. `seed` decides the gradients and
+    the orders in which members take turns. The default takes some seconds.
+
+    >>> from kit.exchange.topologies.ring import Ring
+    >>> check_topology(Ring())
+    >>> class Boastful(Ring):
+    ...     def traffic(self, layout, group):
+    ...         return {}
+    >>> check_topology(Boastful(), workers=[2])
+    Traceback (most recent call last):
+    AssertionError: topology 'ring' with 2 workers, no servers and 96 bytes in 2 \
+buckets: traffic says nothing of REDUCE from worker:0 to worker:1, where the plans \
+move 48 bytes.
+    """
+    chosen = [n for n in servers if n or not topology.needs_ps]
+    tried = [tuple(model) for model in models]
+    if not (tried and chosen):
+        raise InvalidArgumentError(
+            f"there is nothing to try topology {topology.name!r} with: {len(tried)} "
+            f"models, and the numbers of servers {chosen}; give one of each."
+        )
+    for n, n_ps in product(workers, chosen):
+        for model in tried:
+            layout = lay_out(model, n, bucket_bytes)
+            trial = _Trial(topology, layout, _group(layout, n, n_ps)).check(seed)
+        trial.check_on_ports(seed)
+        _check_loads(topology, n, n_ps)
+
+
+def carry_messages(plans: Mapping[int, Plan]) -> None:
+    """Carry all messages of a step, without memory or links.
+
+    Raises `AssertionError` for a message that is not the one its receiver expects, for
+    members that wait for ever, and for a message that nobody takes.
+    """
+    ops = {member: deque(plan.ops) for member, plan in plans.items()}
+    sent: dict[tuple[int, int], deque[Send]] = defaultdict(deque)
+    moving = True
+    while moving:
+        moving = False
+        for member, own in ops.items():
+            while own and _has_carried(member, own[0], sent):
+                own.popleft()
+                moving = True
+    waiting = [f"member {member} for {own[0]}" for member, own in ops.items() if own]
+    if waiting:
+        raise AssertionError(f"these wait for ever: {'; '.join(waiting)}.")
+    for (member, _), left in sent.items():
+        if left:
+            raise AssertionError(f"nobody takes what member {member} sends: {left[0]}.")
+
+
+def _has_carried(
+    member: int, op: Op, sent: Mapping[tuple[int, int], deque[Send]]
+) -> bool:
+    if isinstance(op, Send):
+        sent[member, op.to].append(op)
+    if isinstance(op, Receive):
+        if not sent[op.source, member]:
+            return False
+        found = sent[op.source, member].popleft()
+        if found[1:] != op[1:]:
+            raise AssertionError(
+                f"member {op.source} sends {found}, where member {member} expects {op}."
+            )
+    return True
+
+
+def _group(layout: Layout, n: int, n_ps: int) -> Group:
+    servers, workers = tuple(range(n_ps)), tuple(range(n_ps, n_ps + n))
+    return Group(servers, workers, place(layout, n_ps))
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """One topology, one group, one model."""
+
+    topology: Topology
+    layout: Layout
+    group: Group
+
+    def check(self, seed: int) -> _Trial:
+        """Check everything that depends on them, the cheap things first; return it."""
+        self._check_plans()
+        try:
+            carry_messages(self.plans)
+        except AssertionError as error:
+            self.fail(str(error))
+        self._check_owners()
+        self._check_formulas()
+        self._check_rows()
+        self._check_sums(random.Random(seed))
+        return self
+
+    def fail(self, text: str) -> NoReturn:
+        """Raise the error, with what was tried."""
+        raise AssertionError(
+            f"topology {self.topology.name!r} with {len(self.group.workers)} workers, "
+            f"{len(self.group.ps) or 'no'} servers and {self.layout.payload_bytes} "
+            f"bytes in {len(self.layout.buckets)} buckets: {text}"
+        )
+
+    def name(self, member: int) -> str:
+        """Return what a member is called."""
+        for job, members in (("ps", self.group.ps), ("worker", self.group.workers)):
+            if member in members:
+                return f"{job}:{members.index(member)}"
+        return f"member {member}"
+
+    @cached_property
+    def plans(self) -> dict[int, Plan]:
+        """The plans of those that do something."""
+        return self.topology.plans(self.layout, self.group)
+
+    # -- what the plans say -----------------------------------------------------------
+
+    def _check_plans(self) -> None:
+        again = self.topology.plans(self.layout, self.group)
+        for member, plan in self.plans.items():
+            name, n_buckets = self.name(member), len(self.layout.buckets)
+            if again.get(member) != plan:
+                self.fail(f"{name} gets another plan each time that it is made.")
+            if len(plan.reduce) != n_buckets:
+                self.fail(
+                    f"the plan of {name} reduces {len(plan.reduce)} buckets; there "
+                    f"must be one list of operations for each of the {n_buckets}."
+                )
+            for bucket, ops in zip(self.layout.buckets, plan.reduce, strict=True):
+                for op in ops:
+                    self._check_op(member, op, [bucket])
+            for op in plan.finish:
+                self._check_op(member, op, self.layout.buckets)
+
+    def _check_op(self, member: int, op: Op, buckets: Sequence[Bucket]) -> None:
+        name, part = self.name(member), op.range
+        if part.size and not any(_is_in(part, bucket) for bucket in buckets):
+            self.fail(f"{name} does {op}: its range is not whole items of one bucket.")
+        for other in _partners(op):
+            if other == member:
+                self.fail(f"{name} does {op} with itself; use SELF in a term.")
+            if other not in self.group.members:
+                self.fail(f"{name} does {op}: there is no member {other}.")
+        for region in _regions(op):
+            if not 0 <= region < SPARE + self.layout.n_chunks:
+                self.fail(f"{name} does {op}: there is no region {region}.")
+
+    def _check_owners(self) -> None:
+        owned = self.topology.owners(self.layout, self.group)
+        held = np.zeros(self.layout.n_bytes, int)
+        for one in owned:
+            held[slice(*one.range)] += 1
+        wanted = np.zeros(self.layout.n_bytes, int)
+        for bucket in self.layout.buckets:
+            wanted[slice(*bucket.range)] = 1
+        for at in np.flatnonzero(held != wanted)[:1].tolist():
+            self.fail(f"byte {at} is in {held[at]} ranges of owners, not {wanted[at]}.")
+        says = {(m, one.range) for one in owned for m in one.members if one.range.size}
+        does = {
+            (member, op.range)
+            for member, plan in self.plans.items()
+            for op in plan.ops
+            if isinstance(op, Apply) and op.range.size
+        }
+        for member, part in sorted(_bytes_of(says) ^ _bytes_of(does))[:1]:
+            self.fail(
+                f"owners and plans disagree about whether {self.name(member)} updates "
+                f"byte {part}."
+            )
+
+    def _check_formulas(self) -> None:
+        said = self.topology.traffic(self.layout, self.group)
+        counted = counted_traffic(self.plans)
+        for source, target, kind in sorted(said.keys() | counted.keys()):
+            key = source, target, kind
+            if said.get(key, 0) == counted.get(key, 0):
+                continue
+            self.fail(
+                f"traffic says {said.get(key, 'nothing')} of {kind.name} from "
+                f"{self.name(source)} to {self.name(target)}, where the plans move "
+                f"{counted.get(key, 0)} bytes."
+            )
+        n, does = (
+            self.topology.n_messages(self.layout, self.group),
+            counted_messages(self.plans),
+        )
+        if n != does:
+            self.fail(f"n_messages is {n}, and the plans send {does} with contents.")
+
+    def _check_rows(self) -> None:
+        shown = [task for row in self.topology.rows(self.group) for task in row]
+        if len(set(shown)) < len(shown) or not set(shown) <= set(self.group.members):
+            self.fail(
+                f"rows are {self.topology.rows(self.group)}; give each member that has "
+                f"a part once, of {self.group.members}."
+            )
+
+    # -- what the plans do ------------------------------------------------------------
+
+    def _check_sums(self, dice: random.Random) -> None:
+        ways = {
+            "bucket by bucket": self.plans,
+            "with its buckets woven together": self._woven(early=False),
+            "updated bucket by bucket": self._woven(early=True),
+        }
+        is_spent = all(plan.overwrites for plan in self.plans.values())
+        for way, plans in ways.items():
+            for overwrites in (False, True)[: 1 + is_spent]:
+                self._check_sum(way, plans, dice, overwrites=overwrites)
+
+    def _woven(self, *, early: bool) -> dict[int, Plan]:
+        made = {
+            m: pipelined(p, self.layout, early=early) for m, p in self.plans.items()
+        }
+        carry_messages(made)
+        return made
+
+    def _check_sum(
+        self,
+        way: str,
+        plans: Mapping[int, Plan],
+        dice: random.Random,
+        *,
+        overwrites: bool,
+    ) -> None:
+        # One number for each byte: what a range contains does not matter here.
+        values = np.random.default_rng(dice.getrandbits(32))
+        size, workers = self.layout.n_bytes, self.group.workers
+        start = values.standard_normal(size)
+        gradients = [
+            {worker: _uneven(values, size) for worker in workers} for _ in range(_STEPS)
+        ]
+        want = start.copy()
+        for of_step in gradients:
+            want -= self._total(of_step)
+        members = InterleavedMembers(plans, start, overwrites=overwrites)
+        found = members.run(gradients, dice)
+        for worker in workers:
+            self._compare(worker, way, found[worker], want, sum(map(_size, gradients)))
+
+    def _total(self, gradients: Mapping[int, Array]) -> Array:
+        """Return the sum in the order that all topologies keep."""
+        total = np.zeros(self.layout.n_bytes)
+        workers = self.group.workers
+        for bucket in self.layout.buckets:
+            for number, chunk in enumerate(bucket.chunks):
+                place = slice(*chunk)
+                total[place] = sum(
+                    gradients[workers[rank]][place]
+                    for rank in chain(number, len(workers))
+                )
+        return total
+
+    def _compare(
+        self, worker: int, way: str, found: Array, want: Array, size: Any
+    ) -> None:
+        used = np.zeros(found.size, bool)  # between two dtypes there may be a gap
+        for bucket in self.layout.buckets:
+            used[slice(*bucket.range)] = True
+        wrong = np.flatnonzero(used & (found != want))
+        if not wrong.size:
+            return
+        name, at = self.name(worker), int(wrong[0])
+        if (np.abs(found - want) <= 1e-9 * (size + np.abs(want)))[used].all():
+            self.fail(
+                f"{way}, {name} has the sum of byte {at}, added in another order; "
+                f"chunk c is added in the order chain(c, n)."
+            )
+        self.fail(
+            f"{way}, {name} has a wrong number at byte {at}: a gradient is missing or "
+            f"counted twice, or a range was written before its reader had read it."
+        )
+
+    # -- over real ports --------------------------------------------------------------
+
+    def check_on_ports(self, seed: int) -> None:
+        """Carry a step out over real ports, each member in a thread."""
+        for in_place in (True, False):
+            self._check_on_ports(seed, in_place=in_place)
+
+    def _check_on_ports(self, seed: int, *, in_place: bool) -> None:
+        layout, group = self.layout, self.group
+        how = "in shared memory" if in_place else "over a stream"
+        want = self._stepped(seed).leaves(NEXT)
+        with local_group(layout, len(group.members), in_place=in_place) as members:
+            run_together(members, lambda one: self._step(one, seed))
+            for worker in group.workers:
+                for name, value in members[worker].memory.leaves(NEXT).items():
+                    if value.tobytes() != want[name].tobytes():
+                        self.fail(
+                            f"{how}, {self.name(worker)} has other bits of {name!r}."
+                        )
+            formula = self.topology.traffic(layout, group)
+            for one in members:
+                moved = sum(int(row["bytes"]) for row in one.meter.totals())
+                said = per_member(formula, one.number)[1]
+                if moved != said:
+                    self.fail(
+                        f"{how}, {self.name(one.number)} received {moved} bytes, "
+                        f"where traffic says {said}."
+                    )
+
+    def _step(self, member: LocalMember, seed: int) -> None:
+        if member.number not in self.plans:
+            return
+        if member.number in self.group.workers:
+            _fill(member.memory, seed, member.number)
+        ports = member.endpoint, member.memory, member.meter
+        Program(self.plans[member.number], *ports, update=_descend).step()
+
+    def _stepped(self, seed: int) -> Memory:
+        """Return what the step of all members makes, by plain numpy."""
+        given = [Memory(self.layout) for _ in self.group.workers]
+        for worker, memory in zip(self.group.workers, given, strict=True):
+            _fill(memory, seed, worker)
+        made = Memory(self.layout)
+        for bucket in self.layout.buckets:
+            for number, chunk in enumerate(bucket.chunks):
+                order = chain(number, len(given))
+                total = sum(given[rank].typed(GRAD, chunk) for rank in order)
+                made.typed(NEXT, chunk)[...] = made.typed(NOW, chunk) - total
+        return made
+
+
+def _descend(
+    now: Array, total: Array, slots: Sequence[Array], out: Array, step: int
+) -> None:
+    np.subtract(now, total, out=out)
+
+
+def _fill(memory: Memory, seed: int, worker: int) -> None:
+    """Write the gradient of a worker; the parameters are zeros."""
+    for gradient in memory.gradients().values():
+        gradient[...] = np.random.default_rng([seed, worker]).random(gradient.shape)
+
+
+def _check_loads(topology: Topology, n: int, n_ps: int) -> None:
+    """Compare the cost model's numbers with the plans of an evenly divided model."""
+    n_buckets = max(2, n_ps)
+    layout = lay_out([Spec("w", (_EVEN,), "float32")], n, 4 * _EVEN // n_buckets)
+    trial = _Trial(topology, layout, _group(layout, n, n_ps))
+    _, said = topology.loads(n, n_ps, 4 * _EVEN, n_buckets)
+    _, does = counted_loads(trial.plans, trial.group)
+    for name, one, other in zip(does._fields, said, does, strict=True):
+        if not math.isclose(one, other):
+            trial.fail(
+                f"loads says {name}={one:g} of all tasks; the plans have {other}."
+            )
+
+
+def _uneven(values: np.random.Generator, size: int) -> Array:
+    """Return numbers of very different sizes: another order gives another sum."""
+    scale = 10.0 ** values.integers(-6, 6, size)
+    return np.asarray(values.standard_normal(size) * scale)
+
+
+def _size(gradients: Mapping[int, Array]) -> Any:
+    return sum(np.abs(one) for one in gradients.values())
+
+
+def _is_in(part: Range, bucket: Bucket) -> bool:
+    lo, hi = bucket.range
+    is_whole = not (part.lo - lo) % ITEMSIZE[bucket.dtype]
+    return (
+        lo <= part.lo <= part.hi <= hi
+        and is_whole
+        and not (part.size % ITEMSIZE[bucket.dtype])
+    )
+
+
+def _partners(op: Op) -> Iterator[int]:
+    match op:
+        case Send(to=other) | Receive(source=other):
+            yield other
+        case Add(terms=terms):
+            yield from (term.member for term in terms if term.member >= 0)
+        case Copy(source=term) if term.member >= 0:
+            yield term.member
+
+
+def _regions(op: Op) -> Iterator[int]:
+    match op:
+        case Send(region=region) | Receive(region=region):
+            yield region
+        case Add(terms=terms):
+            yield from (term.region for term in terms)
+        case Copy(source=term, into=into):
+            yield from (term.region, into)
+
+
+def _bytes_of(parts: Iterable[tuple[int, Range]]) -> set[tuple[int, int]]:
+    return {(member, at) for member, part in parts for at in range(*part)}

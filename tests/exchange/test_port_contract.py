@@ -1,0 +1,162 @@
+"""The contract of ports: ours keep it, and what breaks it is named."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import pytest
+
+from kit.exchange.layout import Layout, Range
+from kit.exchange.ports.endpoint import Endpoint
+from kit.exchange.ports.memory import Array, Memory
+from kit.exchange.ports.port import NO_HALT, Arrival, Stamp
+from kit.testing import check_port
+from kit.testing.group import LocalMember, local_group
+from kit.testing.port_contract import MakePorts
+from kit.testing.streams import memory_pair, sliced
+from kit.trace.traffic import Meter
+from kit.wire.sockets import SocketStream
+from kit.wire.stream import Stream
+from widgets.stepping.held import HeldPort, Hold, Parcel
+
+
+def socket_pair() -> tuple[Stream, Stream]:
+    near, far = socket.socketpair()
+    # Called so, neither offers the other its memory.
+    return SocketStream(near, "tcp", "far"), SocketStream(far, "tcp", "near")
+
+
+def sliced_pair() -> tuple[Stream, Stream]:
+    near, far = memory_pair()
+    return sliced(near, 4093), sliced(far, 4093)
+
+
+class Delivered(HeldPort):
+    """A held port whose messages are let go whenever somebody pumps."""
+
+    def pump(self) -> bool:
+        parcels = list(self._hold.parcels)
+        for parcel in parcels:
+            self._hold.let_go(parcel)
+        return bool(parcels)
+
+
+@contextmanager
+def held(
+    kind: type[Delivered], layout: Layout, n_members: int
+) -> Iterator[list[LocalMember]]:
+    """Give members that are linked by held ports of a kind."""
+    hold, names = Hold(), [f"member:{number}" for number in range(n_members)]
+    members = [
+        LocalMember(
+            number,
+            Memory(layout),
+            Endpoint(names, number, Stamp(), deadline_s=1.0),
+            Meter(number),
+        )
+        for number in range(n_members)
+    ]
+    for member in members:
+        ends = member.number, 1 - member.number
+        member.endpoint.add(kind(hold, *ends, member.memory, member.endpoint.stamp))
+    try:
+        yield members
+    finally:
+        for member in members:
+            member.endpoint.close()
+
+
+KINDS: dict[str, MakePorts] = {
+    "shared memory": local_group,
+    "frames in memory": partial(local_group, in_place=False),
+    "frames on a socket": partial(local_group, in_place=False, pair=socket_pair),
+    "held for a stepper": partial(held, Delivered),
+    "frames in pieces": partial(local_group, in_place=False, pair=sliced_pair),
+}
+
+
+@pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
+def test_our_ports_keep_the_contract(make: MakePorts) -> None:
+    check_port(make)
+
+
+class Hasty(Delivered):
+    def has_arrived(self) -> bool:
+        return True
+
+
+class Muddled(Delivered):
+    def take(self) -> Arrival:
+        return self._arrived[0]
+
+
+class Blind(Delivered):
+    def arrive(self, parcel: Parcel) -> None:
+        self._arrived.append(parcel.arrival)
+
+
+class Careless(Delivered):
+    """Keeps a gradient where the receiver's own is, and shows it there."""
+
+    def arrive(self, parcel: Parcel) -> None:
+        super().arrive(parcel)
+        self._memory.raw(parcel.region, parcel.range)[:] = parcel.payload
+
+
+class Unstamped(Delivered):
+    def take(self) -> Arrival:
+        return super().take()._replace(halt=NO_HALT)
+
+
+class Fixed(Delivered):
+    """Shows one place, whatever the step has."""
+
+    def window(self, region: int, part: Range, *, apart: bool) -> Array:
+        return super().window(0, part, apart=True)
+
+
+class Doubling(Delivered):
+    def arrive(self, parcel: Parcel) -> None:
+        super().arrive(parcel)
+        self._arrived.append(parcel.arrival)
+
+
+class Stuck(Delivered):
+    def pump(self) -> bool:
+        return False
+
+
+class Busy(Delivered):
+    def is_idle(self) -> bool:
+        return False
+
+
+class Deaf(Delivered):
+    def close(self) -> None:
+        """Tell nobody."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (Hasty, "a message has arrived before one was posted"),
+        (Muddled, "n_arrived is 2 where 1 are not taken yet"),
+        (Blind, r"the window on bytes 0 to 16 of region 0 shows 0, 0, 0, 0, where 0.5"),
+        (Careless, "the receiver's own gradient is overwritten"),
+        (
+            Unstamped,
+            r"step 7 with halt 8 says \(step, halt\) \(7, 46116",
+        ),
+        (Fixed, "of region 2 shows"),
+        (Doubling, "n_arrived is 2, and 1 were posted"),
+        (Stuck, "0.05 s were not enough for a message that was posted"),
+        (Busy, "is_idle is False before anything was posted"),
+        (Deaf, "0.05 s were not enough for an end to be lost"),
+    ],
+)
+def test_what_a_port_breaks_is_named(kind: type[Delivered], said: str) -> None:
+    with pytest.raises(AssertionError, match=f"{kind.__name__}: .*{said}"):
+        check_port(partial(held, kind), deadline_s=0.05)
