@@ -1,8 +1,8 @@
-"""Figures of a training: columns in, bokeh figure out.
+"""Figures of a training: a chart in, a bokeh figure out.
 
-One function for each figure. They take what `widgets.feed` makes, or a
-`ColumnDataSource` of it where a figure should share or stream its data, and a theme.
-Titles and explanations are the page's business: here are only axes, marks and legends.
+One function for each kind of chart of `widgets.curves`, with the looks of a theme.
+`sources` gives the data of its series, where several figures share it. Titles and
+explanations are the page's business: here are only axes, marks and legends.
 """
 
 from __future__ import annotations
@@ -28,111 +28,119 @@ from bokeh.plotting import figure
 
 from kit.trace.traffic import Phase
 from widgets.canvas import Data, canvas, dress, legend, mark, source
-from widgets.feed import Columns
-from widgets.theme import (
-    PHASE_HATCH,
-    PHASE_HEIGHT,
-    Theme,
-    link_style,
-)
+from widgets.curves import Chart, Mark, Region, Series, Timeline
+from widgets.theme import PHASE_HATCH, PHASE_HEIGHT, Theme
 
 _ROW_PX = 44  # of a task in the timeline
 _LETTERS = 56  # more than fit side by side into half a page
 _STRIP_PX = 34  # of a link
 
 
-def loss_figure(loss: Data, regions: Columns, theme: Theme) -> figure:
-    """Draw the loss over the steps on shaded regions of topologies.
+def sources_of(chart: Chart) -> list[ColumnDataSource]:
+    """Return the data of each series; series of the same columns share it."""
+    made: dict[int, ColumnDataSource] = {}
+    for series in chart.series:
+        made.setdefault(id(series.data), source(series.data))
+    return [made[id(series.data)] for series in chart.series]
 
-    `loss` has the columns step, loss and mean, `regions` left, right and topology.
-    """
+
+def curves_figure(
+    chart: Chart, theme: Theme, sources: Sequence[ColumnDataSource] | None = None
+) -> figure:
+    """Draw curves in one frame, on the shaded regions behind them."""
     room = DataRange1d(range_padding=0.16)  # for the names of the regions
-    fig = canvas(theme, "step", "loss", height=330, y_range=room)
-    data = source(loss)
-    _shade(fig, regions, theme)
-    every = fig.line("step", "loss", source=data, color=theme.faint, alpha=0.6)
-    mean = fig.line("step", "mean", source=data, color=theme.ink, line_width=2.5)
-    legend(fig, theme, {"moving mean": mean, "each step": every}, "above")
-    tips = [("step", "@step"), ("loss", "@loss{0.0000}"), ("mean", "@mean{0.0000}")]
-    fig.add_tools(HoverTool(renderers=[mean], tooltips=tips, mode="vline"))
+    fig = canvas(theme, chart.x.label, chart.y.label, height=330, y_range=room)
+    _shade(fig, chart.regions, theme)
+    pairs = zip(chart.series, sources or sources_of(chart), strict=True)
+    drawn = {one.label: curve(fig, one, data) for one, data in reversed([*pairs])}
+    for one in chart.series:
+        tint(drawn[one.label], one, theme)
+    legend(fig, theme, {one.label: drawn[one.label] for one in chart.series}, "above")
+    fig.add_tools(tips_of(chart, drawn))
     return fig
 
 
-def links_figure(links: Mapping[str, Data], switches: Columns, theme: Theme) -> figure:
-    """Draw the rate of each link over time, each link in a strip of its own.
+def curve(fig: Any, series: Series, data: ColumnDataSource, **more: Any) -> Any:
+    """Draw one line or band, without its colour; returns what is drawn."""
+    if series.to:
+        edges = {"y1": series.y, "y2": series.to, "fill_alpha": 0.25}
+        return fig.varea(series.x, source=data, **edges, **more)
+    thin = {"line_width": 1, "alpha": 0.6} if series.is_thin else {"line_width": 2.5}
+    return fig.line(
+        series.x, series.y, source=data, line_dash=series.dash, **thin, **more
+    )
 
-    `links` gives each name its columns second and rate (MB/s), which holds until the
-    next row; `switches` has second and label. All strips have one scale, so that they
-    compare; lines in one frame would hide each other, as links of one topology often
-    carry the same.
-    """
-    n = len(links)
-    sources = {name: source(data) for name, data in links.items()}
-    peak = max((float(np.max(one.data["rate"])) for one in sources.values()), default=0)
-    what = f"each strip from 0 to {peak:.3g} MB/s"
+
+def tint(drawn: Any, series: Series, theme: Theme) -> None:
+    """Give what `curve` has drawn the colour of a theme."""
+    name = "fill_color" if series.to else "line_color"
+    drawn.glyph.update(**{name: theme.colour(series.colour)})
+
+
+def tips_of(chart: Chart, drawn: Mapping[str, Any]) -> HoverTool:
+    """Return what the pointer shows: the columns of the first series at its place."""
+    first = chart.series[0]
+    tips = [
+        (name, f"@{name}{{0}}" if name == first.x else f"@{name}{{0.0000}}")
+        for name in first.data
+    ]
+    return HoverTool(renderers=[drawn[first.label]], tooltips=tips, mode="vline")
+
+
+def links_figure(
+    chart: Chart, theme: Theme, sources: Sequence[ColumnDataSource] | None = None
+) -> figure:
+    """Draw each series in a strip of its own; its value holds until the next row."""
+    n = len(chart.series)
     rows = Range1d(start=n + 0.05, end=-0.7)  # downwards, with room for labels
-    size = {"height": 120 + _STRIP_PX * n, "y_range": rows, "x_range": _extent(sources)}
-    fig = canvas(theme, "time since the start [s]", what, **size)
-    for place, (name, one) in enumerate(sources.items()):
+    extent = Range1d(start=chart.x.low, end=chart.x.high)  # strips need plain numbers
+    size = {"height": 120 + _STRIP_PX * n, "y_range": rows, "x_range": extent}
+    fig = canvas(theme, chart.x.label, chart.y.label, **size)
+    pairs = zip(chart.series, sources or sources_of(chart), strict=True)
+    for place, (series, data) in enumerate(pairs):
         strip = fig.subplot(
             x_source=fig.x_range,
             x_target=fig.x_range,
-            y_source=Range1d(start=0, end=peak or 1),
+            y_source=Range1d(start=0, end=chart.y.high),
             y_target=Range1d(start=place + 1, end=place + 0.12),
         )
-        _strip(strip, one, name, link_style(theme, place))
-    names = {place + 1: name for place, name in enumerate(links)}
+        _strip(strip, series, data, theme)
+    names = {place + 1: one.label for place, one in enumerate(chart.series)}
     fig.yaxis.update(ticker=FixedTicker(ticks=list(names)), major_label_overrides=names)
-    mark(fig, switches["second"], switches["label"], theme)
+    labels = [at.label for at in chart.marks]
+    mark(fig, [at.at for at in chart.marks], labels, theme)
     tips = [("link", "$name"), ("time", "@second{0.00} s"), ("MB/s", "@rate{0.0}")]
     fig.add_tools(HoverTool(tooltips=tips))
     return fig
 
 
-def _extent(sources: Mapping[str, ColumnDataSource]) -> Range1d:
-    """Return the time that the sources cover; strips need it as plain numbers."""
-    times = [one.data["second"] for one in sources.values()]
-    first = min([0.0, *(float(np.min(time)) for time in times)])
-    last = max((float(np.max(time)) for time in times), default=1)
-    return Range1d(start=first, end=last)
-
-
-def _strip(
-    strip: Any, data: ColumnDataSource, name: str, look: tuple[str, str]
-) -> None:
+def _strip(strip: Any, series: Series, data: ColumnDataSource, theme: Theme) -> None:
     """Draw one link's rate as a line over a tinted area."""
-    colour, dash = look
-    both = {"x": "second", "source": data, "name": name}
+    colour = theme.colour(series.colour)
+    both = {"x": series.x, "source": data, "name": series.label}
     area = {"fill_color": colour, "fill_alpha": 0.3, "step_mode": "after"}
-    strip.varea_step(y1=0, y2="rate", **area, **both)
-    line = {"color": colour, "line_dash": dash, "line_width": 2, "mode": "after"}
-    strip.step(y="rate", **line, **both)
+    strip.varea_step(y1=0, y2=series.y, **area, **both)
+    line = {"color": colour, "line_dash": series.dash, "line_width": 2, "mode": "after"}
+    strip.step(y=series.y, **line, **both)
 
 
 def timeline_figure(
-    spans: Data,
-    tasks: Sequence[str],
-    starts: Columns,
-    theme: Theme,
-    *,
-    label: str = "",
+    chart: Timeline, theme: Theme, spans: ColumnDataSource | None = None
 ) -> figure:
     """Draw what each task did: one row per task, a coloured bar per stretch of time.
 
-    `spans` has task, phase, left and right (ms), `starts` at and step: where the steps
-    began. `label` is what happened at 0 ms. Phases differ in colour, thickness and
-    hatch.
+    `spans` is the source of its spans where figures share one. Phases differ in colour,
+    thickness and hatch.
     """
-    rows = FactorRange(factors=list(reversed(tasks)), range_padding=0.1)
-    height = 130 + _ROW_PX * max(1, len(tasks))
-    what = f"time [ms], 0 is the switch from {label}" if label else "time [ms]"
-    fig = canvas(theme, what, None, height=height, y_range=rows)
-    _step_axis(fig, starts, theme)
-    data = source(spans)
+    rows = FactorRange(factors=list(reversed(chart.rows)), range_padding=0.1)
+    height = 130 + _ROW_PX * max(1, len(chart.rows))
+    fig = canvas(theme, chart.x.label, None, height=height, y_range=rows)
+    _step_axis(fig, chart.starts, theme)
+    data = source(chart.spans) if spans is None else spans
     drawn = {phase: _stretches(fig, data, phase, theme) for phase in PHASE_HEIGHT}
     entries = {phase.name.lower(): drawn[phase] for phase in Phase}
     legend(fig, theme, entries, "above")
-    mark(fig, [0.0] if label else [], [""] if label else [], theme)
+    mark(fig, [0.0] if chart.zero else [], [""] if chart.zero else [], theme)
     tips = [("task", "@task"), ("phase", "@phase"), ("from", "@left{0.000} ms")]
     fig.add_tools(HoverTool(tooltips=[*tips, ("to", "@right{0.000} ms")]))
     fig.ygrid.grid_line_color = None
@@ -171,28 +179,21 @@ def volume_figure(volume: Data, theme: Theme) -> figure:
     return fig
 
 
-def _shade(fig: figure, regions: Columns, theme: Theme) -> None:
-    """Shade each topology's steps; name it at the top, with a line where it begins."""
-    known = tuple(dict.fromkeys(regions["topology"]))
-    names = regions["topology"]
-    for left, right, name in zip(regions["left"], regions["right"], names, strict=True):
-        colour = theme.topology(name, known)
-        box = BoxAnnotation(left=left, right=right, fill_color=colour, fill_alpha=0.12)
-        box.update(line_color=None, level="underlay")
+def _shade(fig: figure, regions: Sequence[Region], theme: Theme) -> None:
+    """Shade the regions; name each at the top, with a line where it begins."""
+    for one in regions:
+        colour = theme.colour(one.colour)
+        box = BoxAnnotation(left=one.left, right=one.right, fill_color=colour)
+        box.update(fill_alpha=0.12, line_color=None, level="underlay")
         fig.add_layout(box)
-    labels = list(names)
-    if len(labels) <= 3:  # more have room for their names only
-        labels = [
-            f"{n} from step {at}" for n, at in zip(names, regions["left"], strict=True)
-        ]
-    mark(fig, regions["left"], labels, theme, is_first_bare=True)
+    places, names = [one.left for one in regions], [one.name for one in regions]
+    mark(fig, places, names, theme, is_first_bare=True)
 
 
-def _step_axis(fig: figure, starts: Columns, theme: Theme) -> None:
+def _step_axis(fig: figure, starts: Sequence[Mark], theme: Theme) -> None:
     """Name the steps on an upper axis, with a thin line where each one begins."""
-    ticker = FixedTicker(ticks=list(starts["at"]))
-    names = zip(starts["at"], starts["step"], strict=True)
-    axis = LinearAxis(major_label_overrides={at: f"step {step}" for at, step in names})
+    ticker = FixedTicker(ticks=[one.at for one in starts])
+    axis = LinearAxis(major_label_overrides={one.at: one.label for one in starts})
     axis.update(ticker=ticker)
     dress(axis, theme)
     fig.add_layout(axis, "above")

@@ -23,7 +23,7 @@ from bokeh.protocol.messages.patch_doc import patch_doc
 from jupyter_bokeh import BokehModel
 
 from kit.trace.trace import Trace
-from widgets import feed, sentences
+from widgets import curves, feed, sentences, strips
 from widgets.front_end import TELL
 from widgets.looks import style
 from widgets.plots import LinksPlot, LossPlot, TimelinePlot
@@ -117,7 +117,8 @@ class LiveView:
         self._texts = [self.status, self.picture, self.numbers, self.twin, self.tables]
         self._drawing = threading.RLock()  # the page's word comes on another thread
         self.loss, self.links = LossPlot(), LinksPlot()
-        self.timeline = TimelinePlot(Trace(tasks).names)
+        self._tasks = Trace(tasks).names
+        self.timeline = TimelinePlot(self._tasks)
         self._figures: list[Any] = [self.loss, self.links, self.timeline]
         self._models = [self._wrap(plot.figure) for plot in self._figures]
         for model, plot in zip(self._models, self._figures, strict=True):
@@ -212,14 +213,17 @@ class LiveView:
     def _curves(self, beat: Beat) -> None:
         history = beat.history
         shares = history.measure("accuracy")
-        self.loss.show(history.loss(), history.regions(), self._theme, shares)
-        self.links.show(history.links(), history.switches(), self._theme)
+        loss = curves.loss(history.loss(), history.regions(), shares)
+        links = curves.links(strips.thinned(history.links()), history.switches())
+        self.loss.show(loss, self._theme)
+        self.links.show(links, self._theme)
 
     def _spans(self, beat: Beat) -> None:
         window = sentences.newest_steps(beat.recent)
         spans = feed.timeline(beat.recent, window)
         starts = feed.step_starts(beat.recent, window)
-        self.timeline.show(spans, starts, window.label, self._theme)
+        chart = curves.timeline(spans, starts, self._tasks, window.label)
+        self.timeline.show(chart, self._theme)
 
     def _rest(self) -> None:
         """Let a view that begins later start from what is drawn now."""

@@ -24,10 +24,16 @@ from bokeh.resources import Resources
 from kit.errors import InvalidArgumentError
 from kit.trace.file import write_atomically
 from kit.trace.trace import Trace
-from widgets import feed, page, words
+from widgets import curves, feed, page, words
 from widgets.canvas import source
 from widgets.feed import Formula
-from widgets.figures import links_figure, loss_figure, timeline_figure, volume_figure
+from widgets.figures import (
+    curves_figure,
+    links_figure,
+    sources_of,
+    timeline_figure,
+    volume_figure,
+)
 from widgets.theme import THEMES, Theme
 
 
@@ -110,9 +116,10 @@ def _drawings(section: Section) -> list[_Drawing]:
 
 
 def _loss(trace: Trace) -> _Drawing:
-    columns, regions = feed.loss(trace), feed.regions(trace)
-    shared = source(columns)
-    drawn = _both(lambda theme: loss_figure(shared, regions, theme), columns["step"])
+    columns = feed.loss(trace)
+    chart = curves.each_loss(columns, feed.regions(trace))
+    shared = sources_of(chart)
+    drawn = _both(lambda theme: curves_figure(chart, theme, shared), columns["step"])
     return _Drawing("Loss", words.loss(trace), drawn, wide=False)
 
 
@@ -124,9 +131,10 @@ def _volume(trace: Trace, formulas: Mapping[str, Formula]) -> _Drawing:
 
 
 def _links(trace: Trace) -> _Drawing:
-    lines, switches = feed.links(trace), feed.switches(trace)
-    shared = {name: source(line) for name, line in lines.items()}
-    drawn = _both(lambda theme: links_figure(shared, switches, theme), shared)
+    lines = feed.links(trace)
+    chart = curves.links(lines, feed.switches(trace))
+    shared = sources_of(chart)
+    drawn = _both(lambda theme: links_figure(chart, theme, shared), lines)
     return _Drawing("Traffic on each link", words.links(lines), drawn)
 
 
@@ -134,10 +142,11 @@ def _timeline(trace: Trace) -> _Drawing:
     view = feed.window(trace)
     columns, starts = feed.timeline(trace, view), feed.step_starts(trace, view)
     active = [name for name in trace.names if name in set(columns["task"])]
+    chart = curves.timeline(columns, starts, active, view.label)
     shared = source(columns)
 
     def draw(theme: Theme) -> figure:
-        return timeline_figure(shared, active, starts, theme, label=view.label)
+        return timeline_figure(chart, theme, shared)
 
     said = words.timeline(trace, view)
     return _Drawing("What each task did", said, _both(draw, active))

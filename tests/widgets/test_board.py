@@ -108,7 +108,7 @@ def test_it_draws_while_it_is_looked_at_and_rests_when_it_is_not(page: Page) -> 
         page.look(root)
         first = picture.value
         soon(lambda: picture.value != first)
-        soon(lambda: len(board._view.loss._loss.data["step"]) > 5)
+        soon(lambda: len(board._view.loss._sources[0].data["step"]) > 5)
         page.close(root)
         goes_on_for(board, 2)  # a beat that had begun may still come
         seen = picture.value

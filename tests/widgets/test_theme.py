@@ -7,14 +7,13 @@ import pytest
 from kit.trace.traffic import Phase
 from widgets.theme import (
     DARK,
-    LIGHT,
     PHASE_HATCH,
     PHASE_HEIGHT,
     TEXT_PX,
     THEMES,
     Theme,
     contrast,
-    link_style,
+    link_look,
 )
 
 
@@ -56,7 +55,7 @@ def test_phases_differ_by_more_than_their_colour() -> None:
 
 
 def test_neighbouring_links_differ_in_colour_and_dash() -> None:
-    styles = [link_style(LIGHT, place) for place in range(24)]
+    styles = [link_look(place) for place in range(24)]
 
     assert len(set(styles)) == 24
     for one, following in pairwise(styles):
