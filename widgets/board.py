@@ -26,16 +26,37 @@ _KEEP_EVERY_S = 15.0
 
 
 class TrafficBoard:
-    """Shows a training: who sends which bytes to whom, what the loss does, and why.
+    """Shows a training: who sends which bytes to whom, and what the loss does.
 
-    `of` is a `kit.Run` (live; it may be over), a `kit.Trace`, or the path of a trace
-    file. Show the board by ending a cell with it, as often as you like; boards of one
-    run agree. It draws ten times a second at most, less often where that takes more
-    than a hundredth of a processor, but twice a second while that takes no more than a
-    twentieth; curves once a second, bars every two; nothing while nobody looks.
+    End a cell with it, as often as you like; all boards of one run agree. Its controls
+    ask for another topology, link speed or latency, a pause, one step, or the end; the
+    training takes that up between two steps.
 
-    Its controls request another topology, link speed or latency, a pause, one step,
-    the end; the training takes that up between two steps.
+    Parameters
+    ----------
+    of : Run, Trace, str or path
+        A run (live, or over), a trace, or the path of a trace file.
+    clock : callable
+        Seconds since some moment; for tests.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There is nothing to show in `of`.
+
+    Notes
+    -----
+    It draws ten times a second at most, and less often where that takes more than a
+    hundredth of a processor; curves once a second, bars every two seconds, and nothing
+    while nobody looks. Without ipywidgets, and in a saved notebook, a still picture is
+    shown.
+
+    Examples
+    --------
+    Watch a training, as the last line of a cell::
+
+        run = kit.train(step, params, data)
+        TrafficBoard(run)
     """
 
     def __init__(

@@ -41,9 +41,23 @@ from widgets.theme import THEMES, Theme
 class Section:
     """One training in the report: a heading, a few words, and the trace to draw.
 
-    `formula` gives the bytes each task (`worker:0`) should send and receive per step,
-    for a trace of one topology; for a trace with switches it gives such a mapping for
-    each topology. Raises `InvalidArgumentError` when it cannot be told for which.
+    Parameters
+    ----------
+    title : str
+        The heading.
+    text : str
+        Paragraphs, with empty lines between them.
+    trace : Trace
+        What to draw.
+    formula : dict, optional
+        Bytes that each task should send and receive in a step, such as
+        `{"worker:0": (48, 48)}`. For a trace with switches, such a dict for each
+        topology by name.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There is one formula, but the trace has several topologies.
     """
 
     title: str
@@ -89,13 +103,37 @@ def write_report(
     title: str = "Training over parameter server and ring",
     made_at: datetime | None = None,
 ) -> None:
-    """Write the report: the table of results, then each section with its figures.
+    """Write an HTML file: a table of results, then each section with its figures.
 
-    A section may be given as the tuple of its fields, by callers that do not import
-    this package. The keys of the table's rows are its heads; write units as `rate
-    [steps/s]`. `made_at` is the time now if it is not given. The file has some 1.2 MB
-    plus about 200 kB for each section; it appears whole or not at all. Raises `OSError`
-    as the file system gives it.
+    Parameters
+    ----------
+    path : str or path
+        The file. It appears whole or not at all.
+    sections : sequence of Section
+        Or of tuples of a section's fields.
+    table : sequence of dict, optional
+        The rows; their keys are the heads. Write units as "rate [steps/s]".
+    notes : sequence of str, optional
+        Sentences below the sections.
+    title : str
+        The heading of the page.
+    made_at : datetime, optional
+        By default now.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written.
+
+    Notes
+    -----
+    The file needs no network. It has about 1.2 MB, and 200 kB more for each section.
+
+    Examples
+    --------
+    Show a training that is over::
+
+        write_report("report.html", [("On a ring", "Four workers.", run.trace)])
     """
     whole = [one if isinstance(one, Section) else Section(*one) for one in sections]
     drawings = [_drawings(section) for section in whole]

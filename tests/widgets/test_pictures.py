@@ -198,7 +198,10 @@ def drawn_as_svg(picture: str, name: str, chart: Chart, y: Axis) -> Points:
     left, top, right, bottom = 56, 44, 626, 206  # the frame, as the picture has it
     reach = np.array([chart.x.high - chart.x.low, y.high - y.low])
     start = np.array([chart.x.low, y.low])
-    return start + (where - [left, bottom]) / [right - left, top - bottom] * reach
+    found: Points = (
+        start + (where - [left, bottom]) / [right - left, top - bottom] * reach
+    )
+    return found
 
 
 def test_bokeh_and_svg_draw_the_same_loss(history: TrainingHistory) -> None:
