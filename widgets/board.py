@@ -34,7 +34,7 @@ class TrafficBoard:
 
     Parameters
     ----------
-    of : Run, Trace, str or path
+    of : Run, Trace, str or PathLike
         A run (live, or over), a trace, or the path of a trace file.
     clock : callable
         Seconds since some moment; for tests.

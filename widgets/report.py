@@ -107,7 +107,7 @@ def write_report(
 
     Parameters
     ----------
-    path : str or path
+    path : str or PathLike
         The file. It appears whole or not at all.
     sections : sequence of Section
         Or of tuples of a section's fields.

@@ -174,7 +174,7 @@ def train(
         Empty for the speed that the cluster was given, or else full speed.
     placement : {"round_robin", "greedy"}
         How parameters are dealt out to the parameter servers.
-    checkpoint : str, path or Checkpoints, optional
+    checkpoint : str, PathLike or Checkpoints, optional
         The folder in which to save. If it holds a good checkpoint, the training
         resumes from it, on any number of tasks and with any topology.
     restore : str, int or bool, optional

@@ -30,7 +30,7 @@ class Checkpoints:
 
     Parameters
     ----------
-    folder : str or path
+    folder : str or PathLike
         All tasks that update parameters must see it under this name: put it on their
         common host or on a shared file system.
     every_steps : int, optional
