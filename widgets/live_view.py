@@ -1,7 +1,7 @@
 """The board on the screen: widgets that draw each beat, and the figures among them.
 
 It lives while somebody looks: the count of its views comes from the page. A view that
-begins later (a reload, a second one) is told everything again.
+begins later (a reload, a second one) gets everything again.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class LiveView:
         shown: Callable[[bool], None],
         clock: Callable[[], float],
     ) -> None:
-        """Make them; `shown` is told when the first view appears and the last goes."""
+        """Make them; `shown` is called when the first view appears or the last goes."""
         self._clock, self._shown = clock, shown
         self._theme: Theme = LIGHT
         self._due = {"curves": 0.0, "timeline": 0.0}

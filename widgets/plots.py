@@ -212,7 +212,7 @@ def _source(*names: str) -> ColumnDataSource:
 
 
 def _put(source: ColumnDataSource, columns: Columns) -> None:
-    """Give a source its columns, unless it has them: a page is told of any."""
+    """Give a source its columns, unless it has them: each change is sent."""
     if source.data != columns:
         source.data = columns
 

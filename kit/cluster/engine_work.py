@@ -1,4 +1,4 @@
-"""What one does with the engines besides calling functions on them.
+"""Work on the engines other than calling functions on them.
 
 Cells, logs, and a new process for one task; `Cluster` adds the rest.
 """

@@ -52,7 +52,7 @@ def _refused(error: Exception) -> StartFailed:
 
 
 class Lifecycle:
-    """A cluster's life; `Cluster` adds what one does with it."""
+    """A cluster's life; `Cluster` adds what it can do."""
 
     def __init__(self, plan: ClusterPlan) -> None:
         self._plan = plan
