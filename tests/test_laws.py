@@ -216,7 +216,7 @@ LAWS: dict[Law, list[tuple[str, str]]] = {
         ("kit/arrays.py", "import multiprocessing.shared_memory"),
         ("kit/arrays.py", "from multiprocessing import shared_memory"),
         ("kit/training/client/run.py", "import pickle"),
-        ("widgets/board.py", "importlib.import_module('ipyparallel')"),
+        ("widgets/board/board.py", "importlib.import_module('ipyparallel')"),
     ],
     barred_import_is_absent: [
         ("kit/cluster/x.py", "def f():\n    from bokeh.io import show"),

@@ -24,17 +24,17 @@ from bokeh.resources import Resources
 from kit.errors import InvalidArgumentError
 from kit.trace.file import write_atomically
 from kit.trace.trace import Trace
-from widgets import curves, feed, page, words
-from widgets.canvas import source
-from widgets.feed import Formula
-from widgets.figures import (
+from widgets.drawing import curves, feed, page, words
+from widgets.drawing.canvas import source
+from widgets.drawing.feed import Formula
+from widgets.drawing.figures import (
     curves_figure,
     links_figure,
     sources_of,
     timeline_figure,
     volume_figure,
 )
-from widgets.theme import THEMES, Theme
+from widgets.drawing.theme import THEMES, Theme
 
 
 @dataclass(frozen=True)

@@ -17,15 +17,16 @@ from tests.training.paced import LONG_S, begin
 from tests.training.test_measures import telling
 from tests.training.toy import X, quick_cluster
 from tests.training.toy import rows as examples_of
-from widgets import charts, curves, sentences
-from widgets.curves import Chart
-from widgets.history import TrainingHistory
-from widgets.moment import Moment
-from widgets.plots import LossPlot
-from widgets.pulse import RunFollower
-from widgets.snapshot import html, loss_words
-from widgets.still import beat_of
-from widgets.theme import DARK, LIGHT
+from widgets.board import sentences
+from widgets.board.history import TrainingHistory
+from widgets.board.moment import Moment
+from widgets.board.pulse import RunFollower
+from widgets.board.snapshot import html, loss_words
+from widgets.board.still import beat_of
+from widgets.drawing import charts, curves
+from widgets.drawing.curves import Chart
+from widgets.drawing.plots import LossPlot
+from widgets.drawing.theme import DARK, LIGHT
 
 MakeTrace = Callable[..., Trace]
 

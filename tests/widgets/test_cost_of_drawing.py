@@ -12,9 +12,9 @@ import pytest
 from bokeh.core.serialization import Deserializer
 
 from kit.trace.trace import Trace
-from widgets.live_view import CURVES_S, TIMELINE_S, LiveView
-from widgets.pulse import Beat
-from widgets.still import beat_of
+from widgets.board.live_view import CURVES_S, TIMELINE_S, LiveView
+from widgets.board.pulse import Beat
+from widgets.board.still import beat_of
 
 MakeTrace = Callable[..., Trace]
 pytestmark = pytest.mark.slow

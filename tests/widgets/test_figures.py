@@ -8,15 +8,15 @@ from bokeh.models import HBar, Model, Scatter, VBar
 from bokeh.models.annotations import Legend
 
 from kit.trace.trace import Trace
-from widgets import curves, feed
-from widgets.figures import (
+from widgets.drawing import curves, feed
+from widgets.drawing.figures import (
     curves_figure,
     links_figure,
     sources_of,
     timeline_figure,
     volume_figure,
 )
-from widgets.theme import DARK, LIGHT, THEMES, Theme, contrast
+from widgets.drawing.theme import DARK, LIGHT, THEMES, Theme, contrast
 
 MakeTrace = Callable[..., Trace]
 # Any: bokeh's annotations know only the base classes of what a figure holds.

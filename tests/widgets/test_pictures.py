@@ -14,12 +14,13 @@ import pytest
 from bokeh.models import Step
 
 from kit.trace.trace import Trace
-from widgets import charts, curves, feed, sentences, strips
-from widgets.curves import Axis, Chart
-from widgets.figures import links_figure
-from widgets.history import TrainingHistory
-from widgets.plots import LinksPlot, LossPlot, TimelinePlot
-from widgets.theme import DARK, LIGHT
+from widgets.board import sentences
+from widgets.board.history import TrainingHistory
+from widgets.drawing import charts, curves, feed, strips
+from widgets.drawing.curves import Axis, Chart
+from widgets.drawing.figures import links_figure
+from widgets.drawing.plots import LinksPlot, LossPlot, TimelinePlot
+from widgets.drawing.theme import DARK, LIGHT
 
 MakeTrace = Callable[..., Trace]
 Points = npt.NDArray[np.float64]

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from kit.trace.traffic import Phase
-from widgets.theme import (
+from widgets.drawing.theme import (
     DARK,
     PHASE_HATCH,
     PHASE_HEIGHT,

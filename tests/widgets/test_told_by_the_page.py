@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from widgets.live_view import LiveView
+from widgets.board.live_view import LiveView
 
 TASKS = ("/job:ps/task:0", "/job:worker/task:0")
 

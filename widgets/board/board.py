@@ -1,8 +1,8 @@
 """The board of a training: its traffic, its curves and its controls, live in a cell.
 
 A cell that ends with a board shows two outputs: the live one, and below it what a
-notebook keeps (`widgets.snapshot`), which the page hides as long as the live one is
-there. The second is renewed when the training pauses or ends and now and then.
+notebook keeps (`widgets.board.snapshot`), which the page hides as long as the live one
+is there. The second is renewed when the training pauses or ends and now and then.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from kit.errors import InvalidArgumentError
 from kit.trace.file import write_atomically
 from kit.trace.trace import Trace
 from kit.training.client.run import Run
-from widgets import front_end, page, snapshot
-from widgets.pulse import Beat, RunFollower, pulse_of
-from widgets.still import beat_of
+from widgets.board import snapshot
+from widgets.board.pulse import Beat, RunFollower, pulse_of
+from widgets.board.still import beat_of
+from widgets.drawing import front_end, page
 
 _KEEP_EVERY_S = 15.0
 
@@ -95,8 +96,8 @@ class TrafficBoard:
 
     def _make_view(self) -> None:
         try:
-            from widgets.controls import Controls
-            from widgets.live_view import LiveView
+            from widgets.board.controls import Controls
+            from widgets.board.live_view import LiveView
         except ImportError:
             return  # without ipywidgets or jupyter_bokeh: text and a still picture
         if self._run is not None and self._pulse is not None:

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from widgets.curves import Chart, Region
-from widgets.feed import Columns
-from widgets.theme import Theme
+from widgets.drawing.curves import Chart, Region
+from widgets.drawing.feed import Columns
+from widgets.drawing.theme import Theme
 
 TOP = 0.12  # of a strip is left free above its highest line
 
@@ -24,8 +24,8 @@ def strips(chart: Chart, theme: Theme) -> Columns:
     The strip of series number k lies between y = k + 1 (0) and y = k + 0.12 (the
     highest value of all).
 
-    >>> from widgets.curves import links
-    >>> from widgets.theme import LIGHT
+    >>> from widgets.drawing.curves import links
+    >>> from widgets.drawing.theme import LIGHT
     >>> one = {"second": np.array([0.0, 2.0]), "rate": np.array([4.0, 4.0])}
     >>> found = strips(links({"a -> b": one}, {"second": [], "label": []}), LIGHT)
     >>> found["xs"], found["ys"]

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from kit.errors import NotFoundError, OutOfRangeError
 from kit.trace.file import write_atomically
-from widgets import front_end, page
+from widgets.drawing import front_end, page
 from widgets.stepping import drawing, player, words
 from widgets.stepping.formulas import Formula, formula
 from widgets.stepping.recording import SteppedMessage, record

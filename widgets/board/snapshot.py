@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from html import escape
 
 from kit.trace.trace import Trace
-from widgets import charts, curves, feed, sentences, words
-from widgets.feed import TimeWindow
-from widgets.looks import colours, style
-from widgets.pulse import Beat
-from widgets.scene import scene, speed, title
-from widgets.theme import LIGHT
+from widgets.board import sentences
+from widgets.board.pulse import Beat
+from widgets.board.scene import scene, speed, title
+from widgets.drawing import charts, curves, feed, words
+from widgets.drawing.feed import TimeWindow
+from widgets.drawing.looks import colours, style
+from widgets.drawing.theme import LIGHT
 
 # Where a live board of ours stands before it in the same cell, the page shows that one;
 # of a live board whose kernel is gone the page has no more than a line of complaint.

@@ -7,7 +7,7 @@ else on the page changes.
 
 from __future__ import annotations
 
-from widgets.theme import DARK, FONT, LIGHT, TEXT_PX, Theme
+from widgets.drawing.theme import DARK, FONT, LIGHT, TEXT_PX, Theme
 
 _IS_DARK = (
     'body[data-jp-theme-light="false"] .ps-board',

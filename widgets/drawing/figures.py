@@ -1,8 +1,8 @@
 """Figures of a training: a chart in, a bokeh figure out.
 
-One function for each kind of chart of `widgets.curves`, with the looks of a theme.
-`sources` gives the data of its series, where several figures share it. Titles and
-explanations are the page's business: here are only axes, marks and legends.
+One function for each kind of chart of `curves`, with the looks of a theme. `sources`
+gives the data of its series, where several figures share it. Titles and explanations
+are the page's business: here are only axes, marks and legends.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from bokeh.models.annotations import BoxAnnotation
 from bokeh.plotting import figure
 
 from kit.trace.traffic import Phase
-from widgets.canvas import Data, canvas, dress, legend, mark, source
-from widgets.curves import Chart, Mark, Region, Series, Timeline
-from widgets.theme import PHASE_HATCH, PHASE_HEIGHT, Theme
+from widgets.drawing.canvas import Data, canvas, dress, legend, mark, source
+from widgets.drawing.curves import Chart, Mark, Region, Series, Timeline
+from widgets.drawing.theme import PHASE_HATCH, PHASE_HEIGHT, Theme
 
 _ROW_PX = 44  # of a task in the timeline
 _LETTERS = 56  # more than fit side by side into half a page

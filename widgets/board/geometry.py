@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from widgets.moment import Link
+from widgets.board.moment import Link
 
 WIDTH = 640
 _BOX_W, _BOX_H = 148, 66

@@ -1,8 +1,8 @@
 """What the curves show: each described once, as plain data, and drawn elsewhere.
 
-Pure. `widgets.figures` and `widgets.plots` draw a chart with bokeh, `widgets.charts`
-draws it as SVG. They decide on pixels only: what a curve is called, its colour and
-dash, the axes and the marks of switches stand here.
+Pure. `figures` and `plots` draw a chart with bokeh, `charts` draws it as SVG. They
+decide on pixels only: what a curve is called, its colour and dash, the axes and the
+marks of switches stand here.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from widgets.feed import Columns
-from widgets.theme import LIGHT, link_look
+from widgets.drawing.feed import Columns
+from widgets.drawing.theme import LIGHT, link_look
 
 _FEW = 3  # regions: their names have room for the step too
 
@@ -37,7 +37,7 @@ class Series(NamedTuple):
     """
 
     label: str
-    colour: str  # as `Theme.colour` and the variables of `widgets.looks` call it
+    colour: str  # as `Theme.colour` and the variables of `looks` call it
     data: Columns
     x: str
     y: str

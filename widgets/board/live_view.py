@@ -23,14 +23,15 @@ from bokeh.protocol.messages.patch_doc import patch_doc
 from jupyter_bokeh import BokehModel
 
 from kit.trace.trace import Trace
-from widgets import curves, feed, sentences, strips
-from widgets.front_end import TELL
-from widgets.looks import style
-from widgets.plots import LinksPlot, LossPlot, TimelinePlot
-from widgets.pulse import Beat
-from widgets.scene import scene
-from widgets.snapshot import rates_table
-from widgets.theme import DARK, LIGHT, Theme
+from widgets.board import sentences
+from widgets.board.pulse import Beat
+from widgets.board.scene import scene
+from widgets.board.snapshot import rates_table
+from widgets.drawing import curves, feed, strips
+from widgets.drawing.front_end import TELL
+from widgets.drawing.looks import style
+from widgets.drawing.plots import LinksPlot, LossPlot, TimelinePlot
+from widgets.drawing.theme import DARK, LIGHT, Theme
 
 CURVES_S, TIMELINE_S = 1.0, 2.0  # sending a figure costs as much as all else
 _TWIN = "Rates of the links, as a table"

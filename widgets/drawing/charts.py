@@ -1,8 +1,9 @@
 """The curves as plain SVG text, for where no script runs: a chart in, a picture out.
 
 Pure. They show what the live figures show, from the same description
-(`widgets.curves`), and need nothing: a saved notebook, a page made of it and a reader
-without JavaScript see them. Colours are variables of the page (`widgets.looks`).
+(`widgets.drawing.curves`), and need nothing: a saved notebook, a page made of it and a
+reader without JavaScript see them. Colours are variables of the page
+(`widgets.drawing.looks`).
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from html import escape
 from typing import NamedTuple
 
 from kit.trace.traffic import Phase
-from widgets.curves import Chart, Region, Series, Timeline
-from widgets.strips import TOP, mark_words
-from widgets.theme import PHASE_HEIGHT
+from widgets.drawing.curves import Chart, Region, Series, Timeline
+from widgets.drawing.strips import TOP, mark_words
+from widgets.drawing.theme import PHASE_HEIGHT
 
 WIDTH = 640
 _LEFT, _RIGHT, _UNDER, _OVER = 56, 14, 44, 26

@@ -1,7 +1,7 @@
 """The board's live figures: made once, then shown again with other columns.
 
 What changes is data and plain properties, never the set of marks. `show` draws a chart
-of `widgets.curves` in a theme; nothing here knows where it comes from or when.
+of `widgets.drawing.curves` in a theme; nothing here knows where it comes from or when.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from bokeh.models.annotations import Legend
 from bokeh.plotting import figure
 
 from kit.trace.traffic import Phase
-from widgets import curves, strips
-from widgets.canvas import canvas, dress, legend
-from widgets.curves import Chart, Timeline
-from widgets.feed import Columns
-from widgets.figures import curve, sources_of, timeline_figure, tint, tips_of
-from widgets.theme import FONT, LIGHT, TEXT_PX, Theme
+from widgets.drawing import curves, strips
+from widgets.drawing.canvas import canvas, dress, legend
+from widgets.drawing.curves import Chart, Timeline
+from widgets.drawing.feed import Columns
+from widgets.drawing.figures import curve, sources_of, timeline_figure, tint, tips_of
+from widgets.drawing.theme import FONT, LIGHT, TEXT_PX, Theme
 
 _NO_LOSS: Columns = {"step": [], "loss": [], "low": [], "high": []}
 _NO_REGIONS: Columns = {"left": [], "right": [], "topology": []}
