@@ -24,7 +24,7 @@ from bokeh.resources import INLINE
 
 from benchmarks.curves import Chart, charts
 from benchmarks.results import FOLDER, Table
-from widgets.theme import FONT, LIGHT
+from widgets.drawing.theme import FONT, LIGHT
 
 _WIDTH, _HEIGHT, _COLUMNS = 620, 430, 2
 _STYLE = (

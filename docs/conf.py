@@ -21,8 +21,11 @@ extensions = [
     "myst_nb",  # pages in Markdown, and notebooks
     "sphinx.ext.autodoc",
     "sphinx_copybutton",
-    "docstrings",  # beside this file
+    "docstrings",  # beside this file; before napoleon, which reads what it leaves
+    "sphinx.ext.napoleon",
 ]
+napoleon_google_docstring = False
+napoleon_use_rtype = False
 exclude_patterns = ["_build", "**/.ipynb_checkpoints", "lessons/LICENSE"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3

@@ -1,7 +1,8 @@
 """Read docstrings as they are written: as plain text with `code` and indented examples.
 
 Sphinx takes docstrings as reStructuredText, in which a star begins emphasis and an
-indented block is a quotation.
+indented block is a quotation. Sections of numpydoc keep their form: napoleon, which
+comes after this in `conf.py`, makes fields of them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ if TYPE_CHECKING:  # the tests have no Sphinx
 _CODE = re.compile(r"(`+)(.+?)\1")
 _MARKED = re.compile(r"([*|\\]|(?<=\w)_(?!\w))")
 _BULLET = re.compile(r" *[*-] ")
+_RULE = re.compile("-{3,}")
 _ATTRIBUTE = re.compile(r"    (\w[\w, ]*): (.*)")
 
 
@@ -27,7 +29,12 @@ def marked_up(lines: list[str]) -> list[str]:
     ['Return a \\* ``b``:', '', '::', '', '    c = a * b', '']
     >>> marked_up(["Attributes:", "    n: how many `b`,", "        at least 1."])
     ['', '``n``', '    how many ``b``,', '    at least 1.', '']
+    >>> marked_up(["Do it.", "", "Parameters", "----------", "n : int", "    Of `b`."])
+    ['Do it.', '', 'Parameters', '----------', 'n : int', '    Of ``b``.']
     """
+    at = next((n for n, line in enumerate(lines[1:]) if _RULE.fullmatch(line)), None)
+    if at is not None:
+        return [*marked_up(lines[:at]), *_sections(lines[at:])]
     found: list[str] = []
     is_example = False
     for has_text, block in groupby(lines, key=bool):
@@ -38,6 +45,27 @@ def marked_up(lines: list[str]) -> list[str]:
                 found += ["::", ""]
             found += [*_block(first, rest, is_example), ""]
     return found
+
+
+def _sections(lines: list[str]) -> Iterator[str]:
+    """Mark up sections of numpydoc, but no code in them.
+
+    >>> list(_sections(["See `a`::", "", "    a * b", "", ">>> 2 * 3", "6"]))
+    ['See ``a``::', '', '    a * b', '', '>>> 2 * 3', '6']
+    """
+    is_tried, above = False, None  # above: how far the line before code is indented
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        is_tried = bool(line) and (is_tried or line.lstrip().startswith(">>>"))
+        if above is not None and line and indent <= above:
+            above = None
+        if not line or is_tried or above is not None:
+            yield line
+        elif line.endswith("::"):
+            above = indent
+            yield f"{_escaped(line)}:"
+        else:
+            yield _escaped(line)
 
 
 def _block(first: str, rest: list[str], is_example: bool) -> Iterator[str]:

@@ -215,11 +215,28 @@ def current() -> Settings:
 
 @contextmanager
 def settings(**changes: Value) -> Iterator[Settings]:
-    """Change some settings for a block of code; yields those that hold in it.
+    """Change some settings for a block of code. Blocks nest.
 
-    Blocks nest. Raises `TypeError` for an unknown name, with the nearest known one, and
-    `InvalidArgumentError` for a value out of range.
+    Parameters
+    ----------
+    **changes
+        Fields of `kit.Settings` by name. Values that are set nowhere come from
+        variables such as `KIT_STEP_DEADLINE_S`, else they are the defaults.
 
+    Yields
+    ------
+    Settings
+        The settings that hold in the block.
+
+    Raises
+    ------
+    TypeError
+        There is no such setting; the message names the nearest one.
+    InvalidArgumentError
+        A value is out of range.
+
+    Examples
+    --------
     >>> with settings(trace=False) as inside:
     ...     current() is inside, current().trace
     (True, False)

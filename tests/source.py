@@ -34,8 +34,7 @@ class Source:
             for name in _imported(node):
                 imports.setdefault(name, getattr(node, "lineno", 0))
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                count = (node.end_lineno or node.lineno) - node.lineno + 1
-                lengths.append((node.lineno, node.name, count))
+                lengths.append((node.lineno, node.name, _length(node)))
         return Contents(ast.get_docstring(tree) or "", imports, lengths)
 
     @property
@@ -51,6 +50,15 @@ class Contents:
     docstring: str
     imports: dict[str, int]
     lengths: list[tuple[int, str, int]]
+
+
+def _length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Return the lines of a function without those of its docstring."""
+    count = (node.end_lineno or node.lineno) - node.lineno + 1
+    if ast.get_docstring(node, clean=False) is None:
+        return count
+    first = node.body[0]
+    return count - ((first.end_lineno or first.lineno) - first.lineno + 1)
 
 
 _CALLED_IMPORT = re.compile("import_module|__import__")

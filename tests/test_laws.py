@@ -103,7 +103,7 @@ NAME_TOPOLOGIES = (
     *_pure("kit/exchange/topologies", "ring ring_whole mesh"),
     "kit/demo/phases.py",  # what the demonstration shows
     "kit/demo/show.py",
-    "widgets/stepper.py",  # a stepper of the ring
+    "widgets/stepping/stepper.py",  # a stepper of the ring
 )
 
 MAX_FILE_LINES = 500
@@ -239,7 +239,7 @@ LAWS: dict[Law, list[tuple[str, str]]] = {
         ("kit/arrays.py", "import multiprocessing.shared_memory"),
         ("kit/arrays.py", "from multiprocessing import shared_memory"),
         ("kit/training/client/run.py", "import pickle"),
-        ("widgets/board.py", "importlib.import_module('ipyparallel')"),
+        ("widgets/board/board.py", "importlib.import_module('ipyparallel')"),
     ],
     barred_import_is_absent: [
         ("kit/cluster/x.py", "def f():\n    from bokeh.io import show"),

@@ -6,9 +6,9 @@ It shows what `kit` recorded and decides nothing; `kit` never imports it.
 from widgets.board import TrafficBoard as TrafficBoard
 from widgets.report import Section as Section
 from widgets.report import write_report as write_report
-from widgets.stepper import ExchangeStepper as ExchangeStepper
-from widgets.stepper import RingStepper as RingStepper
-from widgets.stepper import ServerStepper as ServerStepper
+from widgets.stepping.stepper import ExchangeStepper as ExchangeStepper
+from widgets.stepping.stepper import RingStepper as RingStepper
+from widgets.stepping.stepper import ServerStepper as ServerStepper
 
 __all__ = [
     "ExchangeStepper",

@@ -24,20 +24,40 @@ from bokeh.resources import Resources
 from kit.errors import InvalidArgumentError
 from kit.trace.file import write_atomically
 from kit.trace.trace import Trace
-from widgets import feed, page, words
-from widgets.canvas import source
-from widgets.feed import Formula
-from widgets.figures import links_figure, loss_figure, timeline_figure, volume_figure
-from widgets.theme import THEMES, Theme
+from widgets.drawing import curves, feed, page, words
+from widgets.drawing.canvas import source
+from widgets.drawing.feed import Formula
+from widgets.drawing.figures import (
+    curves_figure,
+    links_figure,
+    sources_of,
+    timeline_figure,
+    volume_figure,
+)
+from widgets.drawing.theme import THEMES, Theme
 
 
 @dataclass(frozen=True)
 class Section:
     """One training in the report: a heading, a few words, and the trace to draw.
 
-    `formula` gives the bytes each task (`worker:0`) should send and receive per step,
-    for a trace of one topology; for a trace with switches it gives such a mapping for
-    each topology. Raises `InvalidArgumentError` when it cannot be told for which.
+    Parameters
+    ----------
+    title : str
+        The heading.
+    text : str
+        Paragraphs, with empty lines between them.
+    trace : Trace
+        What to draw.
+    formula : dict, optional
+        Bytes that each task should send and receive in a step, such as
+        `{"worker:0": (48, 48)}`. For a trace with switches, such a dict for each
+        topology by name.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There is one formula, but the trace has several topologies.
     """
 
     title: str
@@ -83,13 +103,37 @@ def write_report(
     title: str = "Training over parameter server and ring",
     made_at: datetime | None = None,
 ) -> None:
-    """Write the report: the table of results, then each section with its figures.
+    """Write an HTML file: a table of results, then each section with its figures.
 
-    A section may be given as the tuple of its fields, by callers that do not import
-    this package. The keys of the table's rows are its heads; write units as `rate
-    [steps/s]`. `made_at` is the time now if it is not given. The file has some 1.2 MB
-    plus about 200 kB for each section; it appears whole or not at all. Raises `OSError`
-    as the file system gives it.
+    Parameters
+    ----------
+    path : str or PathLike
+        The file. It appears whole or not at all.
+    sections : sequence of Section
+        Or of tuples of a section's fields.
+    table : sequence of dict, optional
+        The rows; their keys are the heads. Write units as "rate [steps/s]".
+    notes : sequence of str, optional
+        Sentences below the sections.
+    title : str
+        The heading of the page.
+    made_at : datetime, optional
+        By default now.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written.
+
+    Notes
+    -----
+    The file needs no network. It has about 1.2 MB, and 200 kB more for each section.
+
+    Examples
+    --------
+    Show a training that is over::
+
+        write_report("report.html", [("On a ring", "Four workers.", run.trace)])
     """
     whole = [one if isinstance(one, Section) else Section(*one) for one in sections]
     drawings = [_drawings(section) for section in whole]
@@ -110,9 +154,10 @@ def _drawings(section: Section) -> list[_Drawing]:
 
 
 def _loss(trace: Trace) -> _Drawing:
-    columns, regions = feed.loss(trace), feed.regions(trace)
-    shared = source(columns)
-    drawn = _both(lambda theme: loss_figure(shared, regions, theme), columns["step"])
+    columns = feed.loss(trace)
+    chart = curves.each_loss(columns, feed.regions(trace))
+    shared = sources_of(chart)
+    drawn = _both(lambda theme: curves_figure(chart, theme, shared), columns["step"])
     return _Drawing("Loss", words.loss(trace), drawn, wide=False)
 
 
@@ -124,9 +169,10 @@ def _volume(trace: Trace, formulas: Mapping[str, Formula]) -> _Drawing:
 
 
 def _links(trace: Trace) -> _Drawing:
-    lines, switches = feed.links(trace), feed.switches(trace)
-    shared = {name: source(line) for name, line in lines.items()}
-    drawn = _both(lambda theme: links_figure(shared, switches, theme), shared)
+    lines = feed.links(trace)
+    chart = curves.links(lines, feed.switches(trace))
+    shared = sources_of(chart)
+    drawn = _both(lambda theme: links_figure(chart, theme, shared), lines)
     return _Drawing("Traffic on each link", words.links(lines), drawn)
 
 
@@ -134,10 +180,11 @@ def _timeline(trace: Trace) -> _Drawing:
     view = feed.window(trace)
     columns, starts = feed.timeline(trace, view), feed.step_starts(trace, view)
     active = [name for name in trace.names if name in set(columns["task"])]
+    chart = curves.timeline(columns, starts, active, view.label)
     shared = source(columns)
 
     def draw(theme: Theme) -> figure:
-        return timeline_figure(shared, active, starts, theme, label=view.label)
+        return timeline_figure(chart, theme, shared)
 
     said = words.timeline(trace, view)
     return _Drawing("What each task did", said, _both(draw, active))

@@ -50,15 +50,51 @@ from kit.wire.shaping import LinkSettings
 
 
 class Cluster(EngineWork):
-    """Local engine processes, each one task of a job.
+    """A cluster of processes on this machine, each one task of a job.
 
-    `ps` and `worker` are numbers of tasks; `jobs` adds more jobs by name, in its order.
-    `transport`, `insecure`: how tasks are linked, and what the second opens to others
-    (see `Settings`). `lease_s`: how long engines outlive a notebook that was killed.
-    `link`: the speed of the links in trainings that ask for none, such as
-    `"1gbit,5ms"`. `threads`: BLAS threads of each engine, by default a fair share of
-    the cores. `python`: the engines' interpreter.
-    Deadlines are in seconds. Raises `InvalidArgumentError` for values that cannot be.
+    Nothing starts until `start()`, or until it is entered with `with` or `async with`,
+    which also stop it.
+
+    Parameters
+    ----------
+    ps : int, default 1
+        Parameter servers.
+    worker : int, default 3
+        Workers.
+    jobs : dict of str to int, optional
+        More jobs by name, and how many tasks each has.
+    transport : {"auto", "unix", "tcp"}
+        How tasks are linked. "auto" is the best that both ends have.
+    insecure : bool, default False
+        No TLS on TCP. Anybody on the line can then act as you; see `Settings`.
+    lease_s : float, default 15
+        Seconds that the tasks outlive a notebook that was killed.
+    link : str, default ""
+        Speed of the links in trainings that ask for none, such as "1gbit,5ms". Empty
+        for full speed.
+    threads : int, optional
+        BLAS threads of each task; by default a fair share of the cores.
+    start_deadline_s, stop_deadline_s : float
+        Seconds that a start (60) and an orderly stop (2) may take.
+    log_level : int
+        Level of the log of ipyparallel, as in `logging`.
+    python : str, optional
+        The interpreter of the tasks; by default this one.
+    bootstrap : Bootstrap
+        What makes an engine a task; for tests.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A value is out of range, or a job has no usable name.
+
+    Examples
+    --------
+    Train on four processes, and leave nothing behind::
+
+        with kit.Cluster(ps=1, worker=3) as cluster:
+            run = kit.train(step, params, data, steps=300)
+            run.wait()
     """
 
     def __init__(
@@ -234,12 +270,37 @@ class Cluster(EngineWork):
         deadline_s: float = 60.0,
         **kwargs: Any,
     ) -> Any:
-        """Run the function on the named tasks and return what it returns.
+        """Call a function on the named tasks and return what it returns; blocks.
 
-        One task named: its result; else a list in the order of `tasks`. What the
-        function raises is raised here with the task's name: errors of this package
-        as they are, others as `UnknownError` with `remote_traceback`. A lost task
-        raises `PeerLost`, a lost controller `ControllerLost`, both at once.
+        Parameters
+        ----------
+        where : str, Task, or iterable of these
+            "all", a job, a task such as "worker:1", or several of them.
+        function : callable
+            It is sent to the tasks with `args` and `kwargs`.
+        deadline_s : float, default 60
+            Seconds that the call may take.
+
+        Returns
+        -------
+        object or list
+            The result of one task if one is named, else a list in the order of `tasks`.
+
+        Raises
+        ------
+        UnknownError
+            The function raised; `remote_traceback` says where. Errors of `kit.errors`
+            are raised as they are.
+        PeerLost, ControllerLost
+            A task, or ipyparallel's controller, is gone. Raised at once.
+        DeadlineExceededError
+            The call took longer than `deadline_s`.
+
+        Examples
+        --------
+        Ask every worker for its process::
+
+            pids = cluster.call("worker", os.getpid)
         """
         work = self._call(where, function, args, kwargs, deadline_s)
         return _one_or_all(where, work.result())

@@ -1,4 +1,4 @@
-"""What one does with the engines besides calling functions on them.
+"""Work on the engines other than calling functions on them.
 
 Cells, logs, and a new process for one task; `Cluster` adds the rest.
 """
@@ -92,14 +92,41 @@ class EngineWork(Lifecycle):
         timeout_s: float | None = None,
         each: bool = False,
     ) -> list[Outcome]:
-        """Run code as a cell on the named tasks; return what each put out.
+        """Run code as a cell on the named tasks; return what each put out. Blocks.
 
-        The cell sees the task's own namespace, as `%%on` does. With `each` the tasks
-        have it one after the other, and `task` in it is the task. Blocks.
+        The cell sees the task's own variables, as `%%on` does.
 
-        Raises `CellFailed` with all `failures` when it raised or a task was lost, which
-        is a `PeerLost` too then; `DeadlineExceededError` after `timeout_s`, when those
-        still at it are interrupted; `PlacementError` for tasks that there are not.
+        Parameters
+        ----------
+        where : str, Task, or iterable of these
+            "all", a job, a task such as "worker:1", or several of them.
+        code : str
+            The cell.
+        timeout_s : float, optional
+            Seconds until the tasks that are still busy are interrupted.
+        each : bool, default False
+            Run it on one task after the other; the variable `task` is the task.
+
+        Returns
+        -------
+        list of Outcome
+            One for each task, in their order.
+
+        Raises
+        ------
+        CellFailed
+            The cell raised, or a task was lost; `failures` has all of them. It is
+            also a `PeerLost` if a task was lost.
+        DeadlineExceededError
+            The cell took longer than `timeout_s`.
+        PlacementError
+            The cluster has no such task.
+
+        Examples
+        --------
+        Print in every worker::
+
+            cluster.on("worker", "import os; print(os.getpid())")
         """
         return follow(self._on(where, code, timeout_s, each))
 
@@ -150,15 +177,32 @@ class EngineWork(Lifecycle):
         return log_path(self._ready().folder, found.short)
 
     def restart(self, task: str | Task) -> None:
-        """Give a task, lost or not, a new process at the same address; blocks.
+        """Give a task a new process at the same address, lost or not. Blocks.
 
-        Its variables and all that cells have defined there are gone. A worker that a
-        running training has lost and can spare (`aggregate`) takes part in it again, a
-        moment after this returns: see `run.lost`.
+        Its variables, and all that cells have defined there, are gone.
 
-        Raises `ClusterBusy` while a training that needs the task, or another restart of
-        it, runs, and `StartFailed`, with the task's log, when the new process does not
-        come up.
+        Parameters
+        ----------
+        task : str or Task
+            Such as "worker:1".
+
+        Raises
+        ------
+        ClusterBusy
+            A training that needs the task is running, or another restart of it.
+        StartFailed
+            The new process did not come up; the message holds its log.
+
+        Notes
+        -----
+        A worker that a running training has lost and can spare (`aggregate`) takes
+        part in it again, a moment after this returns: see `run.lost`.
+
+        Examples
+        --------
+        Replace a worker::
+
+            cluster.restart("worker:1")
         """
         self.begin_restart(task).result()
 

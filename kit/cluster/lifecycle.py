@@ -52,7 +52,7 @@ def _refused(error: Exception) -> StartFailed:
 
 
 class Lifecycle:
-    """A cluster's life; `Cluster` adds what one does with it."""
+    """A cluster's life; `Cluster` adds what it can do."""
 
     def __init__(self, plan: ClusterPlan) -> None:
         self._plan = plan
@@ -106,10 +106,21 @@ class Lifecycle:
     # -- start and stop ---------------------------------------------------------
 
     def start(self) -> Self:
-        """Start all processes and servers; blocks until every task is ready.
+        """Start all processes and servers; block until every task is ready.
 
-        Raises `StartFailed` with the log of what failed, or `NotEnoughMemory` before
-        anything is started. A start that fails or is interrupted leaves nothing behind.
+        A start that fails or is interrupted leaves nothing behind.
+
+        Returns
+        -------
+        Cluster
+            This cluster, so that `cluster = kit.Cluster().start()` works.
+
+        Raises
+        ------
+        StartFailed
+            A process did not come up; the message holds its log.
+        NotEnoughMemory
+            The machine has too little memory. Nothing was started.
         """
         work = self._begin()
         try:
@@ -190,11 +201,19 @@ class Lifecycle:
         await self._supervisor.start()
 
     def stop(self) -> None:
-        """Stop everything, quietly; blocks until nothing is left. Repeatable.
+        """Stop everything and block until nothing is left. May be called again.
 
-        Takes 10 s at most with the stop deadline of 2 s. Calls and restarts under way
-        raise `CancelledError`. Interrupted, the stop goes on by itself. Raises
-        `DeadlineExceededError` when the system does not let go of a killed process.
+        Calls and restarts that are under way raise `CancelledError`. If it is
+        interrupted, the stop goes on by itself.
+
+        Raises
+        ------
+        DeadlineExceededError
+            The system does not let go of a killed process.
+
+        Notes
+        -----
+        It takes 10 s at most with the default stop deadline of 2 s.
         """
         self._reserve = b""
         starting = self._give_up_start()

@@ -147,8 +147,8 @@ class Graph(Pictured):
     def tensor(self, name: str) -> Tensor:
         """Return a tensor by its name, such as `add:0`.
 
-        Raises `ValueError` for a text that is no such name, `KeyError` when the graph
-        has no such op or output.
+        Raises `ValueError` for a text that is not such a name, `KeyError` when
+        the graph has no such op or output.
         """
         op_name, colon, index = name.rpartition(":")
         if not colon or not index.isdigit():

@@ -19,11 +19,32 @@ from kit.graph.known_tasks import set_known_tasks as set_known_tasks
 
 
 def device(scope: Scope) -> AbstractContextManager[None]:
-    """Place new ops: by a name, a `DeviceSpec`, a function of the op, or None.
+    """Place the ops that are made in this scope.
 
-    Scopes inside others complete each other; None hides all that are outside. Raises
-    `PlacementError` at once for a name that the current cluster does not have, and
-    `ValueError` for anything that is not a device name.
+    Parameters
+    ----------
+    scope : str, DeviceSpec, callable or None
+        A name such as "/job:ps/task:0", a function that returns one for an op, or None
+        to ignore all outer scopes. Inner scopes fill in and override outer ones.
+
+    Returns
+    -------
+    context manager
+
+    Raises
+    ------
+    PlacementError
+        The current cluster does not have this task or device.
+    ValueError
+        The text is not a device name.
+
+    Examples
+    --------
+    >>> import kit
+    >>> with kit.Graph().as_default(), kit.device("/job:ps"):
+    ...     with kit.device("/cpu:0"):
+    ...         kit.constant(1.0).device
+    '/job:ps/device:CPU:0'
     """
     name = parse_scope(scope).scope
     if isinstance(name, str):

@@ -19,7 +19,7 @@ from kit.hooks.timer import SecondOrStepTimer
 
 
 class CheckpointSaverListener:
-    """Base of what is told by a `CheckpointSaverHook` when it saves."""
+    """Base of what a `CheckpointSaverHook` calls when it saves."""
 
     def begin(self) -> None:
         """Be told that there will be a training."""
@@ -46,7 +46,7 @@ class CheckpointSaverHook(SessionRunHook):
     saver of the graph saves. The files are `<checkpoint_dir>/<basename>-<step>.*`.
 
     Raises `ValueError` unless exactly one of the times is given, and for both `saver`
-    and `scaffold`; `RuntimeError` at the begin where no global step is counted.
+    and `scaffold`; `RuntimeError` when it begins and no global step is counted.
     """
 
     def __init__(

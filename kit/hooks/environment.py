@@ -80,7 +80,7 @@ class Environment(Protocol):
         """Return what a run noted as events of a Chrome trace."""
 
     def progress(self, text: str) -> None:
-        """Tell where things stand, in the place of what was told before if possible."""
+        """Report the state, in place of the last report if possible."""
 
     def info(self, text: str) -> None:
         """Tell something that happens now and then, for those who want to know."""

@@ -21,7 +21,7 @@ class GlobalStepWaiterHook(SessionRunHook):
 
     It looks twice a second. The original waits for ever; here `DeadlineExceededError`
     is raised when the step has not moved for `run_deadline_s` of the settings, as then
-    nobody trains. Raises `RuntimeError` at the begin where no global step is counted.
+    nobody trains. Raises `RuntimeError` when it begins and no global step is counted.
     """
 
     def __init__(

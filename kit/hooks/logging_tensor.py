@@ -19,13 +19,13 @@ class LoggingTensorHook(SessionRunHook):
     """Tells `loss = 0.25, step = 12` every `every_n_iter` runs or `every_n_secs`.
 
     `tensors` are tensors or their names: a list, whose order is kept, or a dict, whose
-    keys are told, sorted. Runs are counted from this process's first, which is told.
-    With `at_end` the values at the end are told as well, or alone. `formatter` makes
+    keys are logged, sorted. This process's first run is logged, and counted from.
+    With `at_end` the values at the end are logged as well, or alone. `formatter` makes
     the line from a dict of values.
 
     Raises `ValueError` for other than one of the two times (none is fine with
-    `at_end`), for a number of runs below 1, and at the begin for anything that is not a
-    tensor of the graph.
+    `at_end`), for a number of runs below 1, and when it begins for anything that is not
+    a tensor of the graph.
     """
 
     def __init__(

@@ -25,7 +25,7 @@ class NanLossDuringTrainingError(RuntimeError):
 class NanTensorHook(SessionRunHook):
     """Raises `NanLossDuringTrainingError` when the loss is NaN, or asks for the end.
 
-    It asks with `fail_on_nan_loss=False`. Infinity is no NaN, and passes.
+    It asks with `fail_on_nan_loss=False`. Infinity is not a NaN, and passes.
     """
 
     def __init__(self, loss_tensor: Any, fail_on_nan_loss: bool = True) -> None:

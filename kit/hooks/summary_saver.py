@@ -1,6 +1,6 @@
 """Hands summaries to a writer that the program brings along.
 
-There are no summary operations and no event files here: without a writer of one's own
+There are no summary operations and no event files here: without your own writer
 there is nothing to do, and the hook says so once.
 """
 
@@ -26,7 +26,7 @@ class SummarySaverHook(SessionRunHook):
     list of them. With `output_dir` in the place of a writer nothing is written.
 
     Raises `ValueError` unless exactly one of `scaffold` and `summary_op` and exactly
-    one of the times is given, `RuntimeError` at the begin where no global step is
+    one of the times is given, and `RuntimeError` when it begins and no global step is
     counted.
     """
 

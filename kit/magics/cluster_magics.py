@@ -114,7 +114,7 @@ class ClusterMagics(Magics):
         for one in found:
             print(one)
         if not found:
-            print("no cluster of yours is on this machine.")
+            print("you have no cluster on this machine.")
         elif any(left_behind.is_left_behind(one) for one in found):
             print("%cluster clean ends those that were left behind.")
 

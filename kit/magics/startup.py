@@ -73,7 +73,7 @@ def text(title: str, table: Sequence[Row], note: str = "") -> str:
 
 
 def html(title: str, table: Sequence[Row], note: str = "") -> str:
-    """Return the table as HTML; a screen reader is told of changes."""
+    """Return the table as HTML; a screen reader announces changes."""
     head = "".join(f'<th scope="col">{name}</th>' for name in _HEADS)
     body = "".join(
         f'<tr><th scope="row">{escape(task)}</th>'

@@ -42,14 +42,45 @@ _STOP_S = 5.0
 
 
 class Server:
-    """One task of a cluster, listening at its address of the spec.
+    """One task of a cluster: it listens at its address in the spec.
 
-        server = kit.Server({"ps": ["localhost:2222"], "worker": ["localhost:2223"]},
-                            job_name="ps", task_index=0)
+    Use it in scripts that start their own processes. In a notebook, `kit.Cluster`
+    makes the servers.
+
+    Parameters
+    ----------
+    cluster : ClusterSpec, ClusterDef or dict
+        The addresses of all tasks, such as `{"ps": ["localhost:2222"]}`.
+    job_name : str, optional
+        The job of this task. May be left out if there is only one.
+    task_index : int, optional
+        Its number in the job. May be left out if the job has one task.
+    credentials : Credentials, optional
+        What tasks prove themselves with. The processes of one user share theirs by
+        default; across hosts give the same ones to all.
+    settings : Settings, optional
+        By default the current settings.
+    n_cpus : int, default 1
+        CPU devices that the task shows; they are names for one and the same.
+    start : bool, default True
+        Whether to listen at once.
+
+    Raises
+    ------
+    TypeError, ValueError
+        The cluster or the task cannot be used.
+    AddressInUse
+        The port is taken.
+
+    Examples
+    --------
+    A parameter server that runs until it is stopped::
+
+        server = kit.Server(
+            {"ps": ["localhost:2222"], "worker": ["localhost:2223"]},
+            job_name="ps", task_index=0,
+        )
         server.join()
-
-    Processes of one user find each other's key by themselves; across hosts give the
-    same `credentials` to all.
     """
 
     def __init__(
@@ -95,7 +126,7 @@ class Server:
             self.start()
 
     def start(self) -> None:
-        """Begin to answer; a second call changes nothing."""
+        """Begin to answer. A second call changes nothing."""
         if self._is_started:
             return
         self.bind()
@@ -164,7 +195,18 @@ class Server:
         return self._rendezvous.launch(job, work)
 
     def join(self, timeout_s: float | None = None) -> bool:
-        """Wait until the server is stopped; whether it was."""
+        """Wait until the server is stopped.
+
+        Parameters
+        ----------
+        timeout_s : float, optional
+            Seconds to wait at most.
+
+        Returns
+        -------
+        bool
+            Whether it has stopped.
+        """
         watch_for_sigterm()  # the server may have been made in another thread
         return self._stopped.wait(timeout_s)
 

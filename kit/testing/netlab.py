@@ -83,7 +83,7 @@ class Wire(Pump):
         return self
 
     def close(self) -> None:
-        """Stop carrying and let go of the namespaces; spawned processes live on."""
+        """Stop carrying packets, release the namespaces; spawned processes live on."""
         self.stop_carrying()
         for end in self._ends.values():
             end.shutdown()

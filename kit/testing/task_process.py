@@ -34,7 +34,7 @@ _LAST_WORDS = 500  # characters
 
 
 class TaskProcess:
-    """One process; it hosts a task as soon as it was told which."""
+    """One process; it hosts a task as soon as it knows which."""
 
     def __init__(self, log: Path) -> None:
         """Start the process; what it prints goes to `log`."""
@@ -80,7 +80,7 @@ class TaskProcess:
             raise self._gone(what) from error
 
     def answer(self, what: str, deadline_s: float = ANSWER_S) -> Any:
-        """Return the answer to what was told; raises the error that it is."""
+        """Return the answer to the last request; raises it if it is an error."""
         if not self._pipe.poll(deadline_s):
             raise DeadlineExceededError(
                 f"process {self.pid} did not answer {what!r} in {deadline_s:g} s; it "

@@ -67,7 +67,7 @@ log = _log.log
 
 
 def progress(text: str) -> None:
-    """Tell where things stand, as `info` does, in the place of what was told before."""
+    """Report the state, as `info` does, in place of the last report."""
     _log.info("%s", text, extra={_IS_PROGRESS: True})
 
 

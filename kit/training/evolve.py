@@ -207,27 +207,65 @@ def evolve(
     hooks: Iterable[SessionRunHook] = (),
     cluster: Trains | None = None,
 ) -> Run:
-    """Train by evolution strategies: many networks at once, no gradients; return now.
+    """Train by evolution strategies, without gradients; return at once with a `Run`.
 
-    In each of `steps` steps, `population` networks differ from the parameters by
-    `sigma` times random noise, in mirrored pairs: what one adds, the other subtracts.
-    The workers share the pairs among them and evaluate them in parallel; then all move
-    together, by the mean of the noise weighted with the difference that it made to the
-    loss. Nothing is differentiated, so the loss may jump, count or play a game.
+    In each step, `population` networks differ from the parameters by `sigma` times
+    random noise, in mirrored pairs: what one adds, the other subtracts. The workers
+    share the pairs and evaluate them in parallel. Then the parameters move by the
+    mean of the noise, weighted with the difference it made to the loss. Nothing is
+    differentiated, so the loss may jump, count or play a game.
 
-    `loss(params, batch)` gets one network's parameters, a dict of arrays of its own,
-    and a mini-batch of `batch` examples of `data` (all that `kit.train` takes), and
-    returns a number to minimise; a score goes in as its negative. All
-    networks of a step are judged by the same examples, whole, so the result does not
-    depend on the number of workers, but for rounding. Without data it is
-    `loss(params)`.
+    Parameters
+    ----------
+    loss : callable
+        `loss(params, batch)`, or `loss(params)` without data, returns a finite number
+        to minimise; negate a score. `params` is a dict of arrays that it may change.
+    params : dict of str to array, or callable
+        The initial values, as for `kit.train`.
+    data : tuple of arrays, or iterable of mini-batches, optional
+        As for `kit.train`. All networks of a step are judged by the same mini-batch,
+        so the result does not depend on the number of workers, except for rounding.
+    population : int, default 10
+        Networks in a step: even, with at least one pair for each worker.
+    sigma : float, default 0.1
+        Standard deviation of the noise, above 0.
+    optimizer : str or Optimizer, default "adam"
+        As for `kit.train`. The estimated gradient grows with the scale of the losses;
+        Adam does not depend on that scale.
+    batch : int, default 64
+        Examples in the mini-batch that judges a step's networks.
+    topology, steps, seed, link, placement, checkpoint, restore, hooks, cluster
+        As for `kit.train`.
 
-    The estimate grows with the scale of the losses, which Adam does not care about.
-    The rest is as for `kit.train`: topologies, checkpoints, hooks, and the `Run`, whose
-    loss is the mean over the population and which counts networks as examples.
+    Returns
+    -------
+    Run
+        Its loss is the mean over the population, and its examples are networks.
 
-    Raises `InvalidArgumentError` for an odd population, one with fewer pairs than there
-    are workers, or a sigma that is not above 0, and what `kit.train` raises.
+    Raises
+    ------
+    InvalidArgumentError
+        The population is odd or too small for the workers, `sigma` is not above 0, or
+        another argument cannot be used.
+    ClusterBusy
+        Another training is running on these tasks.
+
+    Notes
+    -----
+    A step evaluates `population` losses in total and moves as many bytes as a step of
+    `kit.train`. After Salimans et al., "Evolution strategies as a scalable alternative
+    to reinforcement learning", arXiv:1703.03864, 2017.
+
+    Examples
+    --------
+    >>> import kit, numpy as np
+    >>> from kit.testing.cluster import local_cluster
+    >>> def loss(params):
+    ...     return float((params["w"] ** 2).sum())
+    >>> with local_cluster(ps=1, worker=2) as cluster:  # in this process
+    ...     run = kit.evolve(loss, {"w": np.ones(3)}, steps=5, cluster=cluster)
+    ...     run.wait().step
+    5
     """
     cluster = running() if cluster is None else cluster
     size, number = whole("population", population), whole("seed", seed)

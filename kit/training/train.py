@@ -131,29 +131,97 @@ def train(
     cluster: Trains | None = None,
     session: Session | None = None,
 ) -> Run:
-    """Train a model over the tasks of a cluster; return at once.
+    """Train a model over the tasks of a cluster; return at once with a `Run`.
 
-    `step(params, batch)` returns the loss and the gradients: a dict by name, or a list
-    in the order of `params`; arrays of numpy, cupy, torch, jax or tensorflow. `params`
-    is a dict of float32 or float64 arrays (or a function that makes it), `data` a tuple
-    of arrays (numpy or dask) whose first axis is the examples, or an iterable of
-    mini-batches. `kit.train(loss, {x: images, y: labels})` trains the variables of a
-    tensor instead. More forms of both: see `kit.training.train`.
+    The training goes on in the tasks. Wait for it with `run.wait()` or `await run`,
+    which also raise what it fails with.
 
-    With `sync`, each of `steps` updates uses one mini-batch of `batch` examples, split
-    over the workers, with the same bits for every topology; `aggregate=R` takes the
-    first R gradients that come and drops the others (`run.metrics` tells which), so
-    nobody waits for the slowest. Without `sync`, each worker goes at its own pace and
-    `steps` counts all their updates.
+    Parameters
+    ----------
+    step : callable or Tensor
+        `step(params, batch)` returns the loss, the mean over its split of the
+        mini-batch, and the gradients: a dict by name, or a list in the order of
+        `params`; arrays of numpy, cupy, torch, jax or tensorflow. It may also be a
+        generator, or fill a third parameter called `grads`. A tensor is a loss whose
+        variables are trained; give `kit.train(loss, {x: images, y: labels})` then.
+        All forms are described in `kit.training.train`.
+    params : dict of str to array, or callable
+        The initial values, float32 or float64 and finite, or a function that returns
+        them.
+    data : tuple of arrays, or iterable of mini-batches
+        Arrays of numpy or dask whose first axis is the examples. Each worker reads
+        only its own rows.
+    optimizer : str or Optimizer, default "gradient_descent"
+        A name ("gradient_descent", "momentum", "adagrad", "rmsprop", "adam") or an
+        object such as `kit.Adam(0.001)`.
+    topology : str, default "ps"
+        How gradients meet: "ps", "ring", "mesh", "ring-whole", or one that you have
+        registered. Can be changed while the training runs: `run.topology = "ring"`.
+    steps : int, default 100
+        Updates in total, including those before a checkpoint that is resumed from.
+    batch : int, default 64
+        Examples in a mini-batch, which all workers share.
+    seed : int, default 0
+        Decides the order of the examples and what a graph draws.
+    sync : bool, default True
+        True: every update uses one whole mini-batch. False: each worker goes at its
+        own pace, and `steps` counts the updates of all; needs parameter servers.
+    aggregate : int, optional
+        Take the first so many gradients of a step and drop the late ones (backup
+        workers). None waits for all of them.
+    link : str, default ""
+        Speed of the links, as "bandwidth,latency,jitter": "1gbit", "100mbit,5ms".
+        Empty for the speed that the cluster was given, or else full speed.
+    placement : {"round_robin", "greedy"}
+        How parameters are dealt out to the parameter servers.
+    checkpoint : str, PathLike or Checkpoints, optional
+        The folder in which to save. If it holds a good checkpoint, the training
+        resumes from it, on any number of tasks and with any topology.
+    restore : str, int or bool, optional
+        "step-400" or 400 goes back to that checkpoint; False begins afresh. By
+        default the newest good one is used.
+    hooks : iterable of SessionRunHook
+        Called around each step of the first worker.
+    cluster : Cluster or Server, optional
+        Where to train; by default the cluster that is running. A worker of a cluster
+        without a notebook passes its own `Server`.
+    session : Session, optional
+        With a tensor only: the session whose variables give the initial values.
 
-    With `checkpoint`, a folder or a `kit.Checkpoints`, the training is saved, and goes
-    on from the newest good one there, on any cluster and topology: `steps` is the
-    total. `restore="step-400"` goes back; `restore=False` begins afresh.
+    Returns
+    -------
+    Run
+        The handle: its loss, step, trace and parameters, and its controls.
 
-    `hooks` are called around each step of the first worker (`kit.training.hooks`).
-    Raises `InvalidArgumentError` for what cannot be trained, `ClusterBusy` while
-    another training runs; `run.wait()` or `await run` raise what comes later. A
-    worker's own `Server` as `cluster`: see `kit.server.spmd`.
+    Raises
+    ------
+    InvalidArgumentError
+        An argument cannot be used. Nothing has begun.
+    ClusterBusy
+        Another training is running on these tasks.
+    NotFinite
+        An initial value is NaN or infinite.
+
+    Notes
+    -----
+    In a synchronous training all topologies give the same bits. With P bytes of
+    parameters and n workers, each worker sends and receives P bytes in a step with
+    parameter servers, and 2 (n-1)/n P bytes on a ring or mesh. `aggregate` follows
+    Chen et al., "Revisiting distributed synchronous SGD", arXiv:1604.00981, 2016.
+
+    Examples
+    --------
+    >>> import kit, numpy as np
+    >>> from kit.testing.cluster import local_cluster
+    >>> def step(params, batch):
+    ...     x, y = batch
+    ...     error = x @ params["w"] - y
+    ...     return (error**2).mean(), {"w": 2 * x.T @ error / len(y)}
+    >>> data = np.eye(4), np.arange(4.0)
+    >>> with local_cluster(ps=1, worker=2) as cluster:  # in this process
+    ...     run = kit.train(step, {"w": np.zeros(4)}, data, batch=4, cluster=cluster)
+    ...     run.wait().step
+    100
     """
     work = _work(step, params, data, session, seed)
     work.hooks = hooks_of(hooks, work.step)

@@ -163,7 +163,7 @@ def serve(
 
     Returns how many were asked. A question whose values are not those that its handler
     declares is answered with `InvalidArgumentError`. An exception of a handler is the
-    answer; `unexpected` is told of those that are not errors of this package.
+    answer; `unexpected` gets those that are not errors of this package.
     """
     n_asked = 0
     with link:

@@ -34,7 +34,7 @@ from kit.trace.traffic import TransferKind
 from kit.training.client.run import Run
 from tests.cluster.test_training_on_engines import begin, replayed
 from widgets import ExchangeStepper, Section, TrafficBoard, write_report
-from widgets.controls import formable
+from widgets.board.controls import formable
 
 STEPS = 20
 

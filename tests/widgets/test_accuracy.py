@@ -17,14 +17,16 @@ from tests.training.paced import LONG_S, begin
 from tests.training.test_measures import telling
 from tests.training.toy import X, quick_cluster
 from tests.training.toy import rows as examples_of
-from widgets import charts, sentences
-from widgets.history import TrainingHistory
-from widgets.moment import Moment
-from widgets.plots import LossPlot
-from widgets.pulse import RunFollower
-from widgets.snapshot import html, loss_words
-from widgets.still import beat_of
-from widgets.theme import DARK, LIGHT
+from widgets.board import sentences
+from widgets.board.history import TrainingHistory
+from widgets.board.moment import Moment
+from widgets.board.pulse import RunFollower
+from widgets.board.snapshot import html, loss_words
+from widgets.board.still import beat_of
+from widgets.drawing import charts, curves
+from widgets.drawing.curves import Chart
+from widgets.drawing.plots import LossPlot
+from widgets.drawing.theme import DARK, LIGHT
 
 MakeTrace = Callable[..., Trace]
 
@@ -59,16 +61,19 @@ def test_a_value_that_is_no_number_is_left_out(make_trace: MakeTrace) -> None:
     assert history.measure("accuracy") == {"step": [0.0, 2.0], "value": [0.5, 0.75]}
 
 
+def loss_of(history: TrainingHistory) -> Chart:
+    accuracy = history.measure("accuracy")
+    return curves.loss(history.loss(), history.regions(), accuracy)
+
+
 def test_the_still_curve_rises_to_the_right_height(make_trace: MakeTrace) -> None:
     trace = told(make_trace(("ps",), steps=3), [0.0, 0.5, 1.0])
     history = TrainingHistory(trace.tasks)
     history.add(trace)
 
-    picture = charts.loss_chart(
-        history.loss(), history.regions(), history.measure("accuracy")
-    )
+    picture = charts.curves_chart(loss_of(history))
 
-    (line,) = re.findall(r'class="ps-share" points="([^"]*)"', picture)
+    (line,) = re.findall(r'data-series="accuracy" points="([^"]*)"', picture)
     low, middle, high = (float(one.split(",")[1]) for one in line.split())
     assert high < middle < low
     assert middle == pytest.approx((low + high) / 2, abs=0.1)
@@ -81,8 +86,8 @@ def test_without_an_accuracy_nothing_of_it_is_drawn(make_trace: MakeTrace) -> No
     assert "accuracy" not in html(beat)
     assert beat.moment.accuracy is None
     plot = LossPlot()
-    plot.show(beat.history.loss(), beat.history.regions(), LIGHT, {"step": []})
-    assert not plot._share.visible
+    plot.show(loss_of(beat.history), LIGHT)
+    assert not plot._curves["accuracy"].visible
     assert not plot._right.visible
 
 
@@ -92,13 +97,13 @@ def test_the_live_curve_has_an_axis_once_there_is_one(make_trace: MakeTrace) -> 
     marks = [mark.id for mark in plot.figure.renderers]
 
     for theme in (LIGHT, DARK):
-        shares = beat.history.measure("accuracy")
-        plot.show(beat.history.loss(), beat.history.regions(), theme, shares)
+        plot.show(loss_of(beat.history), theme)
 
-        assert plot._share.visible
+        share = plot._curves["accuracy"]
+        assert share.visible
         assert plot._right.visible
-        assert list(plot._shares.data["step"]) == [0, 1, 2]
-        assert list(plot._shares.data["value"]) == pytest.approx([0.1, 0.2, 0.9])
+        assert list(share.data_source.data["step"]) == [0, 1, 2]
+        assert list(share.data_source.data["value"]) == pytest.approx([0.1, 0.2, 0.9])
         assert plot._right.major_label_text_color == theme.ink
     assert [mark.id for mark in plot.figure.renderers] == marks
 

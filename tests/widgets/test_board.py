@@ -17,9 +17,9 @@ from kit.trace.trace import Trace
 from tests.training.paced import LONG_S, begin, soon
 from tests.training.toy import quick_cluster
 from tests.widgets.live import is_quiet, standing_training
-from widgets import board as board_file
-from widgets import front_end
 from widgets.board import TrafficBoard
+from widgets.board import board as board_file
+from widgets.drawing import front_end
 
 MakeTrace = Callable[..., Trace]
 
@@ -108,7 +108,7 @@ def test_it_draws_while_it_is_looked_at_and_rests_when_it_is_not(page: Page) -> 
         page.look(root)
         first = picture.value
         soon(lambda: picture.value != first)
-        soon(lambda: len(board._view.loss._loss.data["step"]) > 5)
+        soon(lambda: len(board._view.loss._sources[0].data["step"]) > 5)
         page.close(root)
         goes_on_for(board, 2)  # a beat that had begun may still come
         seen = picture.value
@@ -199,7 +199,7 @@ def test_without_ipywidgets_there_is_a_picture_and_a_hint(
     real = builtins.__import__
 
     def missing(name: str, *args: Any) -> Any:
-        if name in ("widgets.controls", "widgets.live_view"):
+        if name in ("widgets.board.controls", "widgets.board.live_view"):
             raise ImportError("No module named 'ipywidgets'")
         return real(name, *args)
 

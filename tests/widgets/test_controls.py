@@ -11,12 +11,12 @@ import pytest
 import kit
 from tests.training.paced import Held, soon, standing
 from tests.widgets.live import Watcher, standing_training, watched
-from widgets import sentences
-from widgets.moment import Moment
-from widgets.pulse import Beat
+from widgets.board import sentences
+from widgets.board.moment import Moment
+from widgets.board.pulse import Beat
 
 pytest.importorskip("ipywidgets")
-from widgets.controls import PACES, Controls
+from widgets.board.controls import PACES, Controls
 
 
 class Desk:

@@ -14,9 +14,8 @@ from kit.training.client.recorded import Cursors, News, Recorded
 from kit.training.job import Job
 from kit.training.member.snapshot import LOGS
 from tests.training.test_cost_of_looking import job
-from widgets import snapshot
-from widgets.board import TrafficBoard
-from widgets.pulse import Beat, RunFollower
+from widgets.board import TrafficBoard, snapshot
+from widgets.board.pulse import Beat, RunFollower
 
 SECOND = 1_000_000_000
 MakeTrace = Callable[..., Trace]

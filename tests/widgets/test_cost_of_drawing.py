@@ -12,9 +12,9 @@ import pytest
 from bokeh.core.serialization import Deserializer
 
 from kit.trace.trace import Trace
-from widgets.live_view import CURVES_S, TIMELINE_S, LiveView
-from widgets.pulse import Beat
-from widgets.still import beat_of
+from widgets.board.live_view import CURVES_S, TIMELINE_S, LiveView
+from widgets.board.pulse import Beat
+from widgets.board.still import beat_of
 
 MakeTrace = Callable[..., Trace]
 pytestmark = pytest.mark.slow
@@ -78,7 +78,7 @@ def test_what_the_page_gets_is_what_was_drawn(
 
     patch: Any = Deserializer(list(stage.view._models[0]._document.models))
     events = patch.deserialize(json.loads(sent[2]["payload"]))["events"]
-    source = stage.view.loss._loss
+    source = stage.view.loss._sources[0]
     (found,) = (event["data"] for event in events if event["model"] is source)
     for name, column in other.history.loss().items():
         assert found[name].tolist() == pytest.approx(column, rel=1e-6)

@@ -9,7 +9,7 @@ import pytest
 from kit.trace.log import rows
 from kit.trace.trace import EpochRow, Trace
 from kit.trace.traffic import SPAN, STEP, Phase
-from widgets import feed
+from widgets.drawing import feed
 
 MakeTrace = Callable[..., Trace]
 TASKS = ("/job:worker/task:0",)

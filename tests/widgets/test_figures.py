@@ -4,14 +4,19 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from bokeh.models import ColumnDataSource, HBar, Model, Scatter, VBar
+from bokeh.models import HBar, Model, Scatter, VBar
 from bokeh.models.annotations import Legend
 
 from kit.trace.trace import Trace
-from widgets import feed
-from widgets.canvas import source
-from widgets.figures import links_figure, loss_figure, timeline_figure, volume_figure
-from widgets.theme import DARK, LIGHT, THEMES, Theme, contrast
+from widgets.drawing import curves, feed
+from widgets.drawing.figures import (
+    curves_figure,
+    links_figure,
+    sources_of,
+    timeline_figure,
+    volume_figure,
+)
+from widgets.drawing.theme import DARK, LIGHT, THEMES, Theme, contrast
 
 MakeTrace = Callable[..., Trace]
 # Any: bokeh's annotations know only the base classes of what a figure holds.
@@ -21,16 +26,14 @@ FORMULA = {"ps:0": (1_800_000, 1_800_000)}
 
 def figures(trace: Trace, theme: Theme) -> Figures:
     view = feed.window(trace)
+    loss = curves.each_loss(feed.loss(trace), feed.regions(trace))
+    links = curves.links(feed.links(trace), feed.switches(trace))
+    spans, starts = feed.timeline(trace, view), feed.step_starts(trace, view)
+    times = curves.timeline(spans, starts, trace.names, view.label)
     return {
-        "loss": loss_figure(feed.loss(trace), feed.regions(trace), theme),
-        "links": links_figure(feed.links(trace), feed.switches(trace), theme),
-        "timeline": timeline_figure(
-            feed.timeline(trace, view),
-            trace.names,
-            feed.step_starts(trace, view),
-            theme,
-            label=view.label,
-        ),
+        "loss": curves_figure(loss, theme),
+        "links": links_figure(links, theme),
+        "timeline": timeline_figure(times, theme),
         "volume": volume_figure(feed.volume(trace, {"ps": FORMULA}), theme),
     }
 
@@ -145,13 +148,13 @@ def test_without_a_formula_there_is_no_marker(make_trace: MakeTrace) -> None:
 
 def test_two_figures_can_share_one_source(make_trace: MakeTrace) -> None:
     trace = make_trace(("ring",), steps=4)
-    data = source(feed.loss(trace))
+    chart = curves.each_loss(feed.loss(trace), feed.regions(trace))
+    shared = sources_of(chart)
 
-    regions = feed.regions(trace)
-    pair: list[Any] = [loss_figure(data, regions, theme) for theme in THEMES]
+    pair: list[Any] = [curves_figure(chart, theme, shared) for theme in THEMES]
 
-    assert isinstance(data, ColumnDataSource)
-    assert all(r.data_source is data for fig in pair for r in fig.renderers)
+    assert len({data.id for data in shared}) == 1  # of both series
+    assert all(r.data_source is shared[0] for fig in pair for r in fig.renderers)
 
 
 def test_empty_columns_make_empty_figures() -> None:

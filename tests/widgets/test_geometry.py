@@ -7,8 +7,8 @@ from itertools import combinations
 
 import pytest
 
-from widgets.geometry import WIDTH, SceneLayout, TaskBox, layout, path
-from widgets.moment import Link
+from widgets.board.geometry import WIDTH, SceneLayout, TaskBox, layout, path
+from widgets.board.moment import Link
 
 
 def names(ps: int, worker: int) -> list[str]:

@@ -11,8 +11,8 @@ import pytest
 from kit.trace.log import Rows, rows
 from kit.trace.trace import EpochRow, Kept, Trace
 from kit.trace.traffic import STEP, TRANSFER, TransferKind
-from widgets import feed
-from widgets.history import TrainingHistory
+from widgets.board.history import TrainingHistory
+from widgets.drawing import feed
 
 MakeTrace = Callable[..., Trace]
 TASKS = ("/job:worker/task:0", "/job:worker/task:1")

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from widgets.looks import colours, style
-from widgets.theme import DARK, LIGHT, THEMES, Theme, contrast, link_style
+from widgets.drawing.looks import colours, style
+from widgets.drawing.theme import DARK, LIGHT, THEMES, Theme, contrast, link_look
 
 Floats = npt.NDArray[np.float64]
 VISIONS = {
@@ -102,7 +102,8 @@ def test_what_is_sent_and_what_is_received_differ_for_every_eye(
 def test_links_with_one_dash_differ_in_a_colour_that_every_eye_sees(
     theme: Theme, vision: str
 ) -> None:
-    shown = [link_style(theme, place) for place in range(12)]  # as many are drawn
+    looks = [link_look(place) for place in range(12)]  # as many are drawn
+    shown = [(theme.colour(name), dash) for name, dash in looks]
 
     for (colour, dash), (other, same) in combinations(shown, 2):
         assert dash != same or differ(colour, other, vision) > 15

@@ -9,15 +9,21 @@ from typing import Any
 from xml.etree import ElementTree as Xml
 
 import numpy as np
+import numpy.typing as npt
 import pytest
+from bokeh.models import Step
 
 from kit.trace.trace import Trace
-from widgets import charts, feed, sentences, strips
-from widgets.history import TrainingHistory
-from widgets.plots import LinksPlot, LossPlot, TimelinePlot
-from widgets.theme import DARK, LIGHT
+from widgets.board import sentences
+from widgets.board.history import TrainingHistory
+from widgets.drawing import charts, curves, feed, strips
+from widgets.drawing.curves import Axis, Chart
+from widgets.drawing.figures import links_figure
+from widgets.drawing.plots import LinksPlot, LossPlot, TimelinePlot
+from widgets.drawing.theme import DARK, LIGHT
 
 MakeTrace = Callable[..., Trace]
+Points = npt.NDArray[np.float64]
 
 
 @pytest.fixture
@@ -39,9 +45,9 @@ def texts(picture: str) -> list[str]:
 def test_the_still_loss_goes_through_its_points(history: TrainingHistory) -> None:
     loss = history.loss()
 
-    picture = charts.loss_chart(loss, history.regions())
+    picture = charts.curves_chart(curves.loss(loss, history.regions()))
 
-    (line,) = re.findall(r'class="ps-mean" points="([^"]*)"', picture)
+    (line,) = re.findall(r'data-series="mean" points="([^"]*)"', picture)
     points = [tuple(map(float, one.split(","))) for one in line.split()]
     assert len(points) == len(loss["step"]) == 40
     order = np.argsort([y for _, y in points], kind="stable")
@@ -52,7 +58,8 @@ def test_the_still_loss_goes_through_its_points(history: TrainingHistory) -> Non
 def test_a_loss_that_is_not_finite_breaks_no_picture() -> None:
     loss = {"step": [0, 1, 2], "loss": [1.0, math.nan, 2.0]}
     loss |= {"low": [1.0, math.inf, 2.0], "high": [1.0, math.inf, 2.0]}
-    picture = charts.loss_chart(loss, {"left": [], "right": [], "topology": []})
+    regions: dict[str, Any] = {"left": [], "right": [], "topology": []}
+    picture = charts.curves_chart(curves.loss(loss, regions))
 
     assert "nan" not in picture.replace("role", "")
     assert "inf" not in picture
@@ -64,7 +71,7 @@ def test_the_still_links_have_a_strip_each_and_a_mark_for_the_switch(
 ) -> None:
     lines = history.links()
 
-    picture = charts.links_chart(lines, history.switches())
+    picture = charts.links_chart(curves.links(lines, history.switches()))
 
     assert picture.count("ps-strip") == len(lines) == 9
     assert picture.count("ps-mark") == 1
@@ -79,7 +86,7 @@ def test_the_still_timeline_has_a_bar_for_each_span(trace: Trace) -> None:
     view = sentences.newest_steps(trace)
     spans, starts = feed.timeline(trace, view), feed.step_starts(trace, view)
 
-    picture = charts.timeline_chart(spans, starts, trace.names)
+    picture = charts.timeline_chart(curves.timeline(spans, starts, trace.names))
 
     bars = re.findall(r'<rect class="ps-(\w+)"', picture)
     key = 5  # one of each phase, in the legend
@@ -91,9 +98,10 @@ def test_nothing_to_show_is_no_picture() -> None:
     nothing: dict[str, Any] = {"second": [], "step": [], "label": []}
     empty = TrainingHistory(("worker:0",))
 
-    assert charts.loss_chart(empty.loss(), empty.regions()) == ""
-    assert charts.links_chart({}, nothing) == ""
-    assert charts.timeline_chart({"left": []}, {"at": []}, ["worker:0"]) == ""
+    none = curves.timeline({"left": []}, {"at": [], "step": []}, ["worker:0"])
+    assert charts.curves_chart(curves.loss(empty.loss(), empty.regions())) == ""
+    assert charts.links_chart(curves.links({}, nothing)) == ""
+    assert charts.timeline_chart(none) == ""
 
 
 @pytest.mark.parametrize(
@@ -120,7 +128,7 @@ def test_a_strip_reaches_its_top_where_a_link_is_fastest() -> None:
         "b": {"second": second, "rate": np.array([0.0, 1.0, 1.0])},
     }
 
-    found = strips.strips(lines, LIGHT)
+    found = strips.strips(curves.links(lines, {"second": [], "label": []}), LIGHT)
 
     assert found["ys"][0] == [1.0, 0.12, 0.12, 0.56, 0.56, 1.0]
     assert found["ys"][1] == [2.0, 2.0, 2.0, 1.78, 1.78, 2.0]
@@ -131,8 +139,9 @@ def test_a_strip_reaches_its_top_where_a_link_is_fastest() -> None:
 def test_a_narrow_region_keeps_its_shade_and_loses_its_name() -> None:
     regions: dict[str, Any] = {"left": [0, 90, 91], "right": [90, 91, 180]}
     regions["topology"] = ["ps", "ring", "mesh"]
+    loss: dict[str, Any] = {"step": [], "loss": [], "low": [], "high": []}
 
-    found = strips.named(regions, LIGHT)
+    found = strips.named(curves.loss(loss, regions).regions, LIGHT)
 
     assert found["name"] == ["ps", "", "mesh"]
     assert len(set(found["colour"])) == 3
@@ -149,9 +158,10 @@ def test_live_figures_take_new_data_and_keep_their_marks(
     spans, starts = feed.timeline(trace, view), feed.step_starts(trace, view)
 
     for theme in (LIGHT, DARK, LIGHT):
-        loss.show(history.loss(), history.regions(), theme)
-        links.show(history.links(), history.switches(), theme)
-        timeline.show(spans, starts, view.label, theme)
+        loss.show(curves.loss(history.loss(), history.regions()), theme)
+        links.show(curves.links(history.links(), history.switches()), theme)
+        shown = curves.timeline(spans, starts, trace.names, view.label)
+        timeline.show(shown, theme)
 
         for plot in plots:
             assert plot.figure.background_fill_color == theme.background
@@ -160,19 +170,104 @@ def test_live_figures_take_new_data_and_keep_their_marks(
     after = [[mark.id for mark in plot.figure.renderers] for plot in plots]
     assert before == after
     for name, column in history.loss().items():
-        drawn = np.asarray(loss._loss.data[name])
+        drawn = np.asarray(loss._sources[0].data[name])
         assert drawn.tolist() == pytest.approx(column, rel=1e-6)
     assert links._lines.data["name"] == list(history.links())
     assert len(timeline._spans.data["task"]) == len(spans["task"])
 
 
-def test_live_and_still_curves_name_the_same_links(history: TrainingHistory) -> None:
+def drawn_by_bokeh(figure: Any) -> dict[str, Points]:
+    """Return the points of each curve of a figure of bokeh, by its name."""
+    entries = [item for box in figure.legend for item in box.items]
+    found = {item.label.value: item.renderers[0] for item in entries}
+    return {name: columns_of(mark) for name, mark in found.items()}
+
+
+def columns_of(mark: Any) -> Points:
+    """Return a row for each point of a line, or of a band both its edges."""
+    names = [getattr(mark.glyph, name, None) for name in ("x", "y", "y1", "y2")]
+    fields = [name for name in names if isinstance(name, str)]
+    return np.column_stack([mark.data_source.data[name] for name in fields])
+
+
+def drawn_as_svg(picture: str, name: str, chart: Chart, y: Axis) -> Points:
+    """Return the points of a curve of a picture, in the units of its axes."""
+    shape = Xml.fromstring(picture).find(f".//*[@data-series='{name}']")
+    assert shape is not None
+    pixels = [one.split(",") for one in shape.attrib["points"].split()]
+    where = np.array(pixels, float)
+    left, top, right, bottom = 56, 44, 626, 206  # the frame, as the picture has it
+    reach = np.array([chart.x.high - chart.x.low, y.high - y.low])
+    start = np.array([chart.x.low, y.low])
+    found: Points = (
+        start + (where - [left, bottom]) / [right - left, top - bottom] * reach
+    )
+    return found
+
+
+def test_bokeh_and_svg_draw_the_same_loss(history: TrainingHistory) -> None:
+    shares = {"step": [0.0, 39.0], "value": [0.25, 0.75]}
+    chart = curves.loss(history.loss(), history.regions(), shares)
+    plot = LossPlot()
+
+    plot.show(chart, LIGHT)
+    picture = charts.curves_chart(chart)
+
+    live = drawn_by_bokeh(plot.figure) | {
+        "accuracy": columns_of(plot._curves["accuracy"])
+    }
+    assert list(live) == [series.label for series in chart.series]
+    for series in chart.series:
+        points = series.points
+        np.testing.assert_allclose(live[series.label], points, rtol=1e-6)
+        axis = chart.right if series.is_right else chart.y
+        assert axis is not None
+        still = drawn_as_svg(picture, series.label, chart, axis)
+        if series.to:  # along the upper edge, and back along the lower one
+            points = np.concatenate([points[:, [0, 2]], points[::-1, :2]])
+        # A picture is exact to a tenth of a pixel.
+        np.testing.assert_allclose(still, points, atol=0.02)
+
+
+def test_bokeh_and_svg_draw_the_same_links(history: TrainingHistory) -> None:
+    chart = curves.links(history.links(), history.switches())
     plot = LinksPlot()
-    plot.show(history.links(), history.switches(), LIGHT)
+
+    plot.show(chart, LIGHT)
+    figure: Any = links_figure(chart, LIGHT)
+    picture = charts.links_chart(chart)
+
+    live = plot._lines.data
+    page: Any = {r.name: r for r in figure.renderers if isinstance(r.glyph, Step)}
+    labels = [series.label for series in chart.series]
+    assert list(live["name"]) == list(page) == labels
+    assert [one.attrib["data-series"] for one in strips_of(picture)] == labels
+    for place, series in enumerate(chart.series):
+        second, rate = series.points.T
+        np.testing.assert_allclose(columns_of(page[series.label]), series.points)
+        share = (place + 1 - np.asarray(live["ys"][place])[1:-1:2]) / (1 - strips.TOP)
+        np.testing.assert_allclose(live["xs"][place][::2], second, atol=1e-4)
+        np.testing.assert_allclose(share * chart.y.high, rate[:-1], atol=0.1)
+        path = strips_of(picture)[place].attrib["d"]
+        high = [float(pixel) for pixel in re.findall(r"V([\d.]+)H", path)]
+        foot = 26 + 26 * (place + 1)
+        tall = 26 * (1 - strips.TOP)
+        found = (foot - np.array(high)) / tall * chart.y.high
+        np.testing.assert_allclose(found, rate[:-1], atol=0.01 * chart.y.high)
+
+
+def strips_of(picture: str) -> list[Xml.Element]:
+    shapes = Xml.fromstring(picture).iter()
+    return [one for one in shapes if one.attrib.get("class") == "ps-strip"]
+
+
+def test_live_and_still_curves_name_the_same_links(history: TrainingHistory) -> None:
+    chart = curves.links(history.links(), history.switches())
+    plot = LinksPlot()
+    plot.show(chart, LIGHT)
 
     named = plot.figure.yaxis[0].major_label_overrides
-    still = set(texts(charts.links_chart(history.links(), history.switches())))
-    assert set(named.values()) <= still
+    assert set(named.values()) <= set(texts(charts.links_chart(chart)))
 
 
 def test_the_live_strips_are_few_numbers_and_all_the_bytes(

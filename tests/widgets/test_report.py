@@ -12,7 +12,8 @@ import pytest
 
 from kit.errors import InvalidArgumentError
 from kit.trace.trace import EpochRow, Trace
-from widgets import Section, page, write_report
+from widgets import Section, write_report
+from widgets.drawing import page
 
 MakeTrace = Callable[..., Trace]
 NOON = datetime(2031, 4, 5, 12, 30, tzinfo=UTC)

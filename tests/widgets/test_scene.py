@@ -8,8 +8,8 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
-from widgets.moment import Moment
-from widgets.scene import arrow_width, scene
+from widgets.board.moment import Moment
+from widgets.board.scene import arrow_width, scene
 
 TASKS = ("/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1")
 BUSY = Moment(

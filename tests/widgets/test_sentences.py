@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from kit.trace.trace import Trace
-from widgets import sentences
-from widgets.moment import Moment, Numbers
+from widgets.board import sentences
+from widgets.board.moment import Moment, Numbers
 
 TASKS = ("/job:ps/task:0", "/job:worker/task:0")
 NOW = Moment(TASKS, step=7, steps=1200)

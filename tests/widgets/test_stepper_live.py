@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from widgets import RingStepper, front_end
+from widgets import RingStepper
+from widgets.drawing import front_end
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from widgets import ExchangeStepper, RingStepper, ServerStepper
+from widgets.drawing.theme import THEMES, contrast
 from widgets.stepping import drawing, sheet, words
-from widgets.theme import THEMES, contrast
 
 
 class Seen(HTMLParser):

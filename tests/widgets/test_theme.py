@@ -5,16 +5,15 @@ from itertools import pairwise
 import pytest
 
 from kit.trace.traffic import Phase
-from widgets.theme import (
-    DARK,
-    LIGHT,
+from widgets.drawing.theme import (
     PHASE_HATCH,
     PHASE_HEIGHT,
     TEXT_PX,
     THEMES,
     Theme,
     contrast,
-    link_style,
+    link_look,
+    topology_hues,
 )
 
 
@@ -56,7 +55,7 @@ def test_phases_differ_by_more_than_their_colour() -> None:
 
 
 def test_neighbouring_links_differ_in_colour_and_dash() -> None:
-    styles = [link_style(LIGHT, place) for place in range(24)]
+    styles = [link_look(place) for place in range(24)]
 
     assert len(set(styles)) == 24
     for one, following in pairwise(styles):
@@ -65,11 +64,10 @@ def test_neighbouring_links_differ_in_colour_and_dash() -> None:
 
 
 def test_topologies_have_colours_of_their_own_whatever_else_runs() -> None:
-    known = ("tree", "ring", "star")
+    hues = topology_hues(("tree", "ring", "star"))
 
-    colours = [DARK.topology(name, known) for name in ("ps", "ring", "tree", "star")]
-    assert len(set(colours)) == 4
-    assert DARK.topology("ring") == DARK.topology("ring", known)
+    assert len({hues[name] for name in ("ps", "ring", "tree", "star")}) == 4
+    assert hues["ring"] == topology_hues(())["ring"]
 
 
 def test_no_text_is_smaller_than_twelve_pixels() -> None:

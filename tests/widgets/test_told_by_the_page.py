@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from widgets.live_view import LiveView
+from widgets.board.live_view import LiveView
 
 TASKS = ("/job:ps/task:0", "/job:worker/task:0")
 
@@ -25,7 +25,7 @@ def tell(widget: Any, model: Any, attr: str, new: object) -> None:
 @pytest.mark.slow
 def test_colour_that_the_page_tells_of_is_neither_taken_nor_an_error() -> None:
     view = live_view()
-    line = view.loss._mean.glyph
+    line = view.loss._curves["mean"].glyph
     before = line.line_color
 
     tell(view._models[0], line, "line_color", {"type": "value", "value": "#ff0000"})

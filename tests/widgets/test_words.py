@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from kit.trace.trace import Trace
-from widgets import feed, words
+from widgets.drawing import feed, words
 
 MakeTrace = Callable[..., Trace]
 

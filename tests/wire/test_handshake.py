@@ -258,5 +258,5 @@ def test_a_hello_with_the_right_frame_and_a_bad_name_is_refused() -> None:
     hello = bytearray(client().outgoing())
     hello[60:92] = b"no/such*name".ljust(32, b"\0")
 
-    with pytest.raises(ProtocolError, match="no name for a job"):
+    with pytest.raises(ProtocolError, match="not a valid name for a job"):
         server().feed(bytes(hello))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from html import escape
 
 from kit.trace.traffic import TransferKind
-from widgets.snapshot import ONE_OF_BOTH
+from widgets.board.snapshot import ONE_OF_BOTH
 from widgets.stepping import words
 from widgets.stepping.formulas import Formula
 from widgets.stepping.picture import picture

@@ -30,7 +30,7 @@ class LiveStepper:
         position: int,
         moved: Callable[[int], None],
     ) -> None:
-        """Make them; `moved` is told of every position that the reader chooses."""
+        """Make them; `moved` is called with every position that the reader chooses."""
         self._recording, self._formula, self._moved = recording, formula, moved
         last = len(recording.states) - 1
         self.slider = ipw.IntSlider(

@@ -10,7 +10,7 @@ import math
 from html import escape
 
 from kit.trace.traffic import TransferKind
-from widgets.geometry import WIDTH, Path, SceneLayout, layout, path
+from widgets.board.geometry import WIDTH, Path, SceneLayout, layout, path
 from widgets.stepping import words
 from widgets.stepping.recording import Recording, SteppedMessage, SteppedState
 

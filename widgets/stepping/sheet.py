@@ -1,4 +1,4 @@
-"""The style sheet of a stepper, on top of the board's (`widgets.looks`).
+"""The style sheet of a stepper, on top of the board's (`widgets.drawing.looks`).
 
 Pure text. Nothing hangs on colour alone: a sum that is complete has a tick, a cell that
 has just changed a thick frame, one whose sum was sent on a dashed one.
@@ -6,8 +6,8 @@ has just changed a thick frame, one whose sum was sent on a dashed one.
 
 from __future__ import annotations
 
-from widgets.looks import style as board_style
-from widgets.theme import TEXT_PX
+from widgets.drawing.looks import style as board_style
+from widgets.drawing.theme import TEXT_PX
 
 _STYLE = """
 .ps-stepper .ps-said { font-size: 15px; min-height: 3em; max-width: 110ch; }

@@ -56,7 +56,7 @@ class TaskFailure:
 
     @property
     def likeness(self) -> tuple[str, ...]:
-        """What is equal for failures that are told as one."""
+        """What is equal for failures that are reported as one."""
         if not self.traceback:
             return (self.line,)
         return self.name, self.text, _VARYING.sub("", _COLOUR.sub("", self.traceback))

@@ -196,7 +196,7 @@ class Engines:
         return int(self._cluster.controller.pid)
 
     def report(self) -> tuple[dict[int, Process], dict[int, int]]:
-        """Return what is told of the engines: processes and exit statuses by number."""
+        """Return the processes and the exit statuses of the engines, by number."""
         processes: dict[int, Process] = {}
         statuses: dict[int, int] = {}
         with contextlib.suppress(FileNotFoundError):

@@ -94,7 +94,7 @@ def scatter(
 
     `kind` is add, sub, mul, div, min, max or update. `values` has the shape of
     `indices` and then that of a row, or no axis at all. An index that occurs again
-    works on what the earlier one has left; of several updates the last one stays.
+    works on what the earlier one has left; of several updates the last one counts.
     Integers are divided towards zero.
 
     Raises `InvalidArgumentError`, before anything is changed, for an index out of range

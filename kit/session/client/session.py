@@ -29,23 +29,40 @@ from kit.settings import current
 
 
 class Session:
-    """Runs a graph.
+    """Runs a graph, on the tasks of a cluster or in this process.
 
-        with kit.Session(cluster) as session:
-            session.run(kit.initialize_all())
-            loss = session.run(loss_tensor, {x: images})
+    Variables live on their tasks and outlive the session. Runs may come from many
+    threads. Nothing is sent before the first run.
 
-    `target` is a `kit.Cluster` (its first worker), `cluster.target("worker:1")`, a
-    `kit.Server`, a server's `target` text, or None for this process alone. `graph` is
-    the default graph unless given. With `soft_placement` a device that does not exist
-    is replaced by another of the same task; `device_filters` names the only tasks to
-    use besides the target; with `isolate_state` variables are the session's own and end
-    with it. With `place_all` one op that no device fits ends all runs, as in the
-    original, else only those that need it. `n_cpus` is how many CPU devices this
-    process shows, without a target.
+    Parameters
+    ----------
+    target : Cluster, ClusterTarget, Server or str, optional
+        Which task to ask: a `kit.Cluster` (its first worker),
+        `cluster.target("worker:1")`, a `kit.Server`, or a server's `target`. None
+        runs everything in this process.
+    graph : Graph, optional
+        By default the default graph.
+    soft_placement : bool, default False
+        Replace a device that does not exist by another one of the same task.
+    device_filters : sequence of str
+        The only tasks to use besides the target, such as "/job:ps".
+    isolate_state : bool, default False
+        Give the session its own variables, which end with it.
+    place_all : bool, default False
+        Let one op that fits no device fail all runs, as TensorFlow does, not only the
+        runs that need it.
+    n_cpus : int, default 1
+        CPU devices of this process, without a target.
 
-    Nothing is sent until the first run. Runs may come from many threads. Variables
-    live on their tasks, longer than the session.
+    Examples
+    --------
+    >>> import kit
+    >>> with kit.Graph().as_default():
+    ...     x = kit.placeholder("float32")
+    ...     double = x + x
+    ...     with kit.Session() as session:
+    ...         float(session.run(double, {x: 3.0}))
+    6.0
     """
 
     def __init__(
@@ -81,14 +98,31 @@ class Session:
     ) -> Any:
         """Compute `fetches` and return their values in the same structure.
 
-        A tensor gives its value (a numpy scalar if it has no axes), an op None. Fed
-        values replace tensors for this run. `metadata` is filled with what ran where.
-        The run may wait `deadline_s`, by default the setting `run_deadline_s`.
+        Parameters
+        ----------
+        fetches : Tensor, Op, or a list, tuple or dict of these
+            A tensor gives its value (a numpy scalar if it has no axes), an op None.
+        feed_dict : dict of Tensor to value, optional
+            Values that replace tensors for this run.
+        deadline_s : float, optional
+            Seconds that the run may wait; by default the setting `run_deadline_s`.
+        metadata : RunMetadata, optional
+            Filled with what ran where, and when.
 
-        Raises `RuntimeError` on a closed session or an empty graph, `TypeError` and
-        `ValueError` for what cannot be fetched or fed, and errors of `kit.errors` for
-        what goes wrong while running: the op's name, place and task are in them, and
-        `error.op` is the op.
+        Returns
+        -------
+        object
+            The values, in the structure of `fetches`.
+
+        Raises
+        ------
+        RuntimeError
+            The session is closed, or the graph is empty.
+        TypeError, ValueError
+            Something cannot be fetched, or a value cannot be fed.
+        KitError
+            Something went wrong while running. The message names the op, its place and
+            its task; `error.op` is the op.
         """
         self._check_open()
         key = key_of(fetches, feed_dict)

@@ -78,7 +78,7 @@ def conv2d(
     given = one_of("filters", filters, "filter", filter)
     _check_images(data_format, padding)
     if list(dilations) not in ([1], [1, 1], [1, 1, 1, 1]):
-        raise ValueError(f"dilations are {list(dilations)}; only 1 is offered here.")
+        raise ValueError(f"dilations are {list(dilations)}; only 1 is supported here.")
     with op_scope(name, "Conv2D", [input, given]) as scope:
         x = argument("Conv2D", "input", input)
         w = argument("Conv2D", "filter", given, x.dtype.base_dtype)

@@ -23,21 +23,36 @@ _NAMED = re.compile(r"(?:step-)?(\d+)")
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """A folder for the checkpoints of a training, and how often one is written.
+    """A folder for the checkpoints of a training, and how often to write one.
 
-    Attributes:
-        folder: where they are; all tasks that update parameters must see it under this
-            name, so it lies on their common host or on a shared file system.
-        every_steps: save after every so many steps, 0 for never.
-        every_s: save about every so many seconds, 0 for never. Neither given: 60 s.
-        keep: how many of the newest ones stay, at least 2.
+    A training that ends or is stopped is saved in any case, and so is one whenever
+    `run.save()` asks. A save is skipped while the previous one is still being written.
 
-    A training that ends, or is stopped, is saved in any case, and whenever `run.save()`
-    asks. A save that is due while another is still being written is left out. When the
-    training is begun again it goes on from the newest checkpoint that is whole, with
-    the mini-batches that would have come; `restore="step-400"` goes back to that one
-    and gives up the later ones.
+    Parameters
+    ----------
+    folder : str or PathLike
+        All tasks that update parameters must see it under this name: put it on their
+        common host or on a shared file system.
+    every_steps : int, optional
+        Save after every so many steps; 0 for never.
+    every_s : float, optional
+        Save about every so many seconds; 0 for never. 60 if neither is given.
+    keep : int, default 5
+        How many of the newest checkpoints to keep, at least 2.
 
+    Raises
+    ------
+    InvalidArgumentError
+        A value is out of range.
+
+    Notes
+    -----
+    The training stops only while the parameters are copied; they are written while
+    the next steps run. It resumes from the newest checkpoint that is whole, with the
+    mini-batches that would have come next.
+
+    Examples
+    --------
     >>> Checkpoints("digits", every_steps=100).every_s
     0.0
     """

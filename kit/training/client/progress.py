@@ -37,7 +37,7 @@ class Teller:
             # Where a line covers the one before, only the last one would be seen.
             if not isinstance(self._output, PlainLines):
                 texts = texts[-1:]
-            # A closed window is no reason to end a training.
+            # A closed window must not end a training.
             with suppress(OSError, ValueError):
                 for text in texts:
                     self._output.show(text)

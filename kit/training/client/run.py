@@ -33,11 +33,20 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """A training under way, or over. `kit.train` makes it and returns at once.
+    """A training that is running, or over. `kit.train` returns it at once.
 
-    The training goes on in the tasks whether anybody looks or not. Setting `topology`,
-    `link` or `synchronous` is a request: it is agreed between two steps, by all members
-    or by none.
+    The training goes on in the tasks whether anybody looks or not. Set `topology`,
+    `link` or `synchronous` to change them: all members take the change up between the
+    same two steps, or none of them does.
+
+    Examples
+    --------
+    Follow a training and change it on the way::
+
+        run = kit.train(step, params, data, steps=300)
+        run.topology = "ring"
+        run.wait()
+        run.params["w"], run.loss
     """
 
     def __init__(self, job: Job, dial: Dial, *, trusted: int | None = None) -> None:
@@ -98,10 +107,32 @@ class Run:
         synchronous: bool | None = None,
         at: int,
     ) -> None:
-        """Ask for another configuration from step number `at` on.
+        """Change the configuration from step number `at` on.
 
-        Raises `InvalidArgumentError` for what this training cannot become, or for a
-        step that it does not have; nothing is asked then.
+        What is left out stays as it is. To change something as soon as possible, set
+        `topology`, `link` or `synchronous` instead. Returns at once.
+
+        Parameters
+        ----------
+        topology : str, optional
+            The name of a topology, such as "ring".
+        link : str, default ""
+            The speed of the links, such as "1gbit,5ms".
+        synchronous : bool, optional
+            Whether an update uses the gradients of all workers.
+        at : int
+            The first step of the new configuration.
+
+        Raises
+        ------
+        InvalidArgumentError
+            This training cannot change so, or has no such step. Nothing changes.
+
+        Examples
+        --------
+        Go round a ring from step 100 on, over slower links::
+
+            run.switch("ring", link="1gbit,5ms", at=100)
         """
         changes: dict[str, Any] = {"at": at}
         if topology is not None:
@@ -137,11 +168,17 @@ class Run:
         return self._observer.refused()
 
     def pause(self) -> None:
-        """Stop between two steps, until `resume`. Returns at once."""
+        """Pause between two steps, until `resume`. Returns at once."""
         self._observer.command("pause", steps=0)
 
     def advance(self, steps: int = 1) -> None:
-        """Do so many more steps, then pause. Returns at once."""
+        """Run some more steps, then pause. Returns at once.
+
+        Parameters
+        ----------
+        steps : int, default 1
+            How many, at least 1.
+        """
         self._observer.command("pause", steps=steps)
 
     def resume(self) -> None:
@@ -169,11 +206,22 @@ class Run:
     # -- save -------------------------------------------------------------------
 
     def save(self) -> Saving:
-        """Ask for a checkpoint at the next boundary between two steps.
+        """Save a checkpoint at the next boundary between two steps; return at once.
 
-        Returns at once: `run.save().wait()` or `await run.save()` gives a `Saved`, with
-        step and path. The training stops for a copy of the parameters alone. Raises
-        `FailedPreconditionError` when it is over or has no folder for checkpoints.
+        Returns
+        -------
+        Saving
+            `run.save().wait()` and `await run.save()` give a `Saved`, with the step
+            and the path.
+
+        Raises
+        ------
+        FailedPreconditionError
+            The training is over, or has no folder for checkpoints.
+
+        Notes
+        -----
+        The training stops only while the parameters are copied.
         """
 
         def ask(ticket: str) -> None:
@@ -189,10 +237,21 @@ class Run:
         return self._observer.finished.done()
 
     def wait(self, timeout: float | None = None) -> Run:
-        """Block until the training is over and return this run.
+        """Block until the training is over, and return this run.
 
-        Raises what the training failed with, or `DeadlineExceededError` after `timeout`
-        seconds, which ends nothing. Ctrl-C pauses the training and ends the wait.
+        Ctrl-C pauses the training and ends the wait.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait. The training goes on after that.
+
+        Raises
+        ------
+        DeadlineExceededError
+            The training is still running after `timeout` seconds.
+        KitError
+            What the training failed with, such as `StepFailed` or `PeerLost`.
         """
         try:
             self._observer.wait(timeout)
@@ -283,9 +342,10 @@ class Run:
 
     @property
     def trace(self) -> Trace:
-        """What was recorded so far; its arrays are views that cost nothing.
+        """What was recorded so far: a `Trace` of steps, transfers and spans.
 
-        Of a long training it is not everything: `trace.kept` says what is left.
+        Its arrays are views, so asking costs nothing. Of a long training the older
+        steps are thinned out: `trace.kept` says what is left. Totals are exact.
         """
         return self._observer.trace()
 

@@ -125,8 +125,8 @@ def _placeholder(graph: Graph, key: Any) -> Tensor:
     if isinstance(key, Tensor) and key.graph is graph:
         return key
     raise InvalidArgumentError(
-        f"the data name {key!r}, which is no tensor of the loss's graph; the keys are "
-        f"placeholders."
+        f"the data name {key!r}, which is not a tensor of the loss's graph; the keys "
+        f"are placeholders."
     )
 
 

@@ -31,7 +31,23 @@ _INF = float("inf")
 
 @dataclass(frozen=True)
 class GradientDescent(Rule):
-    """v -= lr g. Keeps no slots."""
+    """Gradient descent: v -= lr g. It keeps no slots.
+
+    Parameters
+    ----------
+    learning_rate : float or Tensor, default 0.01
+        The step size lr. Tensors are for `minimize` only.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A value is out of range.
+
+    Examples
+    --------
+    >>> GradientDescent(0.1).learning_rate
+    0.1
+    """
 
     learning_rate: Number = 0.01
     name: ClassVar[str] = "gradient_descent"
@@ -51,7 +67,34 @@ class GradientDescent(Rule):
 
 @dataclass(frozen=True)
 class Momentum(Rule):
-    """a = m a + g; v -= lr a, or with Nesterov's look ahead v -= lr (g + m a)."""
+    """Gradient descent with momentum: a = m a + g; v -= lr a.
+
+    Keeps one slot for each parameter.
+
+    Parameters
+    ----------
+    learning_rate : float or Tensor
+        The step size lr. Tensors are for `minimize` only.
+    momentum : float, default 0.9
+        How much of the last step is kept, m.
+    use_nesterov : bool, default False
+        Look ahead: v -= lr (g + m a).
+
+    Raises
+    ------
+    InvalidArgumentError
+        A value is out of range.
+
+    Notes
+    -----
+    After Sutskever et al., "On the importance of initialization and momentum in deep
+    learning", 2013.
+
+    Examples
+    --------
+    >>> Momentum(0.1, use_nesterov=True).momentum
+    0.9
+    """
 
     learning_rate: Number
     momentum: float = 0.9
@@ -82,9 +125,33 @@ class Momentum(Rule):
 
 @dataclass(frozen=True)
 class Adagrad(Rule):
-    """a += g g; v -= lr g / sqrt(a). There is no epsilon: a starts above zero.
+    """Adagrad: a += g g; v -= lr g / sqrt(a).
 
-    Raises `ValueError`, as the original does, for an initial value that is not.
+    Keeps one slot for each parameter. There is no epsilon: a starts above zero.
+
+    Parameters
+    ----------
+    learning_rate : float or Tensor, default 0.01
+        The step size lr. Tensors are for `minimize` only.
+    initial_accumulator_value : float, default 0.1
+        Where a starts, above 0.
+
+    Raises
+    ------
+    ValueError
+        The initial value is not above 0, as in TensorFlow.
+    InvalidArgumentError
+        The learning rate is out of range.
+
+    Notes
+    -----
+    After Duchi et al., "Adaptive subgradient methods for online learning and
+    stochastic optimization", JMLR 12, 2011.
+
+    Examples
+    --------
+    >>> Adagrad(0.5).initial_accumulator_value
+    0.1
     """
 
     learning_rate: Number = 0.01
@@ -120,10 +187,38 @@ class Adagrad(Rule):
 
 @dataclass(frozen=True)
 class RMSProp(Rule):
-    """s += (g g - s)(1 - decay); b = momentum b + lr g / sqrt(s + epsilon); v -= b.
+    """RMSProp: s += (g g - s)(1 - decay); b = m b + lr g / sqrt(s + epsilon); v -= b.
 
-    Centered: the mean gradient's square is taken off s under the root. Rounding can
-    make that difference negative, where the original gives NaN; here it counts as 0.
+    Keeps two slots for each parameter, and a third if centered.
+
+    Parameters
+    ----------
+    learning_rate : float or Tensor, default 0.001
+        The step size lr. Tensors are for `minimize` only.
+    decay : float, default 0.9
+        How much of the mean square s is kept.
+    momentum : float, default 0
+        How much of the last step b is kept, m.
+    epsilon : float, default 1e-10
+        Keeps the root away from zero.
+    centered : bool, default False
+        Subtract the square of the mean gradient from s under the root.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A value is out of range.
+
+    Notes
+    -----
+    After Tieleman and Hinton, "Lecture 6.5 - RMSProp", 2012. When centered, rounding
+    can make the difference under the root negative, where TensorFlow gives NaN; here
+    it counts as 0.
+
+    Examples
+    --------
+    >>> RMSProp(centered=True).decay
+    0.9
     """
 
     learning_rate: Number = 0.001
@@ -170,10 +265,37 @@ class RMSProp(Rule):
 
 @dataclass(frozen=True)
 class Adam(Rule):
-    """Divide the mean gradient by its root mean square, both freed of their start.
+    """Adam: divide the mean gradient by its root mean square, both without their bias.
 
-    Epsilon stands outside the correction ("epsilon hat" of the paper). beta1^t and
-    beta2^t are products in the parameter's dtype, one factor for each step so far.
+    Keeps two slots for each parameter.
+
+    Parameters
+    ----------
+    learning_rate : float or Tensor, default 0.001
+        The step size. Tensors are for `minimize` only.
+    beta1 : float, default 0.9
+        How much of the mean is kept.
+    beta2 : float, default 0.999
+        How much of the mean square is kept.
+    epsilon : float, default 1e-8
+        Keeps the divisor away from zero.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A value is out of range.
+
+    Notes
+    -----
+    After Kingma and Ba, "Adam: a method for stochastic optimization",
+    arXiv:1412.6980, 2014. Epsilon stands outside the correction ("epsilon hat" in the
+    paper). beta1^t and beta2^t are products in the parameter's dtype, one factor for
+    each step so far.
+
+    Examples
+    --------
+    >>> Adam(0.01).beta2
+    0.999
     """
 
     learning_rate: Number = 0.001

@@ -1,7 +1,7 @@
 """The secrets of one cluster: its id, its key and, between machines, its certificate.
 
 Made anew at each start, handed to the engines over the encrypted control channel, never
-put into arguments or environment. `repr` shows no secret. Whoever holds the key has
+put into arguments or environment. `repr` shows no secret. Anyone who holds the key has
 full power over the cluster; without it nobody gets anything from the cluster.
 
 A cluster on one machine needs no certificate, and making one costs 0.1 s and the import

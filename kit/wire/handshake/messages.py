@@ -192,6 +192,6 @@ def _unpack_task(job: bytes, index: int) -> Task:
         return Task.parse(f"{job.rstrip(bytes(1)).decode()}:{index}")
     except (UnicodeDecodeError, KitError) as exc:
         raise ProtocolError(
-            f"a handshake names the job {job!r}, which is no name for a job; install "
-            f"the same psring on both sides."
+            f"a handshake names the job {job!r}, which is not a valid name for a job; "
+            f"install the same psring on both sides."
         ) from exc

@@ -106,7 +106,7 @@ def welcome(
 ) -> Link:
     """Return a link over a freshly accepted stream, which is closed on any error.
 
-    With `busy` the caller is told to try again. Raises as `connect` does; the link's
+    With `busy` the caller has to try again. Raises as `connect` does; the link's
     `role`, `run_id` and `incarnation` are those that the peer gave.
     """
     deadline = clock() + deadline_s

@@ -17,7 +17,7 @@ PERIOD_S: Final = 10.0
 
 
 class RefusalLog:
-    """Counts refusals; writes `MOST_LINES` lines in `PERIOD_S` at most, then a sum."""
+    """Counts refusals; logs at most `MOST_LINES` lines in `PERIOD_S`, then a sum."""
 
     def __init__(self, task: str, clock: Callable[[], float]) -> None:
         self.count = 0

@@ -104,7 +104,7 @@ class Arena:
         return memoryview(self._map)[offset:end]
 
     def close(self) -> None:
-        """Give descriptor and mapping back, the latter with its last view."""
+        """Close the descriptor now, and the mapping with its last view."""
         if self._map is None:
             return
         os.close(self._fd)

@@ -152,7 +152,7 @@ class Borrower:
         return len(self._held)
 
     def borrow(self, ticket: bytes) -> memoryview:
-        """Return the bytes that a ticket is for, writable: nobody else has them now.
+        """Return the bytes that a ticket is for, writable: nobody else uses them now.
 
         They are given back with the last view of them, arrays and slices included,
         also after `close`. Raises `ProtocolError` for a ticket that cannot be right.

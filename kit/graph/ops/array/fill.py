@@ -205,7 +205,7 @@ def _range(xp: ModuleType, start: Any, stop: Any, step: Any) -> Any:
 
 def _infer_linspace(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     if inputs[0].dtype.kind != "f":
-        raise TypeError(f"linspace is of floats, not of {name_of(inputs[0].dtype)}.")
+        raise TypeError(f"linspace makes floats, not {name_of(inputs[0].dtype)}.")
     if attrs["num"] < 1:
         raise ValueError(f"num is {attrs['num']}; linspace has at least one number.")
     return [Static((attrs["num"],), inputs[0].dtype)]

@@ -35,7 +35,7 @@ def cumsum(
     reverse: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """Return for each element the sum of those before it along an axis, and itself.
+    """Return the running sums along an axis.
 
     `exclusive` leaves the element itself out; `reverse` adds from the end.
     """

@@ -139,7 +139,7 @@ def by_each(*rules: Rule2 | None) -> Gradient:
 
 
 def by_one(rule: Rule1) -> Gradient:
-    """Make a gradient of one input from a rule (g, x, result)."""
+    """Make the gradient of an op with one input from a rule (g, x, result)."""
 
     def gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
         return [rule(gradients[0], op.inputs[0], op.outputs[0])]

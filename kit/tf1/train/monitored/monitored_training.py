@@ -41,7 +41,7 @@ def MonitoredTrainingSession(
     """Return the session of a training: the chief's, or that of a worker.
 
     The chief restores the newest checkpoint of `checkpoint_dir` or initialises, tells
-    the steps per second, and saves at the begin, every 600 seconds (or as the arguments
+    the steps per second, and saves at the start, every 600 seconds (or as the arguments
     say; two None: never) and at the end. A worker waits for it, `max_wait_secs` (by
     default 4 times the setting `run_deadline_s`), and calls only `hooks`.
 

@@ -1,6 +1,6 @@
 """Who makes the sessions of a monitored one: the chief, or a worker that waits for it.
 
-A creator of one's own is a class below `SessionCreator` with `create_session`.
+Your own creator is a subclass of `SessionCreator` with `create_session`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`tf.train.Optimizer`: how gradients are computed, and handed to an update rule.
 
-A rule of one's own is a class below it:
+Your own rule is a subclass of it:
 
     _create_slots(var_list)            makes variables beside others: `_zeros_slot`
     _prepare()                         is called before the updates are written

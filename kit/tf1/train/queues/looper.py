@@ -57,7 +57,7 @@ class LooperThread(threading.Thread):
         return made
 
     def run(self) -> None:
-        """Do what the thread does; an error is told to the coordinator."""
+        """Do what the thread does; an error is reported to the coordinator."""
         with self._coord.stop_on_exception():
             self.start_loop()
             if self._interval_s is None:

@@ -54,7 +54,7 @@ class QueueThreads:
         coord: Coordinator | None,
         keep: Callable[[Exception], None],
     ) -> None:
-        """`keep` is told of the errors that there is no coordinator for."""
+        """`keep` receives the errors for which there is no coordinator."""
         self._runner, self._coord, self._keep = runner, coord, keep
         self._session = session
         self.n_left = len(runner.enqueue_ops)

@@ -55,6 +55,17 @@ class Theme:
         """Return the colour number `place`, starting again after the last."""
         return self.hues[place % len(self.hues)]
 
+    def colour(self, name: str) -> str:
+        """Return the colour of a name: a field of this class, or `h0` to `h5`.
+
+        >>> LIGHT.colour("ink"), LIGHT.colour("h1")
+        ('#1b1f24', '#b35900')
+        """
+        if name[1:].isdigit():
+            return self.hues[int(name[1:])]
+        found: str = getattr(self, name)
+        return found
+
     def phase(self, phase: Phase) -> str:
         """Return the colour of what a task is doing."""
         blue, orange, green, purple, _, _ = self.hues
@@ -65,10 +76,6 @@ class Theme:
             Phase.APPLY: purple,
             Phase.WAIT: self.waiting,
         }[phase]
-
-    def topology(self, name: str, known: tuple[str, ...] = ()) -> str:
-        """Return the colour of a topology; `known` are all that are shown beside it."""
-        return self.hue(topology_hues((*known, name))[name])
 
 
 LIGHT = Theme(
@@ -113,15 +120,15 @@ def topology_hues(shown: Iterable[str]) -> dict[str, int]:
     return hues
 
 
-def link_style(theme: Theme, place: int) -> tuple[str, str]:
-    """Return the colour and the dash of link number `place`.
+def link_look(place: int) -> tuple[str, str]:
+    """Return the name of the colour and the dash of link number `place`.
 
-    >>> len({link_style(LIGHT, place) for place in range(24)})
-    24
+    >>> link_look(0), link_look(6)
+    (('h0', 'solid'), ('h0', 'dotted'))
     """
-    dash = DASHES[(place + place // len(theme.hues)) % len(DASHES)]
+    n_hues = len(LIGHT.hues)
     # The dash steps on with the colour, so that neighbours differ in both.
-    return theme.hue(place), dash
+    return f"h{place % n_hues}", DASHES[(place + place // n_hues) % len(DASHES)]
 
 
 def contrast(one: str, other: str) -> float:

@@ -1,8 +1,8 @@
 """The board of a training: its traffic, its curves and its controls, live in a cell.
 
 A cell that ends with a board shows two outputs: the live one, and below it what a
-notebook keeps (`widgets.snapshot`), which the page hides as long as the live one is
-there. The second is renewed when the training pauses or ends and now and then.
+notebook keeps (`widgets.board.snapshot`), which the page hides as long as the live one
+is there. The second is renewed when the training pauses or ends and now and then.
 """
 
 from __future__ import annotations
@@ -18,24 +18,46 @@ from kit.errors import InvalidArgumentError
 from kit.trace.file import write_atomically
 from kit.trace.trace import Trace
 from kit.training.client.run import Run
-from widgets import front_end, page, snapshot
-from widgets.pulse import Beat, RunFollower, pulse_of
-from widgets.still import beat_of
+from widgets.board import snapshot
+from widgets.board.pulse import Beat, RunFollower, pulse_of
+from widgets.board.still import beat_of
+from widgets.drawing import front_end, page
 
 _KEEP_EVERY_S = 15.0
 
 
 class TrafficBoard:
-    """Shows a training: who sends which bytes to whom, what the loss does, and why.
+    """Shows a training: who sends which bytes to whom, and what the loss does.
 
-    `of` is a `kit.Run` (live; it may be over), a `kit.Trace`, or the path of a trace
-    file. Show the board by ending a cell with it, as often as you like; boards of one
-    run agree. It draws ten times a second at most, less often where that takes more
-    than a hundredth of a processor, but twice a second while that takes no more than a
-    twentieth; curves once a second, bars every two; nothing while nobody looks.
+    End a cell with it, as often as you like; all boards of one run agree. Its controls
+    ask for another topology, link speed or latency, a pause, one step, or the end; the
+    training takes that up between two steps.
 
-    Its controls request another topology, link speed or latency, a pause, one step,
-    the end; the training takes that up between two steps.
+    Parameters
+    ----------
+    of : Run, Trace, str or PathLike
+        A run (live, or over), a trace, or the path of a trace file.
+    clock : callable
+        Seconds since some moment; for tests.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There is nothing to show in `of`.
+
+    Notes
+    -----
+    It draws ten times a second at most, and less often where that takes more than a
+    hundredth of a processor; curves once a second, bars every two seconds, and nothing
+    while nobody looks. Without ipywidgets, and in a saved notebook, a still picture is
+    shown.
+
+    Examples
+    --------
+    Watch a training, as the last line of a cell::
+
+        run = kit.train(step, params, data)
+        TrafficBoard(run)
     """
 
     def __init__(
@@ -74,8 +96,8 @@ class TrafficBoard:
 
     def _make_view(self) -> None:
         try:
-            from widgets.controls import Controls
-            from widgets.live_view import LiveView
+            from widgets.board.controls import Controls
+            from widgets.board.live_view import LiveView
         except ImportError:
             return  # without ipywidgets or jupyter_bokeh: text and a still picture
         if self._run is not None and self._pulse is not None:

@@ -11,36 +11,36 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from widgets.feed import Columns
-from widgets.theme import Theme, link_style
+from widgets.drawing.curves import Chart, Region
+from widgets.drawing.feed import Columns
+from widgets.drawing.theme import Theme
 
 TOP = 0.12  # of a strip is left free above its highest line
 
 
-def strips(lines: Mapping[str, Columns], theme: Theme) -> Columns:
-    """Return xs and ys of each link's line in steps, its colour, dash, name and peak.
+def strips(chart: Chart, theme: Theme) -> Columns:
+    """Return xs and ys of each series' line in steps, its colour, dash and name.
 
-    The strip of link number k lies between y = k + 1 (no bytes) and y = k + 0.12 (the
-    highest rate of all links).
+    The strip of series number k lies between y = k + 1 (0) and y = k + 0.12 (the
+    highest value of all).
 
-    >>> from widgets.theme import LIGHT
+    >>> from widgets.drawing.curves import links
+    >>> from widgets.drawing.theme import LIGHT
     >>> one = {"second": np.array([0.0, 2.0]), "rate": np.array([4.0, 4.0])}
-    >>> found = strips({"a -> b": one}, LIGHT)
+    >>> found = strips(links({"a -> b": one}, {"second": [], "label": []}), LIGHT)
     >>> found["xs"], found["ys"]
     ([[0.0, 0.0, 2.0, 2.0]], [[1.0, 0.12, 0.12, 1.0]])
     """
-    top = peak(lines) or 1.0
     columns: Columns = {"xs": [], "ys": [], "colour": [], "dash": [], "name": []}
-    for place, (name, line) in enumerate(lines.items()):
-        second, rate = line["second"], line["rate"][:-1]
-        inner = np.repeat(place + 1 - (1 - TOP) * rate / top, 2)
+    for place, series in enumerate(chart.series):
+        second, rate = series.points.T
+        inner = np.repeat(place + 1 - (1 - TOP) * rate[:-1] / chart.y.high, 2)
         ys = np.concatenate([[place + 1.0], inner, [place + 1.0]])
-        colour, dash = link_style(theme, place)
         columns["xs"].append(np.repeat(second, 2).round(4).tolist())
         columns["ys"].append(ys.round(4).tolist())
-        columns["colour"].append(colour)
-        columns["dash"].append(dash)
-        columns["name"].append(name)
+        columns["colour"].append(theme.colour(series.colour))
+        columns["dash"].append(series.dash)
+        columns["name"].append(series.label)
     return columns
 
 
@@ -69,11 +69,6 @@ def thinned(lines: Mapping[str, Columns], most: int = 100) -> dict[str, Columns]
     return found
 
 
-def peak(lines: Mapping[str, Columns]) -> float:
-    """Return the highest rate of all links; 0.0 without any."""
-    return max((float(np.max(line["rate"])) for line in lines.values()), default=0.0)
-
-
 _FRAME_PX = 420.0  # how wide a narrow figure's frame is
 _LETTER_PX = 7.5
 
@@ -100,14 +95,13 @@ def mark_words(
     return found
 
 
-def marks(switches: Columns, lines: Mapping[str, Columns]) -> Columns:
-    """Return the columns of the marks of switches: where, and the words at them."""
-    seconds = list(switches["second"])
-    ends = [(line["second"][0], line["second"][-1]) for line in lines.values()]
-    begin, end = (ends or [(0.0, 1.0)])[0]
+def marks(chart: Chart) -> Columns:
+    """Return the columns of the marks: where, and the words at them."""
+    seconds = [mark.at for mark in chart.marks]
+    begin, end = (chart.x.low, chart.x.high) if chart.series else (0.0, 1.0)
     scale = _FRAME_PX / ((end - begin) or 1.0)
     places = [(second - begin) * scale for second in seconds]
-    words = mark_words(switches["label"], places, _FRAME_PX)
+    words = mark_words([mark.label for mark in chart.marks], places, _FRAME_PX)
     return {
         "second": seconds,
         "label": [word for word, _ in words],
@@ -117,21 +111,22 @@ def marks(switches: Columns, lines: Mapping[str, Columns]) -> Columns:
     }
 
 
-def named(regions: Columns, theme: Theme) -> Columns:
+def named(regions: Sequence[Region], theme: Theme) -> Columns:
     """Return the regions with a colour each, and a name where there is room for it."""
-    known = tuple(dict.fromkeys(regions["topology"]))
-    edges = [*regions["left"], *regions["right"]]
+    edges = [edge for one in regions for edge in (one.left, one.right)]
     whole = max(edges, default=0.0) - min(edges, default=0.0) or 1.0
-    shares = (np.asarray(regions["right"]) - np.asarray(regions["left"])) / whole
-    is_few = len(shares) <= 8
-    names = [
-        name if is_few and len(name) * _LETTER_PX + 10 <= share * _FRAME_PX else ""
-        for name, share in zip(regions["topology"], shares, strict=True)
-    ]
+    is_few = len(regions) <= 8
     return {
-        "left": list(regions["left"]),
-        "right": list(regions["right"]),
-        "colour": [theme.topology(name, known) for name in regions["topology"]],
-        "name": names,
-        "top": [1.0] * len(names),
+        "left": [one.left for one in regions],
+        "right": [one.right for one in regions],
+        "colour": [theme.colour(one.colour) for one in regions],
+        "name": [
+            one.label
+            if is_few
+            and len(one.label) * _LETTER_PX + 10
+            <= (one.right - one.left) / whole * _FRAME_PX
+            else ""
+            for one in regions
+        ],
+        "top": [1.0] * len(regions),
     }

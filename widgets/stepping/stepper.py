@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from kit.errors import NotFoundError, OutOfRangeError
 from kit.trace.file import write_atomically
-from widgets import front_end, page
+from widgets.drawing import front_end, page
 from widgets.stepping import drawing, player, words
 from widgets.stepping.formulas import Formula, formula
 from widgets.stepping.recording import SteppedMessage, record
@@ -30,16 +30,33 @@ from widgets.stepping.setting import setting
 class ExchangeStepper:
     """Shows who holds which partial sum after each message of an exchange.
 
-    `topology` is the name of any topology that is registered. Give `n` workers (1 to 8;
-    3 if left out) and the `size` of their gradients in elements (twice `n` if left
-    out): they then hold numbers from 1 to 9. Or give `values`, a list of arrays of one
-    shape, one for each worker; whole numbers become float32. `n_ps` is the number of
-    parameter servers, for a topology that has them (1 to 4; one if left out).
+    Set `position`, the number of messages that have arrived, or use `next()` and
+    `back()`.
 
-    `position` is the number of messages that have arrived; set it, or use `next()` and
-    `back()`. Raises `InvalidArgumentError` for numbers that cannot be shown, and
-    `FailedPreconditionError` for a topology whose plans do not fit together.
+    Parameters
+    ----------
+    topology : str
+        The name of any registered topology, such as "ring".
+    n : int, default 3
+        Workers, 1 to 8.
+    size : int, optional
+        Elements of each gradient, by default twice `n`. They are filled with numbers
+        from 1 to 9.
+    values : list of arrays, optional
+        The gradients instead, all of one shape, one for each worker. Whole numbers
+        become float32.
+    n_ps : int, default 1
+        Parameter servers, 1 to 4, for a topology that has them.
 
+    Raises
+    ------
+    InvalidArgumentError
+        The numbers cannot be shown.
+    FailedPreconditionError
+        The plans of the topology do not fit together.
+
+    Examples
+    --------
     >>> stepper = ExchangeStepper("ring", n=3)
     >>> len(stepper.messages), stepper.position
     (12, 0)
@@ -171,12 +188,20 @@ class ExchangeStepper:
 
 
 class RingStepper(ExchangeStepper):
-    """Shows a ring all-reduce, message by message: see `ExchangeStepper`.
+    """Shows a ring all-reduce, message by message.
 
-    Each worker cuts its gradient into as many chunks as there are workers. `n-1` rounds
-    add the chunks up on their way round, `n-1` more hand the finished ones out. With
-    `whole` gradients are passed on uncut: `n-1` messages, and far more bytes.
+    Each worker cuts its gradient into as many chunks as there are workers. `n-1`
+    rounds add the chunks up on their way round, and `n-1` more hand out the sums.
 
+    Parameters
+    ----------
+    n, size, values
+        As for `ExchangeStepper`.
+    whole : bool, default False
+        Pass gradients on uncut: `n-1` rounds, and far more bytes.
+
+    Examples
+    --------
     >>> RingStepper(n=4, size=8).formula.sent  # 2(n-1)/n of 32 bytes
     (48, 48, 48, 48)
     """
@@ -194,11 +219,20 @@ class RingStepper(ExchangeStepper):
 
 
 class ServerStepper(ExchangeStepper):
-    """Shows a step with parameter servers, message by message: see `ExchangeStepper`.
+    """Shows a step with parameter servers, message by message.
 
-    Each worker pushes its gradient, the server adds when it has those of all workers,
-    and each worker pulls the sum.
+    Each worker pushes its gradient, the server adds when it has all of them, and each
+    worker pulls the sum.
 
+    Parameters
+    ----------
+    n, size, values
+        As for `ExchangeStepper`.
+    n_ps : int, default 1
+        Parameter servers, 1 to 4.
+
+    Examples
+    --------
     >>> ServerStepper(n=3, size=6).formula.received  # the server, then each worker
     (72, 24, 24, 24)
     """

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from html import escape
 
 from kit.trace.trace import Trace
-from widgets import charts, feed, sentences, words
-from widgets.feed import TimeWindow
-from widgets.looks import colours, style
-from widgets.pulse import Beat
-from widgets.scene import scene, speed, title
-from widgets.theme import LIGHT
+from widgets.board import sentences
+from widgets.board.pulse import Beat
+from widgets.board.scene import scene, speed, title
+from widgets.drawing import charts, curves, feed, words
+from widgets.drawing.feed import TimeWindow
+from widgets.drawing.looks import colours, style
+from widgets.drawing.theme import LIGHT
 
 # Where a live board of ours stands before it in the same cell, the page shows that one;
 # of a live board whose kernel is gone the page has no more than a line of complaint.
@@ -59,19 +60,14 @@ def pictures(beat: Beat) -> Pictures:
     spans, starts = feed.timeline(recent, window), feed.step_starts(recent, window)
     names = Trace(beat.moment.tasks).names
     active = [name for name in names if name in set(spans["task"])]
+    loss = curves.loss(history.loss(), history.regions(), history.measure("accuracy"))
+    links = curves.links(lines, history.switches())
+    times = curves.timeline(spans, starts, active, window.label)
     found = [
         (scene(beat.moment), title(beat.moment)),
-        (
-            charts.loss_chart(
-                history.loss(), history.regions(), history.measure("accuracy")
-            ),
-            loss_words(beat),
-        ),
-        (charts.links_chart(lines, history.switches()), words.links(lines)),
-        (
-            charts.timeline_chart(spans, starts, active),
-            words.timeline(recent, window),
-        ),
+        (charts.curves_chart(loss), loss_words(beat)),
+        (charts.links_chart(links), words.links(lines)),
+        (charts.timeline_chart(times), words.timeline(recent, window)),
     ]
     return [(picture, said) for picture, said in found if picture]
 

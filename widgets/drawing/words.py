@@ -12,8 +12,8 @@ import numpy as np
 
 from kit.trace.trace import Ints, Trace
 from kit.trace.traffic import Phase
-from widgets import feed
-from widgets.feed import Columns, TimeWindow
+from widgets.drawing import feed
+from widgets.drawing.feed import Columns, TimeWindow
 
 _NOTHING = "Nothing was recorded for this figure."
 

@@ -12,8 +12,8 @@ from bokeh.models import Axis, CategoricalAxis, ColumnDataSource, Node
 from bokeh.models.annotations import Label, Legend, LegendItem, Span
 from bokeh.plotting import figure
 
-from widgets.feed import Columns
-from widgets.theme import FONT, TEXT_PX, Theme
+from widgets.drawing.feed import Columns
+from widgets.drawing.theme import FONT, TEXT_PX, Theme
 
 Data = Columns | ColumnDataSource
 _TOOLS = "pan,box_zoom,reset,save"

@@ -7,7 +7,7 @@ else on the page changes.
 
 from __future__ import annotations
 
-from widgets.theme import DARK, FONT, LIGHT, TEXT_PX, Theme
+from widgets.drawing.theme import DARK, FONT, LIGHT, TEXT_PX, Theme
 
 _IS_DARK = (
     'body[data-jp-theme-light="false"] .ps-board',
@@ -54,10 +54,8 @@ _STYLE = """
 .ps-chart .ps-grid { stroke: var(--ps-grid); }
 .ps-chart .ps-mark { stroke: var(--ps-ink); stroke-dasharray: 5 4; stroke-width: 1.6; }
 .ps-chart .ps-region { opacity: .13; }
-.ps-chart .ps-band { fill: var(--ps-faint); opacity: .3; }
-.ps-chart .ps-mean { fill: none; stroke: var(--ps-ink); stroke-width: 2.2; }
-.ps-chart .ps-share { fill: none; stroke: var(--ps-accent); stroke-width: 2.2;
-  stroke-dasharray: 7 4; }
+.ps-chart .ps-band { opacity: .3; }
+.ps-chart .ps-curve { fill: none; stroke-width: 2.2; }
 .ps-chart .ps-strip { fill-opacity: .28; stroke-width: 1.7; }
 .ps-chart pattern path { stroke: var(--ps-hatch); stroke-width: 1.2; }
 .ps-compute { fill: var(--ps-h0); }

@@ -1,8 +1,8 @@
 """A training at one moment, as plain data: what the board's picture and numbers show.
 
-Pure: it is told what is going on and reads no clock. `rates` measures how fast bytes
-move now from the newest rows; `numbers` the rest. Both look at whole steps or at a
-fixed stretch of time, so that two boards on one training say the same.
+Pure: it reads no clock. `rates` measures how fast bytes move now from the newest rows;
+`numbers` the rest. Both look at whole steps or at a fixed stretch of time, so that two
+boards on one training say the same.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from kit.errors import KitError
 from kit.exchange.topologies.topology import registered
 from kit.training.client.run import Run
 from kit.wire.shaping import LinkSettings
-from widgets.moment import Moment
+from widgets.board.moment import Moment
 
 SPEEDS = ("10mbit", "100mbit", "1gbit", "10gbit", "")
 LATENCIES = (0.0, 0.0001, 0.001, 0.005, 0.02, 0.1)

@@ -1,8 +1,8 @@
 """The picture of the topology: tasks as boxes, links as arrows, as text in SVG.
 
 Pure. An arrow is as wide as its link is fast now, and a task's bars show what it sends
-and receives. Colours are variables of the page (`widgets.looks`), so the same text is
-right on light and on dark ground.
+and receives. Colours are variables of the page (`widgets.drawing.looks`), so the same
+text is right on light and on dark ground.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import math
 from html import escape
 
 from kit.exchange.topologies.topology import registered
-from widgets.feed import MB
-from widgets.geometry import WIDTH, SceneLayout, layout, path
-from widgets.moment import Link, Moment
+from widgets.board.geometry import WIDTH, SceneLayout, layout, path
+from widgets.board.moment import Link, Moment
+from widgets.drawing.feed import MB
 
 _WIDEST, _THINNEST = 13.0, 1.5
 _FOOT = 26  # for the line below

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from kit.trace.log import Rows
 from kit.trace.trace import STEP_KINDS, EpochRow, Trace
-from widgets.feed import MB, OTHERS, Columns, link_name
+from widgets.drawing.feed import MB, OTHERS, Columns, link_name
 
 _FAR = np.iinfo(np.int64).max
 Ints = npt.NDArray[np.int64]
@@ -152,7 +152,7 @@ class TrainingHistory:
     def links(self, most: int = 12) -> dict[str, Columns]:
         """Return for each link second and rate (MB/s until the next row).
 
-        As `widgets.feed.links` does for a whole trace: the busiest come alone, in the
+        As `feed.links` does for a whole trace: the busiest come alone, in the
         order of their task numbers, the rest is summed up as one line, last. Only what
         moves in every step counts, not what moved once at the start or at a switch.
         """

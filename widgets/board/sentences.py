@@ -8,8 +8,8 @@ from __future__ import annotations
 from html import escape
 
 from kit.trace.trace import Trace
-from widgets.feed import TimeWindow
-from widgets.moment import WINDOW_NS, Moment, whole_steps
+from widgets.board.moment import WINDOW_NS, Moment, whole_steps
+from widgets.drawing.feed import TimeWindow
 
 
 def status(moment: Moment) -> str:

@@ -1,7 +1,7 @@
 """The board on the screen: widgets that draw each beat, and the figures among them.
 
 It lives while somebody looks: the count of its views comes from the page. A view that
-begins later (a reload, a second one) is told everything again.
+begins later (a reload, a second one) gets everything again.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from bokeh.protocol.messages.patch_doc import patch_doc
 from jupyter_bokeh import BokehModel
 
 from kit.trace.trace import Trace
-from widgets import feed, sentences
-from widgets.front_end import TELL
-from widgets.looks import style
-from widgets.plots import LinksPlot, LossPlot, TimelinePlot
-from widgets.pulse import Beat
-from widgets.scene import scene
-from widgets.snapshot import rates_table
-from widgets.theme import DARK, LIGHT, Theme
+from widgets.board import sentences
+from widgets.board.pulse import Beat
+from widgets.board.scene import scene
+from widgets.board.snapshot import rates_table
+from widgets.drawing import curves, feed, strips
+from widgets.drawing.front_end import TELL
+from widgets.drawing.looks import style
+from widgets.drawing.plots import LinksPlot, LossPlot, TimelinePlot
+from widgets.drawing.theme import DARK, LIGHT, Theme
 
 CURVES_S, TIMELINE_S = 1.0, 2.0  # sending a figure costs as much as all else
 _TWIN = "Rates of the links, as a table"
@@ -102,7 +103,7 @@ class LiveView:
         shown: Callable[[bool], None],
         clock: Callable[[], float],
     ) -> None:
-        """Make them; `shown` is told when the first view appears and the last goes."""
+        """Make them; `shown` is called when the first view appears or the last goes."""
         self._clock, self._shown = clock, shown
         self._theme: Theme = LIGHT
         self._due = {"curves": 0.0, "timeline": 0.0}
@@ -117,7 +118,8 @@ class LiveView:
         self._texts = [self.status, self.picture, self.numbers, self.twin, self.tables]
         self._drawing = threading.RLock()  # the page's word comes on another thread
         self.loss, self.links = LossPlot(), LinksPlot()
-        self.timeline = TimelinePlot(Trace(tasks).names)
+        self._tasks = Trace(tasks).names
+        self.timeline = TimelinePlot(self._tasks)
         self._figures: list[Any] = [self.loss, self.links, self.timeline]
         self._models = [self._wrap(plot.figure) for plot in self._figures]
         for model, plot in zip(self._models, self._figures, strict=True):
@@ -212,14 +214,17 @@ class LiveView:
     def _curves(self, beat: Beat) -> None:
         history = beat.history
         shares = history.measure("accuracy")
-        self.loss.show(history.loss(), history.regions(), self._theme, shares)
-        self.links.show(history.links(), history.switches(), self._theme)
+        loss = curves.loss(history.loss(), history.regions(), shares)
+        links = curves.links(strips.thinned(history.links()), history.switches())
+        self.loss.show(loss, self._theme)
+        self.links.show(links, self._theme)
 
     def _spans(self, beat: Beat) -> None:
         window = sentences.newest_steps(beat.recent)
         spans = feed.timeline(beat.recent, window)
         starts = feed.step_starts(beat.recent, window)
-        self.timeline.show(spans, starts, window.label, self._theme)
+        chart = curves.timeline(spans, starts, self._tasks, window.label)
+        self.timeline.show(chart, self._theme)
 
     def _rest(self) -> None:
         """Let a view that begins later start from what is drawn now."""

@@ -24,10 +24,10 @@ from kit.exchange.topologies.topology import by_name, per_link
 from kit.trace.trace import Trace
 from kit.training.client.recorded import Cursors
 from kit.training.client.run import Run
-from widgets.history import TrainingHistory
-from widgets.moment import LATE_NS, WINDOW_NS, Link, Moment, capacity, mean_rates
-from widgets.moment import numbers as numbers_of
-from widgets.moment import rates as rates_of
+from widgets.board.history import TrainingHistory
+from widgets.board.moment import LATE_NS, WINDOW_NS, Link, Moment, capacity, mean_rates
+from widgets.board.moment import numbers as numbers_of
+from widgets.board.moment import rates as rates_of
 
 Listener = Callable[["Beat"], None]
 Request = Callable[[Run], None]

@@ -6,9 +6,9 @@ Pure.
 from __future__ import annotations
 
 from kit.trace.trace import Trace
-from widgets.history import TrainingHistory
-from widgets.moment import WINDOW_NS, Moment, capacity, mean_rates, numbers
-from widgets.pulse import Beat
+from widgets.board.history import TrainingHistory
+from widgets.board.moment import WINDOW_NS, Moment, capacity, mean_rates, numbers
+from widgets.board.pulse import Beat
 
 
 def beat_of(trace: Trace) -> Beat:

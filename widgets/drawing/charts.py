@@ -1,27 +1,27 @@
-"""The curves as plain SVG text, for where no script runs: columns in, picture out.
+"""The curves as plain SVG text, for where no script runs: a chart in, a picture out.
 
-Pure. They show what the live figures show, from the same columns, and need nothing: a
-saved notebook, a page made of it and a reader without JavaScript see them. Colours are
-variables of the page (`widgets.looks`).
+Pure. They show what the live figures show, from the same description
+(`widgets.drawing.curves`), and need nothing: a saved notebook, a page made of it and a
+reader without JavaScript see them. Colours are variables of the page
+(`widgets.drawing.looks`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import NamedTuple
 
 from kit.trace.traffic import Phase
-from widgets.feed import Columns
-from widgets.strips import TOP, mark_words, peak
-from widgets.theme import DASHES, PHASE_HEIGHT, topology_hues
+from widgets.drawing.curves import Chart, Region, Series, Timeline
+from widgets.drawing.strips import TOP, mark_words
+from widgets.drawing.theme import PHASE_HEIGHT
 
 WIDTH = 640
 _LEFT, _RIGHT, _UNDER, _OVER = 56, 14, 44, 26
 _STRIP, _ROW = 26, 40
 _DASH = {"solid": "", "dashed": "7 4", "dotdash": "2 4 7 4", "dotted": "2 4"}
-_HUES = 6
 PATTERNS = (
     '<defs><pattern id="ps-cross" width="7" height="7" patternUnits="userSpaceOnUse">'
     '<path d="M0,0 L7,7 M7,0 L0,7"/></pattern><pattern id="ps-slant" width="7" '
@@ -67,67 +67,62 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
     return [round(step * n, 12) for n in range(first, last + 1)]
 
 
-def loss_chart(loss: Columns, regions: Columns, shares: Columns | None = None) -> str:
-    """Draw the loss over the steps: mean, range, and the topologies behind.
-
-    `shares` are steps and values of the accuracy, from 0 to 1 on an axis at the right.
-    """
+def curves_chart(chart: Chart) -> str:
+    """Draw curves in one frame on the regions behind them; "" without any points."""
     height = 250
-    if not loss["step"]:
+    if not len(chart.series[0].points):
         return ""
-    last = max([*regions["right"][-1:], loss["step"][-1]])
-    finite = [v for v in (*loss["low"], *loss["high"]) if math.isfinite(v)] or [0.0]
-    x = Scale(0, last or 1, _LEFT, WIDTH - _RIGHT)
-    y = Scale(min(0.0, *finite), max(finite) or 1.0, height - _UNDER, _OVER + 18)
-    parts = [_shade(regions, x, height), _x_axis(x, height, "step")]
+    x = Scale(chart.x.low, chart.x.high, _LEFT, WIDTH - _RIGHT)
+    y = Scale(chart.y.low, chart.y.high, height - _UNDER, _OVER + 18)
+    parts = [_shade(chart.regions, x, height), _x_axis(x, height, chart.x.label)]
     parts += [_y_tick(y(value), f"{value:g}") for value in ticks(y.low, y.high, 5)]
-    there = [x(step) for step in loss["step"]]
-    edge = [*_points(there, loss["high"], y), *reversed(_points(there, loss["low"], y))]
-    parts.append(f'<polygon class="ps-band" points="{" ".join(edge)}"/>')
-    mean = " ".join(_points(there, loss["loss"], y))
-    parts.append(f'<polyline class="ps-mean" points="{mean}"/>')
-    if shares and shares["step"]:
-        parts.append(_share(shares, x, Scale(0.0, 1.0, y.start, y.end)))
-    return _chart(height, f"Loss over {last:,.0f} steps", "loss", parts)
+    bands_first = sorted(chart.series, key=lambda one: not one.to)
+    parts += [_curve(one, x, y) for one in bands_first if not one.is_right]
+    right = [one for one in chart.series if one.is_right and len(one.points)]
+    if chart.right and right:
+        share = Scale(chart.right.low, chart.right.high, y.start, y.end)
+        parts += [_curve(one, x, share) for one in right]
+        for value in ticks(share.low, share.high, 2)[1:]:
+            parts.append(_right_text(WIDTH - _RIGHT, share(value) - 4, f"{value:.0%}"))
+        parts.append(_right_text(WIDTH - _RIGHT, 14, chart.right.label))
+    return _chart(height, chart.title, chart.y.label, parts)
 
 
-def links_chart(lines: Mapping[str, Columns], switches: Columns) -> str:
-    """Draw the rate of each link over time, each in a strip of its own."""
-    if not lines:
+def links_chart(chart: Chart) -> str:
+    """Draw each series in steps, in a strip of its own; "" without any."""
+    if not chart.series:
         return ""
-    top, n = peak(lines) or 1.0, len(lines)
-    height = _OVER + _STRIP * n + _UNDER
-    left = 18 + 7.6 * max(map(len, lines))
-    last = max(float(line["second"][-1]) for line in lines.values())
-    x = Scale(0.0, last, left, WIDTH - _RIGHT)
-    parts = [_x_axis(x, height, "time since the start [s]", left)]
-    for place, (name, line) in enumerate(lines.items()):
+    height = _OVER + _STRIP * len(chart.series) + _UNDER
+    left = 18 + 7.6 * max(len(series.label) for series in chart.series)
+    x = Scale(chart.x.low, chart.x.high, left, WIDTH - _RIGHT)
+    parts = [_x_axis(x, height, chart.x.label, left)]
+    for place, series in enumerate(chart.series):
         foot = _OVER + _STRIP * (place + 1)
-        y = Scale(0.0, top, foot, foot - _STRIP * (1 - TOP))
-        parts.append(_strip(line, x, y, place))
-        parts.append(_right_text(left - 6, foot - 3, name))
-    places = [x(second) - left for second in switches["second"]]
-    said = mark_words(switches["label"], places, WIDTH - _RIGHT - left)
+        y = Scale(0.0, chart.y.high, foot, foot - _STRIP * (1 - TOP))
+        parts.append(_strip(series, x, y))
+        parts.append(_right_text(left - 6, foot - 3, series.label))
+    places = [x(mark.at) - left for mark in chart.marks]
+    labels = [mark.label for mark in chart.marks]
+    said = mark_words(labels, places, WIDTH - _RIGHT - left)
     for pixel, (words, is_left) in zip(places, said, strict=True):
         at = left + pixel
         parts.append(f'<path class="ps-mark" d="M{at:.1f},4 V{height - _UNDER}"/>')
         write = _right_text if is_left else _text
         parts.append(write(at - 4 if is_left else at + 4, 16, words))
-    what = f"Bytes on each link over time, each strip from 0 to {top:.3g} MB/s"
-    return _chart(height, what, "", parts)
+    return _chart(height, f"{chart.title}, {chart.y.label}", "", parts)
 
 
-def timeline_chart(spans: Columns, starts: Columns, tasks: Sequence[str]) -> str:
+def timeline_chart(chart: Timeline) -> str:
     """Draw what each task did: a row for each, a bar for each stretch of time."""
+    spans = chart.spans
     if not len(spans["left"]):
         return ""
-    height = _OVER + 24 + _ROW * len(tasks) + _UNDER
-    left = 18 + 8 * max(map(len, tasks))
-    low, high = float(min(spans["left"])), float(max(spans["right"]))
-    x = Scale(low, high, left, WIDTH - _RIGHT)
-    parts = [PATTERNS, _key(), _x_axis(x, height, "time [ms]", left)]
+    height = _OVER + 24 + _ROW * len(chart.rows) + _UNDER
+    left = 18 + 8 * max(map(len, chart.rows))
+    x = Scale(chart.x.low, chart.x.high, left, WIDTH - _RIGHT)
+    parts = [PATTERNS, _key(), _x_axis(x, height, chart.x.label, left)]
     middle = {}
-    for place, name in enumerate(tasks):
+    for place, name in enumerate(chart.rows):
         middle[name] = _OVER + 24 + _ROW * (place + 0.5)
         parts.append(_right_text(left - 6, middle[name] + 4, name))
     columns = (spans[name] for name in ("task", "phase", "left", "right"))
@@ -135,23 +130,28 @@ def timeline_chart(spans: Columns, starts: Columns, tasks: Sequence[str]) -> str
         tall = _ROW * 0.8 * PHASE_HEIGHT[Phase[phase.upper()]]
         box = (x(begin), middle[task] - tall / 2, max(0.6, x(end) - x(begin)), tall)
         parts.append(_bar(Phase[phase.upper()], *box))
-    for at, step in zip(starts["at"], starts["step"], strict=True):
+    for at, label in chart.starts:
         pixel = x(at)
         path = (
             f'<path class="ps-grid" d="M{pixel:.1f},{_OVER + 20} V{height - _UNDER}"/>'
         )
-        parts.append(f'{path}<text x="{pixel + 2:.1f}" y="{_OVER + 18}">{step}</text>')
-    return _chart(height, "What each task did in the steps shown", "", parts)
+        parts.append(f'{path}<text x="{pixel + 2:.1f}" y="{_OVER + 18}">{label}</text>')
+    return _chart(height, chart.title, "", parts)
 
 
-def _share(shares: Columns, x: Scale, y: Scale) -> str:
-    """Draw the accuracy, and its axis within the frame."""
-    points = " ".join(_points([x(s) for s in shares["step"]], shares["value"], y))
-    axis = "".join(
-        _right_text(WIDTH - _RIGHT, y(value) - 4, f"{value:.0%}") for value in (0.5, 1)
-    )
-    name = _right_text(WIDTH - _RIGHT, 14, "accuracy (dashed, at the right)")
-    return f'<polyline class="ps-share" points="{points}"/>{axis}{name}'
+def _curve(series: Series, x: Scale, y: Scale) -> str:
+    """Draw a line, or a band between two."""
+    name = escape(series.label)
+    if series.to:
+        there, low, high = series.points.T
+        edge = [*_points(there, high, x, y), *reversed(_points(there, low, x, y))]
+        look = f'class="ps-band" style="fill:var(--ps-{series.colour})"'
+        return f'<polygon {look} data-series="{name}" points="{" ".join(edge)}"/>'
+    there, values = series.points.T
+    points = " ".join(_points(there, values, x, y))
+    look = f'class="ps-curve" style="stroke:var(--ps-{series.colour})"'
+    dash = f' stroke-dasharray="{_DASH[series.dash]}"' if _DASH[series.dash] else ""
+    return f'<polyline {look}{dash} data-series="{name}" points="{points}"/>'
 
 
 def _chart(height: float, what: str, y_label: str, parts: Sequence[str]) -> str:
@@ -163,20 +163,17 @@ def _chart(height: float, what: str, y_label: str, parts: Sequence[str]) -> str:
     )
 
 
-def _shade(regions: Columns, x: Scale, height: float) -> str:
+def _shade(regions: Sequence[Region], x: Scale, height: float) -> str:
     parts = []
-    names = regions["topology"]
-    hues = topology_hues(names)
-    for left, right, name in zip(regions["left"], regions["right"], names, strict=True):
-        hue = hues[name] % _HUES
-        begin, end = x(left), x(right)
+    for region in regions:
+        begin, end = x(region.left), x(region.right)
         parts.append(
-            f'<rect class="ps-region" style="fill:var(--ps-h{hue})" x="{begin:.1f}" '
-            f'y="{_OVER}" width="{max(0.0, end - begin):.1f}" '
+            f'<rect class="ps-region" style="fill:var(--ps-{region.colour})" '
+            f'x="{begin:.1f}" y="{_OVER}" width="{max(0.0, end - begin):.1f}" '
             f'height="{height - _UNDER - _OVER}"/>'
         )
-        if end - begin >= 8 * len(name) + 10:  # there is room for it
-            parts.append(_text(begin + 4, _OVER + 14, name))
+        if end - begin >= 8 * len(region.label) + 10:  # there is room for it
+            parts.append(_text(begin + 4, _OVER + 14, region.label))
     return "".join(parts)
 
 
@@ -207,22 +204,27 @@ def _right_text(x: float, y: float, text: str) -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="end">{escape(text)}</text>'
 
 
-def _points(there: Sequence[float], values: Sequence[float], y: Scale) -> list[str]:
+def _points(
+    there: Iterable[float], values: Iterable[float], x: Scale, y: Scale
+) -> list[str]:
     pairs = zip(there, values, strict=True)
-    return [f"{at:.1f},{y(value):.1f}" for at, value in pairs if math.isfinite(value)]
+    return [
+        f"{x(at):.1f},{y(value):.1f}" for at, value in pairs if math.isfinite(value)
+    ]
 
 
-def _strip(line: Columns, x: Scale, y: Scale, place: int) -> str:
+def _strip(series: Series, x: Scale, y: Scale) -> str:
     """Draw one link's rate in steps over a tinted area."""
-    hue = place % _HUES
-    dash = _DASH[DASHES[(place + place // _HUES) % len(DASHES)]]
-    path = [f"M{x(float(line['second'][0])):.1f},{y(0):.1f}"]
-    inner = zip(line["rate"][:-1], line["second"][1:], strict=True)
-    path += [f"V{y(float(rate)):.1f}H{x(float(end)):.1f}" for rate, end in inner]
+    second, rates = series.points.T.tolist()
+    path = [f"M{x(second[0]):.1f},{y(0):.1f}"]
+    inner = zip(rates[:-1], second[1:], strict=True)
+    path += [f"V{y(rate):.1f}H{x(end):.1f}" for rate, end in inner]
     path.append(f"V{y(0):.1f}")
+    colour = f"var(--ps-{series.colour})"
     return (
-        f'<path class="ps-strip" style="stroke:var(--ps-h{hue});fill:var(--ps-h{hue})" '
-        f'stroke-dasharray="{dash}" d="{"".join(path)}"/>'
+        f'<path class="ps-strip" style="stroke:{colour};fill:{colour}" '
+        f'stroke-dasharray="{_DASH[series.dash]}" data-series="{escape(series.label)}" '
+        f'd="{"".join(path)}"/>'
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from numbers import Real
 
-from widgets.theme import DARK, FONT, LIGHT, TEXT_PX, Theme
+from widgets.drawing.theme import DARK, FONT, LIGHT, TEXT_PX, Theme
 
 Row = Mapping[str, object]
 _POLICY = (

@@ -1,12 +1,12 @@
 """The board's live figures: made once, then shown again with other columns.
 
-What changes is data and plain properties, never the set of marks. `show` draws columns
-in a theme; nothing here knows where they come from or when.
+What changes is data and plain properties, never the set of marks. `show` draws a chart
+of `widgets.drawing.curves` in a theme; nothing here knows where it comes from or when.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,11 +23,15 @@ from bokeh.models.annotations import Legend
 from bokeh.plotting import figure
 
 from kit.trace.traffic import Phase
-from widgets import strips
-from widgets.canvas import canvas, dress, legend
-from widgets.feed import Columns
-from widgets.figures import timeline_figure
-from widgets.theme import FONT, LIGHT, TEXT_PX, Theme
+from widgets.drawing import curves, strips
+from widgets.drawing.canvas import canvas, dress, legend
+from widgets.drawing.curves import Chart, Timeline
+from widgets.drawing.feed import Columns
+from widgets.drawing.figures import curve, sources_of, timeline_figure, tint, tips_of
+from widgets.drawing.theme import FONT, LIGHT, TEXT_PX, Theme
+
+_NO_LOSS: Columns = {"step": [], "loss": [], "low": [], "high": []}
+_NO_REGIONS: Columns = {"left": [], "right": [], "topology": []}
 
 
 def paint(fig: Any, theme: Theme) -> None:
@@ -43,60 +47,62 @@ def paint(fig: Any, theme: Theme) -> None:
 
 
 class LossPlot:
-    """The loss over the steps: mean and range, on shaded regions of topologies."""
+    """Curves over the steps, on shaded regions of topologies."""
 
     def __init__(self, theme: Theme = LIGHT) -> None:
         """Draw it without any data."""
+        chart = curves.loss(_NO_LOSS, _NO_REGIONS)
         room = DataRange1d(range_padding=0.16)  # for the names of the regions
-        self.figure: Any = canvas(theme, "step", "loss", height=280, y_range=room)
-        self._loss = _source("step", "loss", "low", "high")
+        labels = chart.x.label, chart.y.label
+        self.figure: Any = canvas(theme, *labels, height=280, y_range=room)
         self._regions = _source("left", "right", "colour", "name", "top")
         self._names = _regions(self.figure, self._regions)
-        self._band = self.figure.varea(
-            "step", "low", "high", source=self._loss, fill_alpha=0.25
-        )
-        self._mean = self.figure.line("step", "loss", source=self._loss, line_width=2.5)
-        least = _least(self.figure, [0.0, 0.0])
-        room.update(renderers=[self._band, self._mean, least])
-        self._shares = _source("step", "value")
-        self.figure.extra_y_ranges["share"] = Range1d(start=0, end=1.16)
-        self._share = self.figure.line(
-            "step", "value", source=self._shares, y_range_name="share",
-            line_width=2.5, line_dash="dashed", visible=False,
-        )  # fmt: skip
-        self._right = LinearAxis(y_range_name="share", visible=False)
-        ticker = FixedTicker(ticks=[0, 0.5, 1])
-        self._right.update(axis_label="accuracy (dashed)", ticker=ticker)
-        dress(self._right, theme)
-        self.figure.add_layout(self._right, "right")
-        entries = {"mean": self._mean, "least to greatest of the workers": self._band}
-        legend(self.figure, theme, entries, "above")
-        tips = [("step", "@step{0}"), ("loss", "@loss{0.0000}")]
-        self.figure.add_tools(
-            HoverTool(renderers=[self._mean], tooltips=tips, mode="vline")
-        )
+        self._sources = sources_of(chart)
+        self._right = self._right_axis(chart, theme)
+        self._curves = dict[str, Any]()
+        pairs = [*zip(chart.series, self._sources, strict=True)]
+        for series, data in sorted(pairs, key=lambda pair: not pair[0].to):
+            at_right: dict[str, Any] = {"y_range_name": "right", "visible": False}
+            self._curves[series.label] = curve(
+                self.figure, series, data, **at_right if series.is_right else {}
+            )
+        left = [one.label for one in chart.series if not one.is_right]
+        drawn = {label: self._curves[label] for label in left}
+        room.update(renderers=[*drawn.values(), _least(self.figure, [0.0, 0.0])])
+        legend(self.figure, theme, drawn, "above")
+        self.figure.add_tools(tips_of(chart, self._curves))
         self._theme: Theme | None = None
 
-    def show(
-        self,
-        loss: Columns,
-        regions: Columns,
-        theme: Theme,
-        shares: Columns | None = None,
-    ) -> None:
-        """Draw `History.loss` and `History.regions`, and the accuracy if there is."""
+    def _right_axis(self, chart: Chart, theme: Theme) -> Any:
+        """Add the axis at the right, which is seen once something is drawn on it."""
+        assert chart.right is not None
+        label, low, high = chart.right
+        room = low + (high - low) * 1.16
+        self.figure.extra_y_ranges["right"] = Range1d(start=low, end=room)
+        axis = LinearAxis(y_range_name="right", visible=False, axis_label=label)
+        axis.update(ticker=FixedTicker(ticks=[low, (low + high) / 2, high]))
+        dress(axis, theme)
+        self.figure.add_layout(axis, "right")
+        return axis
+
+    def show(self, chart: Chart, theme: Theme) -> None:
+        """Draw a chart of `curves.loss`."""
         if theme is not self._theme:
             self._theme = theme
             paint(self.figure, theme)
-            self._mean.glyph.line_color = theme.ink
-            self._band.glyph.fill_color = theme.faint
             self._names.glyph.text_color = theme.ink
-            self._share.glyph.line_color = theme.hues[0]
-        if shares and shares["step"]:
-            self._shares.data = packed(shares)
-            self._share.visible = self._right.visible = True
-        _put(self._regions, strips.named(regions, theme))
-        self._loss.data = packed(loss)
+            for series in chart.series:
+                tint(self._curves[series.label], series, theme)
+        _put(self._regions, strips.named(chart.regions, theme))
+        new = {}  # series of the same columns are sent once
+        for series, data in zip(chart.series, self._sources, strict=True):
+            if not series.is_right:
+                new[data.id] = data, series.data
+            elif len(series.data[series.x]):
+                new[data.id] = data, series.data
+                self._curves[series.label].visible = self._right.visible = True
+        for data, columns in new.values():
+            data.data = packed(columns)
 
 
 class LinksPlot:
@@ -104,12 +110,12 @@ class LinksPlot:
 
     def __init__(self, theme: Theme = LIGHT) -> None:
         """Draw it without any data."""
+        nothing = curves.links({}, {"second": [], "label": []})
         rows = Range1d(start=1.05, end=-0.7)
         x_range = DataRange1d(range_padding=0)
         self.figure: Any = canvas(
-            theme, "time since the start [s]", "", height=330, y_range=rows,
-            x_range=x_range,
-        )  # fmt: skip
+            theme, nothing.x.label, "", height=330, y_range=rows, x_range=x_range
+        )
         self.figure.yaxis.ticker = FixedTicker(ticks=[])
         self._lines = _source("xs", "ys", "colour", "dash", "name")
         self._switches = _source("second", "label", "top", "align", "offset")
@@ -129,17 +135,14 @@ class LinksPlot:
         self.figure.add_tools(HoverTool(renderers=[lines], tooltips=tips))
         self._theme: Theme | None = None
 
-    def show(
-        self, links: Mapping[str, Columns], switches: Columns, theme: Theme
-    ) -> None:
-        """Draw `History.links` and `History.switches`."""
+    def show(self, chart: Chart, theme: Theme) -> None:
+        """Draw a chart of `curves.links`."""
         if theme is not self._theme:
             self._theme = theme
             paint(self.figure, theme)
             self._marks.glyph.line_color = theme.ink
             self._labels.glyph.text_color = theme.ink
-        links = strips.thinned(links)
-        columns = strips.strips(links, theme)
+        columns = strips.strips(chart, theme)
         names = columns["name"]
         ticks = {place + 1: name for place, name in enumerate(names)}
         axis = self.figure.yaxis[0]
@@ -147,13 +150,12 @@ class LinksPlot:
             axis.ticker.ticks = list(ticks)
             axis.major_label_overrides = ticks
             self.figure.y_range.start = max(1, len(names)) + 0.05
-        top = strips.peak(links)
-        axis.axis_label = f"each from 0 to {top:.3g} MB/s" if names else ""
+        axis.axis_label = chart.y.label if names else ""
         self._lines.data = columns | {
             name: [np.array(line, np.float32) for line in columns[name]]
             for name in ("xs", "ys")
         }
-        _put(self._switches, strips.marks(switches, links))
+        _put(self._switches, strips.marks(chart))
 
 
 class TimelinePlot:
@@ -163,7 +165,8 @@ class TimelinePlot:
         """Draw it without any data."""
         self._spans = _source("task", "phase", "left", "right")
         nothing: Columns = {"at": [], "step": []}
-        self.figure: Any = timeline_figure(self._spans, tasks, nothing, theme)
+        chart = curves.timeline({"left": []}, nothing, tasks)
+        self.figure: Any = timeline_figure(chart, theme, self._spans)
         above: Any = self.figure.above
         self._steps: Any = next(one for one in above if isinstance(one, LinearAxis))
         self._bars: list[Any] = list(self.figure.renderers)
@@ -171,8 +174,8 @@ class TimelinePlot:
         _least(self.figure, [tasks[0], tasks[0]])
         self._theme: Theme | None = None
 
-    def show(self, spans: Columns, starts: Columns, label: str, theme: Theme) -> None:
-        """Draw `feed.timeline` and `feed.step_starts`; `label` happened at 0 ms."""
+    def show(self, chart: Timeline, theme: Theme) -> None:
+        """Draw a chart of `curves.timeline`."""
         if theme is not self._theme:
             self._theme = theme
             paint(self.figure, theme)
@@ -180,11 +183,10 @@ class TimelinePlot:
                 phase = Phase[bars.view.filter.group.upper()]
                 looks = {"fill_color": theme.phase(phase), "hatch_color": theme.hatch}
                 bars.glyph.update(**looks)
-        names = zip(starts["at"], starts["step"], strict=True)
-        self._steps.major_label_overrides = {at: f"step {step}" for at, step in names}
-        self._steps.ticker.ticks = list(starts["at"])
-        what = f"time [ms], 0 is the switch from {label}" if label else "time [ms]"
-        self.figure.xaxis[-1].axis_label = what
+        self._steps.major_label_overrides = {at: label for at, label in chart.starts}
+        self._steps.ticker.ticks = [at for at, _ in chart.starts]
+        self.figure.xaxis[-1].axis_label = chart.x.label
+        spans = chart.spans
         # Of a phase without a bar, even one of no length, the legend has no sample.
         missing = [
             p.name.lower() for p in Phase if p.name.lower() not in spans["phase"]
@@ -210,7 +212,7 @@ def _source(*names: str) -> ColumnDataSource:
 
 
 def _put(source: ColumnDataSource, columns: Columns) -> None:
-    """Give a source its columns, unless it has them: a page is told of any."""
+    """Give a source its columns, unless it has them: each change is sent."""
     if source.data != columns:
         source.data = columns
 

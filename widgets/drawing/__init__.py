@@ -1,0 +1,1 @@
+"""What is drawn, and how: a trace in columns, charts of it, and their drawers."""

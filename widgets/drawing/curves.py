@@ -1,0 +1,207 @@
+"""What the curves show: each described once, as plain data, and drawn elsewhere.
+
+Pure. `figures` and `plots` draw a chart with bokeh, `charts` draws it as SVG. They
+decide on pixels only: what a curve is called, its colour and dash, the axes and the
+marks of switches stand here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from widgets.drawing.feed import Columns
+from widgets.drawing.theme import LIGHT, link_look, topology_hues
+
+_FEW = 3  # regions: their names have room for the step too
+
+
+class Axis(NamedTuple):
+    """What an axis says, and from where to where it reaches."""
+
+    label: str
+    low: float
+    high: float
+
+
+class Series(NamedTuple):
+    """One curve: two columns of `data`, or three if it is a band.
+
+    >>> loss = {"step": [0, 1], "low": [1, 2], "high": [3, 4]}
+    >>> Series("range", "faint", loss, "step", "low", to="high").points.tolist()
+    [[0.0, 1.0, 3.0], [1.0, 2.0, 4.0]]
+    """
+
+    label: str
+    colour: str  # as `Theme.colour` and the variables of `looks` call it
+    data: Columns
+    x: str
+    y: str
+    to: str = ""  # the upper edge of a band
+    dash: str = "solid"
+    is_thin: bool = False
+    is_right: bool = False  # measured on the axis at the right
+
+    @property
+    def points(self) -> npt.NDArray[np.float64]:
+        """Return a row for each point: x and y, of a band also the upper edge."""
+        names = filter(None, (self.x, self.y, self.to))
+        return np.column_stack([np.asarray(self.data[n], np.float64) for n in names])
+
+
+class Region(NamedTuple):
+    """A stretch of the x axis behind the curves."""
+
+    left: float
+    right: float
+    label: str
+    colour: str
+    name: str  # the label, and where the region begins if there is room for it
+
+
+class Mark(NamedTuple):
+    """A place on the x axis, with what happened there."""
+
+    at: float
+    label: str
+
+
+class Chart(NamedTuple):
+    """Curves over one x axis: in one frame, or each in a strip with the same y axis."""
+
+    title: str
+    x: Axis
+    y: Axis
+    series: tuple[Series, ...]
+    regions: tuple[Region, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    right: Axis | None = None
+
+
+class Timeline(NamedTuple):
+    """Bars of time: a row for each task, a colour, height and hatch for each phase.
+
+    `spans` has the columns task, phase, left and right.
+    """
+
+    title: str
+    x: Axis
+    rows: tuple[str, ...]
+    spans: Columns
+    starts: tuple[Mark, ...]  # of the steps
+    zero: str  # what happened at 0; "" if nothing
+
+
+def loss(loss: Columns, regions: Columns, shares: Columns | None = None) -> Chart:
+    """Describe the loss of stretches of steps, and the accuracy if there is any.
+
+    `loss` has step, loss, low and high, `regions` left, right and topology, `shares`
+    step and value (from 0 to 1).
+    """
+    mean = Series("mean", "ink", loss, "step", "loss")
+    words = "least to greatest of the workers"
+    band = Series(words, "faint", loss, "step", "low", to="high")
+    found = shares or {"step": [], "value": []}
+    share = Series("accuracy", "h0", found, "step", "value", dash="dashed")
+    whole = (mean, band, share._replace(is_right=True))
+    right = Axis("accuracy (dashed)", 0.0, 1.0)
+    return _loss(whole, regions, (*loss["low"], *loss["high"]), right)
+
+
+def each_loss(loss: Columns, regions: Columns) -> Chart:
+    """Describe the loss of each step, with its moving mean.
+
+    `loss` has step, loss and mean, `regions` left, right and topology.
+    """
+    mean = Series("moving mean", "ink", loss, "step", "mean")
+    each = Series("each step", "faint", loss, "step", "loss", is_thin=True)
+    return _loss((mean, each), regions, loss["loss"], None)
+
+
+def _loss(
+    series: tuple[Series, ...],
+    regions: Columns,
+    values: Sequence[float],
+    right: Axis | None,
+) -> Chart:
+    steps = series[0].data["step"]
+    last = max([0, *regions["right"][-1:], *steps[-1:]])
+    finite = [value for value in values if math.isfinite(value)] or [0.0]
+    return Chart(
+        f"Loss over {last:,.0f} steps",
+        Axis("step", 0, last or 1),
+        Axis("loss", min(0.0, *finite), max(finite) or 1.0),
+        series,
+        regions=_regions(regions),
+        right=right,
+    )
+
+
+def _regions(columns: Columns) -> tuple[Region, ...]:
+    names = columns["topology"]
+    hues = topology_hues(names)
+    return tuple(
+        Region(
+            left,
+            right,
+            name,
+            f"h{hues[name] % len(LIGHT.hues)}",
+            f"{name} from step {left}" if len(names) <= _FEW else name,
+        )
+        for left, right, name in zip(
+            columns["left"], columns["right"], names, strict=True
+        )
+    )
+
+
+def links(lines: Mapping[str, Columns], switches: Columns) -> Chart:
+    """Describe the rate of each link: columns second and rate, until the next row.
+
+    `switches` has second and label. All strips have one scale, so that they compare;
+    lines in one frame would hide each other, as links of one topology often carry the
+    same.
+    """
+    top = max((float(np.max(line["rate"])) for line in lines.values()), default=0.0)
+    times = [line["second"] for line in lines.values()]
+    first = min([0.0, *(float(np.min(time)) for time in times)])
+    last = max((float(np.max(time)) for time in times), default=1.0)
+    series = tuple(
+        Series(name, colour, line, "second", "rate", dash=dash)
+        for (name, line), (colour, dash) in zip(
+            lines.items(), map(link_look, range(len(lines))), strict=True
+        )
+    )
+    marks = zip(switches["second"], switches["label"], strict=True)
+    return Chart(
+        "Bytes on each link over time",
+        Axis("time since the start [s]", first, last),
+        Axis(f"each strip from 0 to {top:.3g} MB/s", 0.0, top or 1.0),
+        series,
+        marks=tuple(Mark(float(at), label) for at, label in marks),
+    )
+
+
+def timeline(
+    spans: Columns, starts: Columns, tasks: Sequence[str], zero: str = ""
+) -> Timeline:
+    """Describe what each task did: spans of `feed.timeline`, and where steps began.
+
+    `starts` has at and step, `zero` is what happened at 0 ms.
+    """
+    known = bool(len(spans["left"]))
+    low = float(min(spans["left"])) if known else 0.0
+    high = float(max(spans["right"])) if known else 1.0
+    what = f"time [ms], 0 is the switch from {zero}" if zero else "time [ms]"
+    begun = zip(starts["at"], starts["step"], strict=True)
+    return Timeline(
+        "What each task did in the steps shown",
+        Axis(what, low, high),
+        tuple(tasks),
+        spans,
+        tuple(Mark(at, f"step {step}") for at, step in begun),
+        zero,
+    )

@@ -1,0 +1,241 @@
+"""Figures of a training: a chart in, a bokeh figure out.
+
+One function for each kind of chart of `curves`, with the looks of a theme. `sources`
+gives the data of its series, where several figures share it. Titles and explanations
+are the page's business: here are only axes, marks and legends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from bokeh.models import (
+    CDSView,
+    ColumnDataSource,
+    DataRange1d,
+    FactorRange,
+    FixedTicker,
+    Grid,
+    GroupFilter,
+    HoverTool,
+    LinearAxis,
+    Range1d,
+)
+from bokeh.models.annotations import BoxAnnotation
+from bokeh.plotting import figure
+
+from kit.trace.traffic import Phase
+from widgets.drawing.canvas import Data, canvas, dress, legend, mark, source
+from widgets.drawing.curves import Chart, Mark, Region, Series, Timeline
+from widgets.drawing.theme import PHASE_HATCH, PHASE_HEIGHT, Theme
+
+_ROW_PX = 44  # of a task in the timeline
+_LETTERS = 56  # more than fit side by side into half a page
+_STRIP_PX = 34  # of a link
+
+
+def sources_of(chart: Chart) -> list[ColumnDataSource]:
+    """Return the data of each series; series of the same columns share it."""
+    made: dict[int, ColumnDataSource] = {}
+    for series in chart.series:
+        made.setdefault(id(series.data), source(series.data))
+    return [made[id(series.data)] for series in chart.series]
+
+
+def curves_figure(
+    chart: Chart, theme: Theme, sources: Sequence[ColumnDataSource] | None = None
+) -> figure:
+    """Draw curves in one frame, on the shaded regions behind them."""
+    room = DataRange1d(range_padding=0.16)  # for the names of the regions
+    fig = canvas(theme, chart.x.label, chart.y.label, height=330, y_range=room)
+    _shade(fig, chart.regions, theme)
+    pairs = zip(chart.series, sources or sources_of(chart), strict=True)
+    drawn = {one.label: curve(fig, one, data) for one, data in reversed([*pairs])}
+    for one in chart.series:
+        tint(drawn[one.label], one, theme)
+    legend(fig, theme, {one.label: drawn[one.label] for one in chart.series}, "above")
+    fig.add_tools(tips_of(chart, drawn))
+    return fig
+
+
+def curve(fig: Any, series: Series, data: ColumnDataSource, **more: Any) -> Any:
+    """Draw one line or band, without its colour; returns what is drawn."""
+    if series.to:
+        edges = {"y1": series.y, "y2": series.to, "fill_alpha": 0.25}
+        return fig.varea(series.x, source=data, **edges, **more)
+    thin = {"line_width": 1, "alpha": 0.6} if series.is_thin else {"line_width": 2.5}
+    return fig.line(
+        series.x, series.y, source=data, line_dash=series.dash, **thin, **more
+    )
+
+
+def tint(drawn: Any, series: Series, theme: Theme) -> None:
+    """Give what `curve` has drawn the colour of a theme."""
+    name = "fill_color" if series.to else "line_color"
+    drawn.glyph.update(**{name: theme.colour(series.colour)})
+
+
+def tips_of(chart: Chart, drawn: Mapping[str, Any]) -> HoverTool:
+    """Return what the pointer shows: the columns of the first series at its place."""
+    first = chart.series[0]
+    tips = [
+        (name, f"@{name}{{0}}" if name == first.x else f"@{name}{{0.0000}}")
+        for name in first.data
+    ]
+    return HoverTool(renderers=[drawn[first.label]], tooltips=tips, mode="vline")
+
+
+def links_figure(
+    chart: Chart, theme: Theme, sources: Sequence[ColumnDataSource] | None = None
+) -> figure:
+    """Draw each series in a strip of its own; its value holds until the next row."""
+    n = len(chart.series)
+    rows = Range1d(start=n + 0.05, end=-0.7)  # downwards, with room for labels
+    extent = Range1d(start=chart.x.low, end=chart.x.high)  # strips need plain numbers
+    size = {"height": 120 + _STRIP_PX * n, "y_range": rows, "x_range": extent}
+    fig = canvas(theme, chart.x.label, chart.y.label, **size)
+    pairs = zip(chart.series, sources or sources_of(chart), strict=True)
+    for place, (series, data) in enumerate(pairs):
+        strip = fig.subplot(
+            x_source=fig.x_range,
+            x_target=fig.x_range,
+            y_source=Range1d(start=0, end=chart.y.high),
+            y_target=Range1d(start=place + 1, end=place + 0.12),
+        )
+        _strip(strip, series, data, theme)
+    names = {place + 1: one.label for place, one in enumerate(chart.series)}
+    fig.yaxis.update(ticker=FixedTicker(ticks=list(names)), major_label_overrides=names)
+    labels = [at.label for at in chart.marks]
+    mark(fig, [at.at for at in chart.marks], labels, theme)
+    tips = [("link", "$name"), ("time", "@second{0.00} s"), ("MB/s", "@rate{0.0}")]
+    fig.add_tools(HoverTool(tooltips=tips))
+    return fig
+
+
+def _strip(strip: Any, series: Series, data: ColumnDataSource, theme: Theme) -> None:
+    """Draw one link's rate as a line over a tinted area."""
+    colour = theme.colour(series.colour)
+    both = {"x": series.x, "source": data, "name": series.label}
+    area = {"fill_color": colour, "fill_alpha": 0.3, "step_mode": "after"}
+    strip.varea_step(y1=0, y2=series.y, **area, **both)
+    line = {"color": colour, "line_dash": series.dash, "line_width": 2, "mode": "after"}
+    strip.step(y=series.y, **line, **both)
+
+
+def timeline_figure(
+    chart: Timeline, theme: Theme, spans: ColumnDataSource | None = None
+) -> figure:
+    """Draw what each task did: one row per task, a coloured bar per stretch of time.
+
+    `spans` is the source of its spans where figures share one. Phases differ in colour,
+    thickness and hatch.
+    """
+    rows = FactorRange(factors=list(reversed(chart.rows)), range_padding=0.1)
+    height = 130 + _ROW_PX * max(1, len(chart.rows))
+    fig = canvas(theme, chart.x.label, None, height=height, y_range=rows)
+    _step_axis(fig, chart.starts, theme)
+    data = source(chart.spans) if spans is None else spans
+    drawn = {phase: _stretches(fig, data, phase, theme) for phase in PHASE_HEIGHT}
+    entries = {phase.name.lower(): drawn[phase] for phase in Phase}
+    legend(fig, theme, entries, "above")
+    mark(fig, [0.0] if chart.zero else [], [""] if chart.zero else [], theme)
+    tips = [("task", "@task"), ("phase", "@phase"), ("from", "@left{0.000} ms")]
+    fig.add_tools(HoverTool(tooltips=[*tips, ("to", "@right{0.000} ms")]))
+    fig.ygrid.grid_line_color = None
+    return fig
+
+
+def volume_figure(volume: Data, theme: Theme) -> figure:
+    """Draw measured MB per step as bars, the formula's values as diamonds on them.
+
+    `volume` has place (topology, task), sent, received, formula_sent and
+    formula_received.
+    """
+    columns: Any = volume.data if isinstance(volume, ColumnDataSource) else volume
+    places = FactorRange(factors=list(columns["place"]), group_padding=0.8)
+    room = DataRange1d(start=0, range_padding=0.1)
+    what = "moved per step [MB]"
+    fig = canvas(theme, None, what, height=360, x_range=places, y_range=room)
+    entries: dict[str, Any] = {}
+    for word, phase, shift in (
+        ("sent", Phase.SEND, -0.21),
+        ("received", Phase.RECEIVE, 0.21),
+    ):
+        beside = [(*place, shift) for place in columns["place"]]
+        data = source({"x": beside} | {k: columns[k] for k in columns})
+        entries[f"{word}, measured"] = _bars(fig, data, word, phase, theme)
+        if np.isnan(columns[f"formula_{word}"]).all():
+            continue
+        style = {"fill_color": theme.ink, "line_color": theme.background, "size": 14}
+        point = fig.scatter("x", f"formula_{word}", source=data, marker="diamond")
+        point.glyph.update(line_width=1.5, **style)
+        entries["formula"] = entries.pop("formula", point)  # always the last
+    legend(fig, theme, entries, "above")
+    fig.xgrid.grid_line_color = None
+    if sum(len(task) + 2 for _, task in columns["place"]) > _LETTERS:
+        fig.xaxis.major_label_orientation = "vertical"
+    return fig
+
+
+def _shade(fig: figure, regions: Sequence[Region], theme: Theme) -> None:
+    """Shade the regions; name each at the top, with a line where it begins."""
+    for one in regions:
+        colour = theme.colour(one.colour)
+        box = BoxAnnotation(left=one.left, right=one.right, fill_color=colour)
+        box.update(fill_alpha=0.12, line_color=None, level="underlay")
+        fig.add_layout(box)
+    places, names = [one.left for one in regions], [one.name for one in regions]
+    mark(fig, places, names, theme, is_first_bare=True)
+
+
+def _step_axis(fig: figure, starts: Sequence[Mark], theme: Theme) -> None:
+    """Name the steps on an upper axis, with a thin line where each one begins."""
+    ticker = FixedTicker(ticks=[one.at for one in starts])
+    axis = LinearAxis(major_label_overrides={one.at: one.label for one in starts})
+    axis.update(ticker=ticker)
+    dress(axis, theme)
+    fig.add_layout(axis, "above")
+    fig.add_layout(Grid(dimension=0, ticker=ticker, grid_line_color=theme.faint))
+
+
+def _stretches(fig: figure, data: ColumnDataSource, phase: Phase, theme: Theme) -> Any:
+    """Draw the stretches of one phase."""
+    name = phase.name.lower()
+    return fig.hbar(
+        y="task",
+        left="left",
+        right="right",
+        height=PHASE_HEIGHT[phase],
+        source=data,
+        view=CDSView(filter=GroupFilter(column_name="phase", group=name)),
+        fill_color=theme.phase(phase),
+        line_color=None,
+        **_hatch(phase, theme),
+    )
+
+
+def _bars(
+    fig: figure, data: ColumnDataSource, top: str, phase: Phase, theme: Theme
+) -> Any:
+    """Draw the measured bars of one direction."""
+    return fig.vbar(
+        x="x",
+        top=top,
+        width=0.36,
+        source=data,
+        fill_color=theme.phase(phase),
+        line_color=None,
+        **_hatch(phase, theme),
+    )
+
+
+def _hatch(phase: Phase, theme: Theme) -> dict[str, Any]:
+    return {
+        "hatch_pattern": PHASE_HATCH[phase],
+        "hatch_color": theme.hatch,
+        "hatch_alpha": 0.7,
+        "hatch_scale": 11,
+        "hatch_weight": 1.2,
+    }
