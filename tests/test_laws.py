@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[1]
 LAYERS = {
     **dict.fromkeys(["kit.task", "kit.errors", "kit.settings", "kit.spec"], 0),
     **dict.fromkeys(["kit.cluster_def", "kit.crc", "kit.fields", "kit.native"], 0),
+    "kit.protobuf_text": 0,
     **dict.fromkeys(["kit.devices", "kit.faults"], 0),
     **dict.fromkeys(["kit.trace", "kit.arrays", "kit.checkpoint", "kit.wire"], 1),
     **dict.fromkeys(["kit.machine", "kit.regular_file"], 1),
@@ -72,7 +73,7 @@ def _pure(folder: str, names: str) -> tuple[str, ...]:
 
 
 PURE = (
-    *_pure("kit", "task crc errors settings spec cluster_def"),
+    *_pure("kit", "task crc errors settings spec cluster_def protobuf_text"),
     "kit/devices/*",
     *_pure("kit/trace", "trace events rows spread"),
     *_pure("kit/exchange", "layout moves plan pipeline"),
