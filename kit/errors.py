@@ -93,9 +93,9 @@ class UnknownError(KitError):
 class InvalidArgumentError(KitError):
     """A value that the caller gave cannot be right, whatever the state.
 
-    Raised before anything has changed: by constructors, by tasks that check a question
-    by its fields, by ops that are given wrong shapes. The caller corrects the value
-    that the message names. A retry with the same value fails again.
+    Raised by constructors, by tasks that check the fields of a question, and by ops
+    that are given wrong shapes. The caller corrects the value that the message names. A
+    retry with the same value fails again.
     """
 
     code = 3
