@@ -83,7 +83,7 @@ PURE = (
     *_pure("kit/training/coordination", "membership failure_detection failures"),
     *_pure("kit/training/optimizers", "rule rules"),
     *_pure("kit/training", "data/splits evolve"),
-    *_pure("kit/session", "client/options transport/segment_text"),
+    *_pure("kit/session", "client/options"),
     *_pure("kit/session", "transport/serialization"),
     *_pure("kit/wire", "frame"),
 )

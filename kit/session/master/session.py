@@ -98,7 +98,6 @@ from kit.session.master.members import Known, Members
 from kit.session.master.partition import Segment
 from kit.session.master.plan import RunPlan, RunSignature, make_plan
 from kit.session.master.step_coordinator import StepCoordinator, feeds_by_task
-from kit.session.transport import segment_text
 from kit.session.worker.step import Records, Step
 from kit.session.worker.worker import Worker
 from kit.task import Task
@@ -345,7 +344,7 @@ class MasterSession:
         if task == self._worker.task:
             return self._worker.register(self._key, segment, isolated=isolated)
         self._check_open()
-        plain, arrays = segment_text.to_plain(segment)
+        plain, arrays = segment.to_plain()
         meta = {
             "op": "register",
             "session": self.number,

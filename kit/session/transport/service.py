@@ -42,8 +42,9 @@ from kit.graph.node import from_plain as nodes_from_plain
 from kit.session.client.lazy_feeds import together
 from kit.session.client.options import SessionOptions
 from kit.session.master.master import Master
+from kit.session.master.partition import Segment
 from kit.session.master.plan import RunSignature
-from kit.session.transport import segment_text, shared_tensors
+from kit.session.transport import shared_tensors
 from kit.session.transport.message import Act, Message, recv, send
 from kit.session.worker.step import Records, Step
 from kit.session.worker.worker import ParticipantWays
@@ -253,7 +254,7 @@ class Service:
         meta = message.meta
         self._worker.check_incarnation(meta["incarnation"])
         plain, me = meta["segment"], self._worker.task
-        segment = segment_text.from_plain(plain, message.arrays, me)
+        segment = Segment.from_plain(plain, message.arrays, me)
         session, isolated = (link.peer, meta["session"]), meta["isolated"]
         return {"token": self._worker.register(session, segment, isolated=isolated)}
 
