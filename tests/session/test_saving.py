@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import numpy as np
 import pytest
 
 from kit import tf1 as tf
-from kit.checkpoint.bundle import TensorBundle
+from kit.checkpoint.bundle import TensorBundle, write_bundle
+from kit.checkpoint.files import Files
 from kit.errors import (
     CheckpointFailed,
     FailedPreconditionError,
@@ -19,6 +21,7 @@ from kit.errors import (
 from kit.graph.graph import Graph
 from kit.graph.ops.state.source import constant
 from kit.graph.variable import Variable, initialize_all
+from kit.session.client import saving
 from kit.session.client.saving import restore_variables, save_variables
 from kit.session.client.session import Session
 from tests.session.scene import PS, W1, at, variable
@@ -104,6 +107,50 @@ def test_a_damaged_file_is_refused(tmp_path: Path, keep: int, ending: str) -> No
             restore_variables(session, prefix)
         with pytest.raises(NotFoundError):
             restore_variables(session, tmp_path / "moon")
+
+
+class DyingFiles(Files):
+    """Refuses one rename, as a power cut before it would."""
+
+    def __init__(self, number: int) -> None:
+        self._left = number
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise OSError(5, "the disk is gone")
+        super().rename(source, target)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_save_that_is_interrupted_leaves_the_last_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    v = variable("", "v", [1, 2])
+    with Session() as session:
+        session.run(v.initializer)
+        path = save_variables(session, tmp_path / "model")
+        session.run(v.assign([3, 4]))
+        with monkeypatch.context() as patch:
+            files = DyingFiles(number)
+            patch.setattr(saving, "write_bundle", partial(write_bundle, files=files))
+            with pytest.raises(CheckpointFailed):
+                save_variables(session, path)
+        restore_variables(session, path)
+        assert session.run(v).tolist() == [1, 2]
+
+
+def test_saves_to_one_path_replace_each_other(tmp_path: Path) -> None:
+    v = variable("", "v", [0, 0])
+    with Session() as session:
+        session.run(v.initializer)
+        for n in range(3):
+            session.run(v.assign([n, n]))
+            path = save_variables(session, tmp_path / "model")
+        session.run(v.assign([9, 9]))
+        restore_variables(session, path)
+        assert session.run(v).tolist() == [2, 2]
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_one_changed_byte_is_noticed_and_changes_nothing(tmp_path: Path) -> None:

@@ -27,15 +27,15 @@ def save_variables(
     """Write the values of variables, all of the session's graph if not given.
 
     They are read in one run, and written by this process to `path` with the endings
-    `.index` and `.data-00000-of-00001`. Returns the path. What is there is replaced;
-    take another path each time to keep it until the new one is whole. Raises
+    `.index` and `.data-00000-of-00001`; what is there is replaced in one step, and then
+    the first number differs. Returns the path. Raises
     `FailedPreconditionError` when one has no value, `NotFoundError` without the folder,
     `ResourceExhaustedError` and `PermissionDeniedError` as the disk refuses.
     """
     chosen = _chosen(session, variables)
     names = [one.op.name for one in chosen]
     values: list[Array] = session.run([one.ref for one in chosen])
-    write_bundle(os.fspath(path), names, [""] * len(names), values)
+    write_bundle(os.fspath(path), names, [""] * len(names), values, is_at_once=True)
     return Path(path)
 
 
