@@ -199,6 +199,15 @@ def nothing_is_put_off(file: Source) -> Iterator[str]:
             yield f"{file.path}:{number}: {line.strip()}"
 
 
+def public_names_are_there(file: Source) -> Iterator[str]:
+    listed = re.search(r"^__all__ = \[(.*?)\]", file.text, re.MULTILINE | re.DOTALL)
+    if listed is not None:
+        rest = file.text.replace(listed[0], "")
+        for name in re.findall(r'"(\w+)"', listed[1]):
+            if not re.search(rf"\b{name}\b", rest):
+                yield f"{file.path}: __all__ lists {name!r}, which is not there"
+
+
 Law = Callable[[Source], Iterator[str]]
 
 # Each law with files that break it.
@@ -234,6 +243,7 @@ LAWS: dict[Law, list[tuple[str, str]]] = {
     function_is_short: [("kit/x.py", "def f():\n" + "    pass\n" * 60)],
     file_name_says_something: [("kit/wire/utils.py", "")],
     nothing_is_put_off: [("kit/x.py", "pass  # TO" + "DO later")],
+    public_names_are_there: [("kit/x.py", '__all__ = [\n    "Gone",\n]')],
 }
 
 
