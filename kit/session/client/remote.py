@@ -177,6 +177,8 @@ class Remote(Connection):
                     self._create(link, deadline_s)
                 return exchange(link)
         except (UnavailableError, DeadlineExceededError) as error:
+            # The end of a link is only what is seen here. Why it came is asked in this
+            # order: what this side did comes before what the other may have done.
             if self._is_closed:
                 raise CancelledError(CLOSED) from error
             cancellation = current_cancellation()
@@ -189,6 +191,7 @@ class Remote(Connection):
             raise
 
     def _create(self, link: Link, deadline_s: float) -> None:
+        # Threads whose first runs meet here must not make a session each.
         with self._creating:
             if not self._number:
                 meta = {"op": "create", "options": self._options.to_plain()}

@@ -167,12 +167,14 @@ class Service:
 
     def _segment(self, link: Link, message: Message) -> Answer:
         worker = self._worker
+        # Whose session it is tells the link, whose other end has proved who it is, and
+        # the upper half of the number: no task runs segments of another one's sessions.
         step = Step(
             message.step,
             (link.peer, message.step >> 32),
             worker.task,
             ParticipantWays(worker, link.peer, link),
-            message.limit_s,
+            message.limit_s,  # seconds, not a time: the clocks of two machines differ
             traced="traced" in message.meta,
         )
         gone = CancelledError(f"{link.peer} ended this run.")
