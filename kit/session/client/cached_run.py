@@ -44,8 +44,7 @@ class SentGraph:
         plan = self.plans.get(signature)
         if plan is None:
             self._send_new_ops(deadline_s)
-            # Not under the lock: a master that waits for a task that is not up must not
-            # keep other threads from plans that do not need it.
+            # Two threads may ask for it at once: the master makes each plan only once.
             plan = self.connection.prepare(signature, deadline_s)
             self.plans[signature] = plan
         return plan
