@@ -17,10 +17,10 @@ Plain mistakes are `TypeError` and `ValueError`, as in the original, and not `Ki
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+
+from kit.protobuf_text import TextReader, quoted
 
 _INT32 = range(-(2**31), 2**31)
 
@@ -136,12 +136,12 @@ class ClusterDef:
         """
         if not isinstance(text, str):
             raise TypeError(f"the text of a ClusterDef is a str, not {text!r}.")
-        tokens = _Tokens(text)
+        reader = TextReader(text, "a ClusterDef")
         jobs = Jobs()
-        while tokens.next.kind != "end":
-            tokens.field("job")
-            jobs.append(_read_job(tokens))
-            tokens.skip(",;")
+        while not reader.is_at_end:
+            reader.field("job")
+            jobs.append(_read_job(reader))
+            reader.skip(",;")
         return cls(jobs)
 
 
@@ -153,147 +153,32 @@ def _checked_index(index: object, job: str) -> int:
     return int(index)
 
 
-_ESCAPES = {"\n": "n", "\r": "r", "\t": "t", '"': '"', "'": "'", "\\": "\\"}
-
-
 def _job_lines(job: JobDef, indent: str) -> Iterator[str]:
     if job.name:
-        yield f"{indent}name: {_quoted(job.name)}\n"
+        yield f"{indent}name: {quoted(job.name)}\n"
     for index, address in sorted(job.tasks.items()):
         yield f"{indent}tasks {{\n{indent}  key: {index}\n"
-        yield f"{indent}  value: {_quoted(address)}\n{indent}}}\n"
+        yield f"{indent}  value: {quoted(address)}\n{indent}}}\n"
 
 
-def _quoted(text: str) -> str:
-    return '"' + "".join(_escaped(letter) for letter in text) + '"'
-
-
-def _escaped(letter: str) -> str:
-    if letter in _ESCAPES:
-        return "\\" + _ESCAPES[letter]
-    if letter < " " or letter == "\x7f":
-        return f"\\{ord(letter):03o}"
-    return letter
-
-
-_TOKEN = re.compile(
-    r"""(?P<space>(?:\s|\#[^\n]*)+)
-      | (?P<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
-      | (?P<number>-?(?:0|[1-9]\d*)(?![\w.]))
-      | (?P<word>[A-Za-z_]\w*)
-      | (?P<mark>[{}<>:;,])""",
-    re.VERBOSE | re.ASCII,
-)
-# Escapes count bytes of UTF-8, not letters: other printers write "\303\251" for "é".
-_BYTE = re.compile(rb"\\(?:([0-3]?[0-7]{1,2})|[xX]([0-9a-fA-F]{1,2})|(.))", re.DOTALL)
-_LETTERS = dict(zip(b"abfnrtv\\'\"?", b"\a\b\f\n\r\t\v\\'\"?", strict=True))
-
-
-class _Token(NamedTuple):
-    kind: str
-    text: str
-    line: int
-
-
-def _scan(text: str) -> Iterator[_Token]:
-    at, line = 0, 1
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None:
-            rest = text[at:].split("\n", 1)[0]
-            raise ValueError(f"line {line}: no field of a ClusterDef reads {rest!r}.")
-        if match.lastgroup != "space":
-            yield _Token(str(match.lastgroup), match.group(), line)
-        line += match.group().count("\n")
-        at = match.end()
-    yield _Token("end", "", line)
-
-
-class _Tokens:
-    """The tokens of a text, taken one after the other."""
-
-    def __init__(self, text: str) -> None:
-        self._rest = _scan(text)
-        self.next = next(self._rest)
-
-    def fail(self, wanted: str) -> ValueError:
-        found = repr(self.next.text) if self.next.text else "the end of the text"
-        return ValueError(f"line {self.next.line}: expected {wanted}, found {found}.")
-
-    def take(self, kind: str, wanted: str) -> str:
-        if self.next.kind != kind:
-            raise self.fail(wanted)
-        taken, self.next = self.next, next(self._rest)
-        return taken.text
-
-    def skip(self, marks: str) -> bool:
-        found = self.next.kind == "mark" and self.next.text in marks
-        if found:
-            self.next = next(self._rest)
-        return found
-
-    def field(self, *known: str) -> str:
-        if self.next.text not in known:
-            raise self.fail(" or ".join(known))
-        return self.take("word", " or ".join(known))
-
-    def block(self, *once: str, repeated: tuple[str, ...] = ()) -> Iterator[str]:
-        """Yield the name of each field of a block; the caller takes its value."""
-        self.skip(":")
-        closing = ">" if self.next.text == "<" else "}"
-        if not self.skip("{<"):
-            raise self.fail("'{'")
-        awaited = [*once, *repeated]
-        while not self.skip(closing):
-            name = self.field(*awaited, closing)
-            if name in once:
-                awaited.remove(name)
-            yield name
-            self.skip(",;")
-
-    def number(self) -> int:
-        self.colon()
-        return int(self.take("number", "a decimal number"))
-
-    def string(self) -> str:
-        self.colon()
-        what = f"the string on line {self.next.line}"
-        parts = [self.take("string", "a quoted string")]
-        while self.next.kind == "string":  # neighbours are one string, as in C
-            parts.append(self.take("string", "a quoted string"))
-        raw = b"".join(_BYTE.sub(_unescaped, part[1:-1].encode()) for part in parts)
-        return as_text(raw, what)
-
-    def colon(self) -> None:
-        if not self.skip(":"):
-            raise self.fail("':'")
-
-
-def _unescaped(match: re.Match[bytes]) -> bytes:
-    octal, hexadecimal, letter = match.groups()
-    if octal or hexadecimal:
-        return bytes([int(octal, 8) if octal else int(hexadecimal, 16)])
-    if letter[0] not in _LETTERS:
-        raise ValueError(f"{match[0].decode(errors='replace')!r} is not an escape.")
-    return bytes([_LETTERS[letter[0]]])
-
-
-def _read_job(tokens: _Tokens) -> JobDef:
+def _read_job(reader: TextReader) -> JobDef:
     job = JobDef()
-    for name in tokens.block("name", repeated=("tasks",)):
+    for name in reader.block("name", repeated=("tasks",)):
         if name == "name":
-            job.name = tokens.string()
+            reader.colon()
+            job.name = reader.string()
         else:
-            index, address = _read_task(tokens)
+            index, address = _read_task(reader)
             job.tasks[_checked_index(index, job.name)] = address
     return job
 
 
-def _read_task(tokens: _Tokens) -> tuple[int, str]:
+def _read_task(reader: TextReader) -> tuple[int, str]:
     index, address = 0, ""
-    for name in tokens.block("key", "value"):
+    for name in reader.block("key", "value"):
+        reader.colon()
         if name == "key":
-            index = tokens.number()
+            index = reader.integer()
         else:
-            address = tokens.string()
+            address = reader.string()
     return index, address

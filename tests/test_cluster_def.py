@@ -69,6 +69,7 @@ def test_a_job_prints_inside_its_cluster_as_alone(cluster: ClusterDef) -> None:
         ('# head\njob {\n  name: "a"  # tail\n}', JobDef("a")),
         (r'job { name: "\303\251 \101\x42\n\a\?" }', JobDef("é AB\n\a?")),
         ("job { tasks { key: -3 } }", JobDef("", {-3: ""})),
+        (r'job { name: "a\-b" }', JobDef(r"a\-b")),  # as the original reads it
     ],
 )
 def test_other_layouts_of_the_text_are_read(text: str, job: JobDef) -> None:
@@ -92,7 +93,6 @@ def test_other_layouts_of_the_text_are_read(text: str, job: JobDef) -> None:
         ("job { tasks { key: 2147483648 } }", "does not fit 32 bits"),
         ("job { name: 7 }", "expected a quoted string"),
         ('job { name: "a\nb" }', "line 1"),
-        ('job { name: "\\q" }', "is not an escape"),
         ('job { name: "\\377" }', "string on line 1 must be UTF-8"),
         ("job { name: 'a',, }", "found ','"),
     ],

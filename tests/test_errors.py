@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import re
 from typing import Any
 
 import pytest
@@ -91,7 +92,15 @@ def test_a_plain_name_is_below_its_code(name: str, parent: str) -> None:
 @every_kind
 def test_each_class_is_in_the_tables_above_and_documented(kind: type[KitError]) -> None:
     assert kind.__name__ in {"KitError", *CODES, *PARENTS}
-    assert kind.__doc__
+
+
+@every_kind
+def test_each_class_says_who_raises_it_what_to_do_and_whether_to_retry(
+    kind: type[KitError],
+) -> None:
+    text = " ".join((kind.__doc__ or "").split())
+    assert kind is KitError or all(word in text for word in ("Raised", "retry"))
+    assert len(re.findall(r"[.:] [A-Z]", text)) >= (0 if kind is KitError else 3)
 
 
 def test_a_lost_link_may_have_delivered_unless_it_is_known_not_to() -> None:

@@ -26,7 +26,7 @@ __all__ = [
     "SUFFIX",
     "Files",
     "Folder",
-    "Found",
+    "FoundCheckpoint",
     "Manifest",
     "Piece",
     "ShardEntry",

@@ -7,11 +7,13 @@
 Every file is written under another name and renamed, the index last. Several tasks each
 write a bundle of their own; `merge` then makes one of them, on a disk that all see.
 Saving to a prefix that exists replaces it: when that is interrupted between two renames
-its files contradict each other, which is noticed. Use a prefix for each step.
+its files contradict each other, which is noticed. Use a prefix for each step, or let
+`write_bundle` take a name for the data that is free.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import secrets
@@ -144,8 +146,13 @@ def write_bundle(
     slices: Sequence[str],
     values: Sequence[Any],
     files: Files = FILES,
+    *,
+    is_at_once: bool = False,
 ) -> None:
     """Write tensors under a prefix, whole where the slice is ''; on the disk at return.
+
+    With `is_at_once` one rename replaces what is there, whose data keep their name
+    until then; ours get a name with a number that the original would not give.
 
     A missing folder is made, but not the one that it would be in. Raises
     `NotFoundError` without that, `InvalidArgumentError` for values that do not fit
@@ -169,6 +176,9 @@ def write_bundle(
             name = f"{name} {part.text}"
         pieces.append(Piece.whole(name, value))
     data, mark = _data(prefix, 0, 1), secrets.token_hex(4)
+    if is_at_once:
+        names_of_data = (_data(prefix, number, 1) for number in itertools.count())
+        data = next(path for path in names_of_data if not path.exists())
     draft = _draft(data, mark)
     try:
         _make_folder(data.parent, files)

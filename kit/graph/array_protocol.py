@@ -163,7 +163,11 @@ class ArrayMethods:
 
 
 class OperatorNotAllowedInGraphError(TypeError):
-    """A tensor was used where Python needs its value now: `if t:`, `for x in t:`."""
+    """A tensor was used where Python needs its value now: `if t:`, `for x in t:`.
+
+    Raised while the graph is built. The caller computes with ops instead, or runs the
+    tensor first and uses its value. A retry fails again.
+    """
 
 
 def _call(ufunc: np.ufunc, *operands: Any) -> Any:

@@ -16,7 +16,12 @@ from kit.hooks.hook import (
 
 
 class NanLossDuringTrainingError(RuntimeError):
-    """The loss has become NaN."""
+    """The loss has become NaN.
+
+    Raised by a `NanTensorHook`, which ends the training. The caller lowers the learning
+    rate or looks at the data, and goes on from an older checkpoint. A retry from the
+    same state mostly meets it again.
+    """
 
     def __str__(self) -> str:
         return ". ".join(map(str, self.args)) or "NaN loss during training."

@@ -12,7 +12,11 @@ from kit.errors import UnimplementedError
 
 
 class OutsideScopeError(UnimplementedError, AttributeError):
-    """A name of the original that `kit.tf1` does not offer."""
+    """A name of the original that `kit.tf1` does not offer.
+
+    Raised when the name is looked up, so `hasattr` is false for it. The caller takes
+    what the message names in its place. A retry fails again.
+    """
 
 
 _TRAIN = "kit.train(...) runs the steps, with hooks, checkpoints and recovery"

@@ -25,7 +25,6 @@ from kit.graph.node import Node
 from kit.graph.node import to_plain as nodes_to_plain
 from kit.session.client.session import Session
 from kit.session.master.partition import Segment
-from kit.session.transport import segment_text
 from kit.session.transport.message import Act, Message, ask, recv, send
 from kit.session.transport.service import Service
 from kit.testing.cluster import CLIENT, LocalCluster, local_cluster
@@ -148,7 +147,7 @@ ASKED_OF_A_SESSION: dict[str, Plain] = {
     "status": {},
     "register": {
         **{"session": 1, "incarnation": 1, "isolated": False},
-        "segment": segment_text.to_plain(Segment([NODE], [], [], [], [], []))[0],
+        "segment": Segment([NODE]).to_plain()[0],
     },
     "end": {"session": 1},
     "reset": {"names": ["nobody's"]},

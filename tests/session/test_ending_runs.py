@@ -66,7 +66,9 @@ def test_closing_cancels_a_run_that_its_master_has_not_heard_of(
 
     def closed_then(*about: Any) -> int:
         plan: int = prepare(*about)
-        session._is_closed = True  # what `close` does, as far as it has come by now
+        session._sent.is_closed = (
+            True  # what `close` does, as far as it has come by now
+        )
         cluster.servers[1].graphs.master.end(way._number)
         return plan
 
@@ -138,6 +140,6 @@ def test_closing_ends_the_wait_for_a_task_that_is_missing(graph: Graph) -> None:
         cluster.servers[0].stop()
         session = Session(cluster.servers[1])
         run = in_thread(lambda: session.run(one))
-        until(lambda: session._sent > 0)
+        until(lambda: session._sent.n_sent > 0)
         session.close()
         assert isinstance(failure(run), CancelledError)

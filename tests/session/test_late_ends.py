@@ -18,7 +18,8 @@ from kit.session.client.session import Session
 from kit.session.master import step_coordinator
 from kit.session.master.master import Master
 from kit.session.master.members import Members
-from kit.session.transport import segment_text, shared_tensors
+from kit.session.master.partition import Segment
+from kit.session.transport import shared_tensors
 from kit.session.transport.message import begin_lending
 from kit.testing.cluster import LocalCluster, local_cluster
 from tests.session.scene import (
@@ -181,7 +182,7 @@ def test_closing_while_a_plan_is_being_made_leaves_no_segment(
     graph: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate, told, n_plans = Gate(), 0, 0
-    to_plain, tell = segment_text.to_plain, Members.tell
+    to_plain, tell = Segment.to_plain, Members.tell
 
     def second_later(segment: Any) -> Any:
         nonlocal n_plans
@@ -200,7 +201,7 @@ def test_closing_while_a_plan_is_being_made_leaves_no_segment(
 
     with local_cluster(2, 1) as cluster:
         both = [value(PS), value("/job:ps/task:1")]
-        monkeypatch.setattr(segment_text, "to_plain", second_later)
+        monkeypatch.setattr(Segment, "to_plain", second_later)
         monkeypatch.setattr(Members, "tell", slowly)
         session = Session(cluster.servers[2])
         run = in_thread(lambda: session.run(both))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from kit import tf1 as tf
+from kit.checkpoint.bundle import TensorBundle, write_bundle
+from kit.checkpoint.files import Files
 from kit.errors import (
-    DataLossError,
+    CheckpointFailed,
     FailedPreconditionError,
     InvalidArgumentError,
     NotFoundError,
@@ -17,6 +21,7 @@ from kit.errors import (
 from kit.graph.graph import Graph
 from kit.graph.ops.state.source import constant
 from kit.graph.variable import Variable, initialize_all
+from kit.session.client import saving
 from kit.session.client.saving import restore_variables, save_variables
 from kit.session.client.session import Session
 from tests.session.scene import PS, W1, at, variable
@@ -31,18 +36,17 @@ def test_variables_come_back_on_their_tasks(target: Any, tmp_path: Path) -> None
 
         restore_variables(session, path)
 
-        assert path.name == "model.npz"
+        assert path == tmp_path / "model"
         assert session.run(v).tolist() == [[1, 2]]
         assert session.run(scalar) == 3.0
-    with np.load(path, allow_pickle=False) as file:
-        assert sorted(file.files) == ["file", "layer/v"]
+    assert sorted(TensorBundle(str(path)).tensors()) == ["file", "layer/v"]
 
 
 def test_a_graph_that_was_never_initialised_can_be_restored(tmp_path: Path) -> None:
     v = variable("", "v", [1, 2])
     with Session() as session:
         session.run(v.initializer)
-        path = save_variables(session, tmp_path / "model.npz")
+        path = save_variables(session, tmp_path / "model")
     v.graph.finalize()
 
     with Session(graph=v.graph) as session:
@@ -90,26 +94,86 @@ def test_a_file_that_does_not_fit_changes_nothing(tmp_path: Path) -> None:
         assert session.run([v, w]) == [9.0, 9.0]
 
 
+@pytest.mark.parametrize("ending", [".index", ".data-00000-of-00001"])
 @pytest.mark.parametrize("keep", [0, 10, 200])
-def test_a_damaged_file_is_refused(tmp_path: Path, keep: int) -> None:
+def test_a_damaged_file_is_refused(tmp_path: Path, keep: int, ending: str) -> None:
     v = variable("", "v", np.arange(100))
     with Session() as session:
         session.run(v.initializer)
-        path = save_variables(session, tmp_path / "model")
+        prefix = save_variables(session, tmp_path / "model")
+        path = tmp_path / f"model{ending}"
         path.write_bytes(path.read_bytes()[:keep])
-        with pytest.raises(DataLossError, match=r"model\.npz"):
-            restore_variables(session, path)
+        with pytest.raises(CheckpointFailed, match="model"):
+            restore_variables(session, prefix)
         with pytest.raises(NotFoundError):
-            restore_variables(session, tmp_path / "moon.npz")
+            restore_variables(session, tmp_path / "moon")
 
 
-def test_a_file_with_a_pickle_is_refused(tmp_path: Path) -> None:
-    v = variable("", "v", 1)
-    path = tmp_path / "bad.npz"
-    np.savez(path, v=np.array([{}], object))
-    session = Session(graph=v.graph)
-    with session, pytest.raises(DataLossError, match="pickle"):
+class DyingFiles(Files):
+    """Refuses one rename, as a power cut before it would."""
+
+    def __init__(self, number: int) -> None:
+        self._left = number
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise OSError(5, "the disk is gone")
+        super().rename(source, target)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_save_that_is_interrupted_leaves_the_last_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    v = variable("", "v", [1, 2])
+    with Session() as session:
+        session.run(v.initializer)
+        path = save_variables(session, tmp_path / "model")
+        session.run(v.assign([3, 4]))
+        with monkeypatch.context() as patch:
+            files = DyingFiles(number)
+            patch.setattr(saving, "write_bundle", partial(write_bundle, files=files))
+            with pytest.raises(CheckpointFailed):
+                save_variables(session, path)
         restore_variables(session, path)
+        assert session.run(v).tolist() == [1, 2]
+
+
+def test_saves_to_one_path_replace_each_other(tmp_path: Path) -> None:
+    v = variable("", "v", [0, 0])
+    with Session() as session:
+        session.run(v.initializer)
+        for n in range(3):
+            session.run(v.assign([n, n]))
+            path = save_variables(session, tmp_path / "model")
+        session.run(v.assign([9, 9]))
+        restore_variables(session, path)
+        assert session.run(v).tolist() == [2, 2]
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_one_changed_byte_is_noticed_and_changes_nothing(tmp_path: Path) -> None:
+    v = variable("", "v", np.arange(100))
+    with Session() as session:
+        session.run(v.initializer)
+        prefix = save_variables(session, tmp_path / "model")
+        path = tmp_path / "model.data-00000-of-00001"
+        data = bytearray(path.read_bytes())
+        data[-1] ^= 1
+        path.write_bytes(data)
+        session.run(v.assign(np.zeros(100)))
+        with pytest.raises(CheckpointFailed):
+            restore_variables(session, prefix)
+        assert not session.run(v).any()
+
+
+def test_a_file_of_numpy_is_refused(tmp_path: Path) -> None:
+    v = variable("", "v", 1)
+    np.savez(tmp_path / "bad.npz", v=np.array([{}], object))
+    session = Session(graph=v.graph)
+    with session, pytest.raises(CheckpointFailed, match="no checkpoint"):
+        restore_variables(session, tmp_path / "bad.npz")
 
 
 def test_a_variable_without_value_leaves_no_file(tmp_path: Path) -> None:
@@ -119,11 +183,38 @@ def test_a_variable_without_value_leaves_no_file(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_texts_and_graphs_without_variables_are_refused(tmp_path: Path) -> None:
+def test_a_graph_without_variables_is_refused(tmp_path: Path) -> None:
     constant(1)
     with Session() as session, pytest.raises(InvalidArgumentError, match="no var"):
         save_variables(session, tmp_path / "model")
+
+
+def test_texts_come_back(tmp_path: Path) -> None:
     with at(""):
-        Variable(["a"], name="text")
-    with Session() as session, pytest.raises(InvalidArgumentError, match="'text'"):
-        save_variables(session, tmp_path / "model")
+        v = Variable(["a", "größe"], name="text")
+    with Session() as session:
+        session.run(v.initializer)
+        path = save_variables(session, tmp_path / "model")
+        session.run(v.assign(["", ""]))
+        restore_variables(session, path)
+        assert session.run(v).tolist() == [b"a", "größe".encode()]
+
+
+def test_a_saver_reads_what_the_client_wrote_and_the_other_way_round(
+    tmp_path: Path,
+) -> None:
+    prefix = str(tmp_path / "model")
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        v = tf.Variable([1.0, 2.0], name="v")
+        session.run(v.initializer)
+        tf.train.Saver().save(session, f"{prefix}-1", write_meta_graph=False)
+    with Graph().as_default():
+        native = Variable(np.zeros(2, np.float32), name="v")
+    with Session(graph=native.graph) as session:
+        restore_variables(session, f"{prefix}-1", [native])
+        assert session.run(native).tolist() == [1, 2]
+        session.run(native.assign([3, 4]))
+        save_variables(session, f"{prefix}-2", [native])
+    with tf.Session(graph=graph) as session:
+        tf.train.Saver([v]).restore(session, f"{prefix}-2")
+        assert session.run(v).tolist() == [3, 4]

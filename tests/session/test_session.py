@@ -267,7 +267,7 @@ def test_a_run_on_a_session_closed_meanwhile_is_cancelled(target: Any) -> None:
     waits = never(PS)
     session = Session(target)
     run = in_thread(lambda: session.run(waits))
-    until(lambda: bool(session._plans))
+    until(lambda: bool(session._sent.plans))
 
     session.close()
 

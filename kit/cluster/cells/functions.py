@@ -11,7 +11,7 @@ from typing import Any
 from kit.cluster.cluster import current
 from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
 from kit.graph.ops.state.function import take
-from kit.session.transport.function_carrier import set_function_carrier
+from kit.session.client.remote import set_function_carrier
 
 
 def carry(functions: Mapping[str, Callable[..., Any]]) -> None:

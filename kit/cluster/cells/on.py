@@ -41,7 +41,12 @@ class Outcome:
 
 
 class CellFailed(UnknownError):
-    """A cell raised on a task. `failures` has all, `lines` what is to be shown."""
+    """A cell raised on a task. `failures` has all, `lines` what is to be shown.
+
+    Raised in the notebook when all tasks have ended the cell. The user corrects the
+    cell; what it did before it raised stays done. A retry of the same cell may meet
+    that.
+    """
 
     def __init__(self, failures: Sequence[TaskFailure]) -> None:
         super().__init__(summary(failures), task=str(failures[0].task))
@@ -50,7 +55,12 @@ class CellFailed(UnknownError):
 
 
 class TaskLostInCell(CellFailed, PeerLost):
-    """A cell failed because a task was lost; others may have raised besides."""
+    """A cell failed because a task was lost; others may have raised besides.
+
+    Raised in the notebook as `CellFailed` is. The user restarts the task
+    (`cluster.restart`) and runs again the cells that set it up. A retry helps after
+    that.
+    """
 
     code = PeerLost.code
 

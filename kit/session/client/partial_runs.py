@@ -8,28 +8,32 @@ back to the tasks as if it were fed.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from kit.errors import InvalidArgumentError
 from kit.graph.op import Op, Tensor
-from kit.session.client.run_signature import unwrapped
-from kit.session.master.plan import RunSignature
-
-if TYPE_CHECKING:
-    from kit.session.client.session import Session
-    from kit.session.master.plan import RunSignature
-
-
-# Runs a kind once with these feeds; returns its fetches.
-RunKind = Callable[[RunSignature, list[Any]], list[Any]]
+from kit.session.client.cached_run import CachedRun, SentGraph, unwrapped
+from kit.session.client.fetches import Fetches
 
 
 class PartialRun:
     """A run that has been declared. One thread at a time."""
 
-    def __init__(self, fetches: Iterable[Tensor | Op], feeds: Iterable[Tensor]) -> None:
-        """Declare what will be fetched (ops only run) and what will be fed."""
+    def __init__(
+        self,
+        sent: SentGraph,
+        fetches: Iterable[Tensor | Op],
+        feeds: Iterable[Tensor],
+        deadline_s: float | None,
+    ) -> None:
+        """Declare what will be fetched (ops only run) and what will be fed.
+
+        `deadline_s` is for each part.
+        """
+        self._sent, self._deadline_s = sent, deadline_s
         self._feeds = set(feeds)
         elements = list(fetches)
         self._fetches = {one for one in elements if isinstance(one, Tensor)}
@@ -41,7 +45,7 @@ class PartialRun:
         self.is_over = False
 
     def part(
-        self, fetches: Sequence[Tensor], feeds: Mapping[Tensor, Any], run: RunKind
+        self, fetches: Sequence[Tensor], feeds: Mapping[Tensor, Any]
     ) -> dict[Tensor, Any]:
         """Take the feeds, run what can run, and return the values of the fetches.
 
@@ -54,7 +58,7 @@ class PartialRun:
             self._values |= feeds
             self._given |= feeds.keys()
             self._taken |= set(fetches)
-            self._run(fetches, run)
+            self._run(fetches)
         except BaseException:
             self.is_over = True
             raise
@@ -90,7 +94,7 @@ class PartialRun:
                     f"{one.name!r} cannot be fetched before {names} is fed."
                 )
 
-    def _run(self, fetches: Sequence[Tensor], run: RunKind) -> None:
+    def _run(self, fetches: Sequence[Tensor]) -> None:
         missing = self._feeds - self._given
         targets = [op for op in self._targets if not self._needed([op]) & missing]
         self._targets = [op for op in self._targets if op not in targets]
@@ -101,14 +105,12 @@ class PartialRun:
         kept = self._kept(new, wanted)
         inputs = {one for op in new for one in op.inputs if one in self._values}
         feeds = sorted(inputs, key=lambda one: (one.op.number, one.index))
-        kind = RunSignature(
-            tuple((one.op.name, one.index) for one in feeds),
-            tuple((one.op.name, one.index) for one in kept),
-            tuple(op.name for op in targets),
-            tuple(op.name for op in self._done),
-        )
-        values = run(kind, [self._values[one] for one in feeds])
-        self._values |= dict(zip(kept, values, strict=True))
+        wanted_now = Fetches(self._sent.graph, [*kept, *targets])
+        cached = CachedRun(self._sent, wanted_now, feeds, self._done)
+        # A value of rank 0 has come as a scalar, and goes back as an array.
+        given = [np.asarray(self._values[one], one.static.dtype) for one in feeds]
+        values = cached.run(given, self._deadline_s)
+        self._values |= dict(zip(kept, values, strict=False))  # the rest is of ops
         self._done |= dict.fromkeys(op for op in new if not op.op_def.gives_ref)
 
     def _kept(self, new: Sequence[Op], wanted: Sequence[Tensor]) -> list[Tensor]:
@@ -158,9 +160,9 @@ class PartialRun:
 class Parts:
     """All of one session."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._runs: dict[str, tuple[PartialRun, float | None]] = {}
+    def __init__(self, sent: SentGraph) -> None:
+        self._sent = sent
+        self._runs: dict[str, PartialRun] = {}
         self._numbers = itertools.count(1)
 
     def begin(
@@ -171,7 +173,7 @@ class Parts:
     ) -> str:
         """Declare a run; returns its handle."""
         handle = f"run-in-parts-{next(self._numbers)}"
-        self._runs[handle] = PartialRun(elements, feeds), deadline_s
+        self._runs[handle] = PartialRun(self._sent, elements, feeds, deadline_s)
         return handle
 
     def part(
@@ -190,13 +192,9 @@ class Parts:
             raise RuntimeError(
                 "a part of a run fetches tensors only; name ops in partial_run_setup."
             )
-        run, deadline_s = self._runs[handle]
-
-        def run_kind(kind: RunSignature, values: list[Any]) -> list[Any]:
-            return self._session.run_kind(kind, values, deadline_s)
-
+        run = self._runs[handle]
         try:
-            found = run.part(tensors, feeds, run_kind)
+            found = run.part(tensors, feeds)
         finally:
             if run.is_over:
                 self._runs.pop(handle, None)

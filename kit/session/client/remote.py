@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeAlias
 
 from kit.errors import (
     CancelledError,
@@ -18,13 +18,13 @@ from kit.errors import (
 from kit.graph.dtypes import Array
 from kit.graph.node import Node
 from kit.graph.node import to_plain as nodes_to_plain
+from kit.graph.ops.state.function import function_of
 from kit.session.client.cancelling import CLOSED, Cancellation, current_cancellation
 from kit.session.client.connection import Connection
 from kit.session.client.lazy_feeds import LazyFeeds, apart
 from kit.session.client.options import SessionOptions
 from kit.session.master.devices import Device
 from kit.session.master.plan import RunSignature
-from kit.session.transport.function_carrier import carry_functions
 from kit.session.transport.message import (
     Act,
     Message,
@@ -70,7 +70,7 @@ class Remote(Connection):
 
     def extend(self, version: int, nodes: Sequence[Node], deadline_s: float) -> int:
         """See `Connection`."""
-        carry_functions(nodes)
+        _carry_functions(nodes)
         plain, arrays = nodes_to_plain(nodes)
         meta = {"op": "extend", "version": version, "nodes": plain}
         return int(self._ask(meta, deadline_s, arrays).meta["version"])
@@ -177,6 +177,8 @@ class Remote(Connection):
                     self._create(link, deadline_s)
                 return exchange(link)
         except (UnavailableError, DeadlineExceededError) as error:
+            # The end of a link is only what is seen here. Why it came is asked in this
+            # order: what this side did comes before what the other may have done.
             if self._is_closed:
                 raise CancelledError(CLOSED) from error
             cancellation = current_cancellation()
@@ -189,6 +191,7 @@ class Remote(Connection):
             raise
 
     def _create(self, link: Link, deadline_s: float) -> None:
+        # Threads whose first runs meet here must not make a session each.
         with self._creating:
             if not self._number:
                 meta = {"op": "create", "options": self._options.to_plain()}
@@ -224,3 +227,30 @@ def _silent(error: DeadlineExceededError, deadline_s: float) -> DeadlineExceeded
         f"the session's target did not answer within {deadline_s:g} s: {error.message}",
         task=error.task,
     )
+
+
+# --------------------------------------------------------------------------------------
+# Python functions on their way to other processes.
+#
+# A graph travels as plain data over links, which never carry code. A client that has
+# another channel, one that may, says so here; functions then go ahead of the ops that
+# call them.
+
+
+# Takes functions by token to all processes that may have to call them.
+Carrier: TypeAlias = Callable[[Mapping[str, Callable[..., Any]]], None]
+
+_carrier: list[Carrier] = []
+
+
+def set_function_carrier(carry: Carrier | None) -> None:
+    """Say what carries functions from now on; None: nothing does."""
+    _carrier[:] = [] if carry is None else [carry]
+
+
+def _carry_functions(nodes: Iterable[Node]) -> None:
+    tokens = (node.attrs["token"] for node in nodes if node.type == "PyFunc")
+    found = {token: function_of(token) for token in tokens}
+    functions = {token: one for token, one in found.items() if one is not None}
+    if functions and _carrier:
+        _carrier[0](functions)

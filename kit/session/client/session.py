@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar, Token
 from functools import partial
 from typing import Any
 
-from kit.errors import AbortedError, CancelledError, KitError
 from kit.graph.default import default_graph
 from kit.graph.graph import Graph
-from kit.graph.node import node_of
-from kit.graph.op import Op, Tensor
-from kit.session.client.cancelling import CLOSED
+from kit.graph.op import Tensor
+from kit.session.client.cached_run import CachedRun, SentGraph, key_of, limit_s
 from kit.session.client.connection import Connection
 from kit.session.client.feeds import fed_tensor, read_feeds
 from kit.session.client.fetches import Fetches
 from kit.session.client.metadata import RunMetadata
 from kit.session.client.options import SessionOptions
 from kit.session.client.partial_runs import Parts
-from kit.session.client.run_signature import FetchMapper, RequestedRun, key_of
 from kit.session.client.targets import connect
 from kit.session.master.devices import Device
-from kit.session.master.plan import RunSignature
-from kit.settings import current
 
 
 class Session:
@@ -80,12 +74,9 @@ class Session:
         filters = tuple(device_filters)
         options = SessionOptions(soft_placement, filters, isolate_state, place_all)
         self._connection: Connection = connect(target, options, n_cpus)
-        self._sent = 0
-        self._plans: dict[RunSignature, int] = {}
-        self._asked: dict[Any, RequestedRun] = {}
-        self._parts = Parts(self)
-        self._extending = threading.Lock()
-        self._is_closed = False
+        self._sent = SentGraph(self.graph, self._connection)
+        self._cached: dict[Any, CachedRun] = {}
+        self._parts = Parts(self._sent)
         self._entered: list[tuple[Any, Token[tuple[Session, ...]]]] = []
 
     def run(
@@ -126,18 +117,16 @@ class Session:
         """
         self._check_open()
         key = key_of(fetches, feed_dict)
-        asked = self._asked.get(key) if key is not None else None
-        if asked is None:
+        cached = self._cached.get(key)
+        if cached is None:
             wanted = Fetches(self.graph, fetches)
             feeds = self._read(feed_dict)
-            asked = RequestedRun(wanted, list(feeds))
-            if key is not None:
-                self._asked[key] = asked
+            cached = CachedRun(self._sent, wanted, list(feeds))
+            if key is not None:  # else it would be told apart from no other one
+                self._cached[key] = cached
         else:
             feeds = self._read(feed_dict)
-        fed = list(feeds.values())
-        values = self._values(asked.recipe, fed, deadline_s, metadata)
-        return asked.fetches.rebuild(values)
+        return cached.run(list(feeds.values()), deadline_s, metadata)
 
     async def run_async(
         self,
@@ -153,17 +142,6 @@ class Session:
         """
         call = partial(self.run, fetches, feed_dict)
         return await asyncio.to_thread(call, deadline_s=deadline_s, metadata=metadata)
-
-    def values(
-        self,
-        elements: Sequence[Tensor | Op],
-        feeds: Mapping[Tensor, Any],
-        deadline_s: float | None = None,
-        metadata: RunMetadata | None = None,
-    ) -> list[Any]:
-        """Return the values of tensors (of ops: None), given checked feeds."""
-        recipe = FetchMapper(elements, list(feeds))
-        return self._values(recipe, list(feeds.values()), deadline_s, metadata)
 
     def partial_run_setup(
         self,
@@ -197,15 +175,17 @@ class Session:
 
     def list_devices(self, deadline_s: float | None = None) -> list[tuple[Device, int]]:
         """Return the devices of all tasks, the target's first, with incarnations."""
-        if self._is_closed:
+        if self._sent.is_closed:
             raise RuntimeError("the session is closed; make a new one.")
-        return self._connection.devices(_limit(deadline_s))
+        return self._connection.devices(limit_s(deadline_s))
 
     def callable(
         self, fetches: Any, feed_list: Sequence[Any] | None = None
     ) -> Callable[..., Any]:
         """Return a function of the values for `feed_list` that runs `fetches`."""
         keys = [fed_tensor(self.graph, one) for one in feed_list or ()]
+        wanted = Fetches(self.graph, fetches)
+        cached = CachedRun(self._sent, wanted, list(dict.fromkeys(keys)))
 
         def call(*values: Any) -> Any:
             if len(values) != len(keys):
@@ -213,7 +193,9 @@ class Session:
                     f"this callable takes {len(keys)} values, one for each of its "
                     f"feed_list, and got {len(values)}."
                 )
-            return self.run(fetches, dict(zip(keys, values, strict=True)))
+            self._check_open()
+            feeds = self._read(dict(zip(keys, values, strict=True)))
+            return cached.run(list(feeds.values()))
 
         return call
 
@@ -225,75 +207,20 @@ class Session:
         '' is the default container. Sessions at other targets stay open and find their
         variables uninitialised. The next run of an ended one raises `AbortedError`.
         """
-        self._connection.reset(containers, _limit(deadline_s))
+        self._connection.reset(containers, limit_s(deadline_s))
 
     def close(self) -> None:
         """End the session; runs under way are cancelled. May be called twice."""
-        if not self._is_closed:
-            self._is_closed = True
+        if not self._sent.is_closed:
+            self._sent.is_closed = True
             self._connection.close()
-
-    def run_kind(
-        self,
-        kind: RunSignature,
-        feeds: list[Any],
-        deadline_s: float | None = None,
-        metadata: RunMetadata | None = None,
-    ) -> list[Any]:
-        """Run one kind of run as it is; for layers that make kinds of their own."""
-        limit = _limit(deadline_s)
-        try:
-            plan = self._plans.get(kind)
-            if plan is None:
-                plan = self._prepare(kind, limit)
-            traced = metadata is not None
-            results, records = self._connection.run(plan, feeds, limit, traced)
-        except KitError as error:
-            if self._is_closed and isinstance(error, AbortedError):
-                raise CancelledError(CLOSED) from error  # the master ended it
-            self._name_op(error)
-            raise
-        if metadata is not None and records is not None:
-            metadata.fill(records)
-        return results
-
-    def _values(
-        self,
-        recipe: FetchMapper,
-        fed: list[Any],
-        deadline_s: float | None,
-        metadata: RunMetadata | None,
-    ) -> list[Any]:
-        results: Sequence[Any] = ()
-        if not recipe.is_empty:
-            results = self.run_kind(recipe.kind, fed, deadline_s, metadata)
-        found, late = recipe.values(results, fed), self._connection.late
-        return found if late is None else late.here(found)
 
     def _read(self, given: Mapping[Any, Any] | None) -> dict[Tensor, Any]:
         late = self._connection.late
         return read_feeds(self.graph, given, None if late is None else late.feed)
 
-    def _prepare(self, kind: RunSignature, deadline_s: float) -> int:
-        with self._extending:
-            new = self.graph.ops[self._sent :]
-            if new:
-                nodes = [node_of(op) for op in new]
-                self._sent = self._connection.extend(self._sent, nodes, deadline_s)
-                for op in new:
-                    op.seal()  # a change would have no effect
-        plan = self._plans[kind] = self._connection.prepare(kind, deadline_s)
-        return plan
-
-    def _name_op(self, error: KitError) -> None:
-        if error.node is not None and error.op is None:
-            try:
-                error.op = self.graph.op(error.node)
-            except KeyError:
-                return
-
     def _check_open(self) -> None:
-        if self._is_closed:
+        if self._sent.is_closed:
             raise RuntimeError("the session is closed; make a new one.")
         if not self.graph.version:
             raise RuntimeError("the graph is empty; there is nothing to run.")
@@ -312,7 +239,7 @@ class Session:
         self.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self._is_closed else "open"
+        state = "closed" if self._sent.is_closed else "open"
         return f"<session of {self.graph!r} {state}>"
 
 
@@ -323,7 +250,3 @@ def default_session() -> Session | None:
     """Return the innermost session entered with `with`, None if there is none."""
     stack = _sessions.get()
     return stack[-1] if stack else None
-
-
-def _limit(deadline_s: float | None) -> float:
-    return current().run_deadline_s if deadline_s is None else deadline_s

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from kit.errors import InvalidArgumentError
-from kit.graph.node import Edge, Node
+from kit.errors import InvalidArgumentError, ProtocolError
+from kit.graph.dtypes import Array
+from kit.graph.node import UNREADABLE, Edge, Node
+from kit.graph.node import from_plain as nodes_from_plain
+from kit.graph.node import to_plain as nodes_to_plain
 from kit.graph.table import lookup
 from kit.session.master.devices import Device
 from kit.task import Task
@@ -64,6 +67,45 @@ class Segment:
     receives: list[TensorMove] = field(default_factory=list)
     sends: list[TensorMove] = field(default_factory=list)
     fetches: list[Edge] = field(default_factory=list)
+
+    def to_plain(self) -> tuple[dict[str, Any], list[Array]]:
+        """Return it as JSON data and its arrays, for its way to the task."""
+        nodes, arrays = nodes_to_plain(self.nodes)
+        plain = {
+            "nodes": nodes,
+            "devices": [[one.type, one.index] for one in self.devices],
+            "feeds": self.feeds,
+            "receives": [[m.edge, m.peer.short, m.number] for m in self.receives],
+            "sends": [[m.edge, m.peer.short, m.number, m.after] for m in self.sends],
+            "fetches": self.fetches,
+        }
+        return plain, arrays
+
+    @classmethod
+    def from_plain(
+        cls, plain: dict[str, Any], arrays: Sequence[Array], me: Task
+    ) -> Segment:
+        """Return the segment of task `me`; raises `ProtocolError`."""
+        try:
+            return cls(
+                nodes_from_plain(plain["nodes"], arrays),
+                [Device(me, str(kind), int(index)) for kind, index in plain["devices"]],
+                [_edge(edge) for edge in plain["feeds"]],
+                [_move(*one) for one in plain["receives"]],
+                [_move(*one) for one in plain["sends"]],
+                [_edge(edge) for edge in plain["fetches"]],
+            )
+        except UNREADABLE as exc:
+            raise ProtocolError(f"a segment came that cannot be read: {exc}.") from exc
+
+
+def _edge(plain: Any) -> Edge:
+    name, number = plain
+    return str(name), int(number)
+
+
+def _move(edge: Any, task: Any, number: Any, after: Any = "") -> TensorMove:
+    return TensorMove(_edge(edge), Task.parse(str(task)), int(number), str(after))
 
 
 def prune(

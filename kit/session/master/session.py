@@ -1,8 +1,72 @@
 """One client's session at its master: a graph that only grows, and the runs of it.
 
-For each kind of run a plan is made once, its segments are registered with the tasks,
-and a run then is one message to each of them. The target's own segment runs in the
-thread of the client's question.
+Theory of operation. A *client* (`kit.session.client`) holds the graph and asks. The
+*master* is the task that the session was made on: it plans, and leads each run. A
+*worker* is what every task has, the master's own included: it keeps segments and runs
+them. A client in the master's process calls these methods; another one, and the master
+itself towards other workers, sends messages (`kit.session.transport.message`).
+
+    client                     master                          another worker
+    ASK create    ──────────►  a number for the session
+    ASK extend    ──────────►  the new nodes, checked
+    ASK prepare   ──────────►  ASK status (once a session) ──►  devices, incarnation
+                               plan: prune, place, cut
+                               ASK register               ──►  a program; its token
+    ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─  so far once, and from here on for each run ─ ─ ─ ─ ─ ─
+    RUN and feeds ──────────►  a step with a new number
+                               SEGMENT and feeds          ──►  runs its program
+                               runs its own  ◄── TENSOR ──►    meanwhile
+                               ◄── DONE and fetches
+    ◄── DONE and fetches
+
+A TENSOR for which that link has no room goes over another one (after LATER) to the
+other task's `Rendezvous`, as do all between two tasks that are not the master.
+
+What is kept. The client: requests that it can recognise, each as a `CachedRun`, the
+number of a plan for each signature, and idle links. The master: the nodes, the devices
+of all tasks (asked for once), where each node is placed (all anew when the graph has
+grown), and the plans, which stay until the session ends. A worker: programs by token,
+of the sessions that ran last; variables belong to the task and outlive the session,
+unless it is isolated.
+
+A run is *begun* when its step has a number and stands in `_steps`; SEGMENTs go out
+before the master's own part runs, and the answers are read after it. It is *aborted*
+when its step is given an error, which is set once: the first one counts. It is *over*
+when `run` leaves, by whichever way: the step is forgotten, and every channel goes back
+to `Peers`, or is closed if it is in the middle of something. These ways lead to the
+end:
+
+- *All parts are done*: the fetches go back in the order of the plan.
+- *Our own part raises*: channels whose part is not done are closed, and their workers
+  take the end of the link for the end of the run (`Watch`, `Worker.abort`).
+- *Another part raises*: its worker answers FAILED and closes the link. `Watch` aborts
+  the step here, which closes the links on which this run waits, but not that one: the
+  reason is still to be read from it. `StepCoordinator.cause` then tells the reason from
+  what only followed from it.
+- *A task is lost*: the same without FAILED; the error is `PeerLost`. A machine that
+  disappears without a word is noticed by the kernel or by the deadline.
+- *It is cancelled*: by a `Cancellation`, by `close`, or by the end of the client's
+  link. The step is aborted with a `CancelledError`, which stands above all that it
+  causes.
+- *The deadline passes*: SEGMENT tells each worker the seconds that are left, and each
+  goes by its own clock. The master waits a little longer for a worker than that, and
+  the client for the master, so that the one that knows what it waited for is the one
+  that is heard.
+
+Some of a run may go on after its end, as no thread can be stopped, and must not change
+what later runs see. Therefore: a stateful op looks at the error of its step before it
+begins; a token and a step belong to one session of one master, so a SEGMENT that comes
+after the end of its session is refused; a TENSOR of a step that has ended is dropped;
+and a run keeps the `SessionState` that it began with, so that what is late for the end
+of an isolated session changes variables that nobody sees any more. An update that has
+begun is completed; it replaces the value in one step, so a reader finds all of it or
+nothing.
+
+Locks. `_preparing` guards graph, devices and plans: `extend` and `prepare` take it, and
+`prepare` keeps it while it asks other tasks. Runs take no lock: `_ready` only grows,
+and a number is given out when its entry is there. A step has a lock of its own for its
+error and the links it holds, so that no link is taken after the abort that should have
+closed it. A `Channel` is read and written by its run's thread alone and has none.
 """
 
 from __future__ import annotations
@@ -34,7 +98,6 @@ from kit.session.master.members import Known, Members
 from kit.session.master.partition import Segment
 from kit.session.master.plan import RunPlan, RunSignature, make_plan
 from kit.session.master.step_coordinator import StepCoordinator, feeds_by_task
-from kit.session.transport import segment_text
 from kit.session.worker.step import Records, Step
 from kit.session.worker.worker import Worker
 from kit.task import Task
@@ -125,6 +188,8 @@ class MasterSession:
         be.
         """
         with self._preparing:
+            # The answer may have been lost with its link after the nodes were added;
+            # the client then sends them again, and maybe newer ones behind them.
             known = list(islice(self._nodes, version, None))
             if known and known == [node.name for node in nodes[: len(known)]]:
                 version, nodes = len(self._nodes), nodes[len(known) :]
@@ -139,7 +204,7 @@ class MasterSession:
     def prepare(self, kind: RunSignature, deadline_s: float) -> int:
         """Return the number of the plan for a kind of run."""
         deadline = time.monotonic() + deadline_s
-        with self._preparing:
+        with self._preparing:  # two threads may prepare the same kind at once
             if kind not in self._numbers:
                 _check_kind(kind, self._nodes)
                 if not self._known:
@@ -185,6 +250,7 @@ class MasterSession:
         step = Step(number, self._key, me, conductor, deadline_s, traced=traced)
         self._steps[step.number] = step
         try:
+            # After the line above: `close` either finds the step or is seen here.
             self._check_open()
             if client is not None:
                 gone = CancelledError("the client of this run has gone.")
@@ -197,6 +263,7 @@ class MasterSession:
                 error = CancelledError("the run was cancelled.")
                 with cancellation.during(partial(self._worker.abort, step, error)):
                     found = self._carry_out(step, conductor, plan, tokens, feeds)
+            # Over a link they are copied anyway.
             if client is None and me in found:
                 found[me] = taken_over(found[me])
         except KitError as met:
@@ -213,6 +280,7 @@ class MasterSession:
 
     def close(self) -> None:
         """Cancel what is under way and let all tasks forget the session."""
+        # First, so that what begins from here on ends by itself; see `run`.
         self._is_closed = True
         for step in list(self._steps.values()):
             error = CancelledError(CLOSED)
@@ -233,12 +301,14 @@ class MasterSession:
         feeds: Sequence[Array],
     ) -> dict[Task, list[Any]]:
         by_task = feeds_by_task(feeds, plan.feed_of)
+        # The others first: they work while this thread does its own part.
         conductor.begin(step, tokens, by_task)
         found: dict[Task, list[Any]] = {}
         me = self._worker.task
         if me in tokens:
             found[me] = self._worker.run(tokens[me], step, by_task[me])
         found |= conductor.finish(step)
+        # All parts may have ended well a moment before: who cancelled must be believed.
         if isinstance(step.error, CancelledError):
             raise step.error
         return found
@@ -274,7 +344,7 @@ class MasterSession:
         if task == self._worker.task:
             return self._worker.register(self._key, segment, isolated=isolated)
         self._check_open()
-        plain, arrays = segment_text.to_plain(segment)
+        plain, arrays = segment.to_plain()
         meta = {
             "op": "register",
             "session": self.number,
@@ -282,6 +352,7 @@ class MasterSession:
             "isolated": isolated,
             "segment": plain,
         }
+        # Before the question: a task that answers late must still be told of the end.
         self._met.add(task)
         answer = self._members.ask(task, meta, max(0.1, deadline_s), arrays)
         return int(answer.meta["token"])

@@ -1,6 +1,7 @@
 """A master's part in one step: it begins the segments, and gathers their results.
 
-Its own task's segment runs in the same thread; this is also how its tensors move.
+Its own task's segment runs in the same thread; this is also how its tensors move. How a
+run begins and ends is told in `session.py`.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class StepCoordinator(Ways):
             link = self._peers.take(task, step.left_s)
             push = partial(self._peers.push, step, task)
             channel = self._channels[task] = Channel(link, push, GRACE_S)
+            # Held before it is watched: an abort in between must close it, too.
             step.hold(link)
             self._worker.watch.during(link, partial(self._ended, step, task, channel))
             arrays, late = apart(feeds[task])
@@ -70,6 +72,7 @@ class StepCoordinator(Ways):
         what = f"{move.tensor!r} from {move.peer}"
         message = self._naming(move.peer, channel.receive, step, move.number, what)
         if message is None:
+            # There was no room on the channel: it comes by a link of its own.
             message = self._worker.rendezvous.take(step, move.number, what)
         return step.take(move, message)
 
@@ -88,13 +91,17 @@ class StepCoordinator(Ways):
 
     def cause(self, step: Step, error: KitError) -> KitError:
         """Return the error that came first, given one that this task has met."""
+        # Who cancels closes links, and everything that follows looks like a lost task.
         if isinstance(step.error, CancelledError):
             return step.error
+        # Our own part's error came by itself, unless it is of a kind that the end of
+        # another part brings about.
         if step.error is None and not isinstance(
             error, UnavailableError | CancelledError
         ):
             return error
         for channel in self._channels.values():
+            # Mostly unread so far: we were woken by the end of the link behind it.
             failure = channel.failure()
             if failure is not None and not isinstance(failure, CancelledError):
                 return failure

@@ -118,6 +118,7 @@ class Channel:
         self._room_frames -= 1
         if self._room_bytes >= 0 and self._room_frames > 0:
             return True
+        # For good: the other end, once it has read LATER, waits for tensors elsewhere.
         self._room_frames = 0
         send(self.link, Act.LATER, deadline_s=GRACE_S)
         return False

@@ -50,13 +50,15 @@ class Peers:
         """
         while True:
             with self._lock:
+                # The one used last: the longer a link was idle, the likelier it is cut.
                 idle = self._idle.get(task)
                 link = idle.pop() if idle else None
             if link is None:
                 link = self._new(task, deadline_s)
-            elif has_ended(link):
+            elif has_ended(link):  # a first write to it might still succeed
                 shared_tensors.end(link)
                 continue
+            # In one go: `close` finds the link in `_out`, or is seen here.
             with self._lock:
                 self._out[link] = task
                 is_closed = self._is_closed
@@ -109,7 +111,7 @@ class Peers:
         """Send a tensor of a step to a task, which keeps it until it is asked for."""
         arrays = () if value is None else (value,)
         with self.lent(task, step.left_s) as link:
-            step.hold(link)
+            step.hold(link)  # a peer that reads nothing must not outlast the run
             try:
                 begin_lending(link, arrays, step.left_s)
                 send(

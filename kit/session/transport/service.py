@@ -42,8 +42,9 @@ from kit.graph.node import from_plain as nodes_from_plain
 from kit.session.client.lazy_feeds import together
 from kit.session.client.options import SessionOptions
 from kit.session.master.master import Master
+from kit.session.master.partition import Segment
 from kit.session.master.plan import RunSignature
-from kit.session.transport import segment_text, shared_tensors
+from kit.session.transport import shared_tensors
 from kit.session.transport.message import Act, Message, recv, send
 from kit.session.worker.step import Records, Step
 from kit.session.worker.worker import ParticipantWays
@@ -166,12 +167,14 @@ class Service:
 
     def _segment(self, link: Link, message: Message) -> Answer:
         worker = self._worker
+        # Whose session it is tells the link, whose other end has proved who it is, and
+        # the upper half of the number: no task runs segments of another one's sessions.
         step = Step(
             message.step,
             (link.peer, message.step >> 32),
             worker.task,
             ParticipantWays(worker, link.peer, link),
-            message.limit_s,
+            message.limit_s,  # seconds, not a time: the clocks of two machines differ
             traced="traced" in message.meta,
         )
         gone = CancelledError(f"{link.peer} ended this run.")
@@ -253,7 +256,7 @@ class Service:
         meta = message.meta
         self._worker.check_incarnation(meta["incarnation"])
         plain, me = meta["segment"], self._worker.task
-        segment = segment_text.from_plain(plain, message.arrays, me)
+        segment = Segment.from_plain(plain, message.arrays, me)
         session, isolated = (link.peer, meta["session"]), meta["isolated"]
         return {"token": self._worker.register(session, segment, isolated=isolated)}
 

@@ -124,7 +124,7 @@ class Step:
 
     def hold(self, link: Link) -> None:
         """Let the step's end close a link; raises what has ended the step already."""
-        with self._lock:
+        with self._lock:  # or an abort between the two lines would miss this link
             if self.error is not None:
                 raise self.error
             self._held[link] = None

@@ -12,12 +12,16 @@ Pure. A message has the fields that its class declares and no others:
     [str]                   a list of values
     {str: int}              a dict
     a message class         a message inside
+
+`str(message)` is its text; `from_text` reads that of messages of values and lists.
 """
 
 from __future__ import annotations
 
 import copy
 from typing import Any, ClassVar, Self
+
+from kit.protobuf_text import TextReader, quoted
 
 
 class Choice(int):
@@ -140,6 +144,27 @@ class CheckedMessage:
     def __repr__(self) -> str:
         return str(self) or f"{type(self).__name__}()"
 
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Return the message that a text describes, also one that was written by hand.
+
+        Fields are texts, floats and lists of them. Of one value that is given twice the
+        last counts. Raises `ValueError` with the line for anything else.
+        """
+        reader, held = TextReader(text, f"a {cls.__name__}"), dict[str, Any]()
+        readers = {str: reader.string, float: reader.number}
+        while not reader.is_at_end:
+            name = reader.field(*cls.FIELDS)
+            reader.colon()
+            kind = cls.FIELDS[name]
+            if isinstance(kind, list):
+                read: Any = readers[kind[0]]
+                held.setdefault(name, []).extend(reader.values(read))
+            else:
+                held[name] = readers[kind]()
+            reader.skip(",;")
+        return cls(**held)
+
 
 def _is_message(kind: Any) -> bool:
     if not isinstance(kind, type) or issubclass(kind, Choice):
@@ -228,8 +253,7 @@ def _text(name: str, value: Any, kind: Any = None) -> str:
     if isinstance(value, int | float):
         return f"{name}: {value}\n"
     if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-        return f'{name}: "{escaped}"\n'
+        return f"{name}: {quoted(value)}\n"
     if isinstance(value, bytes):
         return f'{name}: "{"".join(map(_escaped, value))}"\n'
     body = "".join(f"  {line}\n" for line in str(value).splitlines())

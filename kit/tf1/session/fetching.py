@@ -18,7 +18,11 @@ from kit.tf1.tensor.sparse import SparseTensor, SparseTensorValue
 
 
 class InaccessibleTensorError(ValueError):
-    """A tensor is fetched that its graph does not let out."""
+    """A tensor is fetched that its graph does not let out.
+
+    Raised by `Session.run` for tensors that were marked by `Graph.prevent_fetching`.
+    The caller fetches another tensor. A retry fails again.
+    """
 
 
 def fetchable(graph: Graph, given: Any, *, tensors_only: bool = False) -> Any:

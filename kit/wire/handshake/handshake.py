@@ -106,11 +106,12 @@ class Handshake:
             )
         self._in += data
         shape, act = self._awaited
+        # At once: what speaks another protocol may never send as much as we wait for.
         if not shape.magic.startswith(self._in[:4]):
             raise ProtocolError(_stranger(bytes(self._in)))
         if len(self._in) == shape.size:
             message = bytes(self._in)
-            self._in.clear()
+            self._in.clear()  # first: `act` may raise, and what it awaits begins empty
             act(message)
 
     def _mac(self, label: bytes) -> bytes:
@@ -142,16 +143,20 @@ class ClientHandshake(Handshake):
 
     def _on_reply(self, message: bytes) -> None:
         reply = unpack_reply(message)
+        # No mac comes with a refusal, and none is needed: all that it can do is to end
+        # this connection, which anybody who can write to it can do anyway.
         if reply.refusal:
             raise _refused(reply.refusal, self._versions, reply.versions)
         if not self._versions.oldest <= reply.versions.newest <= self._versions.newest:
             raise _refused(Refusal.VERSION, self._versions, reply.versions)
         self._transcript += message[: -len(reply.mac)]
         if not hmac.compare_digest(reply.mac, self._mac(b"server")):
+            # It says why; its mac is zeros, as nothing is proved to who proved nothing.
             self._out += pack_short(PROOF, Refusal.KEY, bytes(32))
             raise AuthenticationFailed(_WRONG_KEY)
         self.peer = reply.task
         self._transcript += reply.mac
+        # A label for each mac: the server's own, sent back to it, is not a Proof.
         self._send(pack_short(PROOF, Refusal.NONE, self._mac(b"client")))
         self._awaited = (VERDICT, self._on_verdict)
 
@@ -196,6 +201,7 @@ class ServerHandshake(Handshake):
         if self._busy:
             raise self._refuse(Refusal.BUSY, theirs)
         self.hello = hello
+        # With our nonce: a Proof that was recorded earlier does not fit this Reply.
         versions = Versions(agreed, self._versions.oldest)
         self._send(pack_reply(versions, self._task, self._nonce))
         self._send(self._mac(b"server"))

@@ -3,6 +3,47 @@
 `connect` is the side that comes, `welcome` the side that is there. Both take one
 deadline for everything: connecting, TLS and the handshake. When anything fails nothing
 stays open.
+
+Theory of operation. Four messages of fixed size (`messages.py`) decide whether a stream
+becomes a link. Each side is in one of three states, and in each state reads the bytes
+of one message and not one more: what follows belongs to the link.
+
+    the side that comes                        the side that is there
+    sends Hello                                waits for Hello
+    waits for Reply      ◄──── Reply ────      checks it, waits for Proof
+    checks it            ───── Proof ───►      checks it: done
+    waits for Verdict    ◄─── Verdict ───
+    checks it: done
+
+What is checked, and when. Before a byte is read: on a unix socket that the other
+process is of this user, by both sides; on TCP, where the credentials hold a
+certificate, that the other side shows this very certificate (`tls.py`). With the first
+bytes of a message: its magic, so that a web browser or a TLS client is told from a peer
+at once. With the whole Hello: the versions, before any field that another version may
+have moved; then the fields; then the cluster's id. With the Reply: its version, and the
+server's mac, before the client shows a mac of its own. With the Proof: the client's
+mac. With the Verdict: that the server has let it in. Macs are over all bytes exchanged
+so far, so what Hello and Reply say of task, role, run and incarnation is believed when
+the mac after it is right. Last, the client sees whether it is the task that it
+`expected`.
+
+A side that says no sends the reason, a code and nothing else, and waits half a second
+at most until it has left.
+
+Deadlines. `connect` has one of its caller's. Of a connection that is accepted the clock
+starts with `accept`, not with its first byte (`Acceptor`, 5 s): waiting to be heard,
+waiting for a place and the handshake itself all count.
+
+Why silent strangers cannot keep others out. A connection that has said nothing costs a
+descriptor, and no thread. There is room for a fixed number of those that wait, and when
+it is full one of the origin that has the most (a user of this machine, or another
+machine) makes way: its oldest silent one, or else its oldest. Only one that has spoken
+gets a thread and one of the places for handshakes; free places go to the origin that
+has the fewest. When none is free, the oldest handshake of the origin with the most
+ends, if that one has at least two more than one that waits, and it has had a quarter of
+a second. So a crowd displaces itself, and a peer of another origin is let in as long as
+the crowd comes from fewer origins than there are places. All of this is decided in
+`admission.py`, without a clock or a socket.
 """
 
 from __future__ import annotations
@@ -154,6 +195,7 @@ def perform(
     Raises what the handshake raises, after telling the peer why, or `LinkLost`,
     `DeadlineExceededError`.
     """
+    # No later message is longer than the first one that a side waits for.
     room = memoryview(bytearray(handshake.wanted))
     while True:
         write_all(stream, [handshake.outgoing()], deadline, clock)

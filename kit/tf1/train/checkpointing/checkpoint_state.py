@@ -19,7 +19,6 @@ from kit.errors import NotFoundError
 from kit.regular_file import read_regular
 from kit.tf1 import logging
 from kit.tf1.graph.message import CheckedMessage
-from kit.tf1.graph.text_format import parsed
 from kit.tf1.train.checkpointing.checkpoint_files import checkpoint_exists
 
 STATE_FILE = "checkpoint"
@@ -137,7 +136,7 @@ def get_checkpoint_state(
         return None
     try:
         text = read_regular(path, _MOST_BYTES).decode()
-        state = parsed(CheckpointState, text)
+        state = CheckpointState.from_text(text)
     except OSError:
         return None
     except ValueError as exc:

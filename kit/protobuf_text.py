@@ -1,0 +1,187 @@
+"""Protobuf's text form: quote what is written, and read it piece by piece.
+
+Pure: no I/O and no protobuf. Who knows the message asks for its fields one after the
+other, so there is no tree, no recursion and no more memory than the text takes:
+
+    reader = TextReader('name: "ps" tasks { value: "a:1" }', "a JobDef")
+    reader.field("name", "tasks")   # 'name'
+    reader.string()                 # 'ps'
+
+How deep messages may stand in each other is thereby decided by who reads; how large a
+text may be, by who opened its file (`kit.regular_file`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+_ESCAPES: Final = {"\n": "n", "\r": "r", "\t": "t", '"': '"', "'": "'", "\\": "\\"}
+
+
+def quoted(text: str) -> str:
+    r"""Return a string as protobuf prints it.
+
+    >>> print(quoted('a "b"\n'))
+    "a \"b\"\n"
+    """
+    return '"' + "".join(_escaped(letter) for letter in text) + '"'
+
+
+def _escaped(letter: str) -> str:
+    if letter in _ESCAPES:
+        return "\\" + _ESCAPES[letter]
+    if letter < " " or letter == "\x7f":
+        return f"\\{ord(letter):03o}"
+    return letter
+
+
+_TOKEN: Final = re.compile(
+    r"""(?P<space>(?:\s|\#[^\n]*)+)
+      | (?P<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
+      | (?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?f?(?![\w.]))
+      | (?P<word>[A-Za-z_]\w*)
+      | (?P<mark>[][{}<>:;,-])""",
+    re.VERBOSE | re.ASCII,
+)
+_INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)")
+_ENDLESS: Final = ("inf", "infinity", "nan")
+# Escapes count bytes of UTF-8, not letters: other printers write "\303\251" for "é".
+_BYTE: Final = re.compile(
+    rb"\\(?:([0-3]?[0-7]{1,2})|[xX]([0-9a-fA-F]{1,2})|(.))", re.DOTALL
+)
+_LETTERS: Final = dict(zip(b"abfnrtv\\'\"?", b"\a\b\f\n\r\t\v\\'\"?", strict=True))
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    line: int
+
+
+class TextReader:
+    """The tokens of a text, taken one after the other.
+
+    `what` names the message in errors. All methods raise `ValueError`, with the line,
+    when something else is next.
+    """
+
+    def __init__(self, text: str, what: str) -> None:
+        # One at a time: a text of nothing but marks would become a list of its size.
+        self._rest = _scan(text, what)
+        self._next = next(self._rest)
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether all of the text has been taken."""
+        return self._next.kind == "end"
+
+    def skip(self, marks: str) -> bool:
+        """Pass over one of some marks if it is next; returns whether it was."""
+        found = self._next.kind == "mark" and self._next.text in marks
+        if found:
+            self._next = next(self._rest)
+        return found
+
+    def field(self, *known: str) -> str:
+        """Return the name of a field, one of those that are `known`."""
+        if self._next.text not in known:
+            raise self._fail(" or ".join(known))
+        return self._take("word", " or ".join(known))
+
+    def block(self, *once: str, repeated: tuple[str, ...] = ()) -> Iterator[str]:
+        """Yield the name of each field of a message inside; the caller takes its value.
+
+        Those of `once` may come once.
+        """
+        self.skip(":")
+        closing = ">" if self._next.text == "<" else "}"
+        if not self.skip("{<"):
+            raise self._fail("'{'")
+        awaited = [*once, *repeated]
+        while not self.skip(closing):
+            name = self.field(*awaited, closing)
+            if name in once:
+                awaited.remove(name)
+            yield name
+            self.skip(",;")
+
+    def colon(self) -> None:
+        """Take the colon before a value."""
+        if not self.skip(":"):
+            raise self._fail("':'")
+
+    def values(self, read: Callable[[], T]) -> list[T]:
+        """Return what `read` gives: for one value, or for each one in brackets."""
+        if not self.skip("["):
+            return [read()]
+        found: list[T] = []
+        while not self.skip("]"):
+            if found and not self.skip(","):
+                raise self._fail("',' or ']'")
+            found.append(read())
+        return found
+
+    def integer(self) -> int:
+        """Return a decimal number."""
+        if _INTEGER.fullmatch(self._next.text) is None:
+            raise self._fail("a decimal number")
+        return int(self._take("number", "a decimal number"))
+
+    def number(self) -> float:
+        """Return any number, `inf` and `nan` among them."""
+        if self._next.kind == "number":
+            return float(self._take("number", "a number").rstrip("f"))
+        sign = -1.0 if self.skip("-") else 1.0
+        if self._next.text.lower() not in _ENDLESS:
+            raise self._fail("a number")
+        return sign * float(self._take("word", "a number"))
+
+    def string(self) -> str:
+        """Return a string; neighbours are one string, as in C."""
+        line, parts = self._next.line, [self._take("string", "a quoted string")]
+        while self._next.kind == "string":
+            parts.append(self._take("string", "a quoted string"))
+        raw = b"".join(_BYTE.sub(_unescaped, part[1:-1].encode()) for part in parts)
+        try:
+            return raw.decode()
+        except UnicodeDecodeError as exc:
+            raise ValueError(
+                f"the string on line {line} must be UTF-8; {raw!r} is not: {exc}."
+            ) from exc
+
+    def _take(self, kind: str, wanted: str) -> str:
+        if self._next.kind != kind:
+            raise self._fail(wanted)
+        taken, self._next = self._next, next(self._rest)
+        return taken.text
+
+    def _fail(self, wanted: str) -> ValueError:
+        found = repr(self._next.text) if self._next.text else "the end of the text"
+        return ValueError(f"line {self._next.line}: expected {wanted}, found {found}.")
+
+
+def _scan(text: str, what: str) -> Iterator[_Token]:
+    at, line = 0, 1
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            rest = text[at : at + 40].split("\n", 1)[0]
+            raise ValueError(f"line {line}: no field of {what} reads {rest!r}.")
+        if match.lastgroup != "space":
+            yield _Token(str(match.lastgroup), match.group(), line)
+        line += match.group().count("\n")
+        at = match.end()
+    while True:
+        yield _Token("end", "", line)
+
+
+def _unescaped(match: re.Match[bytes]) -> bytes:
+    octal, hexadecimal, letter = match.groups()
+    if octal or hexadecimal:
+        return bytes([int(octal, 8) if octal else int(hexadecimal, 16)])
+    # What is escaped without need stays as it is, as in the original.
+    return bytes([_LETTERS[letter[0]]]) if letter[0] in _LETTERS else match[0]

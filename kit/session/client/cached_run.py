@@ -1,0 +1,166 @@
+"""What a session is asked for, worked out once and run as often as it is asked.
+
+    cached = CachedRun(sent, Fetches(graph, [y, op]), [x])
+    cached.run([value_of_x])
+
+`SentGraph` is what all runs of a session share: how much of the graph its master has,
+and which plans it has made.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from kit.errors import AbortedError, CancelledError, KitError
+from kit.graph.array_protocol import ArrayProtocol
+from kit.graph.dtypes import STRING
+from kit.graph.graph import Graph
+from kit.graph.node import node_of
+from kit.graph.op import Op, Tensor
+from kit.session.client.cancelling import CLOSED
+from kit.session.client.connection import Connection
+from kit.session.client.fetches import Fetches
+from kit.session.client.metadata import RunMetadata
+from kit.session.master.plan import RunSignature
+from kit.settings import current
+
+
+class SentGraph:
+    """A session's graph as its master knows it, by way of a connection."""
+
+    def __init__(self, graph: Graph, connection: Connection) -> None:
+        self.graph, self.connection = graph, connection
+        self.is_closed = False
+        self.n_sent = 0
+        self.plans: dict[RunSignature, int] = {}
+        self._extending = threading.Lock()
+
+    def plan_of(self, signature: RunSignature, deadline_s: float) -> int:
+        """Return the number of the plan for a signature, and make it the first time."""
+        plan = self.plans.get(signature)
+        if plan is None:
+            self._send_new_ops(deadline_s)
+            # Two threads may ask for it at once: the master makes each plan only once.
+            plan = self.connection.prepare(signature, deadline_s)
+            self.plans[signature] = plan
+        return plan
+
+    def _send_new_ops(self, deadline_s: float) -> None:
+        with self._extending:
+            new = self.graph.ops[self.n_sent :]
+            if new:
+                nodes = [node_of(op) for op in new]
+                self.n_sent = self.connection.extend(self.n_sent, nodes, deadline_s)
+                for op in new:
+                    op.seal()  # a change would have no effect
+
+    def explain(self, error: KitError) -> None:
+        """Add the op to an error of a run; `CancelledError` if the session was closed.
+
+        The master only sees that the session is not there any more.
+        """
+        if self.is_closed and isinstance(error, AbortedError):
+            raise CancelledError(CLOSED) from error
+        if error.node is not None and error.op is None:
+            try:
+                error.op = self.graph.op(error.node)
+            except KeyError:
+                return  # a node that the master added
+
+
+class CachedRun:
+    """One request: what the tasks are asked for, and how their answer is given back.
+
+    A fetched tensor that is fed has its fed value; the tasks are not asked for it.
+    """
+
+    def __init__(
+        self,
+        sent: SentGraph,
+        fetches: Fetches,
+        feeds: Sequence[Tensor],
+        done: Iterable[Op] = (),
+    ) -> None:
+        """`done` are ops that have run in an earlier part of the same run."""
+        self._sent, self._rebuild = sent, fetches.rebuild
+        fed, elements = set(feeds), fetches.elements
+        asked = [one for one in elements if isinstance(one, Tensor) and one not in fed]
+        self.signature = RunSignature(
+            tuple((one.op.name, one.index) for one in feeds),
+            tuple((one.op.name, one.index) for one in asked),
+            tuple(one.name for one in elements if isinstance(one, Op)),
+            tuple(op.name for op in done),
+        )
+        place: dict[Any, int] = {one: i for i, one in enumerate((*asked, *feeds))}
+        self._places = [
+            place[one] if isinstance(one, Tensor) else None for one in elements
+        ]
+        self._plan: int | None = None  # kept: to hash a signature takes long
+
+    def run(
+        self,
+        feeds: Sequence[Any],
+        deadline_s: float | None = None,
+        metadata: RunMetadata | None = None,
+    ) -> Any:
+        """Run once, with a value for each fed tensor; see `Session.run`."""
+        results: Sequence[Any] = ()
+        if self.signature.fetches or self.signature.targets:
+            results = self._results(feeds, limit_s(deadline_s), metadata)
+        known = [*map(unwrapped, results), *feeds]
+        values = [None if at is None else known[at] for at in self._places]
+        late = self._sent.connection.late
+        return self._rebuild(values if late is None else late.here(values))
+
+    def _results(
+        self, feeds: Sequence[Any], deadline_s: float, metadata: RunMetadata | None
+    ) -> Sequence[Any]:
+        sent, is_traced = self._sent, metadata is not None
+        try:
+            if self._plan is None:
+                self._plan = sent.plan_of(self.signature, deadline_s)
+            results, records = sent.connection.run(
+                self._plan, feeds, deadline_s, is_traced
+            )
+        except KitError as error:
+            sent.explain(error)
+            raise
+        if metadata is not None and records is not None:
+            metadata.fill(records)
+        return results
+
+
+def limit_s(deadline_s: float | None) -> float:
+    """Return how long a run may wait: what was given, or else the setting."""
+    return current().run_deadline_s if deadline_s is None else deadline_s
+
+
+def key_of(fetches: Any, feeds: Mapping[Any, Any] | None) -> Any:
+    """Return what an equal request is recognised by, None for a deep structure."""
+    if isinstance(fetches, list | tuple):
+        if not all(isinstance(one, _SIMPLE) for one in fetches):
+            return None
+        what: Any = (type(fetches), *fetches)
+    elif isinstance(fetches, _SIMPLE):
+        what = fetches
+    else:
+        return None
+    if not feeds:
+        return what, ()
+    if type(feeds) is not dict or not all(isinstance(one, Tensor) for one in feeds):
+        return None
+    return what, tuple(feeds)
+
+
+_SIMPLE = (ArrayProtocol, Op)  # tensors, variables and ops are equal to themselves only
+
+
+def unwrapped(value: Any) -> Any:
+    """Return a value of rank 0 as a scalar, everything else as it is."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        return value.item() if value.dtype == STRING else value[()]
+    return value
