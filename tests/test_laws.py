@@ -65,7 +65,9 @@ DOORS: dict[str, tuple[str, ...]] = {
 
 # Which files may not import what, whatever their layer.
 BARRED: dict[str, frozenset[str]] = {
-    "kit/*": frozenset({"widgets", "bokeh", "ipywidgets", "jupyter_bokeh"}),
+    "kit/*": frozenset(
+        {"widgets", "bokeh", "ipywidgets", "jupyter_bokeh", "pytest", "hypothesis"}
+    ),
     "kit/wire/*": frozenset({"numpy"}),  # bytes and buffers only
     "kit/trace/traffic.py": frozenset({"time", "datetime"}),  # it is told when
 }

@@ -92,7 +92,7 @@ def check_topology(
     the orders in which members take turns. The default takes some seconds.
 
     >>> from kit.exchange.topologies.ring import Ring
-    >>> check_topology(Ring())
+    >>> check_topology(Ring(), workers=[2, 3])
     >>> class Boastful(Ring):
     ...     def traffic(self, layout, group):
     ...         return {}
