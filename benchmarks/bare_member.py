@@ -62,8 +62,8 @@ class Links:
     ) -> None:
         """Join the others, over a stream to each; `cluster` is what frames carry."""
         n_ranks = len(streams) + 1
-        self.quarters = quarters = OwnArena(f"bench-{rank}", layout, n_ranks)
-        stack.callback(quarters.arena.close)
+        self.own_arena = own_arena = OwnArena(f"bench-{rank}", layout, n_ranks)
+        stack.callback(own_arena.arena.close)
         cores = len(os.sched_getaffinity(0))
         self.endpoint = endpoint = Endpoint(
             [f"/job:bench/task:{number}" for number in range(n_ranks)],
@@ -72,11 +72,11 @@ class Links:
             deadline_s=_DEADLINE_S,
             spins=_SPINS if n_ranks <= cores else 0,
             native=current().native,
-            asleep=quarters.control.asleep,
+            asleep=own_arena.control.asleep,
         )
         stack.callback(endpoint.close)
         deadline = time.monotonic() + _DEADLINE_S
-        joining = Joining(endpoint, quarters, cluster, checksum)
+        joining = Joining(endpoint, own_arena, cluster, checksum)
         for arena in joining.join(streams, deadline).values():
             stack.callback(arena.close)
 
@@ -107,7 +107,7 @@ class BareMember:
         servers, workers = range(n_ps), range(n_ps, n_ranks)
         group = Group(tuple(servers), tuple(workers), place(layout, n_ps))
         links = Links(self._stack, rank, layout, streams, cluster, checksum=checksum)
-        self._endpoint, memory = links.endpoint, links.quarters.memory
+        self._endpoint, memory = links.endpoint, links.own_arena.memory
         plan = by_name(topology).plan(layout, group, rank)
         assert plan is not None
         plan = pipelined(plan, layout, early=True)

@@ -88,7 +88,7 @@ class Rehearsal:
         links = Links(self._stack, rank, agreed.layout, paired(fds))
         self.meter = Meter(rank)
         history = History("", agreed.tasks[rank])
-        self._memory = memory = links.quarters.memory
+        self._memory = memory = links.own_arena.memory
         self._step: Handing | Writing | None = None
         if rank in agreed.workers:
             number = agreed.workers.index(rank)
@@ -98,21 +98,19 @@ class Rehearsal:
                 if sets
                 else Writing(partial(self._whole, GRAD), value)
             )
-        self._part = MemberContext(
+        self._context = MemberContext(
             agreed,
             rank,
-            _work(agreed, rank, self._step),
             self.meter,
-            None,
             links.endpoint,
             memory,
             history,
         )
-        self._stage = EpochRunner(self._part)
-        self._stack.callback(self._stage.close)
+        self._runner = EpochRunner(self._context, _work(agreed, rank, self._step))
+        self._stack.callback(self._runner.close)
         first = Epoch(_EPOCH, agreed.topology)
-        self._stage.prepare(first)
-        self._stage.adopt(first)
+        self._runner.prepare(first)
+        self._runner.adopt(first)
 
     def run(self, steps: int) -> list[tuple[int, int, int]]:
         """Do so many steps; returns when each began, had computed, and ended.
@@ -120,9 +118,9 @@ class Rehearsal:
         A step that writes its gradients counts as begun so much later as that took.
         """
         _, cursor = self.meter.steps.since(0)
-        step = self._part.step
-        self._part.endpoint.stamp.halt = step + steps
-        self._stage.run(step)
+        step = self._context.step
+        self._context.endpoint.stamp.halt = step + steps
+        self._runner.run(step)
         rows, _ = self.meter.steps.since(cursor)
         arrived = rows["start"] + rows["compute"]
         begun = rows["start"]
@@ -144,10 +142,10 @@ class Rehearsal:
     def parameters(self) -> tuple[int, float, float]:
         """Return how many steps were done, the least and the greatest parameter."""
         values = self._whole(NOW)
-        return self._part.step, float(values.min()), float(values.max())
+        return self._context.step, float(values.min()), float(values.max())
 
     def _whole(self, region: int) -> Array:
-        where = self._part.endpoint.stamp.where(region)
+        where = self._context.endpoint.stamp.where(region)
         return self._memory.typed(where, Range(0, self._memory.layout.n_bytes))
 
     def close(self) -> None:

@@ -10,16 +10,28 @@ thread.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
 from kit import machine
-from kit.cluster import lifecycle, loop, report, runtime
+from kit.cluster import memory, report, runtime
 from kit.cluster.arguments import check_times, merge_jobs
 from kit.cluster.cells import remote
+from kit.cluster.cells.cell_output import CellOutput
+from kit.cluster.cells.cells import CellRun
+from kit.cluster.cells.on import (
+    CellInterrupted,
+    Outcome,
+    cells_on,
+    collected,
+    on_tasks,
+)
 from kit.cluster.cells.selection import (
     Selector,
     check_jobs,
@@ -27,16 +39,17 @@ from kit.cluster.cells.selection import (
     make_tasks,
     select,
 )
-from kit.cluster.engine_work import EngineWork
 from kit.cluster.launching import launch
+from kit.cluster.lifecycle import Lifecycle
+from kit.cluster.loop import LoopTask
 from kit.cluster.plan import ClusterPlan
 from kit.cluster.processes.bootstrap import SERVERS, Bootstrap
+from kit.cluster.processes.engine_access import EngineAccess
 from kit.cluster.processes.reaper import Process
 from kit.cluster.report import ClusterState, TaskStatus
-from kit.cluster.runtime import default_python
-from kit.dask.graph import set_cluster
-from kit.errors import FailedPreconditionError
-from kit.graph.known_tasks import set_known_tasks
+from kit.cluster.restarting import busy, rejoin, restart
+from kit.cluster.runtime import default_python, log_path, tail_of
+from kit.cluster.waiting import Plan, follow, follow_async
 from kit.server.directory import Directory
 from kit.server.target import ClusterTarget
 from kit.settings import Settings
@@ -45,11 +58,10 @@ from kit.spec import ClusterSpec
 from kit.task import Task
 from kit.training.client.run import Run
 from kit.training.job import Job, Work
-from kit.training.train import set_current
 from kit.wire.shaping import LinkSettings
 
 
-class Cluster(EngineWork):
+class Cluster:
     """A cluster of processes on this machine, each one task of a job.
 
     Nothing starts until `start()`, or until it is entered with `with` or `async with`,
@@ -133,14 +145,19 @@ class Cluster(EngineWork):
             settings=current_settings().as_plain(),
             link=str(LinkSettings.parse(link)),
         )
-        super().__init__(plan)
+        self._begin_with(plan)
+
+    def _begin_with(self, plan: ClusterPlan) -> None:
+        self._life = Lifecycle(plan)
+        self._run: Run | None = None
+        self._work: Work | None = None  # of that training, if a worker may come back
 
     # -- look -------------------------------------------------------------------
 
     @property
     def tasks(self) -> list[Task]:
         """All tasks: the jobs in their order, in each the tasks by index."""
-        return list(self._plan.tasks)
+        return list(self.plan.tasks)
 
     @property
     def state(self) -> ClusterState:
@@ -149,56 +166,94 @@ class Cluster(EngineWork):
         That is ipyparallel's controller, which calls go through, and the fork server,
         which a restarted task comes from.
         """
-        return ClusterState.LOST if self._lost else self._state
+        return ClusterState.LOST if self._lost else self._life.state
 
     @property
     def _lost(self) -> list[str]:
-        if self._state is not ClusterState.READY or self._supervisor is None:
-            return []
-        return self._supervisor.lost
+        life, is_ready = self._life, self._life.state is ClusterState.READY
+        return life.supervisor.lost if is_ready and life.supervisor else []
 
     @property
     def status(self) -> list[TaskStatus]:
         """State, pid and host of each task; why it is lost or cannot be restarted."""
-        if self._supervisor is None:
-            return [TaskStatus(task) for task in self._plan.tasks]
-        return list(self._supervisor.status.values())
+        supervisor = self._life.supervisor
+        if supervisor is None:
+            return [TaskStatus(task) for task in self.tasks]
+        return list(supervisor.status.values())
 
     @property
     def spec(self) -> ClusterSpec:
         """The jobs, tasks and addresses, as the servers gave them."""
-        spec = self._ready().spec
+        spec = self._life.ready()[0].spec
         assert spec is not None, "a ready supervisor has a spec"
         return spec
 
     @property
     def processes(self) -> frozenset[Process]:
         """Every process that belongs to the cluster; `stop` ends them all."""
-        return frozenset() if self._supervisor is None else self._supervisor.processes
+        supervisor = self._life.supervisor
+        return frozenset() if supervisor is None else supervisor.processes
 
     @property
     def controller_pid(self) -> int:
         """The process id of ipyparallel's controller."""
-        engines = self._ready().engines
+        engines = self._life.ready()[0].engines
         assert engines is not None, "a ready supervisor has engines"
         return engines.controller_pid
 
     @property
     def threads(self) -> int:
         """BLAS threads of each engine."""
-        return self._plan.threads
+        return self.plan.threads
 
     @property
     def link(self) -> str:
         """The speed of the links in trainings that ask for none, "" for full speed."""
-        return self._plan.link
+        return self.plan.link
 
     @link.setter
     def link(self, text: str) -> None:
-        self._plan = replace(self._plan, link=str(LinkSettings.parse(text)))
+        self._life.plan = replace(self.plan, link=str(LinkSettings.parse(text)))
+
+    @property
+    def plan(self) -> ClusterPlan:
+        """What the cluster was asked to be."""
+        return self._life.plan
+
+    def twin(self) -> Self:
+        """Return a new cluster like this one, which has yet to be started."""
+        other = object.__new__(type(self))
+        other._begin_with(self.plan)
+        return other
+
+    @property
+    def memory_mib(self) -> float:
+        """The memory of all its processes together; some 20 ms."""
+        return sum(machine.used_mib(one.pid) or 0.0 for one in self.processes)
+
+    @property
+    def cores_told(self) -> str:
+        """What it means that there are few cores for its tasks; empty with enough."""
+        return report.few_cores(self.plan.jobs, machine.cores())
+
+    @property
+    def memory_told(self) -> str:
+        """How much of the memory that there is it takes, in words."""
+        if self._life.state is ClusterState.READY:
+            return memory.told(self.memory_mib, machine.memory())
+        need_mib = memory.need_mib(len(self.tasks))
+        return memory.told(need_mib, machine.memory(), is_estimate=True)
+
+    def check_memory(self, instead_of: Cluster | None = None) -> None:
+        """Raise `NotEnoughMemory` when it would not fit, and say what would.
+
+        `instead_of` is a cluster that is to be stopped before.
+        """
+        freed_mib = 0.0 if instead_of is None else instead_of.memory_mib
+        memory.check(self.plan.jobs, machine.memory(), freed_mib)
 
     def __repr__(self) -> str:
-        return report.one_line(self.state, self._plan.jobs, self.threads, self._lost)
+        return report.one_line(self.state, self.plan.jobs, self.threads, self._lost)
 
     def _repr_html_(self) -> str:
         statuses = self.status
@@ -210,21 +265,21 @@ class Cluster(EngineWork):
     @property
     def directory(self) -> Directory:
         """Where the tasks' servers are, and the key to be let in."""
-        supervisor = self._ready()
         addresses = {
             task: self.spec.task_address(task.job, task.index) for task in self.tasks
         }
         chosen = current_settings().replace(
-            transport=self._plan.transport, insecure=self._plan.insecure
+            transport=self.plan.transport, insecure=self.plan.insecure
         )
-        return Directory(addresses, supervisor.credentials, supervisor.folder, chosen)
+        mine = self._life.ready()[0]
+        return Directory(addresses, mine.credentials, mine.folder, chosen)
 
     def target(self, task: str | Task) -> ClusterTarget:
         """Return a task as the target of a session: `kit.Session(cluster.target(...))`.
 
         Raises `PlacementError` for one that the cluster does not have.
         """
-        (found,) = select(str(task), self._plan.tasks)
+        (found,) = select(str(task), self.tasks)
         carry = partial(self.call, "all")
         return ClusterTarget(lambda: self.directory, found, carry, self._check_lives)
 
@@ -233,7 +288,237 @@ class Cluster(EngineWork):
         """The first worker: what `kit.Session(cluster)` connects to."""
         return self.target("worker:0")
 
+    # -- start and stop ---------------------------------------------------------
+
+    def start(self) -> Self:
+        """Start all processes and servers; block until every task is ready.
+
+        A start that fails or is interrupted leaves nothing behind.
+
+        Returns
+        -------
+        Cluster
+            This cluster, so that `cluster = kit.Cluster().start()` works.
+
+        Raises
+        ------
+        StartFailed
+            A process did not come up; the message holds its log.
+        NotEnoughMemory
+            The machine has too little memory. Nothing was started.
+        """
+        self._life.start(self)
+        return self
+
+    def begin_start(self) -> Generator[float, None, None]:
+        """Start as `start` does, yielding the seconds to leave it alone; for drivers.
+
+        Ending the iterator early gives the start up.
+        """
+        return self._life.begin_start(self)
+
+    async def start_async(self) -> Self:
+        """Start as `start` does, without blocking the running loop."""
+        await self._life.start_async(self)
+        return self
+
+    def stop(self) -> None:
+        """Stop everything and block until nothing is left. May be called again.
+
+        Calls and restarts that are under way raise `CancelledError`. If it is
+        interrupted, the stop goes on by itself.
+
+        Raises
+        ------
+        DeadlineExceededError
+            The system does not let go of a killed process.
+
+        Notes
+        -----
+        It takes 10 s at most with the default stop deadline of 2 s.
+        """
+        self._life.stop()
+
+    async def stop_async(self) -> None:
+        """Stop as `stop` does, without blocking the running loop."""
+        await self._life.stop_async()
+
+    def __enter__(self) -> Self:
+        if self._life.state is ClusterState.NEW:
+            self.start()
+        self._life.enter()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        if self._life.state is ClusterState.NEW:
+            await self.start_async()
+        self._life.enter()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.stop_async()
+
     # -- use --------------------------------------------------------------------
+
+    @property
+    def run(self) -> Run | None:
+        """The training that began here last, under way or over; None without one."""
+        return self._run
+
+    def begin_cell(self, where: Selector, code: str) -> CellRun:
+        """Begin a cell on the named tasks and return at once; see `on`."""
+        supervisor = self._life.ready()[0]
+        return CellRun(select(where, self.tasks), code, EngineAccess(supervisor))
+
+    def on(
+        self,
+        where: Selector,
+        code: str,
+        *,
+        timeout_s: float | None = None,
+        each: bool = False,
+    ) -> list[Outcome]:
+        """Run code as a cell on the named tasks; return what each put out. Blocks.
+
+        The cell sees the task's own variables, as `%%on` does.
+
+        Parameters
+        ----------
+        where : str, Task, or iterable of these
+            "all", a job, a task such as "worker:1", or several of them.
+        code : str
+            The cell.
+        timeout_s : float, optional
+            Seconds until the tasks that are still busy are interrupted.
+        each : bool, default False
+            Run it on one task after the other; the variable `task` is the task.
+
+        Returns
+        -------
+        list of Outcome
+            One for each task, in their order.
+
+        Raises
+        ------
+        CellFailed
+            The cell raised, or a task was lost; `failures` has all of them. It is
+            also a `PeerLost` if a task was lost.
+        DeadlineExceededError
+            The cell took longer than `timeout_s`.
+        PlacementError
+            The cluster has no such task.
+
+        Examples
+        --------
+        Print in every worker::
+
+            cluster.on("worker", "import os; print(os.getpid())")
+        """
+        return follow(self._on(where, code, timeout_s, each))
+
+    async def on_async(
+        self,
+        where: Selector,
+        code: str,
+        *,
+        timeout_s: float | None = None,
+        each: bool = False,
+    ) -> list[Outcome]:
+        """Run code as `on` does, without blocking the running loop.
+
+        Being cancelled interrupts the tasks, as Ctrl-C does.
+        """
+        try:
+            return await follow_async(self._on(where, code, timeout_s, each))
+        except CellInterrupted as stop:
+            raise asyncio.CancelledError(str(stop)) from stop
+
+    def _on(
+        self, where: Selector, code: str, timeout_s: float | None, each: bool
+    ) -> Plan[list[Outcome]]:
+        if timeout_s is not None:
+            check_times(timeout_s=timeout_s)
+        tasks = select(where, self.tasks)
+        outputs: list[CellOutput] = []
+        for run in cells_on(self, tasks, code, each=each):
+            yield from on_tasks(run, outputs.extend, timeout_s)
+        return collected(tasks, outputs)
+
+    def begin_naming(self, task: Task) -> CellRun:
+        """Begin to set `task` in a task's namespace to the task itself."""
+        code = f"import kit.task\ntask = kit.task.Task.parse({task.short!r})"
+        return self.begin_cell(task, code)
+
+    def log(self, task: str | Task, n_lines: int = 20) -> str:
+        """Return the last lines of a task's log; empty if it has written none."""
+        return tail_of(self.log_path(task), n_lines)
+
+    def log_path(self, task: str | Task) -> Path:
+        """Return where a task's log is as long as the cluster runs."""
+        (found,) = select(str(task), self.tasks)
+        return log_path(self._life.ready()[0].folder, found.short)
+
+    def restart(self, task: str | Task) -> None:
+        """Give a task a new process at the same address, lost or not. Blocks.
+
+        Its variables, and all that cells have defined there, are gone.
+
+        Parameters
+        ----------
+        task : str or Task
+            Such as "worker:1".
+
+        Raises
+        ------
+        ClusterBusy
+            A training that needs the task is running, or another restart of it.
+        StartFailed
+            The new process did not come up; the message holds its log.
+
+        Notes
+        -----
+        A worker that a running training has lost and can spare (`aggregate`) takes
+        part in it again, a moment after this returns: see `run.lost`.
+
+        Examples
+        --------
+        Replace a worker::
+
+            cluster.restart("worker:1")
+        """
+        self.begin_restart(task).result()
+
+    async def restart_async(self, task: str | Task) -> None:
+        """Restart as `restart` does, without blocking the running loop."""
+        await self.begin_restart(task).awaited()
+
+    def begin_restart(self, task: str | Task) -> LoopTask[None]:
+        """Begin what `restart` does and return at once."""
+        supervisor, loop = self._life.ready()
+        (found,) = select(str(task), self.tasks)
+        if self._run is None or self._run.done:
+            work = restart(supervisor, found)
+        else:
+            work = rejoin(supervisor, found, self._run, self._work)
+        return loop.submit(work, must_finish=True)
+
+    def check_idle(self, what: str) -> None:
+        """Raise `ClusterBusy` while a training runs; `what` is what has to wait."""
+        if self._run is not None and not self._run.done:
+            raise busy(self._run, what)
 
     def launch(self, job: Job, work: Work) -> Run:
         """Begin a training on all tasks; what `kit.train` calls.
@@ -241,7 +526,7 @@ class Cluster(EngineWork):
         Raises `ClusterBusy` while another one runs here; none of the tasks begins then.
         """
         if not job.link:
-            job = replace(job, link=self._plan.link)
+            job = replace(job, link=self.plan.link)
         self._run = launch(self, job, work)
         # A worker that is lost and can be spared may come back and need it.
         self._work = work if job.has_backups else None
@@ -253,14 +538,12 @@ class Cluster(EngineWork):
         A selector is "all", a job, a task, or a list of these. Raises `PlacementError`
         for one that the cluster does not have, `PeerLost` for one that is lost.
         """
-        supervisor = self._ready()
-        wanted = select(selector, self._plan.tasks)
+        supervisor, _ = self._life.ready()
+        wanted = select(selector, self.tasks)
         assert supervisor.engines is not None, "a ready supervisor has engines"
         for task in wanted:
             self._check_lives(task)
-        return supervisor.engines.view(
-            [self._plan.tasks.index(task) for task in wanted]
-        )
+        return supervisor.engines.view([self.tasks.index(task) for task in wanted])
 
     def call(
         self,
@@ -318,7 +601,7 @@ class Cluster(EngineWork):
         return _one_or_all(where, await work.awaited())
 
     def _check_lives(self, task: Task) -> None:
-        self._ready().calls.check(task)
+        self._life.ready()[0].calls.check(task)
 
     def _call(
         self,
@@ -327,37 +610,13 @@ class Cluster(EngineWork):
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
         deadline_s: float,
-    ) -> loop.LoopTask[dict[Task, Any]]:
-        supervisor = self._ready()
+    ) -> LoopTask[dict[Task, Any]]:
+        supervisor, loop = self._life.ready()
         check_times(deadline_s=deadline_s)
         payload = remote.pack(function, args, kwargs)
-        payloads = dict.fromkeys(select(where, self._plan.tasks), payload)
+        payloads = dict.fromkeys(select(where, self.tasks), payload)
         what = f"return from {getattr(function, '__name__', 'the function')}()"
-        assert self._loop is not None, "a ready cluster has a loop"
-        return self._loop.submit(supervisor.calls.perform(payloads, deadline_s, what))
-
-
-def current() -> Cluster:
-    """Return the running cluster that was started or entered last.
-
-    Raises `FailedPreconditionError` when there is none.
-    """
-    found = [c for c in lifecycle.running() if isinstance(c, Cluster)]
-    if not found:
-        raise FailedPreconditionError(
-            "no cluster is running; start one: kit.Cluster(ps=1, worker=3).start()."
-        )
-    return found[-1]
-
-
-def _known_tasks() -> list[Task] | None:
-    found = [c for c in lifecycle.running() if isinstance(c, Cluster)]
-    return found[-1].tasks if found else None
-
-
-set_current(current)
-set_known_tasks(_known_tasks)
-set_cluster(current)
+        return loop.submit(supervisor.calls.perform(payloads, deadline_s, what))
 
 
 def _one_or_all(where: Selector, values: Mapping[Task, Any]) -> Any:

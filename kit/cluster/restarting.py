@@ -1,22 +1,27 @@
 """Give one task a new process, at the same address; what the old one held is gone.
 
-Runs in the cluster's loop thread. The other tasks notice nothing but that their links
-to the old process have ended.
+What is awaited runs in the cluster's loop thread. The other tasks notice nothing but
+that their links to the old process have ended.
 """
 
 from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
+from kit.cluster.cells import remote
 from kit.cluster.processes import reaper
 from kit.cluster.processes.engines import Engines
 from kit.cluster.processes.reaper import Process
 from kit.cluster.processes.supervisor import Supervisor
 from kit.cluster.report import ClusterState
 from kit.errors import ClusterBusy, KitError, StartFailed
+from kit.server import engine
 from kit.task import Task
+from kit.training.client.run import Run
+from kit.training.job import Work
 
 _LOOK_S = 0.01
 _GRACE_S = 1.0
@@ -44,6 +49,52 @@ async def restart(supervisor: Supervisor, task: Task) -> None:
         await _replace(supervisor, task)
     finally:
         del supervisor.restarts[task]
+
+
+def rejoin(
+    supervisor: Supervisor, task: Task, run: Run, work: Work | None
+) -> Coroutine[Any, Any, None]:
+    """Restart a worker that a training has lost, and let it take part again.
+
+    Raises `ClusterBusy` at once for one that takes part or must not be missing.
+    """
+    _check_may_rejoin(supervisor, task, run)
+    begun = run.job, work, run.next_incarnation(task)
+    payload = remote.pack(engine.begin, begun, {})  # not in the cluster's loop
+    limit_s = run.job.settings.start_deadline_s
+
+    async def replace() -> None:
+        await restart(supervisor, task)
+        if not run.done:
+            payloads = {task: payload}
+            await supervisor.calls.perform(payloads, limit_s, "begin its part")
+            run.watch_again(task)
+
+    return replace()
+
+
+def _check_may_rejoin(supervisor: Supervisor, task: Task, run: Run) -> None:
+    spared = run.job.can_spare({run.job.tasks.index(task)})
+    is_lost = (
+        task.short in run.lost or supervisor.status[task].state is ClusterState.LOST
+    )
+    if not spared or not is_lost:
+        why = "has not lost it" if spared else "needs it"
+        raise busy(
+            run,
+            f"restart {task.short}",
+            f" that {why}",
+            " Only a lost worker can join again, where kit.train(..., aggregate=R) "
+            "takes fewer gradients than there are workers.",
+        )
+
+
+def busy(run: Run, what: str, which: str = "", hint: str = "") -> ClusterBusy:
+    """Say that something has to wait for a training."""
+    return ClusterBusy(
+        f"cannot {what} while a training runs (step {run.step} of {run.job.steps})"
+        f"{which}; wait for it with run.wait(), or end it with run.stop().{hint}"
+    )
 
 
 async def _replace(supervisor: Supervisor, task: Task) -> None:

@@ -69,25 +69,27 @@ class CheckpointSaverHook(SessionRunHook):
         self._listeners = list(listeners or [])
         self._describes = save_graph_def
         self._step: Any = None
-        self._keeper: CheckpointBackend | None = None
+        self._backend: CheckpointBackend | None = None
         self._asked: list[tuple[int, bool]] = []  # step, and whether it may be the last
 
     def begin(self) -> None:
         """Find out what counts the steps, and where to write."""
         where = environment.current()
         self._step = needed_global_step(where, self)
-        keeper = where.keeper(self._folder, self._basename, self._saver, self._scaffold)
-        keeper.begin()
-        self._keeper, self._asked = keeper, []
+        self._backend = where.checkpoint_backend(
+            self._folder, self._basename, self._saver, self._scaffold
+        )
+        self._backend.begin()
+        self._asked = []
         for listener in self._listeners:
             listener.begin()
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Write the graph and a first checkpoint."""
-        assert self._keeper is not None
+        assert self._backend is not None
         step = int(session.run(self._step))
         if self._describes:
-            self._keeper.describe(session, step)
+            self._backend.describe(session, step)
         self._save(session, step)
         self._asked = [(one, False) for one, _ in self._asked]
         self._timer.update_last_triggered_step(step)
@@ -118,27 +120,27 @@ class CheckpointSaverHook(SessionRunHook):
         self._told(session)
         for listener in self._listeners:
             listener.end(session, step)
-        assert self._keeper is not None
-        self._keeper.end()
+        assert self._backend is not None
+        self._backend.end()
 
     def _save(self, session: Any, step: int) -> bool:
         """Save, and return whether a listener asks for the end."""
-        assert self._keeper is not None
+        assert self._backend is not None
         where = environment.current()
         where.info(f"Saving checkpoints for {step} into {self._folder}.")
         for listener in self._listeners:
             listener.before_save(session, step)
-        self._keeper.save(session, step)
+        self._backend.save(session, step)
         self._asked.append((step, True))
         return self._told(session)
 
     def _told(self, session: Any) -> bool:
         """Tell of what is written by now; whether a listener asks for the end."""
-        assert self._keeper is not None
+        assert self._backend is not None
         wants_end = False
         while self._asked:
             step, may_end = self._asked[0]
-            is_written = self._keeper.is_written(step)
+            is_written = self._backend.is_written(step)
             if is_written is None:
                 break
             del self._asked[0]

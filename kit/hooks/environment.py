@@ -61,7 +61,7 @@ class Environment(Protocol):
         cannot be fetched here.
         """
 
-    def keeper(
+    def checkpoint_backend(
         self, folder: str, basename: str, saver: Any, scaffold: Any
     ) -> CheckpointBackend:
         """Return what writes checkpoints into a folder; called in `begin`.

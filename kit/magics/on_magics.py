@@ -9,7 +9,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, cell_magic, magics_class
 
 from kit.cluster.cells.cells import CellRun
-from kit.cluster.cells.on import on_tasks
+from kit.cluster.cells.on import cells_on, on_tasks
 from kit.cluster.cells.selection import select
 from kit.cluster.waiting import Plan, follow, follow_async
 from kit.magics import running
@@ -70,11 +70,7 @@ class OnMagics(Magics):
         if not cell.strip():
             raise UsageError("%%on has nothing to run; write code below its line.")
         tasks = select(names, cluster.tasks)
-        for part in [[task] for task in tasks] if options.each else [tasks]:
-            if options.each:
-                naming = cluster.begin_naming(part[0])
-                yield from self._follow(naming, options.timeout)
-            run = cluster.begin_cell(part, cell)
+        for run in cells_on(cluster, tasks, cell, each=options.each):
             yield from self._follow(run, options.timeout)
 
     def _follow(self, run: CellRun, timeout_s: float | None) -> Plan[None]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from kit.cluster.cluster import Cluster, current
+from kit.cluster.cluster import Cluster
 from kit.cluster.processes import left_behind
+from kit.cluster.running import current
 from kit.errors import FailedPreconditionError
 
 NONE = "no cluster is running; start one with %%cluster --ps 1 --worker 3"

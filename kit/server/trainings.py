@@ -242,7 +242,7 @@ class Trainings:
             member, run = self._member, link.run_id.hex()
             if member and member.job.run == run:
                 # Only a worker that comes back dials when all links are there.
-                has_all = member.part is not None and not link.incarnation
+                has_all = member.context is not None and not link.incarnation
                 if member.is_over or has_all:
                     link.close()
                     return

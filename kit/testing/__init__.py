@@ -1,11 +1,15 @@
 """Tools for testing what is built on this package; public, and stable as the rest.
 
-`check_topology` and `check_port` are the contracts of topologies and ports: run them on
-your own. All else is imported from its module, such as `kit.testing.streams` for
+The `check_` functions are contracts, one for each kind of part that you can bring: run
+them on your own. Import what else you need from its module: `kit.testing.streams` for
 connections without a network.
 """
 
+from __future__ import annotations
+
+from kit.testing.coordinator_contract import check_coordinator as check_coordinator
+from kit.testing.optimizer_contract import check_optimizer as check_optimizer
 from kit.testing.port_contract import check_port as check_port
 from kit.testing.topology_contract import check_topology as check_topology
 
-__all__ = ["check_port", "check_topology"]
+__all__ = ["check_coordinator", "check_optimizer", "check_port", "check_topology"]

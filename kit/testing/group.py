@@ -51,7 +51,7 @@ def local_group(
     over a stream that `pair` makes. `native`: by the compiled loop, where it was built.
     """
     names = [f"/job:member/task:{number}" for number in range(n_members)]
-    quarters = [OwnArena(f"member-{n}", layout, n_members) for n in range(n_members)]
+    own_arenas = [OwnArena(f"member-{n}", layout, n_members) for n in range(n_members)]
     members = [
         LocalMember(
             number,
@@ -66,22 +66,22 @@ def local_group(
             ),
             Meter(number),
         )
-        for number, own in enumerate(quarters)
+        for number, own in enumerate(own_arenas)
     ]
     try:
         for one, other in combinations(range(n_members), 2):
-            _link(members, quarters, (one, other), pair(), in_place)
+            _link(members, own_arenas, (one, other), pair(), in_place)
         yield members
     finally:
         for member in members:
             member.endpoint.close()
-        for own in quarters:
+        for own in own_arenas:
             own.arena.close()
 
 
 def _link(
     members: Sequence[LocalMember],
-    quarters: Sequence[OwnArena],
+    own_arenas: Sequence[OwnArena],
     numbers: tuple[int, int],
     streams: tuple[Stream, Stream],
     in_place: bool,
@@ -89,15 +89,15 @@ def _link(
     for me, peer, stream in zip(numbers, reversed(numbers), streams, strict=True):
         endpoint = members[me].endpoint
         if not in_place:
-            Joining(endpoint, quarters[me], cluster=7).join({peer: stream}, 0.0)
+            Joining(endpoint, own_arenas[me], cluster=7).join({peer: stream}, 0.0)
             continue
         endpoint.add(
             SharedPort(
                 me=me,
                 peer=peer,
-                ours=quarters[me].control,
-                theirs=quarters[peer].control,
-                memory=quarters[peer].memory,
+                ours=own_arenas[me].control,
+                theirs=own_arenas[peer].control,
+                memory=own_arenas[peer].memory,
                 doorbell=os.dup(members[peer].endpoint.doorbell),
                 stream=stream,
                 stamp=endpoint.stamp,

@@ -38,7 +38,7 @@ VICTIMS = ("controller", "fork server", "reaper", "engine", "nanny")
 
 
 def victim_of(cluster: Cluster, name: str) -> Process:
-    mine = cluster._supervisor
+    mine = cluster._life.supervisor
     assert mine is not None
     assert mine.engines is not None
     engine = mine._engine_of[cluster.tasks[-1]]
@@ -244,8 +244,8 @@ def test_a_loop_that_hangs_does_not_hold_up_the_stop(
         is_hanging.set()
         is_over.wait(60)
 
-    assert cluster._loop is not None
-    cluster._loop.submit(hang())
+    assert cluster._life.loop is not None
+    cluster._life.loop.submit(hang())
     assert is_hanging.wait(10)
     begin = time.monotonic()
     cluster.stop()
@@ -318,7 +318,7 @@ def no_memory():
             size //= 2
 
 def no_folder():
-    shutil.rmtree(cluster._supervisor.folder)
+    shutil.rmtree(cluster._life.supervisor.folder)
     kept.append("removed")
 
 kept = []

@@ -77,7 +77,7 @@ def test_a_stop_whose_waiter_is_interrupted_is_a_stop_all_the_same(
 
 
 def test_who_waits_for_a_stop_that_hangs_carries_it_out(cluster: Cluster) -> None:
-    supervisor = cluster._supervisor
+    supervisor = cluster._life.supervisor
     assert isinstance(supervisor, FakeSupervisor)
     supervisor.stop_s = 0.01
 
@@ -101,9 +101,9 @@ def test_a_stop_that_nobody_waits_for_any_more_ends_the_thread_of_the_loop(
 
     asyncio.run(cell())
 
-    assert cluster._loop is not None
-    cluster._loop._thread.join(5)
-    assert not cluster._loop._thread.is_alive()
+    assert cluster._life.loop is not None
+    cluster._life.loop._thread.join(5)
+    assert not cluster._life.loop._thread.is_alive()
     assert cluster.state is ClusterState.STOPPED
 
 
@@ -159,8 +159,8 @@ def test_a_start_that_fails_is_over_although_its_waiter_is_interrupted(
 def test_work_under_way_when_the_cluster_is_stopped_ends(
     cluster: Cluster, gate: threading.Event
 ) -> None:
-    assert cluster._loop is not None
-    work = cluster._loop.submit(asyncio.Event().wait())
+    assert cluster._life.loop is not None
+    work = cluster._life.loop.submit(asyncio.Event().wait())
     gate.set()
 
     cluster.stop()

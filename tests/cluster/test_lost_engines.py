@@ -107,7 +107,7 @@ def test_what_is_under_way_ends_when_the_fork_server_dies_before_the_engine(
 def test_an_engine_that_is_not_registered_any_more_is_answered_for(
     cluster: Cluster,
 ) -> None:
-    supervisor = cluster._supervisor
+    supervisor = cluster._life.supervisor
     assert supervisor is not None
     engines = supervisor.engines
     assert engines is not None

@@ -114,7 +114,7 @@ def test_a_restart_that_fails_says_so_and_the_task_is_lost(
 ) -> None:
     with Cluster(ps=0, worker=2) as cluster:
         cluster.call("worker:0", os.getpid)
-        supervisor = cluster._supervisor
+        supervisor = cluster._life.supervisor
         assert supervisor is not None
         broken = supervisor.folder / "ipython" / "profile" / "security"
         for path in broken.glob("*engine.json"):
@@ -231,7 +231,7 @@ def test_a_lost_backup_worker_is_restarted_beside_the_training_and_rejoins_it(
 
 
 def fork_server(cluster: Cluster) -> Process:
-    supervisor = cluster._supervisor
+    supervisor = cluster._life.supervisor
     assert supervisor is not None
     assert supervisor.engines is not None
     assert supervisor.engines.fork_server is not None
@@ -275,7 +275,7 @@ def test_restart_during_which_the_fork_server_is_stopped_can_be_repeated(
                 cluster.restart("worker:1")
 
         os.kill(server.pid, signal.SIGCONT)
-        supervisor = cluster._supervisor
+        supervisor = cluster._life.supervisor
         assert supervisor is not None
         engines = supervisor.engines
         assert engines is not None

@@ -13,9 +13,9 @@ import pytest
 
 from kit.cluster.cells.cells import CellRun
 from kit.cluster.cells.remote import pack
-from kit.cluster.engine_work import EngineAccess
 from kit.cluster.plan import ClusterPlan
 from kit.cluster.processes import supervisor as supervisor_module
+from kit.cluster.processes.engine_access import EngineAccess
 from kit.cluster.processes.engines import Engines
 from kit.cluster.processes.reaper import Process
 from kit.cluster.processes.supervisor import Supervisor

@@ -40,7 +40,7 @@ class Notes:
     def fetch(self, asked: Any) -> Any:
         return asked
 
-    def keeper(
+    def checkpoint_backend(
         self, folder: str, basename: str, saver: Any, scaffold: Any
     ) -> CheckpointBackend:
         return _Kept(self, f"{folder}/{basename}")

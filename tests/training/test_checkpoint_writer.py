@@ -80,16 +80,16 @@ class Scene:
             batch=2,
             checkpoints=kit.Checkpoints(str(folder), every_steps=3),
         )
-        self._quarters = OwnArena("kit-test", job.layout, 2)
-        self._memory = self._quarters.memory
+        self._own_arena = OwnArena("kit-test", job.layout, 2)
+        self._memory = self._own_arena.memory
         self._endpoint = Endpoint(["0", "1"], ME, Stamp(), deadline_s=30)
         history = History("", job.tasks[ME])
         self.desk = SlowDesk(folder)
-        parts = (Meter(ME), None, self._endpoint, self._memory, history)
-        part, told = MemberContext(job, ME, None, *parts), threading.Event()
-        self.checkpoint_writer = writer.CheckpointWriter(part, self.desk, None, told)
+        parts = (Meter(ME), self._endpoint, self._memory, history)
+        context, told = MemberContext(job, ME, *parts), threading.Event()
+        self.checkpoint_writer = writer.CheckpointWriter(context, self.desk, None, told)
         self.checkpoint_writer._is_idle = AnswerWhileWaiting(self.desk)
-        self.checkpoint_writer.adopt(
+        self.checkpoint_writer.adopted(
             [Owned(Range(0, job.layout.n_bytes), (ME,))], 0, True
         )
 
@@ -102,7 +102,7 @@ class Scene:
         self.desk.may_answer.set()
         self.checkpoint_writer.close()
         self._endpoint.close()
-        self._quarters.arena.close()
+        self._own_arena.arena.close()
         vars(self).clear()  # what looks into the memory keeps it open
 
 

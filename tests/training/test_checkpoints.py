@@ -264,15 +264,15 @@ def test_memory_of_a_saved_training_is_free_when_the_next_one_begins(
 ) -> None:
     train(cluster, tmp_path / "first", 3).wait(20)
     members = [server.trainings._member for server in cluster.servers]
-    parts = [weakref.ref(member.part) for member in members if member is not None]
-    assert len(parts) == len(cluster.servers)
-    assert all(part() is not None for part in parts)
+    contexts = [weakref.ref(member.context) for member in members if member is not None]
+    assert len(contexts) == len(cluster.servers)
+    assert all(one() is not None for one in contexts)
 
     gc.disable()  # a cycle would keep the buffers until the next collection
     try:
         train(cluster, tmp_path / "second", 3).wait(20)
-        left = [part() for part in parts]
+        left = [one() for one in contexts]
     finally:
         gc.enable()
 
-    assert left == [None] * len(parts)
+    assert left == [None] * len(contexts)

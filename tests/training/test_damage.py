@@ -28,12 +28,16 @@ def cluster() -> Iterator[LocalCluster]:
         yield found
 
 
-def part_of(cluster: LocalCluster, task: str) -> MemberContext:
-    """Return a member's part in the training under way."""
+def context_of(cluster: LocalCluster, task: str) -> MemberContext:
+    """Return a member's context in the training under way."""
     for server in cluster.servers:
         member = server.trainings._member
-        if server.task.short == task and member is not None and member.part is not None:
-            return member.part
+        if (
+            server.task.short == task
+            and member is not None
+            and member.context is not None
+        ):
+            return member.context
     raise AssertionError(f"{task} takes no part")
 
 
@@ -50,26 +54,26 @@ class Flip:
         self.is_done = False
 
     def __call__(self, params: Params, batch: Any) -> Any:
-        own = part_of(
+        own = context_of(
             self._cluster, threading.current_thread().name[-len("worker:0") :]
         )
         with self._guard:
             if own.step == BEFORE and not self.is_done:
                 until(self._all_are_there, 10)
-                self._flip(part_of(self._cluster, self._task))
+                self._flip(context_of(self._cluster, self._task))
         return fit(params, batch)
 
     def _all_are_there(self) -> bool:
-        parts = [
-            part_of(self._cluster, one.task.short) for one in self._cluster.servers
+        contexts = [
+            context_of(self._cluster, one.task.short) for one in self._cluster.servers
         ]
-        return all(part.step == BEFORE for part in parts if part.digests._shares)
+        return all(one.step == BEFORE for one in contexts if one.digests._shares)
 
-    def _flip(self, part: MemberContext) -> None:
-        shares = part.digests._shares
+    def _flip(self, context: MemberContext) -> None:
+        shares = context.digests._shares
         ranges = shares[min(shares)]  # of a server its own, of a worker the first one's
         place = next(one.lo for one in ranges if one.size)
-        part.memory.raw(part.now, Range(place, place + 1))[0] ^= 1
+        context.memory.raw(context.now, Range(place, place + 1))[0] ^= 1
         self.is_done = True
 
 

@@ -21,10 +21,10 @@ def refusing(
 ) -> Callable[..., None]:
     """Return a way to prepare that fails on one task, but for the first epoch."""
 
-    def prepared(stage: EpochRunner, epoch: Epoch) -> None:
-        if epoch.number > 1 and stage._part.task.short == task:
+    def prepared(runner: EpochRunner, epoch: Epoch) -> None:
+        if epoch.number > 1 and runner._context.task.short == task:
             raise MemoryError("no room")
-        prepare(stage, epoch)
+        prepare(runner, epoch)
 
     return prepared
 
@@ -61,8 +61,8 @@ def test_switch_after_a_refused_one_moves_what_it_should(
     prepare, momentum = EpochRunner.prepare, kit.Momentum(0.05, 0.9)
     refuse = refusing("worker:1", prepare)
 
-    def first_time(stage: EpochRunner, epoch: Epoch) -> None:
-        (refuse if epoch.topology == "mesh" else prepare)(stage, epoch)
+    def first_time(runner: EpochRunner, epoch: Epoch) -> None:
+        (refuse if epoch.topology == "mesh" else prepare)(runner, epoch)
 
     monkeypatch.setattr(EpochRunner, "prepare", first_time)
     step = Held()

@@ -36,32 +36,32 @@ class Busy:
         return b"whole"
 
 
-def copy(part: Busy, clock: Callable[[], float] = lambda: 0.0) -> tuple[int, bytes]:
+def copy(busy: Busy, clock: Callable[[], float] = lambda: 0.0) -> tuple[int, bytes]:
     task = Task("worker", 0)
-    member = SimpleNamespace(part=part, epochs=[1], task=task, state="running")
+    member = SimpleNamespace(context=busy, epochs=[1], task=task, state="running")
     return parameters(cast("Member", member), clock)
 
 
-def makes_a_step(part: Busy) -> None:
-    part.step += 1
+def makes_a_step(busy: Busy) -> None:
+    busy.step += 1
 
 
-def commits(part: Busy) -> None:
-    part.endpoint.stamp.parity ^= 1
+def commits(busy: Busy) -> None:
+    busy.endpoint.stamp.parity ^= 1
 
 
-def switches(part: Busy) -> None:
-    part.endpoint.stamp.epoch += 1
+def switches(busy: Busy) -> None:
+    busy.endpoint.stamp.epoch += 1
 
 
 @pytest.mark.parametrize("change", [makes_a_step, commits, switches])
 def test_what_was_copied_while_it_changed_is_copied_again(
     change: Callable[[Any], None],
 ) -> None:
-    part = Busy([change, change])
+    busy = Busy([change, change])
 
-    assert copy(part) == (part.step, b"whole")
-    assert part.n_copies == 3
+    assert copy(busy) == (busy.step, b"whole")
+    assert busy.n_copies == 3
 
 
 def test_steps_that_are_too_short_to_copy_between_end_in_a_deadline() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kit.cluster.cluster import current
+from kit.cluster.running import current
 from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
 from kit.graph.ops.state.function import take
 from kit.session.client.remote import set_function_carrier

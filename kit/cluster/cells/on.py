@@ -7,8 +7,9 @@ does with output is the caller's: a notebook shows it, `Cluster.on` collects it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from kit.cluster.cells.cell_output import CellOutput, OutputKind
 from kit.cluster.cells.cells import CellRun
@@ -67,6 +68,28 @@ class TaskLostInCell(CellFailed, PeerLost):
 
 class CellInterrupted(KeyboardInterrupt):
     """A cell was stopped by Ctrl-C or the stop button; its text says on which tasks."""
+
+
+class BeginsCells(Protocol):
+    """A cluster, as far as cells are begun on it."""
+
+    def begin_cell(self, where: Sequence[Task], code: str) -> CellRun:
+        """Begin a cell on these tasks."""
+
+    def begin_naming(self, task: Task) -> CellRun:
+        """Begin to let `task` be the task in its namespace."""
+
+
+def cells_on(
+    cluster: BeginsCells, tasks: Sequence[Task], code: str, *, each: bool
+) -> Iterator[CellRun]:
+    """Begin one cell on all tasks, or, with `each`, one after the other on each."""
+    if not each:
+        yield cluster.begin_cell(tasks, code)
+        return
+    for task in tasks:
+        yield cluster.begin_naming(task)
+        yield cluster.begin_cell([task], code)
 
 
 def on_tasks(

@@ -41,6 +41,7 @@ from kit.training.backup_workers.policy import (
     pieces,
 )
 from kit.training.member.context import MemberContext
+from kit.training.member.step_events import StepEvents
 
 _NAN = float("nan")
 
@@ -48,85 +49,85 @@ _NAN = float("nan")
 class QuorumServer:
     """A parameter server that makes each step of the first gradients that come."""
 
-    def __init__(self, part: MemberContext) -> None:
+    def __init__(self, context: MemberContext, events: StepEvents) -> None:
         """Bind what is added, updated and handed out."""
-        job = part.job
-        self._part, self._first = part, job.ps[0]
-        self._shard = held(job, part.me)
-        self._sums = Sums(part)
+        job = context.job
+        self._context, self._events, self._first = context, events, job.ps[0]
+        self._shard = held(job, context.me)
+        self._sums = Sums(context)
         self._update = QuorumUpdate(job.optimizer, job.batch, len(job.workers))
         bind = partial(
             Program,
-            endpoint=part.endpoint,
-            memory=part.memory,
-            meter=part.meter,
+            endpoint=context.endpoint,
+            memory=context.memory,
+            meter=context.meter,
             n_slots=len(job.optimizer.slots),
             expects=False,
         )
         applies = tuple(Apply(one) for one in self._shard)
         self._apply = bind(Plan((applies,), ()), update=self._update)
         self._answers = {
-            worker: bind(Plan((answer(job, part.me, rank),), ()))
+            worker: bind(Plan((answer(job, context.me, rank),), ()))
             for rank, worker in enumerate(job.workers)
-            if worker in part.endpoint.ports  # else it is lost already
+            if worker in context.endpoint.ports  # else it is lost already
         }
         self._turns = list(job.workers)  # the one served last comes last
 
     def run(self, step: int) -> None:
         """Do steps until a halt or the end; then send every worker to the boundary."""
-        part, job = self._part, self._part.job
+        context, job = self._context, self._context.job
         self._expect()
-        workers = [worker for worker in job.workers if worker in part.endpoint.ports]
+        workers = [worker for worker in job.workers if worker in context.endpoint.ports]
         quorum = Quorum(workers, job.quorum, step, job.steps)
         self._begin(step)
         while not quorum.is_over:
-            part.endpoint.check()
+            context.endpoint.check()
             worker, is_lost = self._next(quorum)
             if is_lost:
                 self._lose(quorum, worker)
             else:
                 self._serve(quorum, worker)
-        part.step = quorum.step
+        context.step = quorum.step
 
     def close(self) -> None:
         """Nothing was started."""
 
     def _expect(self) -> None:
-        part, endpoint = self._part, self._part.endpoint
+        context, endpoint = self._context, self._context.endpoint
         push = [Expected(GRAD, one, apart=True) for one in self._shard]
-        scripts = {w: (push, push) for w in part.job.workers if w in endpoint.ports}
-        if part.me != self._first:
+        scripts = {w: (push, push) for w in context.job.workers if w in endpoint.ports}
+        if context.me != self._first:
             turn = [Expected(GRAD, NOTE, apart=True)]
             scripts[self._first] = (turn, turn)
         endpoint.expect(scripts, 0)
 
     def _begin(self, step: int) -> None:
-        part = self._part
-        part.endpoint.stamp.step = step
-        self._begun, self._waited_ns = part.endpoint.clock(), 0
-        if step < part.job.steps:
-            part.reach("step.begun", step)
+        context = self._context
+        context.endpoint.stamp.step = step
+        self._begun, self._waited_ns = context.endpoint.clock(), 0
+        if step < context.job.steps:
+            context.reach("step.begun", step)
 
     # -- whose turn it is -------------------------------------------------------
 
     def _next(self, quorum: Quorum) -> tuple[int, bool]:
         """Wait for a worker's push, or for the news that one is lost."""
-        part, endpoint = self._part, self._part.endpoint
+        context, endpoint = self._context, self._context.endpoint
         begin, step = endpoint.clock(), quorum.step
-        if part.me == self._first:
+        if context.me == self._first:
             found = self._choose(quorum)
-            for server in part.job.ps[1:]:
+            for server in context.job.ps[1:]:
                 self._post_turn(endpoint.ports[server], *found)
         else:
             turn = endpoint.receive(endpoint.ports[self._first], 0)
             found = turn.step, turn.halt != NO_HALT
         endpoint.stamp.step, end = step, endpoint.clock()
-        part.meter.span(Phase.WAIT, step, begin, end)
+        context.meter.span(Phase.WAIT, step, begin, end)
         self._waited_ns += end - begin
         return found
 
     def _choose(self, quorum: Quorum) -> tuple[int, bool]:
-        endpoint, leader = self._part.endpoint, self._part.job.coordinator
+        endpoint, leader = self._context.endpoint, self._context.job.coordinator
         awaited, size = quorum.awaited, len(self._shard)
         ports = [endpoint.ports[worker] for worker in self._turns if worker in awaited]
 
@@ -147,14 +148,14 @@ class QuorumServer:
         return port.peer, True
 
     def _post_turn(self, port: Port, worker: int, is_lost: bool) -> None:
-        stamp = self._part.endpoint.stamp
+        stamp = self._context.endpoint.stamp
         stamp.step, stamp.halt = worker, 0 if is_lost else NO_HALT
         port.post(GRAD, NOTE)
 
     # -- what becomes of it -----------------------------------------------------
 
     def _serve(self, quorum: Quorum, worker: int) -> None:
-        endpoint = self._part.endpoint
+        endpoint = self._context.endpoint
         port = endpoint.ports[worker]
         arrivals = [endpoint.receive(port, one.size) for one in self._shard]
         at, step = endpoint.clock(), arrivals[0].step
@@ -164,47 +165,48 @@ class QuorumServer:
             if one.size:
                 about = (worker, kind, endpoint.stamp.epoch, step, one.size)
                 end = max(at, found.usable)
-                self._part.meter.received(*about, found.posted, end)
+                self._context.meter.received(*about, found.posted, end)
         if fate is Fate.LATE:
             self._reply(worker, quorum.step, quorum.is_ending)
         elif fate is Fate.FILLS:
             self._finish(quorum)
 
     def _finish(self, quorum: Quorum) -> None:
-        part, endpoint, step = self._part, self._part.endpoint, quorum.step
-        ranks = {part.job.workers.index(worker) for worker in quorum.counted}
+        context, endpoint, step = self._context, self._context.endpoint, quorum.step
+        ranks = {context.job.workers.index(worker) for worker in quorum.counted}
         counted = [worker for worker in quorum.counted if worker in quorum.alive]
         begin = endpoint.clock()
         self._sums.add(ranks)
-        part.meter.span(Phase.RECEIVE, step, begin, endpoint.clock())
-        part.reach("exchange.reduced", step)
+        context.meter.span(Phase.RECEIVE, step, begin, endpoint.clock())
+        context.reach("exchange.reduced", step)
         self._update.weigh(ranks)
         self._apply.reduce(0)
-        part.commit(step + 1)
+        self._events.commit(step + 1)
         quorum.complete()
         for worker in counted:
             self._reply(worker, step, quorum.is_ending)
-        row = (part.me, step, endpoint.stamp.epoch, _NAN, 0, self._begun)
-        part.meter.stepped(StepRow(*row, endpoint.clock(), 0, self._waited_ns, 0))
-        part.reach("step.done", step)
+        row = (context.me, step, endpoint.stamp.epoch, _NAN, 0, self._begun)
+        context.meter.stepped(StepRow(*row, endpoint.clock(), 0, self._waited_ns, 0))
+        context.reach("step.done", step)
         self._begin(step + 1)
 
     def _reply(self, worker: int, step: int, is_ending: bool) -> None:
-        stamp, now = self._part.endpoint.stamp, self._part.endpoint.stamp.step
+        stamp, now = self._context.endpoint.stamp, self._context.endpoint.stamp.step
         stamp.step, stamp.halt = step, 0 if is_ending else NO_HALT
-        self._part.endpoint.ports[worker].post(GRAD, NOTE)
+        self._context.endpoint.ports[worker].post(GRAD, NOTE)
         self._answers[worker].reduce(0)
         stamp.step = now
 
     def _lose(self, quorum: Quorum, worker: int) -> None:
-        endpoint = self._part.endpoint
+        endpoint = self._context.endpoint
         quorum.lose(worker)
         endpoint.forget(worker)
         if quorum.is_too_small:
             name, left = endpoint.names[worker], len(quorum.alive)
+            needed = self._context.job.quorum
             raise PeerLost(
                 f"{name} is gone in step {quorum.step}, and {left} workers are left "
-                f"where a step needs the gradients of {self._part.job.quorum}. Look at "
+                f"where a step needs the gradients of {needed}. Look at "
                 f"its log, then start the training again, or give a smaller aggregate.",
                 task=name,
                 step=quorum.step,
@@ -214,13 +216,13 @@ class QuorumServer:
 class Sums:
     """The sum of some workers' gradients, in the order that is promised."""
 
-    def __init__(self, part: MemberContext) -> None:
+    def __init__(self, context: MemberContext) -> None:
         """Look up where each worker's gradients are."""
-        memory, self._n = part.memory, len(part.job.workers)
+        memory, self._n = context.memory, len(context.job.workers)
         ports = {
-            rank: part.endpoint.ports[worker]
-            for rank, worker in enumerate(part.job.workers)
-            if worker in part.endpoint.ports
+            rank: context.endpoint.ports[worker]
+            for rank, worker in enumerate(context.job.workers)
+            if worker in context.endpoint.ports
         }
         self._pieces: list[tuple[int, Array, dict[int, Array]]] = [
             (
@@ -231,7 +233,7 @@ class Sums:
                     for rank, port in ports.items()
                 },
             )
-            for number, piece in pieces(part.job, part.me)
+            for number, piece in pieces(context.job, context.me)
         ]
 
     def add(self, ranks: Collection[int]) -> None:

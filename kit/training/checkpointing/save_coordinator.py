@@ -1,5 +1,8 @@
 """The coordinator's book of checkpoints: what is being written, what came of it.
 
+Theory of operation
+-------------------
+
 A save is known by its key: the step, and the boundary at which it was agreed (0 for the
 saves that all members know from the step's number alone). There is one at a time:
 
@@ -8,7 +11,46 @@ saves that all members know from the step's number alone). There is one at a tim
     wrote      each hands in what the manifest is to say of its shard, or why not
     conclude   all are there: the draft becomes a checkpoint by one rename
 
-Whatever goes wrong ends this save alone, and is kept as `refused` until one succeeds.
+*Who asks.* Synchronous members count steps, so each knows by itself that every
+`every_steps` of them a copy is due, and nobody has to meet for it. All other saves make
+the members meet, and the verdict there is SAVE: those by the clock, those of
+asynchronous members by the number of updates, a user's (with a ticket, by which its
+answer is found), a hook's, and the last one, which the end of the training waits for.
+
+*Who writes what.* Each range of the parameters has one writer, the first of its owners.
+It copies what is its own, with the slots, between two steps, and a thread of its own
+writes that as one shard while the next steps go on. The first of the writers adds the
+parameters without elements. The coordinator's task makes the draft, in the thread that
+also concludes; it does so even if it owns nothing. A writer that is there first is told
+to wait.
+
+*When a save counts.* All writers have handed in an entry. In a synchronous training
+without backup workers, all that hold parameters have confirmed too, by their digests,
+that these are the same. The coordinator's task sees every shard's file. Then the
+manifest is written and all of it is synced and renamed: the checkpoint is there whole,
+or not at all. Only then are the oldest ones removed.
+
+*What a failure leaves.* Whatever goes wrong ends this save alone; it is kept as
+`refused` until one succeeds, and never ends the training:
+
+    another save is under way         this one is not begun, that one goes on
+    a writer still writes the last    it says so, and this one is refused
+    a shard cannot be written         its writer says why, and the draft is discarded
+    not all within save_deadline_s    the same, and those that are missing are named
+    parameters differ                 this save and all later ones are refused
+    the training ends meanwhile       its shards have two seconds more, then the same
+    the coordinator's task dies       a draft, which the next `draft` removes
+
+In each case the checkpoints from before are as they were, but for those that are later
+than the one the training went on from: they are removed just before the first new one
+is committed. A user's request is answered by the save that took it up, with a path or
+an error.
+
+*Asked twice.* Every question carries the key. `where` only reads. `wrote` puts an entry
+into a table, `confirm` a member into a set, and a ticket is known as long as its answer
+is kept. What belongs to a save that is settled changes nothing any more. A
+confirmation, or a reason why there will be no shard, may come before `begin`, when a
+member was faster than the coordinator: it is kept for that save.
 """
 
 from __future__ import annotations
@@ -179,6 +221,7 @@ class SaveCoordinator:
     ) -> bool:
         """Take up a save; False if another one is still being written."""
         with self._changed:
+            # Also when it is refused: who asks for it later must not wait for it.
             self._seen = max(self._seen, key)
             if self._attempt is not None:
                 text = (
@@ -344,6 +387,8 @@ class SaveCoordinator:
         step, seconds = attempt.key[0], self._clock() - attempt.begun
         answer: dict[str, Any] = {"step": step, "path": str(path or ""), "error": ""}
         with self._changed:
+            # From here on the next save may begin, and what is late for this one finds
+            # no attempt with its key.
             self._attempt = None
             self._fates.append((step, path is not None))
             if path is None:

@@ -28,6 +28,7 @@ from kit.training.checkpointing.own_state import (
 from kit.training.checkpointing.resume import CheckpointStore
 from kit.training.checkpointing.save_coordinator import Key, ShardPath
 from kit.training.member.context import MemberContext
+from kit.training.member.step_events import StepObserver
 
 _LOOK_S = 0.01
 _DROP_S = 2.0  # to hear that a save was refused: one question to the coordinator
@@ -52,12 +53,12 @@ class WriterTask(NamedTuple):
     wrong: str = ""
 
 
-class CheckpointWriter:
+class CheckpointWriter(StepObserver):
     """One member's part in all saves of a training."""
 
     def __init__(
         self,
-        part: MemberContext,
+        context: MemberContext,
         desk: Desk,
         store: CheckpointStore | None,
         told: threading.Event,
@@ -66,9 +67,9 @@ class CheckpointWriter:
 
         `told` is set when the coordinator is to be told of digests at once.
         """
-        job = part.job
+        job = context.job
         assert job.checkpoints is not None
-        self._part, self._desk, self._store = part, desk, store
+        self._context, self._desk, self._store = context, desk, store
         self._told = told
         self._save_coordinator = store.save_coordinator if store else None
         self._wanted, self._every = job.checkpoints.steps, 0
@@ -83,15 +84,15 @@ class CheckpointWriter:
         self._give_up = float("inf")
         self._thread: threading.Thread | None = None
 
-    def adopt(self, owners: Sequence[Owned], step: int, synchronous: bool) -> None:
+    def adopted(self, owners: Sequence[Owned], step: int, synchronous: bool) -> None:
         """Prepare for the owners of an epoch: touch the buffer, start the thread.
 
         What was copied for the epoch before is still written from its own buffer.
         """
-        job = self._part.job
+        job = self._context.job
         self._writers = writers_of(owners, job.coordinator)
-        ranges = ranges_of(owners, self._part.me)
-        is_first = self._part.me == self._writers[0]
+        ranges = ranges_of(owners, self._context.me)
+        is_first = self._context.me == self._writers[0]
         self._state = OwnState(job.layout, ranges, job.slots) if ranges else None
         self._empty = empty_pieces(job.layout, job.slots) if is_first else ()
         # Asynchronous members skip steps: then the coordinator alone says when.
@@ -99,9 +100,9 @@ class CheckpointWriter:
         if self._every:
             self._last_due = max(self._last_due, step - step % self._every)
         if self._thread is None and (
-            self._save_coordinator or self._part.me in self._writers
+            self._save_coordinator or self._context.me in self._writers
         ):
-            name = f"kit-writer-{self._part.task.short}"
+            name = f"kit-writer-{self._context.task.short}"
             self._thread = threading.Thread(target=self._work, name=name, daemon=True)
             self._thread.start()
 
@@ -121,16 +122,18 @@ class CheckpointWriter:
 
         The coordinator opens the save in its save coordinator, unless one is under way.
         """
-        save_coordinator, me = self._save_coordinator, self._part.me
+        save_coordinator, me = self._save_coordinator, self._context.me
         if save_coordinator is not None:
-            number, part = self._part.endpoint.stamp.epoch, self._part
-            if not save_coordinator.begin(key, number, part.synchronous, self._writers):
+            number, context = self._context.endpoint.stamp.epoch, self._context
+            if not save_coordinator.begin(
+                key, number, context.synchronous, self._writers
+            ):
                 return
         task = self._copied(key, step) if me in self._writers else WriterTask(key, None)
-        if self._part.synchronous:
+        if self._context.synchronous:
             state = self._state if task.pieces is not None else None
             saved = {me: state.digest()} if state is not None else {}
-            self._part.digests.note(step, self._part.now, key[1], saved)
+            self._context.digests.note(step, self._context.now, key[1], saved)
             self._told.set()  # the checkpoint waits for it
         if save_coordinator is not None or me in self._writers:
             self._tasks.put(task)
@@ -141,10 +144,10 @@ class CheckpointWriter:
         self._is_over.set()
         self._tasks.put(None)
         if self._thread is not None:
-            self._thread.join(self._part.job.settings.stop_deadline_s)
+            self._thread.join(self._context.job.settings.stop_deadline_s)
 
     def _copied(self, key: Key, step: int) -> WriterTask:
-        part = self._part
+        context = self._context
         if not self._is_free(key):
             return WriterTask(key, None, "it was still writing the checkpoint before.")
         if step != key[0]:
@@ -152,9 +155,9 @@ class CheckpointWriter:
         pieces: tuple[Piece, ...] = ()
         self._is_idle.clear()
         if self._state is not None:
-            self._state.copy(part.memory, part.now)
+            self._state.copy(context.memory, context.now)
             pieces = self._state.pieces
-        part.reach("ckpt.copied", step)
+        context.reach("ckpt.copied", step)
         return WriterTask(key, pieces + self._empty)
 
     def _is_free(self, key: Key) -> bool:
@@ -206,7 +209,7 @@ class CheckpointWriter:
 
     def _draft(self, key: Key) -> Path | None:
         """Wait until the coordinator says where to write; None if nowhere."""
-        give_up = time.monotonic() + self._part.job.settings.save_deadline_s
+        give_up = time.monotonic() + self._context.job.settings.save_deadline_s
         while (place := self._desk.where(key)).state == "wait":
             if time.monotonic() > min(give_up, self._give_up):
                 return None
@@ -215,7 +218,7 @@ class CheckpointWriter:
 
     @property
     def _file(self) -> str:
-        task = self._part.task
+        task = self._context.task
         return f"{task.job}-{task.index}{SUFFIX}"
 
     def _is_late(self) -> bool:

@@ -363,6 +363,7 @@ class TrainingCoordinator:
             suspect = self._suspect(error, by)
             if lost is not None and self._can_spare(lost):
                 agreement.lose(lost)
+                # Its silence is known: `watch` must not find it once more.
                 self._heard.pop(lost, None)
             elif by in agreement.lost:
                 return agreement.error

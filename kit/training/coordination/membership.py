@@ -2,15 +2,64 @@
 
 Pure: no clock, no lock, no link; `kit.training.coordination.coordinator` gives it
 those. An epoch is a numbered, immutable configuration. Whatever changes a running
-training (another topology, another link speed, a pause, the start itself) is agreed at
-a boundary between two steps:
+training (another topology, another link speed, a member that comes back, the start
+itself) is agreed at a boundary between two steps.
+
+Theory of operation
+-------------------
+
+The members are the tasks of the job, numbered by their place in it. The first worker
+leads: its task holds the `TrainingCoordinator`, and its step loop asks that, before it
+contributes to a step, whether all have to meet after it. If so, a halt travels with the
+messages of that very step, so whoever completes the step knows of it, and nobody can be
+a step further. Asynchronous members come to the boundary as each hears of it. Members
+come to the coordinator, never the other way round:
 
     members   arrive ------------------> prepare ----------> go on
                      all are there: what             all could: commit
                      is requested now?                  one could not: nobody does
 
-Every member counts its boundaries ("rounds"), so a fast member may come to the next one
-before a slow one has read the answer of the last.
+*Boundaries.* Every member counts its boundaries ("rounds"). A fast one may come to the
+next before a slow one has read the answer of the last, so an arrival is taken at the
+next boundary and at the one before, and nowhere else. When all members that are not
+lost are there, the verdict is decided once, in this order: a copy to save; the end,
+which waits for a copy that is being written; an epoch to prepare; a pause, which is no
+verdict yet; to go on. The step is the largest that a member came with. Synchronous
+members all come with the same; asynchronous ones have made different numbers of
+updates. Time before the start is epoch 0, and the first boundary proposes epoch 1.
+
+*Epochs.* To prepare changes nothing. Each member says that it could, or why not; when
+all have spoken, all hear COMMIT or all hear ABANDON. The first epoch alone cannot be
+abandoned: then the training fails. On COMMIT a member ends what its steps had started,
+moves what the change needs (parameters at the start, at a switch the optimizer's slots,
+for who has only what it pulled last or has just come back the parameters too), and
+binds the new plan. It comes to the next boundary before it does a step.
+
+*Asked twice.* A cut line may swallow an answer, so each question may be heard again. An
+arrival and a readiness are entries of a table, and the verdict is kept: a repeated
+question finds the same answer. WAIT means "ask again", not that nothing was noted.
+
+*Who is lost.* A member is lost when it was silent for `dead_after_s`, once it was
+heard, or its links have closed before it left. If the job can spare it (backup workers,
+and enough of them are left), no boundary waits for it and the training goes on; else
+the training fails. A member that fails itself says so, and the first cause counts. Its
+report that *another* is lost is a suspicion: the death of one makes its neighbours end,
+and theirs theirs. `failure_detection` follows these reports to where the chain ends.
+
+*Who comes back.* A new process of a lost member has a new incarnation, a number that
+counts up. What carries an older number is refused (`Fenced`), and so is a second
+process with the same. It asks for a boundary, which makes the members meet; the
+proposed epoch names who joins, and is ready only when the newcomer is too. If it is
+lost again before, that epoch is abandoned, and what else was requested stays so.
+
+*Ends.* After the last step, or a stop, the verdict is FINISH: from then on no report
+can make the training fail. Members take their leave, and the task that leads stays
+until all have, or `stop_deadline_s` is over; who is gone by then counts as having left.
+A failure is raised at whatever a member asks next, and is in the answer to its next
+heartbeat, which ends its waits. If the task that leads is gone, every other member
+finds out by its own heartbeat and ends with `PeerLost`. It is a failure too when a
+worker has waited at a boundary for `step_deadline_s` and not all are there, or are not
+ready for what was proposed for as long: the error names who is missing.
 """
 
 from __future__ import annotations
@@ -226,6 +275,7 @@ class Agreement:
                 f"member {member} came to step {step} of a training of {self.steps}."
             )
         self.rounds.setdefault(number, Round()).arrived[member] = step
+        # A member may still ask about the boundary before this one, never about older.
         self.rounds.pop(number - 3, None)
 
     def missing(self, number: int) -> frozenset[int]:
@@ -243,6 +293,7 @@ class Agreement:
         self.lost |= {member}
         self.returning.pop(member, None)
         for meeting in self.rounds.values():
+            # Its refusal stands for it: the others have prepared for its links too.
             if member in _joined(meeting):
                 meeting.prepared[member] = "the member that was to join is gone"
             is_open = meeting.outcome is Verdict.WAIT and not self._missing(meeting)
@@ -292,6 +343,8 @@ class Agreement:
             )
             meeting.verdict = Verdict.PREPARE
         elif not self._paused or self._budget or step < self._allowed_to:
+            # A budget is counted from where it is taken up: a halt for something else
+            # in between does not use it up.
             if self._budget:
                 self._allowed_to, self._budget = step + self._budget, 0
             meeting.verdict = Verdict.GO
@@ -327,7 +380,9 @@ class Agreement:
             self.fail(FailedPreconditionError(f"the training cannot begin: {reasons}"))
         elif refusals:
             meeting.outcome, meeting.reason = Verdict.ABANDON, "; ".join(refusals)
-            if joined := _joined(meeting):  # it may go without them
+            # Who refused a newcomer has nothing against what else was requested: that
+            # is proposed again at the next boundary, without it.
+            if joined := _joined(meeting):
                 self._let_go(joined)
             else:
                 self._requested, self.abandoned = self.epoch, meeting.reason

@@ -37,6 +37,7 @@ from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.hooks.adapters import LOSS, STEP, HookList
 from kit.training.job import Job
 from kit.training.member.context import MemberContext
+from kit.training.member.step_events import StepObserver
 
 # --------------------------------------------------------------------------------------
 # Where the hooks of a training run: what they can fetch, save and tell there.
@@ -84,17 +85,17 @@ class HookEnvironment:
         self.notes = Notes()
         self.loss = float("nan")
         self._job, self._hooks = job, hooks
-        self._part: MemberContext | None = None
+        self._context: MemberContext | None = None
         self._coordinator: TrainingCoordinator | None = None
         self._leaves = {leaf.spec.name: leaf for leaf in job.layout.leaves}
 
-    def enter(self, part: MemberContext, coordinator: TrainingCoordinator) -> None:
+    def enter(self, context: MemberContext, coordinator: TrainingCoordinator) -> None:
         """Let values be fetched and the training be steered from now on."""
-        self._part, self._coordinator = part, coordinator
+        self._context, self._coordinator = context, coordinator
 
     def leave(self) -> None:
         """Give up the training's memory."""
-        self._part = None
+        self._context = None
 
     def value(self, fetches: Any, step: int | None = None) -> Any:
         """Return values in the structure of what was asked for.
@@ -130,7 +131,9 @@ class HookEnvironment:
             f"{asked!r} cannot be fetched in a training; there are {known}."
         )
 
-    def keeper(self, folder: str, basename: str, saver: Any, scaffold: Any) -> Any:
+    def checkpoint_backend(
+        self, folder: str, basename: str, saver: Any, scaffold: Any
+    ) -> Any:
         """Return what saves; the files are those of the training's checkpoints."""
         if saver is not None or scaffold is not None:
             raise UnimplementedError(
@@ -143,7 +146,7 @@ class HookEnvironment:
                 f"this training has no checkpoints in {folder}; give the hook, or "
                 f"checkpoint={folder!r}, to kit.train."
             )
-        return HookKeeper(wanted.folder, self._leader)
+        return HookCheckpoints(wanted.folder, self._leader)
 
     def tracing(self) -> NoReturn:
         """Refuse: a training's trace is `run.trace`."""
@@ -175,16 +178,16 @@ class HookEnvironment:
     def _one(self, name: str, step: int | None) -> Any:
         # A parameter that is called so hides the loss: it was named by the user.
         if name in self._leaves:
-            part = self._inside()
-            return part.memory.leaf(part.now, self._leaves[name]).copy()
+            context = self._inside()
+            return context.memory.leaf(context.now, self._leaves[name]).copy()
         if name == LOSS:
             return self.loss
         return self._inside().step if step is None else step
 
     def _inside(self) -> MemberContext:
-        if self._part is None:
+        if self._context is None:
             raise FailedPreconditionError("the training has no values yet.")
-        return self._part
+        return self._context
 
     def _leader(self) -> TrainingCoordinator:
         assert self._coordinator is not None
@@ -203,7 +206,7 @@ def _of_each(fetches: Any, call: Callable[[Any], Any]) -> Any:
     return call(fetches)
 
 
-class HookKeeper:
+class HookCheckpoints:
     """What a `CheckpointSaverHook` saves with: the training's own checkpoints."""
 
     def __init__(self, folder: str, leader: Callable[[], TrainingCoordinator]) -> None:
@@ -277,7 +280,7 @@ class HookCoordinator:
         return self._is_stopped
 
 
-class HookRunner:
+class HookRunner(StepObserver):
     """The hooks of one training, called by its coordinator's thread."""
 
     def __init__(self, job: Job, hooks: HookList) -> None:
@@ -301,9 +304,9 @@ class HookRunner:
         """Return the newest lines that hooks have told."""
         return self._place.notes.to_plain()
 
-    def enter(self, part: MemberContext, coordinator: TrainingCoordinator) -> None:
+    def enter(self, context: MemberContext, coordinator: TrainingCoordinator) -> None:
         """Take part in a training that is about to begin."""
-        self._place.enter(part, coordinator)
+        self._place.enter(context, coordinator)
 
     def created(self, step: int) -> None:
         """Call `after_create_session`, once, when there are parameters."""

@@ -31,7 +31,9 @@ from kit.exchange.plan import (
 )
 from kit.exchange.ports.port import NO_HALT, Expected, Port
 from kit.trace.traffic import Phase, StepRow, TransferKind
+from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.member.context import MemberContext
+from kit.training.member.step_events import StepEvents
 from kit.training.optimizers.rule import MeanUpdate
 from kit.training.worker.worker import TrainingWorker
 
@@ -41,18 +43,18 @@ _NOTE = Range(0, 0)
 class AsyncServer:
     """A parameter server that serves workers in the order in which they come."""
 
-    def __init__(self, part: MemberContext) -> None:
+    def __init__(self, context: MemberContext, events: StepEvents) -> None:
         """Bind one plan for each worker."""
-        job = part.job
-        self._part = part
-        self._is_first = part.me == job.ps[0]
-        self._shard = job.group.shards[job.ps.index(part.me)]
+        job = context.job
+        self._context, self._events = context, events
+        self._is_first = context.me == job.ps[0]
+        self._shard = job.group.shards[job.ps.index(context.me)]
         self._programs = {
             worker: Program(
                 _serve(self._shard, worker, rank),
-                part.endpoint,
-                part.memory,
-                part.meter,
+                context.endpoint,
+                context.memory,
+                context.meter,
                 update=MeanUpdate(job.optimizer, 1),
                 n_slots=len(job.optimizer.slots),
                 expects=False,
@@ -62,11 +64,11 @@ class AsyncServer:
 
     def run(self, step: int) -> None:
         """Serve until every worker has said goodbye."""
-        part, endpoint = self._part, self._part.endpoint
+        context, endpoint = self._context, self._context.endpoint
         script = _script(GRAD, self._shard)
-        endpoint.expect(dict.fromkeys(part.job.workers, (script, script)), 0)
-        waiting = [endpoint.ports[worker] for worker in part.job.workers]
-        issued, leaving = min(part.job.steps, step + len(waiting)), False
+        endpoint.expect(dict.fromkeys(context.job.workers, (script, script)), 0)
+        waiting = [endpoint.ports[worker] for worker in context.job.workers]
+        issued, leaving = min(context.job.steps, step + len(waiting)), False
         while waiting:
             endpoint.check()
             port = endpoint.any_of(waiting)
@@ -74,57 +76,64 @@ class AsyncServer:
             if endpoint.receive(port, 0).halt != NO_HALT:
                 leaving = True
                 continue
-            more = not leaving and (not self._is_first or issued < part.job.steps)
+            more = not leaving and (not self._is_first or issued < context.job.steps)
             issued += more
             self._serve(port, step, halt=NO_HALT if more else 0)
             step += 1
             waiting.append(port)  # the one served last comes last
-        part.step = step
+        context.step = step
 
     def close(self) -> None:
         """Nothing was started."""
 
     def _serve(self, port: Port, step: int, halt: int) -> None:
-        part, endpoint = self._part, self._part.endpoint
+        context, endpoint = self._context, self._context.endpoint
         stamp, program = endpoint.stamp, self._programs[port.peer]
         begin, program.waited_ns, stamp.step = endpoint.clock(), 0, step
-        part.reach("step.begun", step)
+        context.reach("step.begun", step)
         program.reduce(0)
         program.reduce(1)
-        part.reach("exchange.reduced", step)
+        context.reach("exchange.reduced", step)
         stamp.step, stamp.halt = step + 1, halt
         port.post(GRAD, _NOTE)
         program.finish()
-        row = (part.me, step, stamp.epoch, float("nan"), 0, begin, endpoint.clock())
-        part.meter.stepped(StepRow(*row, 0, program.waited_ns, 0))
-        part.commit(step + 1)
-        part.reach("step.done", step)
+        row = (context.me, step, stamp.epoch, float("nan"), 0, begin, endpoint.clock())
+        context.meter.stepped(StepRow(*row, 0, program.waited_ns, 0))
+        self._events.commit(step + 1)
+        context.reach("step.done", step)
 
 
 class AsyncWorker:
     """A worker at its own pace."""
 
-    def __init__(self, part: MemberContext, place: TrainingWorker) -> None:
-        """Bind the plan."""
-        self._part, self._place, self._rank = part, place, place.rank
-        plan = _work(part, self._rank)
+    def __init__(
+        self,
+        context: MemberContext,
+        place: TrainingWorker,
+        events: StepEvents,
+        coordinator: TrainingCoordinator | None,
+    ) -> None:
+        """Bind the plan; `coordinator` is there where it may ask for a halt."""
+        self._context, self._place, self._rank = context, place, place.rank
+        self._events, self._coordinator = events, coordinator
+        plan = _work(context, self._rank)
         self._program = Program(
-            plan, part.endpoint, part.memory, part.meter, expects=False
+            plan, context.endpoint, context.memory, context.meter, expects=False
         )
 
     def run(self, step: int) -> None:
         """Compute, push and pull until there is no more to do, then say goodbye."""
-        part, endpoint = self._part, self._part.endpoint
-        shards = zip(part.job.ps, part.job.group.shards, strict=True)
+        context, endpoint = self._context, self._context.endpoint
+        shards = zip(context.job.ps, context.job.group.shards, strict=True)
         endpoint.expect(
             {ps: (_script(SPARE + self._rank, shard),) * 2 for ps, shard in shards}, 0
         )
-        goes_on = step + self._rank < part.job.steps
+        goes_on = step + self._rank < context.job.steps
         while goes_on and not self._is_wanted(step):
             endpoint.check()
             step, goes_on = self._update(step)
         endpoint.stamp.halt = 0
-        for server in part.job.ps:
+        for server in context.job.ps:
             endpoint.ports[server].post(GRAD, _NOTE)
         endpoint.flush()
 
@@ -132,34 +141,34 @@ class AsyncWorker:
         """Nothing was started."""
 
     def _is_wanted(self, step: int) -> bool:
-        coordinator = self._part.coordinator
+        coordinator = self._coordinator
         # Before an update, where synchronous members ask before they do a step.
         return coordinator is not None and coordinator.wants_halt(step - 1)
 
     def _update(self, version: int) -> tuple[int, bool]:
         """Make one update; returns the version pulled, and whether to go on."""
-        part, endpoint = self._part, self._part.endpoint
+        context, endpoint = self._context, self._context.endpoint
         stamp, clock = endpoint.stamp, endpoint.clock
         begin, self._program.waited_ns, stamp.step = clock(), 0, version
-        part.begin(version)
+        self._events.begin(version)
         loss, examples = self._place.compute_next(version)
         computed = clock()
-        part.meter.span(Phase.COMPUTE, version, begin, computed)
-        part.reach("compute.done", version)
+        context.meter.span(Phase.COMPUTE, version, begin, computed)
+        context.reach("compute.done", version)
         stamp.halt = NO_HALT
-        for server in part.job.ps:
+        for server in context.job.ps:
             endpoint.ports[server].post(GRAD, _NOTE)
         self._program.reduce(0)
-        notes = [endpoint.receive(endpoint.ports[ps], 0) for ps in part.job.ps]
+        notes = [endpoint.receive(endpoint.ports[ps], 0) for ps in context.job.ps]
         waited = clock()
-        part.meter.span(Phase.WAIT, version, computed, waited)
+        context.meter.span(Phase.WAIT, version, computed, waited)
         self._program.finish()
         number, wait = notes[0].step, waited - computed + self._program.waited_ns
-        row = (part.me, number - 1, stamp.epoch, loss, examples, begin, clock())
+        row = (context.me, number - 1, stamp.epoch, loss, examples, begin, clock())
         staleness = number - 1 - version
-        part.meter.stepped(StepRow(*row, computed - begin, wait, staleness))
-        part.commit(number)
-        part.end(number - 1, loss)
+        context.meter.stepped(StepRow(*row, computed - begin, wait, staleness))
+        self._events.commit(number)
+        self._events.end(number - 1, loss)
         return number, all(note.halt == NO_HALT for note in notes)
 
 
@@ -177,10 +186,10 @@ def _serve(shard: tuple[Range, ...], worker: int, rank: int) -> Plan:
     return Plan((tuple(takes), tuple(Apply(part) for part in shard)), tuple(gives))
 
 
-def _work(part: MemberContext, rank: int) -> Plan:
+def _work(context: MemberContext, rank: int) -> Plan:
     pairs = [
         (server, held)
-        for server, shard in zip(part.job.ps, part.job.group.shards, strict=True)
+        for server, shard in zip(context.job.ps, context.job.group.shards, strict=True)
         for held in shard
     ]
     pushes = tuple(

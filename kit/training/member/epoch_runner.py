@@ -1,14 +1,14 @@
 """Where a member's steps happen: its buffers, its programs, its share of the work.
 
-The stage knows the current epoch's plan and carries it out, step by step; when an epoch
-begins it first does the moves that the change needs.
+The epoch runner knows the current epoch's plan and carries it out, step by step; when
+an epoch begins it first does the moves that the change needs.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -23,52 +23,75 @@ from kit.machine import give_back_freed
 from kit.training.backup_workers.server import QuorumServer
 from kit.training.backup_workers.worker import QuorumWorker
 from kit.training.checkpointing.own_state import fill
+from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.coordination.membership import Epoch
+from kit.training.job import Work
 from kit.training.member.async_steps import AsyncServer, AsyncWorker
-from kit.training.member.context import MemberContext, Rounds
+from kit.training.member.context import MemberContext
+from kit.training.member.step_events import MeasureRecorder, StepEvents, StepObserver
 from kit.training.member.sync_steps import SyncServer, SyncWorker
 from kit.training.optimizers.rule import MeanUpdate
 from kit.training.worker.worker import TrainingWorker
 from kit.wire.shaping import LineIn, LineOut, LinkSettings
 
 
+class Rounds(Protocol):
+    """What a member does between two boundaries: step after step, until a halt."""
+
+    def run(self, step: int) -> None:
+        """Do steps from number `step` on until a halt."""
+
+    def close(self) -> None:
+        """End what was started."""
+
+
 class EpochRunner:
     """Carries out the epochs of one member."""
 
-    def __init__(self, part: MemberContext) -> None:
-        """Begin without an epoch: nothing happens until one is adopted."""
-        self._part = part
+    def __init__(
+        self,
+        context: MemberContext,
+        work: Work | None,
+        coordinator: TrainingCoordinator | None = None,
+        observers: Sequence[StepObserver] = (),
+    ) -> None:
+        """Begin without an epoch: nothing happens until one is adopted.
+
+        A worker needs `work`; `coordinator` is there in the task that leads.
+        """
+        self._context, self._work, self._coordinator = context, work, coordinator
         self._owners: tuple[Owned, ...] = ()
         self._plan: Plan | None = None
-        self._epoch = part.job.start
+        self._epoch = context.job.start
         self._rounds: Rounds | None = None
-        self._n_slots = len(part.job.optimizer.slots)
-        self._update = MeanUpdate(part.job.optimizer, len(part.job.workers))
+        self._n_slots = len(context.job.optimizer.slots)
+        self._update = MeanUpdate(context.job.optimizer, len(context.job.workers))
         self._place: TrainingWorker | None = None
-        if part.work is not None:
+        if work is not None:
             self._place = TrainingWorker(
-                part.job, part.me, part.work, part.memory, part.endpoint
+                context.job, context.me, work, context.memory, context.endpoint
             )
-            part.measures = self._place
+            observers = (MeasureRecorder(context, self._place), *observers)
+        self._events = StepEvents(context, observers)
 
     def prepare(self, epoch: Epoch) -> None:
         """Check that the epoch can be carried out here; raises what speaks against it.
 
         Nothing is changed: if one member cannot, all go on as before.
         """
-        job = self._part.job
+        job = self._context.job
         topology = job.check_topology(epoch.topology, epoch.synchronous)
         LinkSettings.parse(epoch.link)
-        topology.plan(job.layout, job.group, self._part.me)
+        topology.plan(job.layout, job.group, self._context.me)
 
     def adopt(self, epoch: Epoch) -> None:
         """Begin an agreed epoch: set the links, do the moves, bind the plan."""
-        part, job = self._part, self._part.job
-        stamp, before = part.endpoint.stamp, self._epoch
+        context, job = self._context, self._context.job
+        stamp, before = context.endpoint.stamp, self._epoch
         self._close_rounds()
         self._bring_to_first()
         stamp.epoch, stamp.step = epoch.number, epoch.first_step
-        part.step = epoch.first_step
+        context.step = epoch.first_step
         self._set_links(LinkSettings.parse(epoch.link))
         topology = job.check_topology(epoch.topology, epoch.synchronous)
         owners = topology.owners(job.layout, job.group)
@@ -77,23 +100,22 @@ class EpochRunner:
             self._fill(owners)
         else:
             handed = self._change(epoch, owners)
-        once = Plan((), moves.ops(handed, part.me))
-        Program(once, part.endpoint, part.memory, part.meter, once=True).step()
-        part.endpoint.flush()
+        once = Plan((), moves.ops(handed, context.me))
+        Program(once, context.endpoint, context.memory, context.meter, once=True).step()
+        context.endpoint.flush()
         self._owners, self._epoch = owners, epoch
-        part.synchronous = epoch.synchronous
-        part.digests.adopt(epoch.number, owners, job.coordinator)
+        context.synchronous = epoch.synchronous
+        context.digests.adopt(epoch.number, owners, job.coordinator)
         if epoch.synchronous or before.synchronous:
-            part.digests.note(part.step, part.now)
-        self._plan = topology.plan(job.layout, job.group, part.me)
+            context.digests.note(context.step, context.now)
+        self._plan = topology.plan(job.layout, job.group, context.me)
         stamp.overwrites = self._overwrites(epoch)
-        part.history.note("epoch", epoch=epoch.number, topology=epoch.topology)
-        if part.saves is not None:
-            part.saves.adopt(owners, epoch.first_step, epoch.synchronous)
+        context.history.note("epoch", epoch=epoch.number, topology=epoch.topology)
+        self._events.adopted(owners, epoch.first_step, epoch.synchronous)
 
     def run(self, step: int) -> None:
         """Do steps until a halt, or none at all if this member is idle."""
-        self._part.step = step
+        self._context.step = step
         if self._plan is None:
             return
         if self._rounds is None:
@@ -111,26 +133,33 @@ class EpochRunner:
         stay whole all the same until those of the next are complete here, and then
         nothing but the end of a member can keep them from being complete everywhere.
         """
-        in_turns = epoch.synchronous and not self._part.job.has_backups
+        in_turns = epoch.synchronous and not self._context.job.has_backups
         plan = self._plan
         return plan is not None and in_turns and plan.overwrites and self._update.spends
 
     def _make_rounds(self, plan: Plan) -> Rounds:
-        part, place = self._part, self._place
+        context, place, events = self._context, self._place, self._events
+        leads = self._coordinator
         if not self._epoch.synchronous:
-            return AsyncWorker(part, place) if place else AsyncServer(part)
-        if part.job.has_backups:
-            return QuorumWorker(part, place) if place else QuorumServer(part)
-        plan = pipelined(plan, part.job.layout, early=not self._n_slots)
+            if place is None:
+                return AsyncServer(context, events)
+            return AsyncWorker(context, place, events, leads)
+        if context.job.has_backups:
+            if place is None:
+                return QuorumServer(context, events)
+            return QuorumWorker(context, place, events, leads)
+        plan = pipelined(plan, context.job.layout, early=not self._n_slots)
         program = Program(
             plan,
-            part.endpoint,
-            part.memory,
-            part.meter,
+            context.endpoint,
+            context.memory,
+            context.meter,
             update=self._update,
             n_slots=self._n_slots,
         )
-        return SyncWorker(part, program, place) if place else SyncServer(part, program)
+        if place is None:
+            return SyncServer(context, program, events, leads)
+        return SyncWorker(context, program, place, events, leads)
 
     def _close_rounds(self) -> None:
         if self._rounds is not None:
@@ -143,15 +172,15 @@ class EpochRunner:
         Asynchronous members have made different numbers of updates. Some may have begun
         the epoch before us: they read and write here only after our next post.
         """
-        stamp, memory = self._part.endpoint.stamp, self._part.memory
+        stamp, memory = self._context.endpoint.stamp, self._context.memory
         if stamp.parity:
-            whole, first = Range(0, self._part.job.layout.n_bytes), physical(NOW, 0)
-            memory.raw(first, whole)[:] = memory.raw(self._part.now, whole)
+            whole, first = Range(0, self._context.job.layout.n_bytes), physical(NOW, 0)
+            memory.raw(first, whole)[:] = memory.raw(self._context.now, whole)
             stamp.parity = 0
 
     def _set_links(self, settings: LinkSettings) -> None:
-        endpoint, shaped = self._part.endpoint, settings.is_shaped
-        dice: Callable[[], float] = random.Random(self._part.me).random
+        endpoint, shaped = self._context.endpoint, settings.is_shaped
+        dice: Callable[[], float] = random.Random(self._context.me).random
         line_out = LineOut(settings, dice) if shaped else None
         endpoint.line_in = LineIn(settings) if shaped else None
         for port in endpoint.ports.values():
@@ -161,10 +190,10 @@ class EpochRunner:
         self, epoch: Epoch, owners: tuple[Owned, ...]
     ) -> tuple[moves.Move, ...]:
         """Return what moves at the start; with a step behind it, slots as well."""
-        job = self._part.job
+        job = self._context.job
         if not epoch.first_step:
             return moves.broadcast(job.layout, job.group, job.coordinator)
-        self._part.history.note("restored", step=epoch.first_step)
+        self._context.history.note("restored", step=epoch.first_step)
         if self._place is not None:  # at their own pace: as if all were equally fast
             self._place.taken = -(-epoch.first_step // len(job.workers))
         return moves.restored(
@@ -175,7 +204,7 @@ class EpochRunner:
         self, epoch: Epoch, owners: tuple[Owned, ...]
     ) -> tuple[moves.Move, ...]:
         """Return what moves at a switch: slots, and parameters that workers lack."""
-        job, before = self._part.job, self._epoch
+        job, before = self._context.job, self._epoch
         if not self._owners:  # we join: as all others, we come from where they are
             self._owners, before = owners, epoch
         handed = moves.handover(self._owners, owners, self._n_slots, job.group)
@@ -190,19 +219,19 @@ class EpochRunner:
 
     def _fill(self, owners: tuple[Owned, ...]) -> None:
         """Write the initial parameters and the initial slots of what is ours."""
-        part, job = self._part, self._part.job
-        mine = [one.range for one in owners if part.me in one.members]
+        context, job = self._context, self._context.job
+        mine = [one.range for one in owners if context.me in one.members]
         for number, slot in enumerate(job.optimizer.slots):
             for owned in mine:
-                part.memory.typed(SLOT + number, owned)[...] = slot.initial
-        if part.restored is not None:
-            fill(part.memory, part.now, job.slots, part.restored)
-            part.restored = None
-        elif part.me == job.coordinator:
-            assert part.work is not None
-            values: dict[str, Any] = part.work.params or {}
-            for name, place in part.memory.leaves(part.now).items():
+                context.memory.typed(SLOT + number, owned)[...] = slot.initial
+        if context.restored is not None:
+            fill(context.memory, context.now, job.slots, context.restored)
+            context.restored = None
+        elif context.me == job.coordinator:
+            assert self._work is not None
+            values: dict[str, Any] = self._work.params or {}
+            for name, place in context.memory.leaves(context.now).items():
                 np.copyto(place, to_numpy(values[name]))
-        if part.work is not None and part.work.params is not None:
-            part.work.params = None  # they lie in the arenas now
+        if self._work is not None and self._work.params is not None:
+            self._work.params = None  # they lie in the arenas now
             give_back_freed()

@@ -96,7 +96,7 @@ class Member:
         self.hooks = HookRunner(job, work.hooks) if work and has_hooks else None
         self.coordinator = TrainingCoordinator(job, hooks=self.hooks) if leads else None
         self.store = self.coordinator.store if self.coordinator else None
-        self.part: MemberContext | None = None
+        self.context: MemberContext | None = None
         self._last_step = 0
         self._services = services
         self._client: CoordinatorClient | None = None
@@ -109,6 +109,7 @@ class Member:
         self._endpoint: Endpoint | None = None
         self._arenas: dict[int, Arena] = {}  # ours and the neighbours'
         self._rejoining: Rejoining | None = None
+        self._writer: CheckpointWriter | None = None
         self._streams: list[Stream] = []
 
     def start(self) -> None:
@@ -120,7 +121,7 @@ class Member:
         self.error = self.error or error
         if self._endpoint is not None:
             self._endpoint.abort(self.error)
-        if self.part is None:  # it waits for its neighbours' arenas
+        if self.context is None:  # it waits for its neighbours' arenas
             for stream in self._streams:
                 stream.shutdown()
 
@@ -132,8 +133,8 @@ class Member:
     @property
     def step(self) -> int:
         """How many steps are committed."""
-        part = self.part  # another thread may let go of it
-        return part.step if part else self._last_step
+        context = self.context  # another thread may let go of it
+        return context.step if context else self._last_step
 
     @property
     def is_over(self) -> bool:
@@ -147,12 +148,10 @@ class Member:
 
     def release(self) -> None:
         """Let go of the buffers; only when the member is over."""
-        if self.part is not None:
-            self._last_step = self.part.step
-            self.part.saves = (
-                None  # the checkpoint writer knows the part: a cycle of the buffers
-            )
-        self.part = self._endpoint = self._rejoining = None
+        if self.context is not None:
+            self._last_step = self.context.step
+        self._writer = None
+        self.context = self._endpoint = self._rejoining = None
         if self.hooks is not None:
             self.hooks.leave()
         self._streams.clear()
@@ -190,8 +189,8 @@ class Member:
         if self.incarnation:
             client.come_back()
         self._client = client  # who is not taken back has nothing to report
-        quarters = OwnArena(f"kit-{self.task.short}", job.layout, len(job.tasks))
-        self._arenas[self.me] = quarters.arena
+        own_arena = OwnArena(f"kit-{self.task.short}", job.layout, len(job.tasks))
+        self._arenas[self.me] = own_arena.arena
         self._endpoint = endpoint = Endpoint(
             [str(task) for task in job.tasks],
             self.me,
@@ -199,7 +198,7 @@ class Member:
             deadline_s=job.settings.step_deadline_s,
             spins=self._services.spins(job),
             native=job.settings.native,
-            asleep=quarters.control.asleep,
+            asleep=own_arena.control.asleep,
         )
         stack.callback(endpoint.close)
         heart = threading.Thread(
@@ -209,7 +208,7 @@ class Member:
         stack.callback(heart.join, _JOIN_S)
         stack.callback(self._end_heart)
         joining = Joining(
-            endpoint, quarters, self._services.cluster_number, job.settings.checksum
+            endpoint, own_arena, self._services.cluster_number, job.settings.checksum
         )
         self._rejoining = Rejoining(job, self.me, joining, self._services, self._arenas)
         stack.callback(self._rejoining.give_up)
@@ -225,66 +224,65 @@ class Member:
         self.check()
         history = History(job.settings.history, self.task)
         stack.callback(history.close)
-        self.part = part = MemberContext(
+        self.context = context = MemberContext(
             job,
             self.me,
-            self.work,
             self.meter,
-            self.coordinator,
             endpoint,
-            quarters.memory,
+            own_arena.memory,
             history,
         )
-        self._prepare_saves(part, client, stack)
+        self._prepare_saves(context, client, stack)
         if self.hooks is not None and self.coordinator is not None:
-            part.hooks = self.hooks
-            self.hooks.enter(part, self.coordinator)
-        part.reach("run.connected", 0)
+            self.hooks.enter(context, self.coordinator)
+        context.reach("run.connected", 0)
         self.state = "running"
-        return part
+        return context
 
     def _prepare_saves(
-        self, part: MemberContext, client: CoordinatorClient, stack: ExitStack
+        self, context: MemberContext, client: CoordinatorClient, stack: ExitStack
     ) -> None:
         if self.job.checkpoints is None:
             return
-        part.saves = writer = CheckpointWriter(part, client, self.store, self._stirred)
-        stack.callback(writer.close)
+        self._writer = CheckpointWriter(context, client, self.store, self._stirred)
+        stack.callback(self._writer.close)
         if self.store is not None:
-            part.step, part.restored = self.store.step, self.store.values
+            context.step, context.restored = self.store.step, self.store.values
             self.store.values = None
 
-    def _train(self, part: MemberContext) -> None:
-        with closing(EpochRunner(part)) as stage:
+    def _train(self, context: MemberContext) -> None:
+        observers = [one for one in (self._writer, self.hooks) if one is not None]
+        work, leads = self.work, self.coordinator
+        with closing(EpochRunner(context, work, leads, observers)) as runner:
             try:
-                self._meet_and_work(part, stage)
+                self._meet_and_work(context, runner)
             except BaseException as error:
                 self._fail(error)  # first: closing waits for the exchange thread
                 raise
 
-    def _meet_and_work(self, part: MemberContext, stage: EpochRunner) -> None:
-        number = self._rejoined(part, stage) if self.incarnation else 0
+    def _meet_and_work(self, context: MemberContext, runner: EpochRunner) -> None:
+        number = self._rejoined(context, runner) if self.incarnation else 0
         while number is not None:
-            if part.synchronous:
-                part.digests.note(part.step, part.now)
-            answer = self._ask_until(number, part.step)
+            if context.synchronous:
+                context.digests.note(context.step, context.now)
+            answer = self._ask_until(number, context.step)
             if answer.verdict is Verdict.FINISH:
                 if self.hooks is not None:
                     self.hooks.end()
                 return
             number += 1
             if answer.verdict is Verdict.PREPARE and answer.epoch is not None:
-                self._change(part, stage, number - 1, answer.epoch)
+                self._change(context, runner, number - 1, answer.epoch)
                 if self.hooks is not None and self.epochs:
-                    self.hooks.created(part.step)
+                    self.hooks.created(context.step)
                 continue  # no step yet: the training may be paused
-            if answer.verdict is Verdict.SAVE and part.saves is not None:
-                part.saves.save((answer.step, number), answer.step)
+            if answer.verdict is Verdict.SAVE and self._writer is not None:
+                self._writer.save((answer.step, number), answer.step)
                 continue
-            part.endpoint.stamp.halt = NO_HALT
-            stage.run(answer.step)
+            context.endpoint.stamp.halt = NO_HALT
+            runner.run(answer.step)
 
-    def _rejoined(self, part: MemberContext, stage: EpochRunner) -> int | None:
+    def _rejoined(self, context: MemberContext, runner: EpochRunner) -> int | None:
         """Take part again; returns the next boundary, None if there is none."""
         while True:
             self.check()
@@ -293,7 +291,7 @@ class Member:
                 return None
             if answer.epoch is not None:
                 break
-        outcome = self._change(part, stage, number, answer.epoch)
+        outcome = self._change(context, runner, number, answer.epoch)
         if outcome.verdict is not Verdict.COMMIT:
             raise not_taken_back(self.job, self.me, outcome.reason)
         return number + 1
@@ -308,16 +306,16 @@ class Member:
                 return
 
     def _change(
-        self, part: MemberContext, stage: EpochRunner, number: int, epoch: Epoch
+        self, context: MemberContext, runner: EpochRunner, number: int, epoch: Epoch
     ) -> Answer:
         assert self._rejoining is not None, "it was made when the member began"
         refusal: str | None = None
         try:
-            stage.prepare(epoch)
+            runner.prepare(epoch)
             self._rejoining.prepare(epoch)
         except Exception as error:
             refusal = f"{self.task.short}: {error}"
-        part.reach("epoch.prepared", epoch.first_step)
+        context.reach("epoch.prepared", epoch.first_step)
         answer = self._talk().prepared(number, refusal)
         while answer.verdict is Verdict.WAIT:
             self.check()
@@ -326,17 +324,17 @@ class Member:
             self._rejoining.give_up()
         else:
             self._rejoining.adopt(epoch)
-            stage.adopt(epoch)
+            runner.adopt(epoch)
             row = EpochRow(
                 epoch.number,
                 epoch.how,
                 epoch.first_step,
-                part.endpoint.clock(),
+                context.endpoint.clock(),
                 epoch.link,
                 ",".join(self.job.tasks[member].short for member, _ in epoch.joined),
             )
             self.epochs.append(row)
-            part.reach("epoch.committed", epoch.first_step)
+            context.reach("epoch.committed", epoch.first_step)
         return answer
 
     def _ask_until(self, number: int, step: int) -> Answer:
@@ -349,9 +347,9 @@ class Member:
 
     def _tell(self) -> HeartbeatReply:
         """Give a sign of life with all that is to be told, in its order."""
-        part = self.part
+        context = self.context
         with self._telling:  # a save that is confirmed confirms all before it
-            reports = part.digests.take() if part is not None else []
+            reports = context.digests.take() if context is not None else []
             return self._talk().beat(reports)
 
     def _beat(self) -> None:

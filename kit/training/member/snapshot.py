@@ -74,16 +74,16 @@ def parameters(
     Raises `FailedPreconditionError` when there are none yet or none any more,
     `DeadlineExceededError` when the steps are too short to copy between two of them.
     """
-    part = member.part
-    if part is None or not member.epochs:
+    context = member.context
+    if context is None or not member.epochs:
         raise FailedPreconditionError(
             f"{member.task} has no parameters: the training is {member.state}."
         )
     give_up = clock() + _TRY_FOR_S
     while clock() < give_up:
-        before = part.moment
-        flat = part.parameters()
-        if part.moment == before:
+        before = context.moment
+        flat = context.parameters()
+        if context.moment == before:
             return before[0], flat
     raise DeadlineExceededError(
         f"{member.task} makes steps faster than its parameters can be copied; pause "

@@ -8,7 +8,9 @@ from queue import SimpleQueue
 
 from kit.exchange.execution.program import Program
 from kit.trace.traffic import Phase, StepRow
+from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.member.context import MemberContext
+from kit.training.member.step_events import StepEvents
 from kit.training.worker.worker import TrainingWorker
 
 # --------------------------------------------------------------------------------------
@@ -74,46 +76,52 @@ _NAN = float("nan")
 class SyncServer:
     """A parameter server: it takes, adds, updates and hands out."""
 
-    def __init__(self, part: MemberContext, program: Program) -> None:
-        """Take a bound plan."""
-        self._part, self._program = part, program
+    def __init__(
+        self,
+        context: MemberContext,
+        program: Program,
+        events: StepEvents,
+        coordinator: TrainingCoordinator | None,
+    ) -> None:
+        """Take a bound plan; `coordinator` is there where it may ask for a halt."""
+        self._context, self._program, self._events = context, program, events
+        self._coordinator = coordinator
 
     def run(self, step: int) -> None:
         """Do steps until a halt or the end of the training."""
-        part, stamp = self._part, self._part.endpoint.stamp
-        while step < part.job.steps and step < stamp.halt:
-            part.endpoint.check()  # where all are punctual nobody waits, and looks
+        context, stamp = self._context, self._context.endpoint.stamp
+        while step < context.job.steps and step < stamp.halt:
+            context.endpoint.check()  # where all are punctual nobody waits, and looks
             self._announce_halt(step)
             stamp.step = step
-            begin, self._program.waited_ns = part.endpoint.clock(), 0
-            part.begin(step)
+            begin, self._program.waited_ns = context.endpoint.clock(), 0
+            self._events.begin(step)
             loss, examples, computed = self._work(step)
-            part.reach("exchange.done", step)
-            waited, end = self._program.waited_ns, part.endpoint.clock()
-            row = (part.me, step, stamp.epoch, loss, examples, begin, end)
-            part.meter.stepped(StepRow(*row, computed, waited, 0))
+            context.reach("exchange.done", step)
+            waited, end = self._program.waited_ns, context.endpoint.clock()
+            row = (context.me, step, stamp.epoch, loss, examples, begin, end)
+            context.meter.stepped(StepRow(*row, computed, waited, 0))
             step += 1
-            part.commit(step)
-            part.end(step - 1, loss)
+            self._events.commit(step)
+            self._events.end(step - 1, loss)
 
     def close(self) -> None:
         """Nothing was started."""
 
     def _announce_halt(self, step: int) -> None:
         """Only the coordinator does, before it contributes to the step."""
-        coordinator = self._part.coordinator
-        if coordinator is not None and coordinator.wants_halt(step):
-            stamp = self._part.endpoint.stamp
+        if self._coordinator is not None and self._coordinator.wants_halt(step):
+            stamp = self._context.endpoint.stamp
             stamp.halt = min(stamp.halt, step + 1)
 
     def _work(self, step: int) -> tuple[float, int, int]:
         """Return loss, number of examples and nanoseconds of computation."""
-        if not self._part.job.settings.crash:  # else there is a point to stop within
+        if not self._context.job.settings.crash:  # else there is a point to stop within
             self._program.step()
             return _NAN, 0, 0
         for bucket in range(self._program.n_buckets):
             self._program.reduce(bucket)
-        self._part.reach("exchange.reduced", step)
+        self._context.reach("exchange.reduced", step)
         self._program.finish()
         return _NAN, 0, 0
 
@@ -122,10 +130,15 @@ class SyncWorker(SyncServer):
     """A worker: it computes its gradients, then does its part of the exchange."""
 
     def __init__(
-        self, part: MemberContext, program: Program, place: TrainingWorker
+        self,
+        context: MemberContext,
+        program: Program,
+        place: TrainingWorker,
+        events: StepEvents,
+        coordinator: TrainingCoordinator | None,
     ) -> None:
         """Take a bound plan and what the worker computes with."""
-        super().__init__(part, program)
+        super().__init__(context, program, events, coordinator)
         self._place = place
         self._overlap: Overlap | None = None
         self._overlaps = False
@@ -137,20 +150,20 @@ class SyncWorker(SyncServer):
             self._overlap = None
 
     def _work(self, step: int) -> tuple[float, int, int]:
-        part, clock = self._part, self._part.endpoint.clock
+        context, clock = self._context, self._context.endpoint.clock
         begin = clock()
         self._overlaps = False
         loss, examples = self._place.compute(step, self._ready)
         computed = clock()
-        part.meter.span(Phase.COMPUTE, step, begin, computed)
-        part.reach("compute.done", step)
+        context.meter.span(Phase.COMPUTE, step, begin, computed)
+        context.reach("compute.done", step)
         if self._overlaps and self._overlap is not None:
             # What the exchange thread waited while we computed cost no time.
-            self._overlap.finish(part.job.settings.step_deadline_s)
+            self._overlap.finish(context.job.settings.step_deadline_s)
             waited = clock()
-            part.meter.span(Phase.WAIT, step, computed, waited)
+            context.meter.span(Phase.WAIT, step, computed, waited)
             self._program.waited_ns = waited - computed
-            part.reach("exchange.reduced", step)
+            context.reach("exchange.reduced", step)
             self._program.finish()
         else:
             super()._work(step)
@@ -158,7 +171,7 @@ class SyncWorker(SyncServer):
 
     def _ready(self, bucket: int) -> None:
         if self._overlap is None:
-            name = f"kit-exchange-{self._part.task.short}"
+            name = f"kit-exchange-{self._context.task.short}"
             program = self._program
             self._overlap = Overlap(program.reduce, program.n_buckets, name)
         self._overlaps = True

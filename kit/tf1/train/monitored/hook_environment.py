@@ -36,7 +36,7 @@ class GraphEnvironment:
             )
         return asked
 
-    def keeper(
+    def checkpoint_backend(
         self, folder: str, basename: str, saver: Any, scaffold: Any
     ) -> CheckpointBackend:
         """Return what saves the graph's variables by a saver."""

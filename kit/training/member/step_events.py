@@ -1,0 +1,94 @@
+"""What happens around a member's steps, and who is told of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from kit.exchange.plan import Owned
+from kit.trace.traffic import MeasureRow
+from kit.training.member.context import MemberContext
+from kit.training.worker.worker import TrainingWorker
+
+
+class StepObserver:
+    """Is told what happens around the steps of one member; by itself it does nothing.
+
+    It is called in the thread of the steps, which wait for it. What it raises ends the
+    training.
+    """
+
+    def adopted(self, owners: Sequence[Owned], step: int, synchronous: bool) -> None:
+        """Be told that an epoch has begun, whose first step is `step`."""
+
+    def before(self, step: int) -> None:
+        """Be told that a step is about to begin."""
+
+    def committed(self, step: int) -> None:
+        """Be told that the parameters are those after so many steps."""
+
+    def after(self, step: int, loss: float) -> None:
+        """Be told that a step is done, and counts."""
+
+
+class MeasureRecorder(StepObserver):
+    """Records what a worker's steps tell beside their loss."""
+
+    def __init__(self, context: MemberContext, worker: TrainingWorker) -> None:
+        """Ask this worker after each step."""
+        self._context, self._worker = context, worker
+
+    def after(self, step: int, loss: float) -> None:
+        """See `StepObserver`."""
+        found, examples = self._worker.measured()
+        if found:
+            context = self._context
+            end = context.endpoint.clock()
+            for name, value in found.items():
+                row = (context.me, step, name, value, examples, end)
+                context.meter.measured(MeasureRow(*row))
+
+
+class StepEvents:
+    """Begins, commits and ends a member's steps, and tells its observers in turn."""
+
+    def __init__(
+        self, context: MemberContext, observers: Sequence[StepObserver]
+    ) -> None:
+        """Tell these observers, in this order."""
+        self._context, self._observers = context, tuple(observers)
+
+    def adopted(self, owners: Sequence[Owned], step: int, synchronous: bool) -> None:
+        """Tell that an epoch has begun."""
+        for observer in self._observers:
+            observer.adopted(owners, step, synchronous)
+
+    def begin(self, step: int) -> None:
+        """Begin a step."""
+        for observer in self._observers:
+            observer.before(step)
+        self._context.reach("step.begun", step)
+
+    def commit(self, step: int) -> None:
+        """Make NEXT the parameters; `step` is the number of steps that are done."""
+        context = self._context
+        stamp, synchronous = context.endpoint.stamp, context.synchronous
+        # Now, when they have been used: what damaged them meanwhile is found.
+        if synchronous and context.digests.is_due(context.step):
+            context.digests.note(context.step, context.now)
+        stamp.parity ^= 1
+        context.step = step
+        for observer in self._observers:
+            observer.committed(step)
+        watched = synchronous and context.me in context.job.workers
+        if context.history.is_on and watched:
+            digest = hashlib.sha256(context.parameters()).hexdigest()[:16]
+            about = {"step": step - 1, "epoch": stamp.epoch, "digest": digest}
+            context.history.note("step", **about)
+
+    def end(self, step: int, loss: float | None) -> None:
+        """End a committed step; no loss: it did not count."""
+        self._context.reach("step.done", step)
+        if loss is not None:
+            for observer in self._observers:
+                observer.after(step, loss)
