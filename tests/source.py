@@ -30,12 +30,17 @@ class Source:
         tree = ast.parse(self.text, self.path)
         imports: dict[str, int] = {}
         lengths: list[tuple[int, str, int]] = []
+        n_documented = _documented(tree)
         for node in _statements(tree, deeper=bool(_CALLED_IMPORT.search(self.text))):
             for name in _imported(node):
                 imports.setdefault(name, getattr(node, "lineno", 0))
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                lengths.append((node.lineno, node.name, _length(node)))
-        return Contents(ast.get_docstring(tree) or "", imports, lengths)
+                count = (node.end_lineno or node.lineno) - node.lineno + 1
+                lengths.append((node.lineno, node.name, count - _documented(node)))
+            if isinstance(node, _DOCUMENTED):
+                n_documented += _documented(node)
+        n_lines = len(self.text.splitlines()) - n_documented
+        return Contents(ast.get_docstring(tree) or "", imports, lengths, n_lines)
 
     @property
     def imports(self) -> dict[str, int]:
@@ -45,20 +50,25 @@ class Source:
 
 @dataclass(frozen=True)
 class Contents:
-    """The first text of a file, its imports, and its functions' lengths in lines."""
+    """What a file imports, and how long it is; docstrings do not count."""
 
     docstring: str
     imports: dict[str, int]
-    lengths: list[tuple[int, str, int]]
+    lengths: list[tuple[int, str, int]]  # of the functions
+    n_lines: int
 
 
-def _length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Return the lines of a function without those of its docstring."""
-    count = (node.end_lineno or node.lineno) - node.lineno + 1
+_DOCUMENTED = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def _documented(
+    node: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef,
+) -> int:
+    """Return the lines of a docstring."""
     if ast.get_docstring(node, clean=False) is None:
-        return count
+        return 0
     first = node.body[0]
-    return count - ((first.end_lineno or first.lineno) - first.lineno + 1)
+    return (first.end_lineno or first.lineno) - first.lineno + 1
 
 
 _CALLED_IMPORT = re.compile("import_module|__import__")

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from kit.errors import Fenced, KitError, StepFailed
 from kit.exchange.layout import Spec
+from kit.exchange.topologies.topology import registered
 from kit.task import Task
 from kit.training.coordination.coordinator import Answer
 from kit.training.coordination.membership import Epoch, Verdict
@@ -23,6 +24,7 @@ _TASKS = (Task("ps", 0), *(Task("worker", number) for number in range(3)))
 _ALL = range(len(_TASKS))
 _SECOND, _THIRD = 2, 3  # workers that do not lead, as members
 _STEPS = 8
+_ONE, _OTHER = [one.name for one in registered() if not one.needs_ps][:2]
 
 
 class Coordinator(Protocol):
@@ -158,15 +160,15 @@ def _nobody_goes_on_before_all_are_there(make: Make) -> None:
 
 def _a_switch_begins_at_one_step_for_all(make: Make) -> None:
     scene = _Scene(make).begun()
-    scene.asked.command("configure", topology="ring")
+    scene.asked.command("configure", topology=_ONE)
     assert scene.asked.wants_halt(3), (
         "a switch is requested, and wants_halt(3) is False; members must meet after "
         "the step that is under way."
     )
     epoch = scene.agree(1, 4, _ALL)
     found = epoch.number, epoch.topology, epoch.first_step
-    assert found == (2, "ring", 4), (
-        f"the switch to 'ring' at step 4 began epoch {epoch}; it is number 2."
+    assert found == (2, _ONE, 4), (
+        f"the switch to {_ONE!r} at step 4 began epoch {epoch}; it is number 2."
     )
     assert not scene.asked.wants_halt(4), (
         "nothing is requested any more, and wants_halt(4) is True; a switch that has "
@@ -176,7 +178,7 @@ def _a_switch_begins_at_one_step_for_all(make: Make) -> None:
 
 def _what_one_refuses_nobody_begins(make: Make) -> None:
     scene = _Scene(make).begun()
-    scene.asked.command("configure", topology="mesh")
+    scene.asked.command("configure", topology=_OTHER)
     _proposed("boundary 1", scene.arrive(1, 2), 2)
     answer = scene.prepared(1, refusal="no room")
     _expect(answer, Verdict.ABANDON, "one member refused epoch 2")
