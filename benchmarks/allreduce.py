@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from benchmarks.allreduce_links import introduce
-from benchmarks.conductor import Crew, CrewFailed, crew
 from benchmarks.peers import PEERS, Peer, find_peers
+from benchmarks.rank_group import RankGroup, RanksFailed, rank_group
 from benchmarks.results import Table, arguments, median, ratio, report, size_text
 
 _RANK = "benchmarks.allreduce_rank"
@@ -34,19 +34,19 @@ STREAMED = (  # what goes over streams; "bytes" are those of a ring, unsummed
 @contextmanager
 def _start(
     system: str, n: int, peers: dict[str, Peer], checksum: bool
-) -> Iterator[Crew]:
-    """Give the crew of a system; a parameter server is one process more."""
+) -> Iterator[RankGroup]:
+    """Give the rank group of a system; a parameter server is one process more."""
     peer = peers.get(system)
     launcher = peer.launcher(n) if peer else None
     if peer is None or launcher is None:
         python = {"python": peer.python} if peer else {}
         extra = 1 if system == "ps" else 0
-        with crew(system, _RANK, n + extra, system, **python) as started:
+        with rank_group(system, _RANK, n + extra, system, **python) as started:
             if system in STREAMED:
                 introduce(started, system.split()[1], checksum=checksum)
             yield started
         return
-    with Crew(system, n) as started:
+    with RankGroup(system, n) as started:
         started.start([*launcher, peer.python, "-m", _RANK, "-1", str(n), "mpi"])
         started.gather()
         yield started
@@ -64,7 +64,7 @@ def _check(system: str, n: int, found: list[float]) -> None:
     if system.startswith("bytes "):  # what the rank before has
         expected = [float(rank or n) for rank in range(n)]
     if found[-n:] != expected:
-        raise CrewFailed(f"{system}: the exchange gave {found}, not {expected}.")
+        raise RanksFailed(f"{system}: the exchange gave {found}, not {expected}.")
 
 
 def _durations(system: str, n: int, times: list[list[list[int]]]) -> list[float]:
@@ -93,23 +93,23 @@ def compare(
     found: dict[int, dict[str, list[float]]] = {}
     with ExitStack() as stack:
         systems = ["copy", *OURS, *streamed, *peers]
-        crews = [
+        groups = [
             stack.enter_context(_start(name, n, peers, checksum)) for name in systems
         ]
         for size in sizes:
-            found[size] = {one.name: [] for one in crews}
-            for one in crews:
+            found[size] = {one.name: [] for one in groups}
+            for one in groups:
                 values = _values(one.name, n)
                 came = one.order(do="prepare", n_bytes=size, values=values)
                 _check(one.name, n, came)
             repeats = min(_MOST, max(_LEAST, _BUDGET_BYTES // size))
-            for one in crews:  # warm up
+            for one in groups:  # warm up
                 one.order(do="measure", repeats=max(_LEAST, repeats // 4))
             for _ in range(rounds):
-                for one in crews:
+                for one in groups:
                     times = one.order(do="measure", repeats=repeats)
                     found[size][one.name] += _durations(one.name, n, times)
-            for one in crews:
+            for one in groups:
                 _check(one.name, n, one.order(do="look"))
     return found
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.conductor import START_S, Crew
+from benchmarks.rank_group import START_S, RankGroup
 from kit.errors import DeadlineExceededError
 from kit.server.directory import Directory
 from kit.settings import Settings
@@ -37,8 +37,8 @@ _LOOK_MS = 20
 _NO_FOLDER = Path("/nonexistent")  # where that socket would be
 
 
-def introduce(ranks: Crew, transport: str, *, checksum: bool = True) -> None:
-    """Let the ranks of a crew listen, and tell each one where the others are.
+def introduce(ranks: RankGroup, transport: str, *, checksum: bool = True) -> None:
+    """Let the ranks of a rank group listen, and tell each one where the others are.
 
     `checksum`: whether the frames of an exchange carry one.
     """

@@ -18,7 +18,7 @@ from typing import Any
 
 from jupyter_client.manager import KernelManager
 
-from benchmarks.conductor import ROOT
+from benchmarks.rank_group import ROOT
 from benchmarks.results import Table, arguments, median, report
 
 GOAL = 0.95

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from benchmarks.conductor import Crew, CrewFailed, crew
+from benchmarks.rank_group import RankGroup, RanksFailed, rank_group
 from benchmarks.results import Table, arguments, median, ratio, report
 from benchmarks.scaling import RANK, times
 from benchmarks.scaling_rank import RATE
@@ -41,29 +41,29 @@ def compare(
     found: Steps = {}
     for topology, n_ps in _TOPOLOGIES.items():
         with ExitStack() as stack:
-            crews: dict[int, Crew] = {}
+            groups: dict[int, RankGroup] = {}
             for count in counts:
-                starting = crew("parameters", RANK, _WORKERS + n_ps, str(n_ps))
-                crews[count] = stack.enter_context(starting)
+                starting = rank_group("parameters", RANK, _WORKERS + n_ps, str(n_ps))
+                groups[count] = stack.enter_context(starting)
             for word in words:
                 what = {"topology": topology, "n_bytes": n_bytes, "sets": _SETS[word]}
-                for count, on in crews.items():
+                for count, on in groups.items():
                     on.order(do="prepare", n_params=count, **what)
-                found[f"{topology}, {word}"] = _take_turns(crews, n_ps, rounds)
+                found[f"{topology}, {word}"] = _take_turns(groups, n_ps, rounds)
     return found
 
 
 def _take_turns(
-    crews: dict[int, Crew], n_ps: int, rounds: int
+    groups: dict[int, RankGroup], n_ps: int, rounds: int
 ) -> dict[int, list[float]]:
-    took: dict[int, list[float]] = {count: [] for count in crews}
-    for on in crews.values():
+    took: dict[int, list[float]] = {count: [] for count in groups}
+    for on in groups.values():
         on.order(do="measure", steps=_WARM_STEPS)
     for _ in range(rounds):
-        for count, on in crews.items():
+        for count, on in groups.items():
             _, step = times(on.order(do="measure", steps=_STEPS)[n_ps:])
             took[count] += step
-    for count, on in crews.items():
+    for count, on in groups.items():
         for found in on.order(do="parameters")[n_ps:]:
             _check(count, *found)
     return took
@@ -71,7 +71,7 @@ def _take_turns(
 
 def _check(count: int, steps: int, least: float, greatest: float) -> None:
     if not least == greatest == 1 - steps * RATE:
-        raise CrewFailed(
+        raise RanksFailed(
             f"{steps} steps with {count} parameters made them {least} to {greatest}, "
             f"not {1 - steps * RATE}."
         )

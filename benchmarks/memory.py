@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 
 from benchmarks import mlp
-from benchmarks.conductor import Crew
 from benchmarks.problem import load, stored
+from benchmarks.rank_group import RankGroup
 from benchmarks.results import Table, arguments, median, report
 from benchmarks.tasks import Training, alone_memory, begin, memory, tasks
 
@@ -60,7 +60,7 @@ def growth(problem: Path, steps: int) -> dict[str, Sizes]:
     return found
 
 
-def watch(on: Crew, how: Training, problem: Path, steps: int, what: str) -> Sizes:
+def watch(on: RankGroup, how: Training, problem: Path, steps: int, what: str) -> Sizes:
     """Train, and look at the memory of all tasks until the training is over."""
     begin(on, how, problem, steps)
     looks, over = [], False

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.conductor import Crew
 from benchmarks.problem import stored
+from benchmarks.rank_group import RankGroup
 from benchmarks.results import Table, arguments, median, report
 from benchmarks.tasks import Training, tasks, train
 
@@ -41,7 +41,7 @@ def compare(
     return found
 
 
-def _turn(on: Crew, problem: Path, steps: int, in_order: bool) -> dict[str, float]:
+def _turn(on: RankGroup, problem: Path, steps: int, in_order: bool) -> dict[str, float]:
     found = {}
     order = list(_HOW.items())
     for how, training in order if in_order else reversed(order):

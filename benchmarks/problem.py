@@ -1,8 +1,8 @@
 """What a benchmark trains: parameters, examples and how a step is computed.
 
-The conductor writes it to a file and every process, ours or a peer's, reads that: all
-start from the same bits and take the same examples in the same order. Reading needs
-nothing but numpy, so a peer's own environment can do it.
+It is written to a file once, and every process, ours or a peer's, reads that: all start
+from the same bits and take the same examples in the same order. Reading needs nothing
+but numpy, so a peer's own environment can do it.
 
     small, large    perceptrons of `mlp.SIZES`
     text            the demo's model of Python source, 2.3 million parameters

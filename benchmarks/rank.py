@@ -1,4 +1,4 @@
-"""One process of a crew: it does what it is told on its line until the line ends.
+"""One process of a rank group: it does what it is told on its line until the line ends.
 
 Needs nothing but the standard library, so a peer's own environment can run it.
 """
@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from benchmarks.conductor import Line
+from benchmarks.rank_group import Line
 
 Handlers = Mapping[str, Callable[..., Any]]
 
@@ -19,7 +19,7 @@ Handlers = Mapping[str, Callable[..., Any]]
 def obey(rank: int, handlers: Handlers) -> None:
     """Answer orders: `{"do": name, ...}` calls the handler with the rest.
 
-    The first message of the line tells the conductor who is here. An error is sent back
+    The first message of the line tells the benchmark who is here. An error is sent back
     as text and ends nothing.
     """
     with socket.socket(socket.AF_UNIX) as sock:

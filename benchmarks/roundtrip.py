@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from benchmarks.conductor import crew
+from benchmarks.rank_group import rank_group
 from benchmarks.results import Table, arguments, median, ratio, report, size_text
 
 SYSTEMS = ("socket", "frames", "messages", "parcels", "loans")
@@ -23,8 +23,8 @@ def compare(sizes: list[int], rounds: int) -> dict[int, dict[str, list[float]]]:
     """Return the microseconds of all round trips: size -> system -> list."""
     found: dict[int, dict[str, list[float]]] = {}
     with ExitStack() as stack:
-        crews = [
-            stack.enter_context(crew(name, "benchmarks.roundtrip_rank", 2, name))
+        groups = [
+            stack.enter_context(rank_group(name, "benchmarks.roundtrip_rank", 2, name))
             for name in SYSTEMS
         ]
         for size in sizes:
@@ -32,8 +32,8 @@ def compare(sizes: list[int], rounds: int) -> dict[int, dict[str, list[float]]]:
             repeats = min(_MOST, max(_LEAST, _BUDGET_BYTES // size))
             for turn in range(rounds + 1):
                 order = {"n_bytes": size, "repeats": repeats}
-                copied = crews[0].order(do="copy", **order)[0]
-                times = {c.name: c.order(do="measure", **order)[0] for c in crews}
+                copied = groups[0].order(do="copy", **order)[0]
+                times = {c.name: c.order(do="measure", **order)[0] for c in groups}
                 for name, values in {"copy": copied, **times}.items():
                     took[name] += values if turn else []  # the first one warms up
     return found

@@ -14,8 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.conductor import ROOT
 from benchmarks.page import write
+from benchmarks.rank_group import ROOT
 from benchmarks.results import FOLDER, Table, arguments, machine
 
 BENCHMARKS = (

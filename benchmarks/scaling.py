@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import psutil
 
-from benchmarks.conductor import Crew, CrewFailed, crew
+from benchmarks.rank_group import RankGroup, RanksFailed, rank_group
 from benchmarks.results import Table, arguments, median, report, size_text
 from benchmarks.scaling_rank import job
 from kit.exchange.topologies.cost import (
@@ -74,9 +74,14 @@ class Measured(NamedTuple):
 
 
 def measure(
-    on: Crew, topology: str, n_ps: int, n_bytes: int, n_params: int = 1, steps: int = 0
+    on: RankGroup,
+    topology: str,
+    n_ps: int,
+    n_bytes: int,
+    n_params: int = 1,
+    steps: int = 0,
 ) -> Measured:
-    """Train on the crew for some steps; `CrewFailed` if they move other bytes."""
+    """Train on the group for some steps; `RanksFailed` if they move other bytes."""
     n_workers = on.n_ranks - n_ps
     on.order(do="prepare", topology=topology, n_bytes=n_bytes, n_params=n_params)
     on.order(do="measure", steps=_WARM_STEPS)
@@ -89,7 +94,7 @@ def measure(
     formula = by_name(topology).traffic(agreed.layout, agreed.group)
     received = [per_member(formula, rank)[1] for rank in range(on.n_ranks)]
     if [one["bytes"] for one in found] != [size * done for size in received]:
-        raise CrewFailed(
+        raise RanksFailed(
             f"{topology}, {n_workers} workers, {n_bytes} bytes: {done} steps moved "
             f"{found}, where the formula says {received} a step."
         )
@@ -137,7 +142,7 @@ def series(
     limit = psutil.virtual_memory().available * _SHARE_OF_MEMORY
     for n_ps in (0, *servers):
         n_tasks = n_workers + n_ps
-        with crew("scaling", RANK, n_tasks, str(n_ps)) as on:
+        with rank_group("scaling", RANK, n_tasks, str(n_ps)) as on:
             for topology in ("ps",) if n_ps else BETWEEN_WORKERS:
                 for n_bytes in sizes:
                     if _needed_bytes(topology, n_tasks, n_bytes) <= limit:

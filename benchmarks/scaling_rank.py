@@ -4,7 +4,7 @@ Arguments: rank, number of ranks, number of parameter servers. The task goes thr
 very steps of a training (`kit.training.member.epoch_runner`): it reads its rows, calls
 a step function whose gradient is ready, checks and copies it, exchanges, updates,
 commits.
-Only who decides about epochs is missing: the conductor says when steps are done.
+Only who decides about epochs is missing: the benchmark says when steps are done.
 """
 
 from __future__ import annotations

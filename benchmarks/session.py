@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
-from benchmarks.conductor import Crew, CrewFailed, crew
 from benchmarks.peers import find_peers
+from benchmarks.rank_group import RankGroup, RanksFailed, rank_group
 from benchmarks.results import Table, arguments, median, ratio, report
 
 RANK = "benchmarks.session_rank"
@@ -44,13 +44,13 @@ Times = dict[str, dict[str, dict[str, list[float]]]]  # client, case, system
 
 
 @contextmanager
-def kit_crew() -> Iterator[Crew]:
+def kit_group() -> Iterator[RankGroup]:
     """Give the four processes of ours, whose tasks know each other."""
     from kit.wire.handshake.credentials import Credentials
 
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as folder,
-        crew("kit", RANK, N_RANKS, "kit") as started,
+        rank_group("kit", RANK, N_RANKS, "kit") as started,
     ):
         keys = Credentials.new(certificate=False).to_plain()
         found = started.order(do="listen", places=[folder] * N_RANKS, keys=keys)
@@ -59,9 +59,11 @@ def kit_crew() -> Iterator[Crew]:
 
 
 @contextmanager
-def tensorflow_crew(python: str) -> Iterator[Crew]:
+def tensorflow_group(python: str) -> Iterator[RankGroup]:
     """Give the four processes of the peer."""
-    with crew("tensorflow", RANK, N_RANKS, "tensorflow", python=python) as started:
+    with rank_group(
+        "tensorflow", RANK, N_RANKS, "tensorflow", python=python
+    ) as started:
         ports = started.order(do="find_port")
         started.order(do="listen", places=ports, keys={})
         started.order(do="connect", addresses=[f"localhost:{port}" for port in ports])
@@ -72,25 +74,25 @@ def compare(pythons: list[str], rounds: int, cases: tuple[Case, ...] = CASES) ->
     """Return the microseconds of all runs: client -> case -> system -> list."""
     found: Times = {who: {case.name: {} for case in cases} for who in CLIENTS}
     with ExitStack() as stack:
-        crews = [stack.enter_context(kit_crew())]
+        groups = [stack.enter_context(kit_group())]
         peer = find_peers(pythons, ("tensorflow",)).get("tensorflow")
         if peer is not None:
-            crews.append(stack.enter_context(tensorflow_crew(peer.python)))
+            groups.append(stack.enter_context(tensorflow_group(peer.python)))
         for turn in range(rounds + 1):
             for who, rank in CLIENTS.items():
                 for case in cases:
-                    for one in crews:
+                    for one in groups:
                         took = _measure(one, case, rank)
                         kept = found[who][case.name].setdefault(one.name, [])
                         kept += took if turn else []  # the first turn warms up
     return found
 
 
-def _measure(one: Crew, case: Case, rank: int) -> list[float]:
+def _measure(one: RankGroup, case: Case, rank: int) -> list[float]:
     order = {"case": case.name, "client": rank, "repeats": case.repeats}
     answer = one.order(do="measure", **order)[rank]
     if answer["value"] != case.expected:
-        raise CrewFailed(f"{one.name} gives {answer['value']} for {case.about}")
+        raise RanksFailed(f"{one.name} gives {answer['value']} for {case.about}")
     took: list[float] = answer["us"]
     return took
 

@@ -24,7 +24,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks.conductor import ROOT, CrewFailed
+from benchmarks.rank_group import ROOT, RanksFailed
 from benchmarks.results import Table, arguments, median, ratio, report
 
 SYSTEMS = ("kit.Cluster", "ipyparallel.Cluster")
@@ -69,7 +69,7 @@ def _measure_there(system: str, n_engines: int) -> dict[str, float]:
         command, cwd=ROOT, capture_output=True, text=True, timeout=_START_S
     )
     if done.returncode:
-        raise CrewFailed(f"{system} with {n_engines}: {done.stderr[-2000:]}")
+        raise RanksFailed(f"{system} with {n_engines}: {done.stderr[-2000:]}")
     result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return result
 
@@ -106,7 +106,7 @@ def count(n_engines: int, n_starts: int) -> list[float]:
     for _ in range(n_starts):
         try:
             seconds.append(_measure_there(SYSTEMS[0], n_engines)["seconds"])
-        except (CrewFailed, subprocess.TimeoutExpired) as error:
+        except (RanksFailed, subprocess.TimeoutExpired) as error:
             print(error, file=sys.stderr)
     return seconds
 

@@ -1,6 +1,7 @@
 """Bare processes that host the tasks of a cluster, and trainings on them.
 
-What `kit.Cluster` does with engines is done here with a crew: no engine, no notebook.
+What `kit.Cluster` does with engines is done here with a rank group: no engine, no
+notebook.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks import mlp
-from benchmarks.conductor import Crew, crew
 from benchmarks.problem import load
+from benchmarks.rank_group import RankGroup, rank_group
 from kit.exchange.layout import specs_of
 from kit.settings import Settings
 from kit.task import Task
@@ -49,11 +50,11 @@ class Outcome(NamedTuple):
 
 
 @contextmanager
-def tasks(n_ps: int = 1, n_workers: int = N_WORKERS) -> Iterator[Crew]:
+def tasks(n_ps: int = 1, n_workers: int = N_WORKERS) -> Iterator[RankGroup]:
     """Give parameter servers and workers that know each other, in this order."""
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as folder,
-        crew("kit", RANK, n_ps + n_workers, "kit", str(n_ps)) as started,
+        rank_group("kit", RANK, n_ps + n_workers, "kit", str(n_ps)) as started,
     ):
         keys = Credentials.new(certificate=False).to_plain()
         found = started.order(do="listen", folder=folder, credentials=keys)
@@ -62,7 +63,7 @@ def tasks(n_ps: int = 1, n_workers: int = N_WORKERS) -> Iterator[Crew]:
 
 
 def train(
-    on: Crew, how: Training, problem: Path, steps: int, n_workers: int = N_WORKERS
+    on: RankGroup, how: Training, problem: Path, steps: int, n_workers: int = N_WORKERS
 ) -> Outcome:
     """Train on the tasks and return how fast it went."""
     begin(on, how, problem, steps, n_workers)
@@ -70,7 +71,7 @@ def train(
 
 
 def begin(
-    on: Crew, how: Training, problem: Path, steps: int, n_workers: int = N_WORKERS
+    on: RankGroup, how: Training, problem: Path, steps: int, n_workers: int = N_WORKERS
 ) -> None:
     """Begin to train, and return at once.
 
@@ -94,13 +95,13 @@ def begin(
     on.order(do="begin", job=job.to_plain(), path=str(problem), writes=how.writes)
 
 
-def memory(on: Crew, what: str) -> tuple[list[int], bool]:
+def memory(on: RankGroup, what: str) -> tuple[list[int], bool]:
     """Return the bytes of each task ("pss" or "rss"), and whether all have ended."""
     looks = on.order(do="look")
     return [one[what] for one in looks], all(one["over"] for one in looks)
 
 
-def alone_memory(on: Crew, problem: Path) -> list[int]:
+def alone_memory(on: RankGroup, problem: Path) -> list[int]:
     """Return the bytes of each task at the end of a training by itself."""
     return [one["pss"] for one in on.order(do="alone", path=str(problem), steps=3)]
 
@@ -118,7 +119,9 @@ def outcome(workers: list[Times], synchronous: bool) -> Outcome:
     return Outcome(rate(sorted(end for one in workers for end in one["ends"])), losses)
 
 
-def alone(on: Crew, problem: Path, steps: int, n_workers: int = N_WORKERS) -> Outcome:
+def alone(
+    on: RankGroup, problem: Path, steps: int, n_workers: int = N_WORKERS
+) -> Outcome:
     """Train on every worker by itself: the slower one says how fast that is."""
     order = {"do": "alone", "path": str(problem), "steps": steps}
     return outcome(on.order(**order)[-n_workers:], True)

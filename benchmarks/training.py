@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.conductor import Crew, CrewFailed, crew
 from benchmarks.peers import TRAINERS, Peer, find_peers
 from benchmarks.problem import NAMES, load, replay, stored
+from benchmarks.rank_group import RankGroup, RanksFailed, rank_group
 from benchmarks.results import Table, arguments, median, ratio, report
 from benchmarks.tasks import RANK, Outcome, Training, alone, outcome, tasks
 from benchmarks.tasks import train as train
@@ -57,7 +57,7 @@ def compare(
 ) -> dict[str, list[float]]:
     """Return the rates of all rounds by system; the systems' turns alternate.
 
-    Raises `CrewFailed` when a system computes something else than numpy alone.
+    Raises `RanksFailed` when a system computes something else than numpy alone.
     """
     found: dict[str, list[float]] = {}
     with ExitStack() as stack:
@@ -79,7 +79,11 @@ def compare(
 
 
 def _turn(
-    ours: Crew, theirs: dict[str, Crew], problem: Path, steps: int, n_workers: int
+    ours: RankGroup,
+    theirs: dict[str, RankGroup],
+    problem: Path,
+    steps: int,
+    n_workers: int,
 ) -> dict[str, Outcome]:
     path = str(problem)
     found = {"no exchange": alone(ours, problem, steps, n_workers)}
@@ -98,20 +102,20 @@ def _turn(
     return found
 
 
-def _ddp(python: str, n_workers: int) -> AbstractContextManager[Crew]:
-    return crew("ddp", RANK, n_workers, "ddp", python=python)
+def _ddp(python: str, n_workers: int) -> AbstractContextManager[RankGroup]:
+    return rank_group("ddp", RANK, n_workers, "ddp", python=python)
 
 
 @contextmanager
-def _tensorflow(python: str, n_workers: int) -> Iterator[Crew]:
+def _tensorflow(python: str, n_workers: int) -> Iterator[RankGroup]:
     """Give a parameter server and the workers, whose servers know each other."""
     module = "benchmarks.tensorflow_rank"
-    with crew("tensorflow", module, 1 + n_workers, "1", python=python) as started:
+    with rank_group("tensorflow", module, 1 + n_workers, "1", python=python) as started:
         started.order(do="listen", ports=started.order(do="find_port"))
         yield started
 
 
-_START: dict[str, Callable[[str, int], AbstractContextManager[Crew]]]
+_START: dict[str, Callable[[str, int], AbstractContextManager[RankGroup]]]
 _START = {"gloo": _ddp, "tensorflow": _tensorflow}
 
 
@@ -120,22 +124,24 @@ def _check(outcomes: dict[str, Outcome], wanted: list[list[float]]) -> None:
     for name, (_, losses) in outcomes.items():
         every = [loss for one in losses for loss in one]
         if not every or not all(map(math.isfinite, every)):
-            raise CrewFailed(f"{name} computes no losses: {losses}")
+            raise RanksFailed(f"{name} computes no losses: {losses}")
         if name in WITHOUT_COMMON_STEP:
             # Which parameters a step sees is a matter of chance, but somebody is first.
             if name != "no exchange" and not _begins_like(losses, wanted):
-                raise CrewFailed(f"{name} begins with other losses: {losses}, {wanted}")
+                raise RanksFailed(
+                    f"{name} begins with other losses: {losses}, {wanted}"
+                )
             # Of an asynchronous one a worker's few examples say too little.
             if name == TF_SYNC and not _falls(losses):
-                raise CrewFailed(f"{name} does not learn: losses {losses}")
+                raise RanksFailed(f"{name} does not learn: losses {losses}")
             continue
         if name in OURS and losses != outcomes["ring"].losses:
-            raise CrewFailed(
+            raise RanksFailed(
                 f"ring and {name} did not give the same losses, bit for bit."
             )
         first = [one[: len(wanted[0])] for one in losses]
         if not np.allclose(first, wanted, rtol=_CLOSE):
-            raise CrewFailed(f"{name} and numpy lose differently: {first}, {wanted}")
+            raise RanksFailed(f"{name} and numpy lose differently: {first}, {wanted}")
 
 
 def _falls(losses: list[list[float]]) -> bool:

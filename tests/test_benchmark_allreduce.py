@@ -17,7 +17,7 @@ import pytest
 from benchmarks import allreduce
 from benchmarks.allreduce_links import Door, introduce
 from benchmarks.allreduce_rank import Rank
-from benchmarks.conductor import CrewFailed, crew
+from benchmarks.rank_group import RanksFailed, rank_group
 from kit.wire.handshake.credentials import Credentials
 
 NAN = float("nan")
@@ -44,7 +44,7 @@ def test_every_system_finds_the_mean_of_what_the_ranks_bring(
     "system", ["ring", "mesh", "ring-step", "ring tcp", "mesh tcp", "ring-step tls"]
 )
 def test_an_exchange_gives_every_rank_the_mean_of_all_elements(system: str) -> None:
-    with crew(system, "benchmarks.allreduce_rank", 3, system) as ranks:
+    with rank_group(system, "benchmarks.allreduce_rank", 3, system) as ranks:
         if " " in system:
             introduce(ranks, system.split()[1])
         order = {"do": "prepare", "n_bytes": 12_000}
@@ -60,7 +60,7 @@ def test_an_exchange_gives_every_rank_the_mean_of_all_elements(system: str) -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("system", ["bytes tcp", "bytes tls"])
 def test_bare_bytes_go_from_each_rank_to_the_next(system: str) -> None:
-    with crew(system, "benchmarks.allreduce_rank", 3, system) as ranks:
+    with rank_group(system, "benchmarks.allreduce_rank", 3, system) as ranks:
         introduce(ranks, system.split()[1])
         order = {"do": "prepare", "n_bytes": 3 << 20}
         came = ranks.order(**order, values=[1.0, 5.0, 12.0])
@@ -100,7 +100,7 @@ def test_ranks_meet_over_tcp_encrypted_if_there_is_a_certificate(
 def test_an_exchange_that_gives_something_else_is_an_error(
     system: str, found: list[float]
 ) -> None:
-    with pytest.raises(CrewFailed, match=f"{system}: the exchange gave"):
+    with pytest.raises(RanksFailed, match=f"{system}: the exchange gave"):
         allreduce._check(system, 2, found)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.checkpoint_pause import EVERY, measured
-from benchmarks.conductor import ROOT
+from benchmarks.rank_group import ROOT
 from kit.trace.log import rows
 from kit.trace.trace import SaveRow, Trace
 from kit.trace.traffic import STEP

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from benchmarks import curves, many_parameters, page, scaling, training
-from benchmarks.conductor import CrewFailed, crew
+from benchmarks.rank_group import RanksFailed, rank_group
 from benchmarks.results import Table
 from benchmarks.scaling_rank import specs
 from benchmarks.tasks import Outcome
@@ -37,7 +37,7 @@ SIZE, WORDS = 12_000, ("same", "other", "written")
 def test_what_a_step_moves_is_measured(
     topology: str, n_ps: int, received: list[int], messages: list[int]
 ) -> None:
-    with crew("scaling", scaling.RANK, 3, str(n_ps)) as on:
+    with rank_group("scaling", scaling.RANK, 3, str(n_ps)) as on:
         first, again = (
             scaling.measure(on, topology, n_ps, SIZE, n_params, steps=5)
             for n_params in (1, 7)
@@ -59,8 +59,8 @@ def test_step_that_moves_other_bytes_than_its_formula_is_an_error(
     monkeypatch.setattr(scaling, "by_name", lambda name: whole)
 
     with (
-        crew("scaling", scaling.RANK, 3, "0") as on,
-        pytest.raises(CrewFailed, match=r"ring, 3 workers, 12000 bytes: .* moved"),
+        rank_group("scaling", scaling.RANK, 3, "0") as on,
+        pytest.raises(RanksFailed, match=r"ring, 3 workers, 12000 bytes: .* moved"),
     ):
         scaling.measure(on, "ring", 0, SIZE, steps=1)
 
@@ -105,7 +105,7 @@ def test_steps_with_many_parameters_are_compared_in_turn() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("sets", [2, 0])
 def test_each_step_moves_all_parameters_by_the_mean_gradient(sets: int) -> None:
-    with crew("parameters", scaling.RANK, 3, "0") as on:
+    with rank_group("parameters", scaling.RANK, 3, "0") as on:
         order = {"topology": "ring", "n_bytes": SIZE, "n_params": 7, "sets": sets}
         on.order(do="prepare", **order)
         on.order(do="measure", steps=5)
@@ -119,7 +119,7 @@ def test_each_step_moves_all_parameters_by_the_mean_gradient(sets: int) -> None:
 def test_steps_that_make_other_parameters_are_an_error(
     found: tuple[int, float, float],
 ) -> None:
-    with pytest.raises(CrewFailed, match="5 steps with 100 parameters made them"):
+    with pytest.raises(RanksFailed, match="5 steps with 100 parameters made them"):
         many_parameters._check(100, *found)
 
 
@@ -144,7 +144,7 @@ def test_asynchronous_peer_need_not_learn_in_every_half() -> None:
     flat, wanted = Outcome(1.0, [[2.0, 2.0]]), [[2.0]]
 
     training._check({training.TF_ASYNC: flat}, wanted)
-    with pytest.raises(CrewFailed, match="tf ps sync does not learn"):
+    with pytest.raises(RanksFailed, match="tf ps sync does not learn"):
         training._check({training.TF_SYNC: flat}, wanted)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import roundtrip
-from benchmarks.conductor import ROOT
+from benchmarks.rank_group import ROOT
 from benchmarks.roundtrip_rank import Rank
 
 N_BYTES = 2**19

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import session
-from benchmarks.conductor import ROOT, CrewFailed
+from benchmarks.rank_group import ROOT, RanksFailed
 
 
 @pytest.mark.slow
@@ -36,7 +36,7 @@ def test_every_run_is_in_the_table_and_in_the_file(tmp_path: Path) -> None:
 
 
 class Wrong:
-    """A crew that gives another value."""
+    """A rank group that gives another value."""
 
     name = "wrong"
 
@@ -45,7 +45,7 @@ class Wrong:
 
 
 def test_a_wrong_value_ends_the_benchmark() -> None:
-    with pytest.raises(CrewFailed, match=r"wrong gives 7\.0"):
+    with pytest.raises(RanksFailed, match=r"wrong gives 7\.0"):
         session._measure(Wrong(), session.CASES[0], 1)  # type: ignore[arg-type]
 
 

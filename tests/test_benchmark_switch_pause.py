@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.conductor import ROOT
+from benchmarks.rank_group import ROOT
 from benchmarks.switch_pause import pauses_s
 from kit.trace.log import rows
 from kit.trace.trace import EpochRow, Trace

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from benchmarks import mlp, overhead, overlap, problem, tasks, training
-from benchmarks.conductor import CrewFailed, crew
 from benchmarks.peers import Peer, find_peers
+from benchmarks.rank_group import RanksFailed, rank_group
 from benchmarks.results import Table
 from benchmarks.tasks import Outcome, Training
 
@@ -137,13 +137,13 @@ def test_gradients_of_the_model_are_its_slopes() -> None:
 def test_trainings_that_differ_by_topology_are_an_error() -> None:
     good, other = Outcome(1.0, [[2.0, 1.0]]), Outcome(1.0, [[2.0, 1.1]])
 
-    with pytest.raises(CrewFailed, match="bit for bit"):
+    with pytest.raises(RanksFailed, match="bit for bit"):
         training._check({"ring": good, "ps": other}, [[2.0, 1.0]])
 
 
 @pytest.mark.parametrize("system", ["ddp", "ring"])
 def test_a_system_that_computes_something_else_is_an_error(system: str) -> None:
-    with pytest.raises(CrewFailed, match=f"{system} and numpy lose differently"):
+    with pytest.raises(RanksFailed, match=f"{system} and numpy lose differently"):
         training._check(
             {"ring": Outcome(1.0, [[2.0, 1.0]])}
             | {system: Outcome(1.0, [[2.0, 1.01]])},
@@ -154,7 +154,7 @@ def test_a_system_that_computes_something_else_is_an_error(system: str) -> None:
 def test_a_system_that_begins_elsewhere_is_an_error() -> None:
     outcomes = {"tf ps async": Outcome(1.0, [[2.2, 1.0], [2.2, 1.0]])}
 
-    with pytest.raises(CrewFailed, match="begins with other losses"):
+    with pytest.raises(RanksFailed, match="begins with other losses"):
         training._check(outcomes, [[2.0, 1.0], [2.1, 1.0]])
 
 
@@ -224,8 +224,8 @@ def test_a_long_run_is_looked_at_until_it_is_over() -> None:
 @pytest.mark.slow
 def test_a_rank_that_cannot_start_is_named_with_what_it_said() -> None:
     with (
-        pytest.raises(CrewFailed, match=r"(?s)lost: a process ended.*No module named"),
-        crew("lost", "benchmarks.no_such_module", 1),
+        pytest.raises(RanksFailed, match=r"(?s)lost: a process ended.*No module named"),
+        rank_group("lost", "benchmarks.no_such_module", 1),
     ):
         pass
 

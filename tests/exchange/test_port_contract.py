@@ -20,7 +20,7 @@ from kit.testing.streams import memory_pair, sliced
 from kit.trace.traffic import Meter
 from kit.wire.sockets import SocketStream
 from kit.wire.stream import Stream
-from widgets.stepping.held import HeldPort, Hold, Parcel
+from widgets.stepping.held import HeldMessage, HeldPort, Hold
 
 
 def socket_pair() -> tuple[Stream, Stream]:
@@ -38,10 +38,10 @@ class Delivered(HeldPort):
     """A held port whose messages are let go whenever somebody pumps."""
 
     def pump(self) -> bool:
-        parcels = list(self._hold.parcels)
-        for parcel in parcels:
+        messages = list(self._hold.messages)
+        for parcel in messages:
             self._hold.let_go(parcel)
-        return bool(parcels)
+        return bool(messages)
 
 
 @contextmanager
@@ -94,14 +94,14 @@ class Muddled(Delivered):
 
 
 class Blind(Delivered):
-    def arrive(self, parcel: Parcel) -> None:
+    def arrive(self, parcel: HeldMessage) -> None:
         self._arrived.append(parcel.arrival)
 
 
 class Careless(Delivered):
     """Keeps a gradient where the receiver's own is, and shows it there."""
 
-    def arrive(self, parcel: Parcel) -> None:
+    def arrive(self, parcel: HeldMessage) -> None:
         super().arrive(parcel)
         self._memory.raw(parcel.region, parcel.range)[:] = parcel.payload
 
@@ -119,7 +119,7 @@ class Fixed(Delivered):
 
 
 class Doubling(Delivered):
-    def arrive(self, parcel: Parcel) -> None:
+    def arrive(self, parcel: HeldMessage) -> None:
         super().arrive(parcel)
         self._arrived.append(parcel.arrival)
 

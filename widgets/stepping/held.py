@@ -17,7 +17,7 @@ from kit.exchange.ports.port import Arrival, Expected, Stamp
 from kit.wire.shaping import LineOut
 
 
-class Parcel(NamedTuple):
+class HeldMessage(NamedTuple):
     """A message on its way: between which members, for which place, and its bytes.
 
     `arrival` is what it carries beside them; there is no time here.
@@ -35,13 +35,13 @@ class Hold:
     """All messages that were posted and have not arrived, in the order of posting."""
 
     def __init__(self) -> None:
-        self.parcels: list[Parcel] = []
+        self.messages: list[HeldMessage] = []
         self.ports: dict[tuple[int, int], HeldPort] = {}  # by whose end, and to whom
 
-    def let_go(self, parcel: Parcel) -> None:
+    def let_go(self, held: HeldMessage) -> None:
         """Let a message arrive."""
-        self.parcels.remove(parcel)
-        self.ports[parcel.destination, parcel.source].arrive(parcel)
+        self.messages.remove(held)
+        self.ports[held.destination, held.source].arrive(held)
 
 
 class HeldPort:
@@ -61,7 +61,7 @@ class HeldPort:
         hold.ports[me, peer] = self
 
     def expect(self, scripts: Sequence[Sequence[Expected]], first: int) -> None:
-        """Nothing to prepare: a parcel says where it belongs."""
+        """Nothing to prepare: a held message says where it belongs."""
 
     def window(self, region: int, part: Range, *, apart: bool) -> Array:
         """Return where the peer's range is kept here."""
@@ -72,14 +72,14 @@ class HeldPort:
         """Copy the range and put it into the hold."""
         payload = bytes(self._memory.raw(region, part))
         arrival = Arrival(0, 0, self._stamp.step, self._stamp.halt)
-        parcel = Parcel(self._me, self.peer, region, part, payload, arrival)
-        self._hold.parcels.append(parcel)
+        held = HeldMessage(self._me, self.peer, region, part, payload, arrival)
+        self._hold.messages.append(held)
 
-    def arrive(self, parcel: Parcel) -> None:
+    def arrive(self, held: HeldMessage) -> None:
         """Put a message's bytes into their place."""
-        memory = self._mirror if is_apart(parcel.region) else self._memory
-        memory.raw(parcel.region, parcel.range)[:] = parcel.payload
-        self._arrived.append(parcel.arrival)
+        memory = self._mirror if is_apart(held.region) else self._memory
+        memory.raw(held.region, held.range)[:] = held.payload
+        self._arrived.append(held.arrival)
 
     def has_arrived(self) -> bool:
         """Whether a message was let go and is not taken yet."""

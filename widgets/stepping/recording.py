@@ -22,8 +22,8 @@ from kit.exchange.ports.memory import Array
 from kit.exchange.topologies.topology import Topology
 from kit.trace.traffic import TransferKind
 from widgets.stepping.books import Books, BufferPlace, Who
-from widgets.stepping.crew import SteppedMember, check_done, crew
-from widgets.stepping.held import Hold, Parcel
+from widgets.stepping.held import HeldMessage, Hold
+from widgets.stepping.members import SteppedMember, check_done, stepped_members
 
 Values = tuple[float, ...]
 Traffic = dict[tuple[int, int], tuple[int, int]]  # source, destination: messages, bytes
@@ -125,7 +125,7 @@ def record(
     ranges = _cut(topology, layout, group)
     itemsize = values[0].itemsize
     n_chunks = layout.n_chunks
-    with crew(topology, layout, group, names) as (members, hold):
+    with stepped_members(topology, layout, group, names) as (members, hold):
         for number, value in zip(group.workers, values, strict=True):
             members[number].memory.leaf(GRAD, layout.leaves[0]).reshape(-1)[:] = value
         states = _Recorder(members, hold, ranges, group).play()
@@ -191,7 +191,7 @@ class _Recorder:
         self._books = [Books(self._ranges, own.get(m.number, ())) for m in members]
         self._rows = [self._row(member) for member in members]
         self._traffic: Traffic = {}
-        self._waves: list[list[tuple[Parcel, SteppedMessage]]] = [[]]
+        self._waves: list[list[tuple[HeldMessage, SteppedMessage]]] = [[]]
 
     def play(self) -> list[SteppedState]:
         """Return the states from the first to the last."""
@@ -203,8 +203,8 @@ class _Recorder:
             wave.sort(key=lambda sent: sent[1][1:3])  # by source and destination
             self._waves.append([])
             while wave:
-                parcel, message = wave.pop(0)
-                self._arrive(parcel, message)
+                held, message = wave.pop(0)
+                self._arrive(held, message)
                 if message.n_bytes:
                     _add(self._traffic, message[1:3], 1, message.n_bytes)
                     states.append(self._state(message))
@@ -213,9 +213,9 @@ class _Recorder:
         # Where nothing was sent there is no way from a beginning to an end.
         return states if any(state.message for state in states) else states[-1:]
 
-    def _arrive(self, parcel: Parcel, message: SteppedMessage) -> None:
-        self._hold.let_go(parcel)
-        source, destination, region, part, *_ = parcel
+    def _arrive(self, held: HeldMessage, message: SteppedMessage) -> None:
+        self._hold.let_go(held)
+        source, destination, region, part, *_ = held
         self._books[source].mark_sent(region, part)
         self._books[destination].arrive(source, region, part, message.who)
         self._run([self._members[destination]])
@@ -233,7 +233,7 @@ class _Recorder:
                         len(self._waves), member.number, op.to, op.kind, columns, who,
                         op.range.size,
                     )  # fmt: skip
-                    self._waves[-1].append((self._hold.parcels[-1], message))
+                    self._waves[-1].append((self._hold.messages[-1], message))
             self._rows[member.number] = self._row(member)
 
     def _state(self, message: SteppedMessage | None) -> SteppedState:

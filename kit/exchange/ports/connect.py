@@ -51,10 +51,10 @@ class OwnArena:
 
 @dataclass
 class Joining:
-    """What is needed to make ports: our endpoint and quarters, and how frames look."""
+    """What is needed to make ports: our endpoint and arena, and how frames look."""
 
     endpoint: Endpoint
-    quarters: OwnArena
+    own: OwnArena
     cluster: int
     checksum: bool = True
 
@@ -72,11 +72,11 @@ class Joining:
 
     def offer(self, streams: Mapping[int, Stream], deadline: float) -> None:
         """Send our arena to the neighbours on this host."""
-        ours = [self.quarters.arena.fd, self.endpoint.doorbell]
+        ours = [self.own.arena.fd, self.endpoint.doorbell]
         for peer, stream in _sorted(streams):
             if stream.kind == "unix":
                 # What an earlier process at that place was sent is not for this one.
-                self.quarters.control.line(peer)[0] = 0
+                self.own.control.line(peer)[0] = 0
                 with self._blaming(peer):
                     send_fds(stream, ours, deadline)
 
@@ -119,15 +119,15 @@ class Joining:
         with self._blaming(peer):
             fd, doorbell = recv_fds(stream, 2, deadline)
         try:
-            arena = Arena.attach(fd, self.quarters.size, writable=True)
+            arena = Arena.attach(fd, self.own.size, writable=True)
         except BaseException:
             os.close(doorbell)
             raise
-        control, memory = self.quarters.open(arena)
+        control, memory = self.own.open(arena)
         port = SharedPort(
             me=self.endpoint.me,
             peer=peer,
-            ours=self.quarters.control,
+            ours=self.own.control,
             theirs=control,
             memory=memory,
             doorbell=doorbell,
@@ -140,14 +140,14 @@ class Joining:
     def _carry(self, peer: int, stream: Stream) -> Port:
         bounds = Bounds(
             cluster=self.cluster,
-            max_length=max(1, self.quarters.layout.n_bytes),
-            max_sender=self.quarters.n_members,
+            max_length=max(1, self.own.layout.n_bytes),
+            max_sender=self.own.n_members,
             max_hold_us=_MAX_HOLD_US,
         )
         return StreamPort(
             me=self.endpoint.me,
             peer=peer,
-            memory=self.quarters.memory,
+            memory=self.own.memory,
             stream=stream,
             stamp=self.endpoint.stamp,
             bounds=bounds,

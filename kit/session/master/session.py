@@ -245,9 +245,9 @@ class MasterSession:
                 f"{len(feeds)} tensors were fed to plan {number}, which takes "
                 f"{n_feeds}."
             )
-        conductor, me = StepCoordinator(self._worker), self._worker.task
+        coordinator, me = StepCoordinator(self._worker), self._worker.task
         number = next(self._counter)
-        step = Step(number, self._key, me, conductor, deadline_s, traced=traced)
+        step = Step(number, self._key, me, coordinator, deadline_s, traced=traced)
         self._steps[step.number] = step
         try:
             # After the line above: `close` either finds the step or is seen here.
@@ -258,16 +258,16 @@ class MasterSession:
                 self._worker.watch.during(client, abort)
             cancellation = current_cancellation()
             if cancellation is None:
-                found = self._carry_out(step, conductor, plan, tokens, feeds)
+                found = self._carry_out(step, coordinator, plan, tokens, feeds)
             else:
                 error = CancelledError("the run was cancelled.")
                 with cancellation.during(partial(self._worker.abort, step, error)):
-                    found = self._carry_out(step, conductor, plan, tokens, feeds)
+                    found = self._carry_out(step, coordinator, plan, tokens, feeds)
             # Over a link they are copied anyway.
             if client is None and me in found:
                 found[me] = taken_over(found[me])
         except KitError as met:
-            cause = conductor.cause(step, met)
+            cause = coordinator.cause(step, met)
             if cause is met:
                 raise
             raise cause from met
@@ -275,7 +275,7 @@ class MasterSession:
             self._steps.pop(step.number, None)
             if client is not None:
                 self._worker.watch.forget(client)
-            conductor.close(step)
+            coordinator.close(step)
         return [found[task][i] for task, i in plan.fetch_from], step.records
 
     def close(self) -> None:
@@ -295,19 +295,19 @@ class MasterSession:
     def _carry_out(
         self,
         step: Step,
-        conductor: StepCoordinator,
+        coordinator: StepCoordinator,
         plan: RunPlan,
         tokens: Mapping[Task, int],
         feeds: Sequence[Array],
     ) -> dict[Task, list[Any]]:
         by_task = feeds_by_task(feeds, plan.feed_of)
         # The others first: they work while this thread does its own part.
-        conductor.begin(step, tokens, by_task)
+        coordinator.begin(step, tokens, by_task)
         found: dict[Task, list[Any]] = {}
         me = self._worker.task
         if me in tokens:
             found[me] = self._worker.run(tokens[me], step, by_task[me])
-        found |= conductor.finish(step)
+        found |= coordinator.finish(step)
         # All parts may have ended well a moment before: who cancelled must be believed.
         if isinstance(step.error, CancelledError):
             raise step.error

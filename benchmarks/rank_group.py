@@ -1,7 +1,7 @@
 """Start the processes of a comparison and lead them, one system after the other.
 
-Every system that is compared, ours and its peers, is a *crew*: n processes that were
-started alike, hold one line to this process, and sleep in a read until it is their
+Every system that is compared, ours and its peers, is a *rank group*: n processes that
+were started alike, hold one line to this process, and sleep in a read until it is their
 turn. So all systems are up at the same time, and their rounds alternate (A B A B): what
 else the machine does then hits all of them. Nothing here knows what is measured.
 """
@@ -31,11 +31,11 @@ _ONE_THREAD = dict.fromkeys(
 )
 
 
-class CrewFailed(Exception):
+class RanksFailed(Exception):
     """A system could not be started or did not answer; the text says which and why."""
 
 
-class Crew:
+class RankGroup:
     """The processes of one system."""
 
     def __init__(self, name: str, n_ranks: int) -> None:
@@ -95,7 +95,7 @@ class Crew:
             answers.append(answer["result"])
         return answers
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> RankGroup:
         return self
 
     def __exit__(
@@ -121,11 +121,11 @@ class Crew:
         if time.monotonic() > deadline:
             raise self._failed(f"not all ranks were up after {START_S:g} s")
 
-    def _failed(self, what: str) -> CrewFailed:
+    def _failed(self, what: str) -> RanksFailed:
         size = os.fstat(self._log).st_size
         end = os.pread(self._log, 2000, max(0, size - 2000))
         said = end.decode(errors="replace").strip()
-        return CrewFailed(f"{self.name}: {what}. It said: {said or 'nothing'}")
+        return RanksFailed(f"{self.name}: {what}. It said: {said or 'nothing'}")
 
 
 class Line:
@@ -152,15 +152,15 @@ class Line:
 
 
 @contextmanager
-def crew(
+def rank_group(
     name: str, module: str, n_ranks: int, *args: str, python: str = sys.executable
-) -> Iterator[Crew]:
+) -> Iterator[RankGroup]:
     """Give `n_ranks` processes of `python -m module rank n_ranks args...`.
 
     Each two of them share a socket pair; rank r finds its ends in `BENCH_PEERS`, by
     rank, with -1 for itself.
     """
-    with Crew(name, n_ranks) as started:
+    with RankGroup(name, n_ranks) as started:
         fds = _mesh(n_ranks)
         try:
             for rank, row in enumerate(fds):

@@ -87,7 +87,7 @@ def _take_the_sum(
 
 
 @contextmanager
-def crew(
+def stepped_members(
     topology: Topology, layout: Layout, group: Group, names: Sequence[str]
 ) -> Iterator[tuple[list[SteppedMember], Hold]]:
     """Give the members, linked to each other, and what holds their messages."""
