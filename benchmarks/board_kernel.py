@@ -42,7 +42,7 @@ class Notebook:
 
         `off` and `on` are the steps a second of each stretch of the training once it is
         under way, `cost off` and `cost on` this process's share of one processor,
-        `seconds on` what the stretches with a board took.
+        `seconds` what each stretch took, from the first round on.
         """
         run = kit.train(
             DigitsMlp.step,
@@ -54,20 +54,22 @@ class Notebook:
             cluster=self._cluster,
         )
         run.pause()
-        words = ["off", "on", "on", "off"] * (rounds + 1)
         found: dict[str, list[float]] = {
             f"{kind}{word}": []
             for kind in ("", "cost ", "seconds ")
             for word in ("off", "on")
         }
-        for turn, word in enumerate(words[: 2 * (rounds + 1)]):
+        for turn in range(2 * (rounds + 1)):
+            word = ("off", "on", "on", "off")[turn % 4]
             with _board_of(run) if word == "on" else _nothing():
                 used, begun, first = time.process_time(), time.perf_counter(), run.step
                 run.advance(steps)
-                while run.step < first + steps:
+                while run.step < first + steps and not run.done:
                     time.sleep(0.02)
                 used = time.process_time() - used
                 seconds = time.perf_counter() - begun
+            if run.done:  # too early: with an error, which this raises
+                run.wait(0)
             if turn > 1:  # the first round warms up
                 found[word].append(_rate(run, first + int(steps * _WARM), run.step - 1))
                 found[f"cost {word}"].append(used / seconds)

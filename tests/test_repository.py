@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -201,3 +202,24 @@ def test_no_notebook_hides_our_packages() -> None:
         if path.suffix == ".ipynb":
             for cell in json.loads(path.read_text("utf-8"))["cells"]:
                 assert not hiding.search("".join(cell["source"])), path
+
+
+def spelt_out(path: str) -> Iterator[str]:
+    """Yield the paths that one with braces stands for."""
+    if found := re.search(r"{([^}]*)}", path):
+        for one in found[1].split(","):
+            yield from spelt_out(path[: found.start()] + one + path[found.end() :])
+    else:
+        yield path
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"])
+def test_paths_that_a_page_names_are_there(page: str) -> None:
+    named = re.findall(r"`((?:kit|widgets|tests|benchmarks|docs)/[^`\s]*)`", text(page))
+
+    assert [
+        path
+        for one in named
+        for path in spelt_out(one)
+        if not any(ROOT.glob(path.rstrip("/")))
+    ] == []
