@@ -23,11 +23,11 @@ if sys.platform != "linux":
         "devcontainer or on Binder, or install psring in WSL2 on Windows."
     )
 
-from kit import dask as dask  # tensors become its collections
 from kit import errors as errors
 from kit import nn as nn
 from kit import picture as picture  # graphs show themselves
 from kit import random as random
+from kit.dask import graph as _dask  # noqa: F401  # tensors become its collections
 from kit.devices.device import DeviceSpec as DeviceSpec
 from kit.devices.replica import replica_device_setter as replica_device_setter
 from kit.graph.clip import clip_by_global_norm as clip_by_global_norm

@@ -40,7 +40,10 @@ class Source:
             if isinstance(node, _DOCUMENTED):
                 n_documented += _documented(node)
         n_lines = len(self.text.splitlines()) - n_documented
-        return Contents(ast.get_docstring(tree) or "", imports, lengths, n_lines)
+        loaded = frozenset(_loaded(tree))
+        return Contents(
+            ast.get_docstring(tree) or "", imports, lengths, n_lines, loaded
+        )
 
     @property
     def imports(self) -> dict[str, int]:
@@ -56,6 +59,7 @@ class Contents:
     imports: dict[str, int]
     lengths: list[tuple[int, str, int]]  # of the functions
     n_lines: int
+    loaded: frozenset[str]  # what is imported when the file is
 
 
 _DOCUMENTED = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -80,6 +84,17 @@ def _statements(node: ast.AST, *, deeper: bool) -> Iterator[ast.AST]:
         if deeper or isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
             yield child
             yield from _statements(child, deeper=deeper)
+
+
+def _loaded(node: ast.AST) -> Iterator[str]:
+    """Yield what is imported at once: not in functions, and not for types alone."""
+    for child in ast.iter_child_nodes(node):
+        is_typing = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child)
+        is_function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
+        if not is_typing and not is_function:
+            yield from _imported(child)
+            if isinstance(child, ast.stmt | ast.excepthandler):
+                yield from _loaded(child)
 
 
 def _imported(node: ast.AST) -> list[str]:

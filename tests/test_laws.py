@@ -32,6 +32,7 @@ LAYERS = {
     **dict.fromkeys(["kit.exchange", "kit.graph", "kit.nn", "kit.random"], 2),
     **dict.fromkeys(["kit.training", "kit.session", "kit.hooks"], 3),
     **dict.fromkeys(["kit.picture", "kit.dask"], 3),
+    "kit.dask.feeds": 2,  # what a session is fed; `kit.dask.graph` runs one
     **dict.fromkeys(["kit.server", "kit.cluster"], 4),
     **dict.fromkeys(["kit", "kit.__init__", "kit.__main__", "kit.demo"], 5),
     **dict.fromkeys(["kit.magics", "kit.tf1", "kit.testing"], 5),
@@ -306,6 +307,66 @@ def test_a_folder_without_its_init_is_noticed() -> None:
     files = [Source("kit/new/__init__.py", ""), Source("kit/new/deep/x.py", "")]
 
     assert folders_without_a_package(files) == ["kit/new/deep"]
+
+
+def loaded_in_a_circle(files: list[Source]) -> list[str]:
+    """The modules that import each other while they are loaded."""
+    by_name = {file.module.removesuffix(".__init__"): file for file in files}
+
+    def loads(name: str, file: Source) -> set[str]:
+        parts = [one.split(".") for one in file.contents.loaded]
+        found = {".".join(one[:n]) for one in parts for n in range(1, len(one) + 1)}
+        return {one for one in found & by_name.keys() if not within(name, one)}
+
+    left = {name: loads(name, file) for name, file in by_name.items()}
+    while True:
+        loaded_by_others = set().union(*left.values())
+        inner = {
+            name: needs & left.keys()
+            for name, needs in left.items()
+            if needs & left.keys() and name in loaded_by_others
+        }
+        if inner.keys() == left.keys():
+            return sorted(left)
+        left = inner
+
+
+def test_no_files_import_each_other_while_they_are_loaded() -> None:
+    files = [file for file in FILES if file.path.startswith(SHIPPED)]
+
+    assert loaded_in_a_circle(files) == []
+
+
+@pytest.mark.parametrize("head", ["", "def f():\n    ", "if TYPE_CHECKING:\n    "])
+def test_a_circle_of_imports_is_noticed(head: str) -> None:
+    files = [
+        Source("kit/a/__init__.py", "from kit.a import x"),
+        Source("kit/a/x.py", f"{head}import kit.b"),
+        Source("kit/a/y.py", ""),
+        Source("kit/b.py", "from kit.a import y"),  # and so its package
+    ]
+
+    assert loaded_in_a_circle(files) == ([] if head else ["kit.a", "kit.a.x", "kit.b"])
+
+
+_HEAD = ("kit", "kit.__init__")  # on top of all, drawn nowhere
+
+
+def drawn_layers(page: str) -> dict[str, int]:
+    """The layer of each module in the first drawing of ARCHITECTURE.md."""
+    found: dict[str, int] = {}
+    number = 0
+    for line in page.split("```")[1].splitlines():
+        number = int(line[0]) if line[:1].isdigit() else number
+        names = re.findall(r"\b(?:kit|widgets)/\S*", line)
+        found |= {one.strip("/").replace("/", "."): number for one in names}
+    return found
+
+
+def test_the_architecture_draws_each_layer_as_it_is() -> None:
+    drawn = drawn_layers((ROOT / "ARCHITECTURE.md").read_text("utf-8"))
+
+    assert drawn == {name: n for name, n in LAYERS.items() if name not in _HEAD}
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
