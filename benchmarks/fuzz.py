@@ -271,7 +271,7 @@ class Case:
         if how < 0.07:
             body = mutations.scrambled(body, dice)
         elif how < 0.85:
-            change = mutations.parcel if is_session else mutations.message
+            change = mutations.session_message if is_session else mutations.message
             body = change(body, theirs, dice)
         if 0.75 < how < 0.95:
             fields = mutations.fields(fields, dice)

@@ -1,7 +1,7 @@
 """What is done to a recorded frame before it is sent: all chance comes from one dice.
 
-`message` and `parcel` change what a frame carries, so that framing and checksum
-are right and the handlers are reached; `raw` damages the bytes on the line.
+`message` and `session_message` change what a frame carries, so that framing and
+checksum are right and the handlers are reached; `raw` damages the bytes on the line.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def message(body: bytes, other: bytes, dice: random.Random) -> bytes:
     return b"".join(bytes(part) for part in pack_message(changed, bytes(blob)))
 
 
-def parcel(body: bytes, other: bytes, dice: random.Random) -> bytes:
+def session_message(body: bytes, other: bytes, dice: random.Random) -> bytes:
     """Return a session frame's body with its values changed, or with other arrays."""
     try:
         values, arrays = unpack(bytearray(body))

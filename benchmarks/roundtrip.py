@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from benchmarks.rank_group import rank_group
 from benchmarks.results import Table, arguments, median, ratio, report, size_text
 
-SYSTEMS = ("socket", "frames", "messages", "parcels", "loans")
+SYSTEMS = ("socket", "frames", "messages", "arrays", "loans")
 _SIZES = (8, 4096, 1 << 16, 1 << 20, 1 << 23, 1 << 26)
 _QUICK_SIZES = (8, 1 << 20, 1 << 26)
 _LEAST, _MOST, _BUDGET_BYTES = 3, 1000, 1 << 26  # repeats a round; together so much
@@ -57,7 +57,7 @@ def main() -> None:
     table = Table(
         "Question and answer over a unix socket, median microseconds",
         (
-            "frames: bytes; messages: a dict as JSON and bytes; parcels: an array; "
+            "frames: bytes; messages: a dict as JSON and bytes; arrays: one array; "
             "loans: an array, from 256 KiB on in lent memory. socket: sendall and recv "
             "into one buffer that is used again. Above 4 KiB the answer is 8 bytes.",
             "A bare socket is bimodal: some 7 us while both processes share a core, "

@@ -90,8 +90,8 @@ class Messages(OfLink):
         return np.frombuffer(blob, np.uint8)
 
 
-class Parcels(OfLink):
-    """An array in a parcel, without plain data beside it."""
+class Arrays(OfLink):
+    """An array in a session message, without plain data beside it."""
 
     lend: serialization.Lend | None = None
     borrow: serialization.Borrow | None = None
@@ -105,7 +105,7 @@ class Parcels(OfLink):
         return serialization.unpack(body, self.borrow)[1][0]
 
 
-class Loans(Parcels):
+class Loans(Arrays):
     """The same, with large arrays in lent memory."""
 
     def __init__(self, rank: int, sock: socket.socket) -> None:
@@ -115,11 +115,11 @@ class Loans(Parcels):
         self.lend, self.borrow = lender.lend, borrower.borrow
 
 
-SYSTEMS: dict[str, type[Socket | Frames | Messages | Parcels]] = {
+SYSTEMS: dict[str, type[Socket | Frames | Messages | Arrays]] = {
     "socket": Socket,
     "frames": Frames,
     "messages": Messages,
-    "parcels": Parcels,
+    "arrays": Arrays,
     "loans": Loans,
 }
 

@@ -119,11 +119,17 @@ ONE = {"op": "run.arrive", "run": "ab" * 16, "member": 1, "key": [3, 0]}
 OTHER = {"op": "run.fail", "error": {"type": "PeerLost", "message": "gone"}}
 CHANGES: list[tuple[Callable[..., bytes], bytes, bytes]] = [
     (mutations.message, parts(*pack_message(ONE, b"xy")), parts(*pack_message(OTHER))),
-    (mutations.parcel, parts(*pack(ONE, [np.arange(3)])), parts(*pack(OTHER, []))),
+    (
+        mutations.session_message,
+        parts(*pack(ONE, [np.arange(3)])),
+        parts(*pack(OTHER, [])),
+    ),
 ]
 
 
-@pytest.mark.parametrize(("change", "one", "other"), CHANGES, ids=["message", "parcel"])
+@pytest.mark.parametrize(
+    ("change", "one", "other"), CHANGES, ids=["message", "session_message"]
+)
 def test_mutations_follow_from_their_dice_and_nearly_all_change_something(
     change: Callable[..., bytes], one: bytes, other: bytes
 ) -> None:

@@ -3,7 +3,8 @@
     u32 length of the JSON text | JSON text, UTF-8 | blob: all the rest
 
 Pure. Plain data only: a message never makes the receiver run code, and its numbers,
-texts and lists mean what JSON says. Arrays travel in the blob, or in a parcel.
+texts and lists mean what JSON says. Arrays travel in the blob, or in
+session messages.
 """
 
 from __future__ import annotations

@@ -39,8 +39,8 @@ class Delivered(HeldPort):
 
     def pump(self) -> bool:
         messages = list(self._hold.messages)
-        for parcel in messages:
-            self._hold.let_go(parcel)
+        for message in messages:
+            self._hold.let_go(message)
         return bool(messages)
 
 
@@ -94,16 +94,16 @@ class Muddled(Delivered):
 
 
 class Blind(Delivered):
-    def arrive(self, parcel: HeldMessage) -> None:
-        self._arrived.append(parcel.arrival)
+    def arrive(self, message: HeldMessage) -> None:
+        self._arrived.append(message.arrival)
 
 
 class Careless(Delivered):
     """Keeps a gradient where the receiver's own is, and shows it there."""
 
-    def arrive(self, parcel: HeldMessage) -> None:
-        super().arrive(parcel)
-        self._memory.raw(parcel.region, parcel.range)[:] = parcel.payload
+    def arrive(self, message: HeldMessage) -> None:
+        super().arrive(message)
+        self._memory.raw(message.region, message.range)[:] = message.payload
 
 
 class Unstamped(Delivered):
@@ -119,9 +119,9 @@ class Fixed(Delivered):
 
 
 class Doubling(Delivered):
-    def arrive(self, parcel: HeldMessage) -> None:
-        super().arrive(parcel)
-        self._arrived.append(parcel.arrival)
+    def arrive(self, message: HeldMessage) -> None:
+        super().arrive(message)
+        self._arrived.append(message.arrival)
 
 
 class Stuck(Delivered):

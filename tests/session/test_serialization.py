@@ -1,4 +1,4 @@
-"""Parcels: what comes back, where it lies in memory, and what is not sent."""
+"""Session messages: what comes back, where it lies in memory, and what is not sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parcels of which the large arrays travel in lent memory."""
+"""Session messages of which the large arrays travel in lent memory."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_what_finds_no_room_is_sent(sides: Sides) -> None:
         assert np.array_equal(sides.unpack(body)[0], LARGE)
 
 
-def test_nothing_is_lent_for_a_parcel_that_cannot_be_made(sides: Sides) -> None:
+def test_nothing_is_lent_for_a_message_that_cannot_be_made(sides: Sides) -> None:
     with pytest.raises(InvalidArgumentError):
         sides.body(LARGE, np.array(["text"], object))
 

@@ -1,4 +1,4 @@
-"""Parcels that cannot be right: made by hand, mutated, and at random."""
+"""Session messages that cannot be right: made by hand, mutated, and at random."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def mutated(body: bytes, dice: random.Random) -> bytearray:
 @pytest.mark.parametrize(
     "count", [1_000, pytest.param(100_000, marks=pytest.mark.slow)]
 )
-def test_mutated_parcels_raise_only_the_declared_error(count: int) -> None:
+def test_mutated_messages_raise_only_the_declared_error(count: int) -> None:
     dice, seeds = random.Random(5), corpus()
     outcomes = {"accepted": 0, "refused": 0}
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""What travels on a session link: a frame of the wire with a parcel in it.
+"""What travels on a session link: messages, each the body of one frame.
 
 The fields of the frame's header say what it is, so that a run needs no text at all:
 

@@ -1,4 +1,4 @@
-"""A message that carries plain data and arrays: what a session's tasks send each other.
+"""A session message as bytes: plain data and arrays, the body of one frame.
 
     u8 version | u8 zero | u16 number of arrays | u32 length of the text
     for each array:  u8 type | u8 rank | u16 place | u32 zero | u64 bytes | u64 x rank
@@ -72,7 +72,7 @@ def pack(
     An array above 8 KiB is not copied, so it must not change until its part is written;
     only one that is not contiguous or of another byte order is. An array of objects
     must hold `bytes`. With `lend`, a link's `Lender.lend`, arrays from 256 KiB on are
-    copied to memory that the peer maps, as far as there is room; such a parcel must be
+    copied to memory that the peer maps, as far as there is room; such a body must be
     sent, over this link. Takes about 2 us for a scalar.
 
     Raises `InvalidArgumentError` for what cannot travel: another dtype, more than 32
@@ -84,7 +84,7 @@ def pack(
     """
     if len(arrays) > MOST_ARRAYS:
         raise InvalidArgumentError(
-            f"{len(arrays)} arrays do not fit one parcel; send {MOST_ARRAYS} at most."
+            f"{len(arrays)} arrays do not fit one message; send {MOST_ARRAYS} at most."
         )
     text = pack_text(meta) if meta else b""
     coded = [
@@ -108,7 +108,7 @@ def pack(
 def unpack(
     body: bytearray, borrow: Borrow | None = None
 ) -> tuple[dict[str, Any], list[Array]]:
-    """Return the plain data and the arrays of a parcel.
+    """Return the plain data and the arrays of a message's body.
 
     The arrays are writable views of `body`, aligned as far as `body` is, or of lent
     memory, which `borrow`, the `Borrower.borrow` of the link it came over, finds. Those
@@ -182,9 +182,9 @@ def _view(array: Array) -> memoryview:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
-def _lent(array: Array, session_state: memoryview, ticket: bytes) -> Array:
+def _lent(array: Array, memory: memoryview, ticket: bytes) -> Array:
     """Copy an array to where the peer finds it; returns the ticket."""
-    np.copyto(np.ndarray(array.shape, array.dtype, session_state), array)
+    np.copyto(np.ndarray(array.shape, array.dtype, memory), array)
     return np.frombuffer(ticket, np.uint8)
 
 
@@ -264,4 +264,6 @@ def _unpacked_strings(
 
 
 def _refusal(reason: str) -> ProtocolError:
-    return ProtocolError(f"a parcel cannot be right: {reason}; drop this connection.")
+    return ProtocolError(
+        f"a session message cannot be right: {reason}; drop this connection."
+    )

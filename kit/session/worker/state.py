@@ -117,8 +117,8 @@ class TaskState:
 class SessionState:
     """A session's place on a task: its variables, and what is its alone.
 
-    `store` is that of all sessions, or its own if it is isolated. A run keeps the room
-    that it began in, so that what is late for the end of its session changes nothing
+    `store` is that of all sessions, or its own if it is isolated. A run keeps the state
+    that it began with, so that what is late for the end of its session changes nothing
     elsewhere.
     """
 

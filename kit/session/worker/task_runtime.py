@@ -104,7 +104,10 @@ class TaskRuntime:
     def begin_session(
         self, session: SessionKey, *, isolated: bool = False
     ) -> SessionState:
-        """Return a session's room, made at first; isolated, with a store of its own."""
+        """Return a session's state, made the first time.
+
+        An `isolated` one has variables of its own.
+        """
         with self._lock:
             if session not in self._session_states:
                 self._session_states[session] = SessionState(
