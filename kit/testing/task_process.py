@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
-import signal
+import resource
 import subprocess
 import sys
 import threading
@@ -174,5 +174,6 @@ def host(pipe: Connection) -> None:
 
 
 if __name__ == "__main__":
-    faulthandler.register(signal.SIGUSR1, all_threads=True)
+    faulthandler.enable()  # the stacks of all threads at SIGABRT
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     host(Connection(int(sys.argv[1])))
