@@ -11,14 +11,14 @@ from xml.etree import ElementTree as Xml
 import numpy as np
 import numpy.typing as npt
 import pytest
-from bokeh.models import Step
+from bokeh.models import AllLabels, LinearAxis, NoOverlap, Step
 
 from kit.trace.trace import Trace
 from widgets.board import sentences
 from widgets.board.history import TrainingHistory
 from widgets.drawing import charts, curves, feed, strips
 from widgets.drawing.curves import Axis, Chart
-from widgets.drawing.figures import links_figure
+from widgets.drawing.figures import links_figure, timeline_figure
 from widgets.drawing.plots import LinksPlot, LossPlot, TimelinePlot
 from widgets.drawing.theme import DARK, LIGHT
 
@@ -92,6 +92,41 @@ def test_the_still_timeline_has_a_bar_for_each_span(trace: Trace) -> None:
     key = 5  # one of each phase, in the legend
     assert len(bars) == len(spans["task"]) + key
     assert set(bars) == {"compute", "send", "receive", "wait", "apply"}
+
+
+def short_steps(gaps: list[float]) -> curves.Timeline:
+    """A timeline of 100 ms in which some steps begin so many ms after each other."""
+    at = np.cumsum(gaps).tolist()
+    spans = {"task": ["ps:0"], "phase": ["send"], "left": [0.0], "right": [100.0]}
+    steps = {"at": at, "step": list(range(197, 197 + len(at)))}
+    return curves.timeline(spans, steps, ["ps:0"])
+
+
+@pytest.mark.parametrize(
+    ("gaps", "named"),
+    [
+        ([0, 30, 30, 30], ["step 197", "step 198", "step 199", "step 200"]),
+        ([0, 1, 1, 1], ["step 200"]),
+        ([0, 50, 3, 40], ["step 197", "step 198", "step 199", "step 200"]),
+        ([0, 10, 3, 30], ["step 199", "step 200"]),
+    ],
+)
+def test_the_names_of_short_steps_do_not_lie_on_each_other(
+    gaps: list[float], named: list[str]
+) -> None:
+    chart = short_steps(gaps)
+
+    drawn = Xml.fromstring(charts.timeline_chart(chart))
+
+    found = [one for one in drawn.iter() if (one.text or "").startswith("step ")]
+    assert [one.text for one in found] == named
+    width = 7.5 * len("step 197")
+    begins = [float(o.attrib["x"]) - width * ("text-anchor" in o.attrib) for o in found]
+    assert min(np.diff([*begins, charts.WIDTH])) >= width
+    lines = [one for one in drawn.iter() if one.attrib.get("class") == "ps-grid"]
+    assert len(lines) == len(gaps)  # each step has one, named or not
+    axes = timeline_figure(chart, LIGHT).select({"type": LinearAxis})
+    assert {type(one.major_label_policy) for one in axes} == {AllLabels, NoOverlap}
 
 
 def test_nothing_to_show_is_no_picture() -> None:

@@ -9,12 +9,12 @@ reader without JavaScript see them. Colours are variables of the page
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
 from kit.trace.traffic import Phase
-from widgets.drawing.curves import Chart, Region, Series, Timeline
+from widgets.drawing.curves import Chart, Mark, Region, Series, Timeline
 from widgets.drawing.strips import TOP, mark_words
 from widgets.drawing.theme import PHASE_HEIGHT
 
@@ -101,14 +101,7 @@ def links_chart(chart: Chart) -> str:
         y = Scale(0.0, chart.y.high, foot, foot - _STRIP * (1 - TOP))
         parts.append(_strip(series, x, y))
         parts.append(_right_text(left - 6, foot - 3, series.label))
-    places = [x(mark.at) - left for mark in chart.marks]
-    labels = [mark.label for mark in chart.marks]
-    said = mark_words(labels, places, WIDTH - _RIGHT - left)
-    for pixel, (words, is_left) in zip(places, said, strict=True):
-        at = left + pixel
-        parts.append(f'<path class="ps-mark" d="M{at:.1f},4 V{height - _UNDER}"/>')
-        write = _right_text if is_left else _text
-        parts.append(write(at - 4 if is_left else at + 4, 16, words))
+    parts += _marks(chart.marks, x, "ps-mark", 4, height - _UNDER)
     return _chart(height, f"{chart.title}, {chart.y.label}", "", parts)
 
 
@@ -130,12 +123,7 @@ def timeline_chart(chart: Timeline) -> str:
         tall = _ROW * 0.8 * PHASE_HEIGHT[Phase[phase.upper()]]
         box = (x(begin), middle[task] - tall / 2, max(0.6, x(end) - x(begin)), tall)
         parts.append(_bar(Phase[phase.upper()], *box))
-    for at, label in chart.starts:
-        pixel = x(at)
-        path = (
-            f'<path class="ps-grid" d="M{pixel:.1f},{_OVER + 20} V{height - _UNDER}"/>'
-        )
-        parts.append(f'{path}<text x="{pixel + 2:.1f}" y="{_OVER + 18}">{label}</text>')
+    parts += _marks(chart.starts, x, "ps-grid", _OVER + 6, height - _UNDER)
     return _chart(height, chart.title, "", parts)
 
 
@@ -194,6 +182,20 @@ def _x_axis(x: Scale, height: float, label: str, left: float = _LEFT) -> str:
 def _y_tick(at: float, text: str) -> str:
     line = f'<path class="ps-grid" d="M{_LEFT},{at:.1f} H{WIDTH - _RIGHT}"/>'
     return line + _right_text(_LEFT - 6, at + 4, text)
+
+
+def _marks(
+    marks: Sequence[Mark], x: Scale, look: str, top: float, foot: float
+) -> Iterator[str]:
+    """Draw a line at each mark, with its words where there is room for them."""
+    places = [x(mark.at) for mark in marks]
+    inner = [place - x.start for place in places]
+    said = mark_words([mark.label for mark in marks], inner, x.end - x.start)
+    for at, (words, is_left) in zip(places, said, strict=True):
+        yield f'<path class="{look}" d="M{at:.1f},{top:g} V{foot:g}"/>'
+        if words:
+            write = _right_text if is_left else _text
+            yield write(at - 4 if is_left else at + 4, top + 12, words)
 
 
 def _text(x: float, y: float, text: str) -> str:

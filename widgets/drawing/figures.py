@@ -21,6 +21,7 @@ from bokeh.models import (
     GroupFilter,
     HoverTool,
     LinearAxis,
+    NoOverlap,
     Range1d,
 )
 from bokeh.models.annotations import BoxAnnotation
@@ -194,7 +195,7 @@ def _step_axis(fig: figure, starts: Sequence[Mark], theme: Theme) -> None:
     """Name the steps on an upper axis, with a thin line where each one begins."""
     ticker = FixedTicker(ticks=[one.at for one in starts])
     axis = LinearAxis(major_label_overrides={one.at: one.label for one in starts})
-    axis.update(ticker=ticker)
+    axis.update(ticker=ticker, major_label_policy=NoOverlap())  # of short steps
     dress(axis, theme)
     fig.add_layout(axis, "above")
     fig.add_layout(Grid(dimension=0, ticker=ticker, grid_line_color=theme.faint))
