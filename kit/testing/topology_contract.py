@@ -45,7 +45,7 @@ from kit.exchange.topologies.counting import (
     counted_traffic,
 )
 from kit.exchange.topologies.placement import place
-from kit.exchange.topologies.topology import Topology, per_member
+from kit.exchange.topologies.topology import Topology, is_served, per_member
 from kit.testing.group import LocalMember, local_group, run_together
 from kit.testing.interleaving import InterleavedMembers
 
@@ -80,7 +80,8 @@ def check_topology(
     * plans are the same whenever they are made, name members of the group, never the
       member itself, and ranges that lie in one bucket;
     * each message is the one that its receiver expects, and nobody waits for ever;
-    * every parameter is updated by those that `owners` says, and by nobody else;
+    * every parameter is updated by those that `owners` says, and by nobody else, and
+      by the servers that hold it if asynchronous steps or backup workers are allowed;
     * every worker ends with the sum of all gradients, added chunk by chunk in the order
       `kit.exchange.plan.chain`, however far some members run ahead of others;
     * `traffic`, `n_messages` and `loads` say what the plans do, and `rows` names
@@ -177,6 +178,7 @@ class _Trial:
         except AssertionError as error:
             self.fail(str(error))
         self._check_owners()
+        self._check_served()
         self._check_formulas()
         self._check_rows()
         self._check_sums(random.Random(seed))
@@ -255,6 +257,19 @@ class _Trial:
             self.fail(
                 f"owners and plans disagree about whether {self.name(member)} updates "
                 f"byte {part}."
+            )
+
+    def _check_served(self) -> None:
+        one = self.topology
+        says = [
+            name
+            for name in ("may_be_asynchronous", "may_have_backups")
+            if getattr(one, name)
+        ]
+        if says and not is_served(one, self.layout, self.group):
+            self.fail(
+                f"it says {' and '.join(says)}, where workers meet at the servers; but "
+                f"these do not own what they hold, or others own some of it."
             )
 
     def _check_formulas(self) -> None:

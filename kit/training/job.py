@@ -17,7 +17,12 @@ from kit.errors import InvalidArgumentError, NotEnoughMemory
 from kit.exchange.layout import Layout, Spec, lay_out
 from kit.exchange.plan import Group
 from kit.exchange.topologies.placement import place
-from kit.exchange.topologies.topology import Topology, by_name, first
+from kit.exchange.topologies.topology import (
+    Topology,
+    by_name,
+    first,
+    is_served,
+)
 from kit.fields import (
     anything,
     check,
@@ -131,7 +136,18 @@ class Job:
                 f"of topology={first(lambda one: one.may_have_backups)!r} can leave "
                 f"some out."
             )
+        if not synchronous or self.has_backups:
+            self._check_served(topology)
         return topology
+
+    def _check_served(self, topology: Topology) -> None:
+        if not is_served(topology, self.layout, self.group):
+            raise InvalidArgumentError(
+                f"topology {topology.name!r} says that it may be asynchronous or have "
+                f"backups, where workers meet at the parameter servers; but these do "
+                f"not own all that they hold. Mend its plan or owners, or use "
+                f"topology={first(lambda one: one.needs_ps)!r} with parameter servers."
+            )
 
     def check_step(self, at: int) -> None:
         """Raise `InvalidArgumentError` for a step that this training does not have."""

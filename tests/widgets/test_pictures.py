@@ -125,7 +125,7 @@ def test_the_names_of_short_steps_do_not_lie_on_each_other(
     assert min(np.diff([*begins, charts.WIDTH])) >= width
     lines = [one for one in drawn.iter() if one.attrib.get("class") == "ps-grid"]
     assert len(lines) == len(gaps)  # each step has one, named or not
-    axes = timeline_figure(chart, LIGHT).select({"type": LinearAxis})
+    axes: Any = timeline_figure(chart, LIGHT).select({"type": LinearAxis})
     assert {type(one.major_label_policy) for one in axes} == {AllLabels, NoOverlap}
 
 

@@ -16,11 +16,11 @@ which counting the plan cannot.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 
 from kit.errors import InvalidArgumentError
-from kit.exchange.layout import Layout, Range, Spec, lay_out
+from kit.exchange.layout import Layout, Range, Spec, lay_out, merge
 from kit.exchange.plan import Apply, Group, Owned, Plan
 from kit.exchange.topologies.counting import (
     Loads,
@@ -44,7 +44,8 @@ class Topology(ABC):
         needs_ps: Whether it needs a parameter server; False.
         may_be_asynchronous, may_have_backups: Whether a training may be so, or go on
             without some gradients; False. Such steps are not carried out by the plan:
-            workers push to the servers what these hold, and pull it, as in `ps`.
+            workers push to the servers what these hold, and pull it, as in `ps`. So
+            each server must own what it holds, and nobody else anything.
         hue: The number of its colour in the palette of the figures; None: the next one
             that is free.
 
@@ -182,6 +183,28 @@ def maybe_by_name(name: str) -> Topology | None:
     True
     """
     return _table.get(name.removesuffix(_ASYNCHRONOUS))
+
+
+def is_served(topology: Topology, layout: Layout, group: Group) -> bool:
+    """Whether each server updates what it holds, and nobody else anything.
+
+    >>> from kit.exchange.topologies import ps, ring
+    >>> layout = lay_out([Spec("w", (8,), "float32")], n_workers=2)
+    >>> group = Group((0,), (1, 2), place(layout, 1))
+    >>> [is_served(one, layout, group) for one in (ps.ParameterServer(), ring.Ring())]
+    [True, False]
+    """
+    owned: dict[int, list[Range]] = {}
+    for one in topology.owners(layout, group):
+        for member in one.members:
+            owned.setdefault(member, []).append(one.range)
+    held = dict(zip(group.ps, group.shards, strict=True))
+    return bool(held) and _merged(owned) == _merged(held)
+
+
+def _merged(parts: Mapping[int, Iterable[Range]]) -> dict[int, tuple[Range, ...]]:
+    whole = {m: merge(part for part in own if part.size) for m, own in parts.items()}
+    return {member: own for member, own in whole.items() if own}
 
 
 def per_member(traffic: Traffic, member: int) -> tuple[int, int]:

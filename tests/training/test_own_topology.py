@@ -1,0 +1,148 @@
+"""A topology of one's own, asynchronous or with backup workers: replayed or refused."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit.errors import InvalidArgumentError
+from kit.exchange import register
+from kit.exchange.topologies import topology as table
+from kit.exchange.topologies.ps import ParameterServer
+from kit.testing import check_topology
+from kit.training.optimizers.rule import Optimizer
+from tests.cluster.test_own_topology import Hub
+from tests.training.backups import ranks
+from tests.training.backups import replayed as replayed_backups
+from tests.training.paced import always_one
+from tests.training.toy import (
+    BATCH,
+    DATA,
+    Params,
+    fit,
+    initial,
+    quick_cluster,
+    same_bits,
+)
+
+STEPS = 24
+
+
+class Served(ParameterServer):
+    """A topology of one's own whose owners are the servers."""
+
+    name = "served"
+
+
+class Mistaken(Hub):
+    """Says that it may be what only servers can be; its owner is a worker."""
+
+    name = "mistaken"
+    may_be_asynchronous = True
+    may_have_backups = True
+
+
+@pytest.fixture(autouse=True)
+def own_topologies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "_table", dict(table._table))
+    for one in (Served(), Hub(), Mistaken()):
+        register(one)
+
+
+def train(n_ps: int, step: Any = fit, **options: Any) -> kit.Run:
+    with quick_cluster(n_ps, 3) as cluster:
+        given: dict[str, Any] = {
+            "steps": STEPS,
+            "batch": BATCH,
+            "cluster": cluster,
+        } | options
+        return kit.train(step, initial(), DATA, **given).wait(30)
+
+
+def updated(optimizer: Optimizer, n_updates: int) -> Params:
+    """Return what plain numpy makes of gradients that are one everywhere."""
+    params = initial()
+    for name, value in params.items():
+        now = value.ravel()
+        slots = [np.full_like(now, slot.initial) for slot in optimizer.slots]
+        for number in range(n_updates):
+            out = np.empty_like(now)
+            optimizer.apply(now, np.ones_like(now), slots, out, number)
+            now = out
+        params[name] = now.reshape(value.shape)
+    return params
+
+
+@pytest.mark.parametrize("n_ps", [1, 2])
+def test_asynchronous_steps_have_the_bits_of_their_replay(n_ps: int) -> None:
+    # Equal gradients: whoever comes first, the updates are the same.
+    optimizer = kit.Adagrad(0.1)
+
+    run = train(n_ps, always_one, topology="served", optimizer=optimizer, sync=False)
+
+    assert same_bits(run.params, updated(optimizer, STEPS))
+    assert {row.topology for row in run.trace.epochs} == {"served-async"}
+
+
+@pytest.mark.slow
+def test_a_training_becomes_asynchronous_on_it_and_goes_on_as_a_ring() -> None:
+    optimizer, requested = kit.Momentum(0.01), threading.Event()
+
+    def held(params: Params, batch: Any) -> Any:
+        assert requested.wait(30)
+        return always_one(params, batch)
+
+    with quick_cluster(1, 3) as cluster:
+        options: dict[str, Any] = {
+            "steps": STEPS,
+            "batch": BATCH,
+            "optimizer": optimizer,
+        }
+        run = kit.train(
+            held, initial(), DATA, topology="served", cluster=cluster, **options
+        )
+        run.switch(synchronous=False, at=8)
+        run.switch("ring", synchronous=True, at=16)
+        requested.set()
+        run.wait(30)
+
+    assert same_bits(run.params, updated(optimizer, STEPS))
+    hows = [row.topology for row in run.trace.epochs]
+    assert hows == ["served", "served-async", "ring"]
+
+
+@pytest.mark.parametrize("n_ps", [1, 2])
+def test_backup_workers_have_the_bits_of_their_replay(n_ps: int) -> None:
+    optimizer = kit.Adam(0.02)
+
+    run = train(n_ps, topology="served", optimizer=optimizer, aggregate=2)
+
+    assert same_bits(run.params, replayed_backups(ranks(run), 3, optimizer))
+
+
+@pytest.mark.parametrize("n_ps", [0, 1])
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("hub", {"sync": False}, "asynchronous .* not on 'hub'; use topology='ps'"),
+        ("hub", {"aggregate": 2}, "'hub' needs the gradient of every .*topology='ps'"),
+        ("mistaken", {"sync": False}, "says that it .* or use topology='ps'"),
+        ("mistaken", {"aggregate": 2}, "says that it .* or use topology='ps'"),
+    ],
+)
+def test_one_that_does_not_meet_at_servers_is_refused(
+    n_ps: int, name: str, options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=words):
+        train(n_ps, topology=name, **options)
+
+
+def test_the_contract_notices_one_that_does_not_meet_at_servers() -> None:
+    check_topology(Served(), workers=[2], servers=[1, 2])
+
+    with pytest.raises(AssertionError, match=r"may_be_asynchronous .* servers"):
+        check_topology(Mistaken(), workers=[2])
