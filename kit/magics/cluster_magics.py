@@ -37,26 +37,45 @@ class ClusterMagics(Magics):
     @line_magic
     @takes(
         "%cluster",
-        option("what", nargs="?", default="status", help="one of the words below"),
-        option("tasks", nargs="*", metavar="TASK", help="such as worker:1"),
-        option("-n", type=count, default=_LINES, metavar="N", help="lines of a log"),
+        option(
+            "what",
+            nargs="?",
+            default="status",
+            metavar="WORD",
+            help="status (default), stop, restart, logs, list or clean",
+        ),
+        option(
+            "tasks",
+            nargs="*",
+            metavar="TASK",
+            help="whose process to restart or log to show, such as worker:1; spaces "
+            "between several",
+        ),
+        option(
+            "-n",
+            type=count,
+            default=_LINES,
+            metavar="N",
+            help=f"how many lines of each log (default: {_LINES})",
+        ),
     )
     def cluster(self, line: str) -> None:
         """Look after the cluster.
 
-        Words::
+        Examples::
 
-            %cluster                     the tasks, and what is known of them (status)
-            %cluster stop                end it; nothing is left
-            %cluster restart             start it anew, or
+            %cluster                     show the tasks and how they are (status)
+            %cluster stop                end the cluster; nothing is left
+            %cluster restart             end it and start one like it
             %cluster restart worker:1    give one task a new process
-            %cluster logs worker:1       the last lines of a task's log; -n 50 for more
-            %cluster list                all clusters of this user on this machine
+            %cluster logs worker:1       show the last lines of a task's log
+            %cluster logs -n 50          show more lines, of all tasks
+            %cluster list                show all your clusters on this machine
             %cluster clean               end those whose notebook is gone
+            %cluster --ps 1 --worker 3   start one; takes all options of %%cluster
 
-        A line of options, as in `%cluster --ps 1 --worker 3`, starts one, as
-        `%%cluster` does. In plain Python: `cluster.status`, `cluster.stop()`,
-        `cluster.restart("worker:1")`, `cluster.log("worker:1")`.
+        In plain Python: `cluster.status`, `cluster.stop()`,
+        `cluster.restart("worker:1")`, `cluster.log("worker:1", 50)`.
         """
         with told_in_one_line():
             if line.lstrip().startswith("--"):

@@ -29,9 +29,25 @@ class OnMagics(Magics):
     @cell_magic
     @takes(
         "%%on",
-        option("tasks", nargs="*", metavar="TASK", help="worker, worker:1, all, ..."),
-        option("--timeout", type=seconds, metavar="S", help="seconds it may take"),
-        option("--each", action="store_true", help="one task after the other"),
+        option(
+            "tasks",
+            nargs="*",
+            metavar="TASK",
+            help="a job (worker), a task (worker:1, /job:worker/task:1) or all; commas "
+            "or spaces between several",
+        ),
+        option(
+            "--timeout",
+            type=seconds,
+            metavar="S",
+            help="seconds that the cell may take, with --each on each task; then it is "
+            "interrupted (default: no limit)",
+        ),
+        option(
+            "--each",
+            action="store_true",
+            help="run on one task after the other; `task` is the one it runs on",
+        ),
     )
     def on(self, line: str, cell: str) -> None:
         """Run the cell on the named tasks; show what each puts out, by name.
@@ -45,10 +61,9 @@ class OnMagics(Magics):
             %%on worker:1,ps --timeout 5
             %%on all --each
 
-        Tasks are named like `worker`, `worker:1`, `/job:worker/task:1` or `all`,
-        several of them with commas or spaces. The cell sees the task's own names, and
-        `kit.this_server()` is the task's server. With `--each`, `task` is the task. It
-        answers while a training runs. The stop button interrupts these tasks.
+        The cell sees the task's own names, and `kit.this_server()` is the task's
+        server. It runs while a training goes on there, too. The stop button interrupts
+        it on these tasks.
 
         In plain Python: `cluster.on("worker", code)`.
         """

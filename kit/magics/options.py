@@ -29,7 +29,9 @@ def takes(name: str, *options: Any) -> Callable[[F], F]:
         found: Any = function
         for one in reversed(options):
             found = one(found)
-        return magic_arguments(name)(found)  # type: ignore[no-any-return, no-untyped-call]
+        made: Any = magic_arguments(name)(found)  # type: ignore[no-untyped-call]
+        made.__doc__ = made.__doc__.replace(f"%{name}", name, 1)  # IPython adds a %
+        return made  # type: ignore[no-any-return]
 
     return decorate
 
@@ -73,10 +75,10 @@ def nearest(word: str, known: list[str], cutoff: float = 0.5) -> str:
 
 
 def count(text: str) -> int:
-    """Read a number of tasks; to be a `type` of arguments."""
+    """Read a whole number from 0 up; to be a `type` of arguments."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number of tasks; give 0, 1, 2 and so on"
+            f"{text!r} is not a whole number from 0 up; give 0, 1, 2 and so on"
         )
     return int(text)
 

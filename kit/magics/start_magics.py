@@ -33,29 +33,67 @@ class StartMagics(Magics):
     @cell_magic
     @takes(
         "%%cluster",
-        option("--ps", type=count, metavar="N", help="parameter servers (default 1)"),
-        option("--worker", type=count, metavar="N", help="workers (default 3)"),
+        option(
+            "--ps",
+            type=count,
+            metavar="N",
+            help="number of parameter servers (default: 1)",
+        ),
+        option(
+            "--worker", type=count, metavar="N", help="number of workers (default: 3)"
+        ),
         option(
             "--job",
             type=job,
             action="append",
             metavar="NAME=N",
-            help="tasks of another job",
+            help="another job and its number of tasks, such as chief=1; once for each",
         ),
-        option("--link", metavar="SPEED", help="speed of the links, such as 1gbit,5ms"),
         option(
-            "--transport", choices=["auto", "unix", "tcp"], help="how tasks are linked"
+            "--link",
+            metavar="SPEED",
+            help="bandwidth, latency and jitter of the links in trainings that ask for "
+            "none, such as 1gbit or 100mbit,5ms,1ms (default: full speed)",
+        ),
+        option(
+            "--transport",
+            choices=["auto", "unix", "tcp"],
+            help="how tasks are linked (default: auto, the best that both ends have)",
         ),
         option(
             "--insecure",
             action="store_true",
-            help="no TLS: anybody on the line can act as you, also on files",
+            help="no TLS on TCP: anybody on the line can act as you, also on files",
         ),
-        option("--threads", type=count, metavar="N", help="BLAS threads of each task"),
-        option("--timeout", type=seconds, metavar="S", help="seconds a start may take"),
-        option("--lease", type=seconds, metavar="S", help="seconds without a notebook"),
-        option("--reuse", action="store_true", help="use the one that runs"),
-        option("--restart", action="store_true", help="end the one that runs first"),
+        option(
+            "--threads",
+            type=count,
+            metavar="N",
+            help="BLAS threads of each task (default: a fair share of the cores)",
+        ),
+        option(
+            "--timeout",
+            type=seconds,
+            metavar="S",
+            help="seconds that the start may take (default: 60)",
+        ),
+        option(
+            "--lease",
+            type=seconds,
+            metavar="S",
+            help="seconds that tasks outlive a notebook that was killed (default: 15)",
+        ),
+        option(
+            "--reuse",
+            action="store_true",
+            help="use the cluster that runs, also while it trains; one of another "
+            "shape is an error and is not replaced",
+        ),
+        option(
+            "--restart",
+            action="store_true",
+            help="end the cluster that runs, and its training, and start a new one",
+        ),
     )
     def cluster(self, line: str, cell: str) -> None:
         """Start a cluster, or use the one that runs, and run the cell in the notebook.
@@ -66,9 +104,13 @@ class StartMagics(Magics):
             run = kit.train(step, params, data)
             await run
 
-        A cluster of the same shape is used again, one of another shape is replaced,
-        unless a training runs on it. The cluster stays when the cell is over, also when
-        it raises. In plain Python: `cluster = kit.Cluster(ps=1, worker=3).start()`.
+            %%cluster --link 1gbit,5ms --timeout 120
+
+        If a cluster of the same shape runs, it is used again. One of another shape is
+        replaced, unless a training runs on it. The cluster goes on when the cell is
+        over, also when it raises.
+
+        In plain Python: `cluster = kit.Cluster(ps=1, worker=3).start()`.
         """
         with told_in_one_line():
             follow(self.plan(line))

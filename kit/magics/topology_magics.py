@@ -30,17 +30,22 @@ class TopologyMagics(Magics):
     @line_magic
     @takes(
         "%topology",
-        option("name", nargs="?", help="a topology; Tab offers all"),
+        option(
+            "name",
+            nargs="?",
+            metavar="NAME",
+            help="the topology to switch to, between two steps; Tab offers all",
+        ),
     )
     def topology(self, line: str) -> None:
-        """Say how the gradients of the training meet, or switch it.
+        """Show how the gradients of the training meet, or switch it.
 
         Examples::
 
-            %topology
-            %topology ring
+            %topology         show the topology, and the step of the training
+            %topology ring    switch to the ring
 
-        In plain Python: `run.topology = "ring"`.
+        In plain Python: `run.topology`, `run.topology = "ring"`.
         """
         with told_in_one_line():
             options = parse(TopologyMagics.topology, line)

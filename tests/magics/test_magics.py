@@ -66,13 +66,13 @@ def test_few_cores_are_told_before_the_start_and_what_that_means(
         ),
         (
             "%%cluster --worker -1\n1",
-            "UsageError: %%cluster: argument --worker: '-1' is not a number of tasks; "
-            "give 0, 1, 2 and so on.",
+            "UsageError: %%cluster: argument --worker: '-1' is not a whole number "
+            "from 0 up; give 0, 1, 2 and so on.",
         ),
         (
             "%%cluster --ps x\n1",
-            "UsageError: %%cluster: argument --ps: 'x' is not a number of tasks; "
-            "give 0, 1, 2 and so on.",
+            "UsageError: %%cluster: argument --ps: 'x' is not a whole number "
+            "from 0 up; give 0, 1, 2 and so on.",
         ),
         (
             "%%cluster --job chief\n1",
@@ -278,12 +278,15 @@ def test_what_a_killed_notebook_left_is_offered_where_no_cluster_runs(
     )
 
 
-@pytest.mark.parametrize("name", ["cluster", "on"])
+@pytest.mark.parametrize("name", ["%%cluster", "%cluster", "%%on", "%topology"])
 def test_help_of_a_magic_has_examples_and_all_its_options(
     shell: InteractiveShell, name: str
 ) -> None:
-    magic = shell.magics_manager.magics["cell"][name]
+    kind = "cell" if name.startswith("%%") else "line"
+    magic = shell.magics_manager.magics[kind][name.strip("%")]
 
-    assert f"%%{name} " in magic.__doc__
-    assert "Examples::" in magic.__doc__
-    assert all(flag in magic.__doc__ for flag in options.flags(magic))
+    usage, said = magic.__doc__.split("Examples::")
+    assert f"\n  {name} [" in usage
+    assert f"    {name} " in said
+    assert "In plain Python: `" in said
+    assert all(flag in said for flag in options.flags(magic))
