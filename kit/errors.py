@@ -1,6 +1,6 @@
 """The one tree of errors: canonical codes as parents, plain names below them.
 
-Pure. The codes and the parents are those of the original runtime's status codes, so
+Pure. The codes and the parents are those of TensorFlow's status codes, so
 `except UnavailableError` means the same here as there. What a user meets in daily
 work has a plain name below its code, for example `PeerLost`.
 
@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 class KitError(Exception):
     """Base of all errors of this package.
 
-    Takes one message, or the original's node_def, op, message and here a code. `task`
+    Takes one message, or as in TensorFlow node_def, op, message and here a code. `task`
     and `step` tell where it happened, `node` which op of a graph failed, and
     `remote_traceback` what the task printed; each is None when it is not known.
     """
@@ -125,7 +125,7 @@ class NotFoundError(KitError):
 class AlreadyExistsError(KitError):
     """What was to be made exists already.
 
-    Raised as `AddressInUse`, and in programs of the original by their own code. The
+    Raised as `AddressInUse`, and by programs written for TensorFlow themselves. The
     caller uses what is there or chooses another name. A retry helps once it is gone.
     """
 
@@ -190,7 +190,7 @@ class OutOfRangeError(KitError):
 class UnimplementedError(KitError):
     """The operation is not offered.
 
-    Raised for what the original has and this package does not, for ops without a
+    Raised for what TensorFlow has and this package does not, for ops without a
     kernel, and by tasks of another version for questions they do not know. The caller
     takes another way, which the message mostly names. A retry does not help.
     """
@@ -234,7 +234,7 @@ class DataLossError(KitError):
 class UnauthenticatedError(KitError):
     """The peer did not prove who it is.
 
-    Raised as `AuthenticationFailed`; the code itself is for programs of the original.
+    Raised as `AuthenticationFailed`; programs written for TensorFlow catch this class.
     The caller takes the credentials of the running cluster. A retry with the same ones
     does not help.
     """

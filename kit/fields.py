@@ -83,7 +83,7 @@ def shown(value: object) -> str:
 
 
 def whole(least: int, most: int = MOST_WHOLE) -> Field:
-    """Return the field of an integer; True and False are none."""
+    """Return the field of an integer; True and False are not integers here."""
 
     def read(value: Any) -> int:
         number = operator.index(value)
@@ -106,7 +106,7 @@ def seconds() -> Field:
 
 
 def text(most: int | None = None, pattern: str = "") -> Field:
-    """Return the field of a text: of so many characters at most, of a form."""
+    """Return the field of a text of at most `most` characters that has a `pattern`."""
 
     def read(value: Any) -> str:
         _must(isinstance(value, str) and (most is None or len(value) <= most))
@@ -118,7 +118,7 @@ def text(most: int | None = None, pattern: str = "") -> Field:
 
 
 def flag() -> Field:
-    """Return the field of a truth value; 0 and 1 are none."""
+    """Return the field of True or False; 0 and 1 are refused."""
 
     def read(value: Any) -> bool:
         _must(isinstance(value, bool))

@@ -356,8 +356,8 @@ def _absent(prefix: str) -> NotFoundError | CheckpointFailed:
         return NotFoundError(f"{text} Give {prefix.removesuffix(_INDEX)!r}.")
     if Path(prefix).exists():
         return CheckpointFailed(
-            f"{text} What is there is no checkpoint of this kind: give the part that "
-            f"the names of its files have in common, without '.index'."
+            f"{text} {prefix!r} itself is not a checkpoint: give the part that the "
+            f"names of its files have in common, without '.index'."
         )
     return NotFoundError(text)
 

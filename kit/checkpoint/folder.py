@@ -229,8 +229,8 @@ class Folder:
     def steps(self) -> list[int]:
         """Return the steps of which there is a checkpoint, damaged or not, ascending.
 
-        Raises as `newest` does when the folder cannot be read; without a folder there
-        are none.
+        Raises as `newest` does when the folder cannot be read; a folder
+        that does not exist has none.
         """
         return sorted({place.step for place in places(self.path)})
 

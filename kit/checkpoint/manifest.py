@@ -164,7 +164,7 @@ def _joined(name: str, pieces: list[PieceEntry]) -> TensorEntry:
 def shard_from_plain(plain: Any) -> ShardEntry:
     """Return the entry that `ShardEntry.to_plain` gave, as another task sent it.
 
-    Raises `CheckpointFailed` for what is none.
+    Raises `CheckpointFailed` for anything else.
     """
     return _shard(plain)
 

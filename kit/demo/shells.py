@@ -119,8 +119,8 @@ class Shells:
                 return found
             if not is_running or time.monotonic() > end:
                 raise DeadlineExceededError(
-                    f"{name} has not printed {pattern!r}, after {self._bound_s:g} s at "
-                    f"most.\n{self.all_words()}"
+                    f"{name} has not printed {pattern!r} within "
+                    f"{self._bound_s:g} s.\n{self.all_words()}"
                 )
             time.sleep(_LOOK_S)
 

@@ -33,7 +33,7 @@ class DeviceSpec:
     """A device name in its parts; a part that is None is unset.
 
     `job` becomes a str, `replica`, `task` and `device_index` become ints (`ValueError`
-    if they are none), the types `cpu` and `gpu` are written in capitals; setting an
+    if they are not), the types `cpu` and `gpu` are written in capitals; setting an
     attribute does the same. Equal, and equal in hash, to another spec that prints the
     same: do not change one that is a key of a dict.
 

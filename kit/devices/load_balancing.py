@@ -42,7 +42,7 @@ LoadFunction: TypeAlias = Callable[[Any], float]
 
 
 class RoundRobinStrategy:
-    """Task 0, 1, ..., num_tasks-1 and again from 0, whatever the op.
+    """Chooses task 0, 1, ..., num_tasks-1 in turn, whatever the op.
 
     >>> strategy = RoundRobinStrategy(2)
     >>> [strategy(None) for _ in range(3)]

@@ -1,6 +1,7 @@
-"""Gradients made shorter where they are too long.
+"""Clip gradients: scale down those whose norm is too large.
 
-Pure. A sparse gradient (`IndexedSlices`) is as long as its rows; None stays None.
+Pure. The norm of a sparse gradient (`IndexedSlices`) is that of its rows; None stays
+None.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from kit.graph.slices import IndexedSlices
 def clip_by_norm(
     x: Any, clip_norm: Any, axes: Any = None, name: str | None = None
 ) -> Any:
-    """Return `x`, scaled to the length `clip_norm` if it is longer.
+    """Return `x`, scaled down to the norm `clip_norm` if its own is larger.
 
-    The length is the square root of the sum of squares, over all elements or along
+    The norm is the square root of the sum of squares, over all elements or along
     `axes`. Rows give rows.
     """
     values = x.values if isinstance(x, IndexedSlices) else tensor(x)
@@ -53,7 +54,9 @@ def global_norm(xs: Sequence[Any], name: str | None = None) -> Tensor:
     _check_list(xs)
     found = [_values(x) for x in xs if x is not None]
     if not found:
-        raise ValueError("the list holds no gradient; there is no length of nothing.")
+        raise ValueError(
+            "the list holds no gradient, so there is no norm; give at least one."
+        )
     squares = [reduce_sum(square(values)) for values in found]
     return sqrt(add_n(squares), name=name)
 

@@ -22,20 +22,20 @@ class CheckpointSaverListener:
     """Base of what a `CheckpointSaverHook` calls when it saves."""
 
     def begin(self) -> None:
-        """Be told that there will be a training."""
+        """Get ready for a training that is about to begin."""
 
     def before_save(self, session: Any, global_step_value: int) -> None:
-        """Be told that a checkpoint is about to be written."""
+        """Do what is due before a checkpoint is written."""
 
     def after_save(self, session: Any, global_step_value: int) -> bool | None:
-        """Be told that a checkpoint is there; True asks for the end.
+        """Do what is due after a checkpoint is written; True asks for the end.
 
-        In `kit.train` that is some steps later: it is written beside them. Nothing is
-        told of one that could not be written.
+        In `kit.train` that is some steps later, as it is written beside them. It is
+        not called for a checkpoint that could not be written.
         """
 
     def end(self, session: Any, global_step_value: int) -> None:
-        """Be told that the training has ended, after the last checkpoint."""
+        """Do what is due when the training has ended, after the last checkpoint."""
 
 
 class CheckpointSaverHook(SessionRunHook):

@@ -97,7 +97,9 @@ def _ops(x: Any) -> list[Op]:
         return x.ops
     parts = list(_flat(x))
     if len({op.graph for op in parts}) > 1:
-        raise ValueError("a picture is of one graph, and these are of several.")
+        raise ValueError(
+            "a picture shows one graph, and these belong to several; give those of one."
+        )
     return needed(parts)
 
 

@@ -101,7 +101,7 @@ class DiskFailure:
         self.n_calls, self.struck = 0, list[FileCall]()
 
     def __call__(self, call: FileCall) -> None:
-        """Be told of a call; raises `OSError` if it is to fail."""
+        """Count a call; raises `OSError` if it is to fail."""
         if call.kind not in self._kinds:
             return
         number, self.n_calls = self.n_calls, self.n_calls + 1

@@ -193,7 +193,7 @@ class _Ends:
         self.port(me).expect((messages, []), 0)
 
     def has(self, me: int, n_messages: int) -> bool:
-        """Whether so many messages are here; more are an error."""
+        """Whether `n_messages` are here; more are an error."""
         port = self.port(me)
         if port.n_arrived() > n_messages:
             self.fail(f"n_arrived is {port.n_arrived()}, and {n_messages} were posted")

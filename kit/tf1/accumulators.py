@@ -47,7 +47,7 @@ class ConditionalAccumulatorBase:
     ) -> None:
         """Add the accumulator's operation to the default graph.
 
-        Raises `TypeError` for a dtype that is none of numbers, `ValueError` for another
+        Raises `TypeError` for a dtype that is not numeric, `ValueError` for another
         reduction than MEAN and SUM. In a run: `InvalidArgumentError` for whole numbers.
         """
         self._dtype = _number_type(dtype)

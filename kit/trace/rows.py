@@ -26,7 +26,7 @@ class EpochRow(NamedTuple):
 
     @property
     def plain_topology(self) -> str:
-        """The topology without the word on that.
+        """The topology alone, without "-async".
 
         >>> EpochRow(1, "ps-async", 0, 0, "").plain_topology
         'ps'

@@ -167,7 +167,7 @@ def train(
         True: every update uses one whole mini-batch. False: each worker goes at its
         own pace, and `steps` counts the updates of all; needs parameter servers.
     aggregate : int, optional
-        Take the first so many gradients of a step and drop the late ones (backup
+        How many gradients make a step: the first ones; late ones are dropped (backup
         workers). None waits for all of them.
     link : str, default ""
         Speed of the links, as "bandwidth,latency,jitter": "1gbit", "100mbit,5ms".
@@ -353,7 +353,7 @@ def _wholes(**values: SupportsIndex) -> dict[str, int]:
 
 
 def whole(name: str, value: SupportsIndex) -> int:
-    """Return a whole number; `InvalidArgumentError` names what is none."""
+    """Return `value` as an int; `InvalidArgumentError` for other than whole numbers."""
     try:
         return operator.index(value)
     except TypeError:

@@ -49,7 +49,7 @@ class FrameKind(IntEnum):
 class Header(NamedTuple):
     """One frame's header, in the order of the bytes; `checksum` is None without flag.
 
-    `hold_us`: for so many microseconds after its arrival the receiver treats the
+    `hold_us`: for how many microseconds after its arrival the receiver treats the
     payload as still on its way, which is how a slow line is imitated.
     """
 

@@ -206,6 +206,6 @@ def _trace(of: Any) -> Trace:
     if isinstance(of, str | os.PathLike):
         return Trace.load(of)
     raise InvalidArgumentError(
-        f"a board shows a training, and {type(of).__name__} is none; give the run that "
+        f"a board shows a training, and {type(of).__name__} is not one; give the run "
         f"kit.train() returned, a kit.Trace, or the path of a saved trace."
     )

@@ -130,7 +130,7 @@ class TrainingHistory:
         return np.minimum(middle, np.float64(self.n_steps - 1))
 
     def measure(self, name: str) -> Columns:
-        """Return step and value of what the step function calls so; maybe empty."""
+        """Return the steps and values of a measure of the step function, or nothing."""
         weight, total = self._measures.get(name, (np.zeros(0), np.zeros(0)))
         place = np.flatnonzero(weight)
         mean = total[place] / weight[place]

@@ -77,7 +77,7 @@ class Moment:
 
     @property
     def plain_topology(self) -> str:
-        """The topology without the word on that."""
+        """The topology alone, without "-async"."""
         return self.topology.removesuffix("-async")
 
     @cached_property

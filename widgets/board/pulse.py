@@ -1,7 +1,7 @@
 """Follows one training for all its boards: a thread that asks for news and tells them.
 
-There is one pulse for a training, however many boards show it, so that they agree and
-cost no more than one. Its thread runs while somebody listens. It asks ten times a
+There is one follower for a training, however many boards show it, so that they agree
+and cost no more than one. Its thread runs while somebody listens. It asks ten times a
 second at most, and less often where a beat costs much (`pause_after`): the training has
 the processors first.
 """
@@ -78,7 +78,7 @@ class RunFollower:
     # -- for boards ---------------------------------------------------------------
 
     def listen(self, listener: Listener, *, is_shown: bool = True) -> None:
-        """Call `listener` with each beat, from the pulse's thread, until it leaves.
+        """Call `listener` with each beat, from the follower's thread, until it leaves.
 
         Who is not shown is called with the last beat alone, and costs nothing till
         then. Calling this again changes that.
@@ -266,12 +266,12 @@ def requested_words(request: Mapping[str, Any], topology: str, link: str) -> str
     return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
 
 
-# A pulse holds its training, so the number of that is not given to another one.
+# A follower holds its training, so the number of that is not given to another one.
 _pulses: weakref.WeakValueDictionary[int, RunFollower] = weakref.WeakValueDictionary()
 _pulses_guard = threading.Lock()
 
 
 def pulse_of(run: Run) -> RunFollower:
-    """Return the one pulse of a training; it lives as long as somebody holds it."""
+    """Return the one `RunFollower` of a training; it lives while somebody holds it."""
     with _pulses_guard:
         return _pulses.setdefault(id(run), RunFollower(run))

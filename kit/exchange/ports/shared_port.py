@@ -108,7 +108,7 @@ class SharedPort:
         return self._memory.typed(region, part)
 
     def post(self, region: int, part: Range) -> None:
-        """Publish a counter, and ring if the peer sleeps; about a microsecond."""
+        """Publish a counter and wake a peer that sleeps; takes about a microsecond."""
         own = self._own
         own[_POSTED] = number = own[_POSTED] + 1
         place = (number & self.mask) * _NOTE

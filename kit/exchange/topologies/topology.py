@@ -160,7 +160,7 @@ def registered() -> tuple[Topology, ...]:
 
 
 def first(suits: Callable[[Topology], bool]) -> str:
-    """Return the name of the first topology that suits: one to recommend."""
+    """Return the name of the first topology that suits, to recommend it; "" if none."""
     return next((one.name for one in registered() if suits(one)), "")
 
 

@@ -24,11 +24,11 @@ def save_variables(
     path: str | os.PathLike[str],
     variables: Sequence[Variable] | None = None,
 ) -> Path:
-    """Write the values of variables, all of the session's graph if not given.
+    """Write the values of `variables`, by default all of the session's graph.
 
     They are read in one run, and written by this process to `path` with the endings
     `.index` and `.data-00000-of-00001`; what is there is replaced in one step, and then
-    the first number differs. Returns the path. Raises
+    the first number of the second ending differs. Returns the path. Raises
     `FailedPreconditionError` when one has no value, `NotFoundError` without the folder,
     `ResourceExhaustedError` and `PermissionDeniedError` as the disk refuses.
     """
@@ -44,7 +44,7 @@ def restore_variables(
     path: str | os.PathLike[str],
     variables: Sequence[Variable] | None = None,
 ) -> None:
-    """Set variables, all of the session's graph if not given, to what was saved.
+    """Set `variables`, by default all of the session's graph, to what was saved.
 
     It does not matter whether they had a value. Raises `NotFoundError` when the
     checkpoint, or a variable in it, is missing, `InvalidArgumentError` for another

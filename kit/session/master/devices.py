@@ -67,7 +67,7 @@ class Device:
 
     @property
     def name(self) -> str:
-        """The full name, as the original writes it."""
+        """The full name, as TensorFlow writes it."""
         task = self.task
         return (
             f"/job:{task.job}/replica:0/task:{task.index}"

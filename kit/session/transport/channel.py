@@ -156,7 +156,7 @@ class Channel:
                 self._answer = message
 
     def _named(self, error: KitError) -> KitError:
-        """Say whose error it is, as the original does."""
+        """Say whose error it is, as TensorFlow does."""
         task = self.link.peer
         error.message = (
             f"From /job:{task.job}/replica:0/task:{task.index}:\n{error.message}"

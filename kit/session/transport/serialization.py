@@ -147,7 +147,7 @@ def unpack(
         at = begin + (_TICKET_SIZE if place else n_bytes)
         if at > len(body) or body[begin - padding : begin] != _PADDING[padding]:
             raise _refusal(
-                f"an array's bytes {begin} to {at} do not lie behind zeros within it"
+                f"an array's bytes {begin} to {at} are not within it, after zeros alone"
             )
         if place:
             lent = _borrowed(bytes(body[begin:at]), n_bytes, borrow)

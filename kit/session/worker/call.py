@@ -79,7 +79,7 @@ class StepCall:
         def make() -> FifoQueue:
             return FifoQueue(name, capacity, dtypes, shapes)
 
-        # Without a name to share it by it is the session's own, as in the original.
+        # Without a name to share it by it is the session's own, as in TensorFlow.
         found: FifoQueue = self.state("queue", make) if shared_name else self.own(make)
         found.check(capacity, dtypes, shapes)
         return found

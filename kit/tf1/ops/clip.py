@@ -1,4 +1,4 @@
-"""Values kept within bounds, and gradients shortened to a length."""
+"""Clip values to bounds, and gradients to a norm."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def _raised(values: Any, bound: Any, scope: str) -> Any:
 
 
 def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: Any = None) -> Any:
-    """Return `t`, shortened to `clip_norm` where its length along `axes` is greater."""
+    """Return `t`, scaled down to `clip_norm` where its norm along `axes` is larger."""
     with op_scope(name, "clip_by_norm", [t, clip_norm]) as scope:
         values = convert_to_tensor(_values(t), name="t")
         total = reduce_sum(values * values, axes, keepdims=True)
-        # The root of zero has no gradient; where a length is 0, 1 stands for it.
+        # The root of zero has no gradient; where a norm is 0, 1 stands for it.
         is_some = total > 0
         safe = where(is_some, total, ones_like(total))
         length = where(is_some, sqrt(safe), total)
@@ -62,7 +62,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: Any = None) -> 
 
 
 def global_norm(t_list: Any, name: str | None = None) -> Any:
-    """Return the length of all tensors together, as one vector; None is passed over.
+    """Return the norm of all tensors together, as one vector; None is passed over.
 
     Raises `TypeError` for anything that is not a list.
     """
@@ -82,10 +82,10 @@ def global_norm(t_list: Any, name: str | None = None) -> Any:
 def clip_by_global_norm(
     t_list: Any, clip_norm: Any, use_norm: Any = None, name: str | None = None
 ) -> tuple[list[Any], Any]:
-    """Return the tensors, shortened if their common length exceeds `clip_norm`.
+    """Return the tensors, scaled down if their global norm exceeds `clip_norm`.
 
-    Returns the list, in which None stays None, and the length. All become NaN when the
-    length is not finite. Raises `TypeError` for anything that is not a list.
+    Returns the list, in which None stays None, and the norm. All become NaN when the
+    norm is not finite. Raises `TypeError` for anything that is not a list.
     """
     given = _listed(t_list)
     norm = global_norm(given, name) if use_norm is None else use_norm
@@ -116,7 +116,7 @@ def _scale(norm: Any, clip_norm: Any) -> Any:
 
 
 def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Any:
-    """Return `t`, shortened where its length for each element exceeds `clip_norm`."""
+    """Return `t`, scaled down if its norm over its size exceeds `clip_norm`."""
     with op_scope(name, "clip_by_average_norm", [t, clip_norm]) as scope:
         values = convert_to_tensor(t, name="t")
         n = create("Size", values, name="Size", dtype=np.dtype(np.int32))

@@ -77,7 +77,9 @@ def ones(shape: Any, dtype: Any = float32, name: str | None = None) -> Any:
 def _all(number: int, shape: Any, dtype: Any, name: str | None, default: str) -> Any:
     wanted = as_dtype(dtype).base_dtype._base
     if number and wanted == STRING:
-        raise TypeError(f"{default} makes numbers; there is no text that is one.")
+        raise TypeError(
+            f"{default} makes numbers, not strings; use tf.fill for a dtype of string."
+        )
     value = np.array(number if wanted != STRING else b"", wanted)
     with op_scope(name, default, [shape]) as scope:
         small = _few(shape)

@@ -106,7 +106,7 @@ class Server:
         self._is_started = True
 
     def join(self) -> None:
-        """Wait for the end of the server, so for ever; not if it was never started."""
+        """Wait until the server is stopped; return at once if it was never started."""
         if self._is_started:
             self._native.join()
 

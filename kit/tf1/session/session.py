@@ -55,7 +55,7 @@ class Session(BaseSession):
         """Clear containers on all tasks of a cluster and end the target's sessions.
 
         Without `containers` it is the default one. A session of this process alone has
-        nothing to clear. Raises `NotFoundError` for a target that is none, and
+        nothing to clear. Raises `NotFoundError` for an unknown target, and
         `DeadlineExceededError` when a task does not answer.
         """
         text = text_of(target)

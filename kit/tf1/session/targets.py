@@ -32,7 +32,7 @@ class LocalTarget:
 
 
 def text_of(target: Any) -> str:
-    """Return a target as text; raises `TypeError` if it is none."""
+    """Return a target as text; raises `TypeError` for what is not a target."""
     if target is None:
         return ""
     if isinstance(target, bytes):

@@ -106,7 +106,7 @@ def ref_of(ref: Any, op_type: str) -> Tensor:
     if isinstance(found, Tensor) and found.op.type in PASS_ON:
         return ref_of(found.op.inputs[0], op_type)
     raise AttributeError(
-        f"{op_type} changes a variable, but {ref!r} is none; give the tf.Variable."
+        f"{op_type} changes a variable, and {ref!r} is not one; give the tf.Variable."
     )
 
 

@@ -38,7 +38,7 @@ def variable_axis_size_partitioner(
     bytes_per_string_element: int = 16,
     max_shards: int | None = None,
 ) -> Partitioner:
-    """Return a partitioner into parts of at most so many bytes along `axis`.
+    """Return a partitioner into parts along `axis`, of at most `max_shard_bytes` bytes.
 
     Raises `ValueError` for sizes below 1.
 
@@ -71,7 +71,9 @@ def min_max_variable_partitioner(
     min_slice_size: int = 256 << 10,
     bytes_per_string_element: int = 16,
 ) -> Partitioner:
-    """Return a partitioner into at most so many parts of at least so many bytes.
+    """Return a partitioner into at most `max_partitions` parts.
+
+    Each has at least `min_slice_size` bytes.
 
     >>> min_max_variable_partitioner(8, min_slice_size=64)([20, 4], "float32")
     [5, 1]

@@ -250,8 +250,8 @@ class variable_scope:
     are defaults for the variables inside, and inherited from the outer scope unless
     given. With `reuse` True they must exist, with AUTO_REUSE they may.
 
-    Raises `TypeError` for a name that is none, and `ValueError` for a `reuse` that is
-    neither True, False, None nor AUTO_REUSE.
+    Raises `TypeError` for a name that is not a text, and `ValueError` for a `reuse`
+    that is neither True, False, None nor AUTO_REUSE.
     """
 
     def __init__(

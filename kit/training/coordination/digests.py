@@ -46,7 +46,7 @@ class Digests:
     """One member's side: it computes, and keeps what is not told yet."""
 
     def __init__(self, memory: Memory, me: int, *, is_worker: bool, every: int) -> None:
-        """Begin without an epoch; `every` so many steps a digest is due, 0: never."""
+        """Begin without an epoch; a digest is due after `every` steps, with 0 never."""
         self._memory, self._me, self._is_worker = memory, me, is_worker
         self._every, self._epoch = every, 0
         self._shares: dict[int, tuple[Range, ...]] = {}

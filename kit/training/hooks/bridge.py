@@ -1,4 +1,4 @@
-"""Calls the hooks of a training, in the order of the original, and names who fails.
+"""Calls the hooks of a training, in the order of TensorFlow, and names who fails.
 
     begin                    before any task has begun
     after_create_session     when the first epoch holds, so there are parameters

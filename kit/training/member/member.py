@@ -46,7 +46,7 @@ from kit.wire.stream import Stream
 
 
 def as_failure(error: BaseException, task: Task) -> KitError:
-    """Return the error with the task's name; what is none of ours is unknown."""
+    """Return the error with the task's name; one of Python becomes `UnknownError`."""
     if not isinstance(error, KitError):
         text = f"{task}: {type(error).__name__}: {error}"
         plain = "".join(traceback.format_exception(error))

@@ -19,16 +19,16 @@ class StepObserver:
     """
 
     def adopted(self, owners: Sequence[Owned], step: int, synchronous: bool) -> None:
-        """Be told that an epoch has begun, whose first step is `step`."""
+        """Take note of a new epoch, whose first step is `step`."""
 
     def before(self, step: int) -> None:
-        """Be told that a step is about to begin."""
+        """Take note of a step that is about to begin."""
 
     def committed(self, step: int) -> None:
-        """Be told that the parameters are those after so many steps."""
+        """Take note that the parameters are now those after `step` steps."""
 
     def after(self, step: int, loss: float) -> None:
-        """Be told that a step is done, and counts."""
+        """Take note of a step that is done, and counts."""
 
 
 class MeasureRecorder(StepObserver):

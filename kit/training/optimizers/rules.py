@@ -1,4 +1,4 @@
-"""The five update rules, with the original's defaults, and their names.
+"""The five update rules, with TensorFlow's defaults, and their names.
 
     gradient_descent   v -= lr g
     momentum           a = m a + g;       v -= lr a        (nesterov: lr (g + m a))
@@ -7,9 +7,9 @@
     adam               m += (g - m)(1-b1); s += (gg - s)(1-b2)
                        v -= lr sqrt(1-b2^t) / (1-b1^t) m / (sqrt(s) + e)
 
-Every constant is rounded to the parameter's dtype before it is used, as the original
-does. An optimizer holds settings only: its slots live with the parameters, on whichever
-task owns these. In a graph (`minimize`) a setting may be a tensor, such as a schedule.
+Every constant is rounded to the parameter's dtype before it is used, as in TensorFlow.
+An optimizer holds settings only: its slots live with the parameters, on whichever task
+owns these. In a graph (`minimize`) a setting may be a tensor, such as a schedule.
 """
 
 from __future__ import annotations

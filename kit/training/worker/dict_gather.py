@@ -37,7 +37,7 @@ class DictGather:
         self._at, self._done = ctypes.c_ssize_t(), 0
 
     def begin(self, values: Any) -> bool:
-        """Stand before the first value; whether this is a dict of so many."""
+        """Go to the first value; whether `values` is a dict of the right size."""
         self._at.value = self._done = 0
         return type(values) is dict and len(values) == len(self._places)
 
@@ -80,7 +80,7 @@ class _Header(ctypes.Structure):
 
 
 def dict_gather(places: Mapping[str, Array]) -> DictGather | None:
-    """Return what fills these places; None for few of them, or if it cannot be done."""
+    """Return what fills these places; None if they are few, or without the library."""
     found = compiled()
     if found is None or len(places) <= FEW or not _can_be_relied_on():
         return None

@@ -64,7 +64,7 @@ def all_of(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
 
 @speaks(np.any)
 def any_of(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Return whether any element along some axes is true, or not zero."""
+    """Return whether any element along some axes is true (not zero)."""
     return reduce.reduce_any(not_zero(x), axis, keepdims)
 
 

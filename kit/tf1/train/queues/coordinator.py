@@ -93,7 +93,7 @@ class Coordinator:
     def wait_for_stop(self, timeout: float | None = None) -> bool:
         """Wait until a stop is asked for, at most `timeout` seconds; returns whether.
 
-        A negative time is none.
+        A negative `timeout` counts as 0.
         """
         return self._stopped.wait(timeout)
 

@@ -153,7 +153,7 @@ class QueueRunner:
 
         `queue_closed_exception_types` are the errors that mean the end of the input, by
         default `OutOfRangeError`. Raises `ValueError` without a queue or operations,
-        `TypeError` for error types that are none.
+        `TypeError` for what is not an error type.
         """
         # Neither keeps a session: that of a notebook's cell ends with the cell.
         self._sessions: weakref.WeakKeyDictionary[
@@ -220,7 +220,7 @@ class QueueRunner:
         """Return threads that run the operations in a session.
 
         With a coordinator they stop with it, and one more closes the queue then. There
-        are none while those that were made for the session before still run.
+        are no new ones while those made earlier for the same session still run.
         """
         with self._lock:
             known = self._sessions.get(sess, lambda: None)()
@@ -316,7 +316,7 @@ def start_queue_runners(
 ) -> list[threading.Thread]:
     """Start the threads of all queue runners of the default graph; returns them.
 
-    Raises `ValueError` without a session, `TypeError` for what is none. A monitored
+    Raises `ValueError` without a session, `TypeError` for what is not one. A monitored
     session has started them itself.
     """
     chosen = get_default_session() if sess is None else sess
