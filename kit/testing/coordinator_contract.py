@@ -269,6 +269,9 @@ def _who_comes_back_joins_with_an_epoch(make: Make) -> None:
     )
     answer, _ = scene.asked.rejoin(_THIRD, 0.0)
     _expect(answer, Verdict.WAIT, "the others are not at a boundary")
+    assert scene.asked.wants_halt(1), (
+        "a member asks to come back, and wants_halt(1) is False; the others must meet."
+    )
     _proposed("boundary 1", scene.arrive(1, 2, _ALL[:-1]), 2)
     answer, number = scene.asked.rejoin(_THIRD, 0.0)
     epoch = _proposed("its return", answer, 2)
@@ -276,7 +279,12 @@ def _who_comes_back_joins_with_an_epoch(make: Make) -> None:
         f"member {_THIRD} came back, and the epoch of boundary {number} is {epoch}; it "
         f"has to name who joins, with its incarnation."
     )
+    answer = scene.prepared(1, _ALL[:-1])
+    _expect(answer, Verdict.WAIT, "who comes back is not ready for its epoch")
     _expect(scene.prepared(1), Verdict.COMMIT, "all are ready, and who comes back too")
+    assert not scene.asked.wants_halt(2), (
+        "who came back has joined, and wants_halt(2) is True; nothing is requested."
+    )
     answer = scene.arrive(2, 3, _ALL[:-1])
     _expect(answer, Verdict.WAIT, "who came back is a member again, and is not there")
 

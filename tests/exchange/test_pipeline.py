@@ -101,13 +101,9 @@ def test_plans_for_slots_update_nothing_before_everything_is_summed(
     layout, late = plans(specs, sizes, name)
     soon = {m: pipelined(plan, layout, early=False) for m, plan in late.items()}
 
-    carry_messages(soon)
-    for member, plan in late.items():
-        assert Counter(soon[member].ops) == Counter(plan.ops)
-        assert not any(
-            isinstance(op, Apply) for ops in soon[member].reduce for op in ops
-        )
-        kinds = [type(op) for op in soon[member].ops if isinstance(op, Apply | Add)]
+    for plan in soon.values():
+        assert not any(isinstance(op, Apply) for ops in plan.reduce for op in ops)
+        kinds = [type(op) for op in plan.ops if isinstance(op, Apply | Add)]
         assert kinds == sorted(kinds, key=lambda kind: kind is Apply)
 
 

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import pytest
 
-import kit
 from kit.errors import KitError, from_plain, to_plain
 from kit.fields import check
 from kit.server.directory import Directory
@@ -144,6 +143,13 @@ class Unfenced(TrainingCoordinator):
         super().come_back(member, incarnation, "always the same")
 
 
+class Unwelcoming(TrainingCoordinator):
+    """Lets the others go on when a member asks to come back."""
+
+    def wants_halt(self, step: int) -> bool:
+        return not self._agreement.returning and super().wants_halt(step)
+
+
 class Sleepy(TrainingCoordinator):
     """Never finds out that a member is silent."""
 
@@ -159,6 +165,7 @@ class Sleepy(TrainingCoordinator):
         (Halfway, "one member refused epoch 2, and a member hears .*COMMIT"),
         (Deaf, "a member failed, and beat of /job:ps/task:0 tells nothing of it"),
         (Unfenced, "two processes said that they are incarnation 1"),
+        (Unwelcoming, r"a member asks to come back, and wants_halt\(1\) is False"),
         (Sleepy, "worker/task:2 was silent for longer than dead_after_s, and beat"),
     ],
 )
@@ -295,4 +302,3 @@ def test_optimizer_of_two_members_alone_is_one_too() -> None:
             out[:] = parameter - parameter.dtype.type(0.1) * gradient
 
     check_optimizer(Plain())
-    check_optimizer(kit.GradientDescent(0.1))

@@ -162,25 +162,6 @@ def proposed(agreement: Agreement, number: int = 1, step: int = 4) -> None:
     assert agreement.maybe_return_of(1) == number
 
 
-def test_who_comes_back_makes_an_epoch_at_the_next_boundary() -> None:
-    agreement = lost_one()
-    before = agreement.epoch.number
-    assert agreement.wants_halt(3)
-
-    proposed(agreement)
-    for member in (0, 2):
-        agreement.prepared(member, 1)
-    assert agreement.outcome(1) is Verdict.WAIT
-    agreement.prepared(1, 1)
-
-    assert agreement.outcome(1) is Verdict.COMMIT
-    assert agreement.epoch.number == before + 1
-    assert agreement.epoch.joined == ((1, 4),)
-    assert agreement.lost == frozenset()
-    assert agreement.missing(2) == {0, 1, 2}
-    assert not agreement.wants_halt(4)
-
-
 @pytest.mark.parametrize("when", ["before the boundary", "before it is ready", "ready"])
 def test_who_is_lost_again_before_the_epoch_begins_changes_nothing(when: str) -> None:
     agreement = lost_one()

@@ -12,7 +12,6 @@ import numpy.typing as npt
 import pytest
 
 from kit.errors import InvalidArgumentError
-from kit.training.optimizers import rule
 from kit.training.optimizers.rule import MeanUpdate
 from kit.training.optimizers.rules import (
     Adagrad,
@@ -139,23 +138,6 @@ def test_every_step_follows_the_formula(
 
         assert wanted.dtype == value.dtype == dtype
         np.testing.assert_allclose(value, wanted, rtol=0, atol=limit)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("optimizer", [optimizer for optimizer, _ in ORACLES])
-def test_an_update_may_overwrite_its_gradient(
-    optimizer: Optimizer, dtype: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rule, "PIECE", 300)  # the last one is not full
-    start, gradients = problem(dtype)
-    want = trained(optimizer, start, gradients)
-
-    value, slots = start, new_slots(optimizer, start)
-    for step, gradient in enumerate(gradients):
-        optimizer.apply(value, gradient, slots, gradient, step)
-        value = gradient
-
-    assert value.tobytes() == want.tobytes()
 
 
 class Hasty(GradientDescent):

@@ -156,12 +156,3 @@ def test_misfit_is_refused_before_anything_is_written(
     after = (*arguments[:2], *arguments[2], arguments[3])
     for old, new in zip(before, after, strict=True):
         np.testing.assert_array_equal(old, new)
-
-
-@pytest.mark.parametrize("optimizer", EVERY)
-def test_empty_shard_is_left_alone(optimizer: Optimizer) -> None:
-    empty = floats(0)
-
-    optimizer.apply(empty, empty, new_slots(optimizer, empty), empty, 0)
-
-    assert empty.size == 0
