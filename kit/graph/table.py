@@ -5,7 +5,7 @@ computation on `xp` (numpy or cupy), which runs on a task, and the gradient, whi
 ops to the graph. The entries themselves stand in `kit.graph.ops`; `lookup` finds them.
 
     forward(xp, *arrays, **attrs)      of an ordinary op: an array, or a tuple of them
-    forward(call, *values, **attrs)    of a stateful op: `call` is an `OpCall`
+    forward(call, *values, **attrs)    of a stateful op: `call` is a `OpCall`
     bind(xp, attrs)(*arrays)           the same as the first, with less to do each time
 """
 
@@ -92,7 +92,7 @@ class OpDef:
         forward: the computation; see the head of this file.
         gradient: None: gradients stop here in silence (argmax, comparisons). The value
             `MISSING`: an error when a gradient is asked for.
-        stateful: is given an `OpCall`, runs at most once a step, is never folded.
+        stateful: is given a `OpCall`, runs at most once a step, is never folded.
         refs: numbers of the inputs that take a variable itself, not its value.
         blocking: may wait for another client, so it runs after all that need not.
         gives_ref: the output is the variable itself.

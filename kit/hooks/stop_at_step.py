@@ -17,8 +17,8 @@ from kit.hooks.step_counting import needed_global_step
 class StopAtStepHook(SessionRunHook):
     """Asks for the end when the global step has reached `last_step`.
 
-    With `num_steps` it asks after that many steps, counted from the begin of the first
-    session; a recovery does not begin to count anew. One run is made in any case. The
+    With `num_steps` it is so many steps after those that were done when the session
+    began; a recovery does not begin to count anew. One run is made in any case. The
     step is read along with each run, and once more where it may be the last.
 
     Raises `ValueError` unless exactly one of the two is given, and `RuntimeError` at

@@ -21,7 +21,7 @@ def show_as(error: BaseException, lines: Sequence[str]) -> None:
 
 @contextmanager
 def told_in_one_line() -> Iterator[None]:
-    """Show errors that leave the block as one line; a remote traceback stays whole."""
+    """Give errors that leave the block their form; a remote traceback stays whole."""
     try:
         yield
     except CellFailed as error:

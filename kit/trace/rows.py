@@ -26,7 +26,7 @@ class EpochRow(NamedTuple):
 
     @property
     def plain_topology(self) -> str:
-        """The topology alone, without "-async".
+        """The topology without the word on that.
 
         >>> EpochRow(1, "ps-async", 0, 0, "").plain_topology
         'ps'

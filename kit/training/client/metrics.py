@@ -75,7 +75,7 @@ def account(
 
 
 def _moved(job: Job, row: EpochRow, times: Mapping[int, int]) -> Traffic:
-    """Return the bytes by formula; `times`: how often each worker sends a gradient."""
+    """Return the bytes by formula; each worker sends a gradient so many `times`."""
     formula = by_name(row.topology).traffic(job.layout, job.group)
     return {
         (source, target, kind): size * times.get(source, times.get(target, 0))
