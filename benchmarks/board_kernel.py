@@ -84,7 +84,7 @@ class Notebook:
 
 
 def _rate(run: kit.Run, first: int, last: int) -> float:
-    """Return the steps a second from the begin of one step to that of another."""
+    """Return the steps a second from the start of one step to that of another."""
     rows = run.trace.steps
     begins = [int(rows["start"][rows["step"] == step].min()) for step in (first, last)]
     return (last - first) * 1e9 / (begins[1] - begins[0])

@@ -7,7 +7,7 @@ other, so there is no tree, no recursion and no more memory than the text takes:
     reader.field("name", "tasks")   # 'name'
     reader.string()                 # 'ps'
 
-How deep messages may stand in each other is thereby decided by who reads; how large a
+How deep messages may stand in each other is thereby decided by the reader; how large a
 text may be, by who opened its file (`kit.regular_file`).
 """
 

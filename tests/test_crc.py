@@ -20,7 +20,7 @@ FORMS: dict[str, Callable[[bytes], Buffer]] = {
     "bytearray": bytearray,
     "memoryview": memoryview,
     "memory that can be written": lambda data: memoryview(bytearray(data)),
-    "a view not at the begin": lambda data: memoryview(b"front" + data)[5:],
+    "a view not at the start": lambda data: memoryview(b"front" + data)[5:],
     "an array of numpy": lambda data: np.frombuffer(data, np.uint8).data,
     "an array of numbers": lambda data: memoryview(array.array("b", data)),
 }

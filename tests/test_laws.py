@@ -93,7 +93,7 @@ PURE = (
     *_pure("kit/session", "transport/serialization"),
     *_pure("kit/wire", "frame"),
 )
-# So is whatever says of itself that it is, at the begin of a line of its first text.
+# So is whatever says of itself that it is, at the start of a line of its first text.
 _SAYS_PURE = re.compile(r"^Pure[.:]", re.MULTILINE)
 IMPURE_IMPORTS = frozenset(
     {"socket", "ssl", "select", "selectors", "threading", "concurrent", "asyncio"}

@@ -213,7 +213,7 @@ class Folder:
         return self.commit(draft, manifest)
 
     def remove_after(self, step: int) -> None:
-        """Remove all checkpoints of later steps, for who goes on from an earlier one.
+        """Remove all checkpoints of later steps, to go on from an earlier one.
 
         Raises as `draft` does.
         """

@@ -73,7 +73,7 @@ def disagreements(training: Training) -> list[str]:
         if not entry.agrees
     ]
     wrong += [
-        f"{training.model}, epoch {epoch}: {measured} bytes moved at its begin, where "
+        f"{training.model}, epoch {epoch}: {measured} bytes moved at its start, where "
         f"the formula gives {formula}."
         for epoch, measured, formula in training.run.moved_once
         if measured != formula

@@ -1,4 +1,4 @@
-"""Saves a training: at its begin, now and then, and at its end."""
+"""Saves a training: at its start, now and then, and at its end."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a hook of a training loop is: five moments, and what it may ask for in a run.
 
-Pure. Who calls the moments, and in which order, is in `kit.hooks.calls`.
+Pure. `kit.hooks.calls` calls them, in the right order.
 
     begin()                                once, before there is a session
     after_create_session(session, coord)   each time that there is a new session

@@ -25,7 +25,7 @@ class Output(Protocol):
 
 
 class TerminalLine:
-    """A line of a terminal: a carriage return goes back to its begin."""
+    """A line of a terminal: a carriage return goes back to its start."""
 
     def __init__(self, write: Callable[[str], Any]) -> None:
         self._write, self._width = write, 0

@@ -129,7 +129,7 @@ class _Check:
             restored = self._apply(copy.deepcopy(self._fresh), restored, step)
         self._same(
             f"restored from parameters and slots after {_SAVED} steps",
-            "what a rule remembers belongs into its slots, which are saved",
+            "what a rule remembers belongs in its slots, which are saved",
             last,
             restored,
         )

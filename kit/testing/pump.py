@@ -87,7 +87,7 @@ class FaultyLine:
         return sent + self.delay_s + self._random.random() * self.jitter_s
 
 
-#: Told of every packet at its begin: from which end ("a" or "b"), and its bytes.
+#: Called for every packet when it starts: from which end ("a" or "b"), and its bytes.
 Tap = Callable[[str, bytes], None]
 
 _BURST: Final = 64  # packets read from one end before the other gets its turn

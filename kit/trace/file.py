@@ -91,7 +91,7 @@ def _text(path: str | os.PathLike[str]) -> bytes:
             file.seek(place)
             edge = file.read(_EDGE).strip()
             if not (edge.endswith(b"}") if place else edge.startswith(b"{")):
-                raise ValueError("it is not an object from its begin to its end")
+                raise ValueError("it is not an object from beginning to end")
         file.seek(0)
         return file.read(size)
 

@@ -1,6 +1,7 @@
 """What can be asked of a training under way: each command with its values.
 
-Pure. Who asks checks by this table before anything is sent, and the coordinator again.
+Pure. The asking side checks by this table before anything is sent, and the coordinator
+again.
 """
 
 from __future__ import annotations

@@ -121,7 +121,8 @@ class ReconnectingCaller:
         """Ask until there is an answer, which may rightly take `patience_s`.
 
         Raises as `Caller.call` does, `DeadlineExceededError` after `deadline_s` and
-        `patience_s`, and what `dial` raises. Who has closed its end is not dialled.
+        `patience_s`, and what `dial` raises. A peer that has closed its end is
+        not dialled.
         """
         attempt_s = self._attempt_s + patience_s
         give_up = self._clock() + deadline_s + patience_s

@@ -34,7 +34,7 @@ class Clock:
 
 
 class Book:
-    """A ledger of two workers, and what it told of the begin and end of saves."""
+    """A save coordinator of two workers, and the saves that it began and ended."""
 
     def __init__(self, folder: Path) -> None:
         job = Job(

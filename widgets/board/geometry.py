@@ -1,8 +1,8 @@
 """Where the tasks of a topology stand in its picture, and how an arrow runs.
 
 Pure arithmetic, in pixels. A topology says who stands in which row, as servers above
-workers (`Topology.rows`). Without rows the workers stand in a circle. Who has nothing
-to do stands aside.
+workers (`Topology.rows`). Without rows the workers stand in a circle. A task with
+nothing to do stands aside.
 
              [ps:0]                      [worker:0]
 

@@ -80,7 +80,7 @@ class RunFollower:
     def listen(self, listener: Listener, *, is_shown: bool = True) -> None:
         """Call `listener` with each beat, from the follower's thread, until it leaves.
 
-        Who is not shown is called with the last beat alone, and costs nothing till
+        One that is not shown is called with the last beat alone, and costs nothing till
         then. Calling this again changes that.
         """
         with self._guard:

@@ -63,7 +63,7 @@ class Program:
             self._expect(plan, once)
         self._parts = {**dict(enumerate(plan.reduce)), _FINISH: plan.finish}
         self._parts[_WHOLE] = plan.ops
-        # Bound when they are first run: who does whole steps needs no buckets.
+        # Bound when they are first run: whole steps need no buckets.
         self._bound: dict[tuple[int, int], list[ActSequence]] = {}
         self.n_buckets = len(plan.reduce)
 

@@ -174,7 +174,7 @@ class Endpoint:
         self.wake()
 
     def readmit(self, port: Port, epoch: int) -> None:
-        """Take in the port of a member that was lost, from the begin of an epoch on."""
+        """Take in the port of a member that was lost, from the start of an epoch on."""
         if port.peer in self.ports:
             self.forget(port.peer)
         with self._news:

@@ -117,8 +117,8 @@ class Topology(ABC):
     def rows(self, group: Group) -> tuple[tuple[int, ...], ...]:
         """Return who stands in which row of its picture, from the top to the bottom.
 
-        With no rows the workers stand in a circle. Who is in neither stands aside, as
-        one that has no part. The arrows of the picture are the links of `traffic`.
+        With no rows the workers stand in a circle. A member in neither stands aside,
+        having no part. The arrows of the picture are the links of `traffic`.
         Default: servers above workers, where it needs servers; else a circle.
         """
         return (group.ps, group.workers) if self.needs_ps else ()

@@ -3,7 +3,7 @@
 Each stateful op has a stream of its own: numpy's Philox with the key (graph seed, op
 seed), so that different pairs are different streams by construction. The numbers are
 drawn on the host and handed to the device: a program gives the same ones with a GPU and
-without. It takes no randomness by itself: who calls it brings the entropy.
+without. It takes no randomness by itself: the caller brings the entropy.
 """
 
 from __future__ import annotations

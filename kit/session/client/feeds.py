@@ -77,7 +77,7 @@ def _left(fed: Mapping[Tensor, Any], later: Later) -> dict[Tensor, Any]:
 
 
 def _loaded(fed: Mapping[Tensor, Any]) -> dict[Tensor, Any]:
-    """Let dask compute what it must, unless a shape tells before that it is in vain."""
+    """Let dask compute what it must, unless a shape shows that it cannot be fed."""
     for tensor, value in fed.items():
         if is_lazy(value):
             check_shape(tensor, announced_shape(value))

@@ -75,7 +75,7 @@ class Quorum:
 
     @property
     def is_ending(self) -> bool:
-        """Whether there is no step under way: who comes is sent to the boundary."""
+        """Whether no step is under way: workers that come are sent to the boundary."""
         return self.step >= self.end
 
     @property

@@ -196,7 +196,7 @@ class CheckpointStore:
         return self.resumed.step if self.resumed else 0
 
     def reached(self, step: int) -> None:
-        """Note how many steps are done, for who goes on after a crash."""
+        """Note how many steps are done, for a restart after a crash."""
         self._claim.reached(step)
 
     def status(self) -> dict[str, Any]:

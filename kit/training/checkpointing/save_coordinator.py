@@ -221,7 +221,7 @@ class SaveCoordinator:
     ) -> bool:
         """Take up a save; False if another one is still being written."""
         with self._changed:
-            # Also when it is refused: who asks for it later must not wait for it.
+            # Also when it is refused: a later question must not wait for it.
             self._seen = max(self._seen, key)
             if self._attempt is not None:
                 text = (

@@ -392,7 +392,7 @@ class Run:
 
     @property
     def moved_once(self) -> list[tuple[int, int, int]]:
-        """(epoch, measured bytes, by formula) of what moved once, at its begin."""
+        """(epoch, measured bytes, by formula) of what moved once, at its start."""
         return once_only(self.job, self.trace)
 
     @property

@@ -32,8 +32,9 @@ updates. Time before the start is epoch 0, and the first boundary proposes epoch
 all have spoken, all hear COMMIT or all hear ABANDON. The first epoch alone cannot be
 abandoned: then the training fails. On COMMIT a member ends what its steps had started,
 moves what the change needs (parameters at the start, at a switch the optimizer's slots,
-for who has only what it pulled last or has just come back the parameters too), and
-binds the new plan. It comes to the next boundary before it does a step.
+for members that have only what they pulled last or have just come back the
+parameters too), and binds the new plan. It comes to the next boundary before it does a
+step.
 
 *Asked twice.* A cut line may swallow an answer, so each question may be heard again. An
 arrival and a readiness are entries of a table, and the verdict is kept: a repeated
@@ -54,12 +55,12 @@ lost again before, that epoch is abandoned, and what else was requested stays so
 
 *Ends.* After the last step, or a stop, the verdict is FINISH: from then on no report
 can make the training fail. Members take their leave, and the task that leads stays
-until all have, or `stop_deadline_s` is over; who is gone by then counts as having left.
-A failure is raised at whatever a member asks next, and is in the answer to its next
-heartbeat, which ends its waits. If the task that leads is gone, every other member
-finds out by its own heartbeat and ends with `PeerLost`. It is a failure too when a
-worker has waited at a boundary for `step_deadline_s` and not all are there, or are not
-ready for what was proposed for as long: the error names who is missing.
+until all have, or `stop_deadline_s` is over; a member that is gone by then counts as
+having left. A failure is raised at whatever a member asks next, and is in the answer to
+its next heartbeat, which ends its waits. If the task that leads is gone, every other
+member finds out by its own heartbeat and ends with `PeerLost`. It is a failure too when
+a worker has waited at a boundary for `step_deadline_s` and not all are there, or are
+not ready for what was proposed for as long: the error names who is missing.
 """
 
 from __future__ import annotations
@@ -216,7 +217,7 @@ class Agreement:
         """End the training with an error; the first one counts.
 
         A training that is known to be complete cannot fail any more: its members leave
-        one after the other, and who is gone has left.
+        one after the other, and one that is gone has left.
         """
         if not self._finished:
             self.error = self.error or error

@@ -8,7 +8,7 @@ up; whatever an earlier one says or opens is refused.
     all           halt; the proposed epoch names who joins, with its incarnation
     servers       take the link and the arena, offer theirs        both prepare, and
     new process   takes the servers' arenas                        change nothing yet
-    all           the epoch begins: the ports are in, parameters go to who has joined
+    all           the epoch begins: the ports are in, the newcomer gets the parameters
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from kit.training.worker.gradient_views import GradientViews, Marks
 #
 # A Python call for each array would cost more than its bytes: for a hundred floats two
 # microseconds to check and copy them, where one call for hundreds needs a tenth of
-# that. Knows nothing of parameters, steps or workers: who calls it names what did not
+# that. Knows nothing of parameters, steps or workers: the caller names what did not
 # fit.
 
 
