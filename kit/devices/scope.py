@@ -138,7 +138,7 @@ class ScopeStack:
         return () if top is None else top.entries
 
     def hidden(self) -> tuple[ScopeEntry, ...]:
-        """Return the open scopes, or if all were replaced by none those before that."""
+        """Return the open scopes; where `replaced` hides all, those that it hides."""
         frame = self._top.get()
         while frame is not None and not frame.entries:
             frame = frame.outer

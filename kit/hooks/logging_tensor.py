@@ -65,7 +65,7 @@ class LoggingTensorHook(SessionRunHook):
         self._fetches = {tag: where.fetch(one) for tag, one in self._asked.items()}
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
-        """Let the tensors be run along, if it is time."""
+        """Fetch the tensors with the run, if it is time."""
         self._is_due = not self._is_never and self._timer.should_trigger_for_step(
             self._n_runs
         )

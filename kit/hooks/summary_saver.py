@@ -63,7 +63,7 @@ class SummarySaverHook(SessionRunHook):
             )
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
-        """Let the summaries be run along, if it is time."""
+        """Fetch the summaries with the run, if it is time."""
         found = self._summaries()
         if self._writer is None or found is None:
             return None

@@ -18,7 +18,7 @@ _STYLE = "font-size:max(13px,1em)"
 
 @dataclass(frozen=True)
 class Startup:
-    """A moment of a start; shows itself in a notebook."""
+    """One moment of a cluster's start; a notebook shows it as a table."""
 
     title: str
     statuses: tuple[TaskStatus, ...]

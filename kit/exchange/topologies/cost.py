@@ -72,7 +72,7 @@ class Case(NamedTuple):
 
 
 class Load(NamedTuple):
-    """The same, and how many bytes of the work are found outside the cache."""
+    """An `ExchangeCost`, and how many of the bytes worked on are not in the cache."""
 
     messages: float
     moved: float

@@ -28,7 +28,7 @@ class Cancellation:
 
     @contextmanager
     def of_this_thread(self) -> Iterator[None]:
-        """Let runs that this thread begins in the block be ended by `cancel`."""
+        """Let `cancel` end runs that this thread begins in the block."""
         token = _current.set(self)
         try:
             yield

@@ -314,7 +314,7 @@ class Graph(GraphWithCollections):
         return self.as_op(tensor_or_op) not in self._unfetchable
 
     def prevent_fetching(self, op: Any) -> None:
-        """Let all further fetches of an operation and its outputs be refused."""
+        """Refuse all further fetches of an operation and its outputs."""
         self._unfetchable.add(self.as_op(op))
 
     def is_feedable(self, tensor: Any) -> bool:
@@ -322,7 +322,7 @@ class Graph(GraphWithCollections):
         return tensor not in self._unfeedable
 
     def prevent_feeding(self, tensor: Any) -> None:
-        """Let all further feeds of a tensor be refused."""
+        """Refuse all further feeds of a tensor."""
         self._unfeedable.add(tensor)
 
 

@@ -107,7 +107,7 @@ class CheckpointWriter(StepObserver):
             self._thread.start()
 
     def committed(self, step: int) -> None:
-        """Look whether the step that was just done is one to be saved."""
+        """Find out whether the step that was just done is to be saved."""
         if self._store is not None:
             self._store.reached(step)
         if not self._every:

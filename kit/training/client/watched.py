@@ -67,7 +67,7 @@ class Watched:
         return tuple(SaveRow(*row) for row in found)
 
     def let_tell(self, teller: Teller) -> None:
-        """Let the lines of hooks be shown, those that have come included."""
+        """Show the lines of hooks from now on, and those that have come already."""
         self.teller = teller
         self._tell()
 

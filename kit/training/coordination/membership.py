@@ -239,7 +239,7 @@ class Agreement:
 
     @property
     def expected(self) -> Epoch | None:
-        """The same, with what was requested since the members were last asked."""
+        """`pending`, with what was requested since the members were last asked."""
         return self._unless_it_holds(self.foreseen())
 
     def _unless_it_holds(self, requested: Epoch) -> Epoch | None:

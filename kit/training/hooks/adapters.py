@@ -39,7 +39,7 @@ LOOKING_ON = (LoggingTensorHook, StepCounterHook)
 
 
 class HookList:
-    """Some hooks, and what the tensors that they may name are called."""
+    """Hooks, and the names by which they may ask for tensors."""
 
     def __init__(
         self, hooks: Iterable[SessionRunHook], names: Mapping[Any, str] | None = None

@@ -90,7 +90,7 @@ class HookEnvironment:
         self._leaves = {leaf.spec.name: leaf for leaf in job.layout.leaves}
 
     def enter(self, context: MemberContext, coordinator: TrainingCoordinator) -> None:
-        """Let values be fetched and the training be steered from now on."""
+        """Allow hooks to fetch values and to steer the training from now on."""
         self._context, self._coordinator = context, coordinator
 
     def leave(self) -> None:

@@ -172,7 +172,7 @@ def _rank(x: Any) -> int:
     known = tensor(x).static.shape
     if known is None:
         raise ValueError(
-            f"{x!r} has an unknown number of axes; tell it with set_shape first."
+            f"{x!r} has an unknown number of axes; set its shape with set_shape first."
         )
     return len(known)
 
