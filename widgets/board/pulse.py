@@ -28,6 +28,7 @@ from widgets.board.history import TrainingHistory
 from widgets.board.moment import LATE_NS, WINDOW_NS, Link, Moment, capacity, mean_rates
 from widgets.board.moment import numbers as numbers_of
 from widgets.board.moment import rates as rates_of
+from widgets.drawing.words import listed
 
 Listener = Callable[["Beat"], None]
 Request = Callable[[Run], None]
@@ -263,7 +264,7 @@ def requested_words(request: Mapping[str, Any], topology: str, link: str) -> str
         parts.append(f"{'' if request['synchronous'] else 'a'}synchronous steps")
     if request["link"] != link:
         parts.append(f"links at {request['link'] or 'full speed'}")
-    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
+    return listed(parts)
 
 
 # A pulse holds its training, so the number of that is not given to another one.

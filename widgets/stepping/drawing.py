@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from kit.trace.traffic import TransferKind
+from widgets.board.sentences import cells
 from widgets.board.snapshot import ONE_OF_BOTH
 from widgets.stepping import words
 from widgets.stepping.formulas import Formula
@@ -101,20 +101,14 @@ def counters(recording: Recording, formula: Formula, position: int) -> str:
     n_messages = sum(messages for messages, _ in now.traffic.values())
     n_bytes = sum(n_bytes for _, n_bytes in now.traffic.values())
     done = now.message.round if now.message else recording.n_rounds * bool(position)
-    cells = "".join(
-        f'<div role="listitem"><span>{name}</span> <b>{value}</b> '
-        f"<span>{remark}</span></div>"
-        for name, value, remark in (
-            (
-                "messages arrived",
-                f"{n_messages}",
-                f"by formula {formula.n_messages} in all",
-            ),
-            ("bytes arrived", f"{n_bytes:,}", f"by formula {formula.n_bytes:,} in all"),
+    by_formula = "by formula {:,} in all".format
+    return cells(
+        [
+            ("messages arrived", f"{n_messages}", by_formula(formula.n_messages)),
+            ("bytes arrived", f"{n_bytes:,}", by_formula(formula.n_bytes)),
             ("round", f"{done}", f"of {recording.n_rounds}"),
-        )
+        ]
     )
-    return f'<div class="ps-numbers" role="list">{cells}</div>'
 
 
 def matrix(recording: Recording, formula: Formula, position: int) -> str:
@@ -159,9 +153,7 @@ def _cells(recording: Recording, now: SteppedState, member: int) -> Iterator[str
         if message is not None and number in message.columns:
             marks += ["ps-from"] * (member == message.source)
             marks += ["ps-to"] * (member == message.destination)
-            marks += ["ps-out-again"] * (
-                message.kind in (TransferKind.PULL, TransferKind.GATHER)
-            )
+            marks += ["ps-out-again"] * (message.kind in words.BACK)
         if cell.held and words.is_complete(recording, cell.held):
             marks.append("ps-full")
         name = f' class="{" ".join(marks)}"' if marks else ""
