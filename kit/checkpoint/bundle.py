@@ -25,11 +25,10 @@ from typing import Any
 
 import numpy as np
 
-from kit.checkpoint.files import FILES, Files, write_file
+from kit.checkpoint.files import FILES, Files, refused, write_file
 from kit.checkpoint.manifest import MOST_BYTES, Manifest, TensorEntry
 from kit.checkpoint.pieces import Array, Piece, dtype_name
 from kit.checkpoint.reading import looks_whole, read_some
-from kit.checkpoint.refusing import refused
 from kit.checkpoint.shards import write_shard
 from kit.errors import CheckpointFailed, InvalidArgumentError, NotFoundError
 from kit.regular_file import read_regular
@@ -156,7 +155,7 @@ def write_bundle(
 
     A missing folder is made, but not the one that it would be in. Raises
     `NotFoundError` without that, `InvalidArgumentError` for values that do not fit
-    their slices, and as `kit.checkpoint.refusing.refused` tells when the system
+    their slices, and as `kit.checkpoint.files.refused` tells when the system
     refuses; then all is as it was.
     """
     pieces, cut = [], dict[str, Any]()

@@ -15,8 +15,7 @@ from kit.cluster.cells.selection import select
 from kit.cluster.processes import left_behind
 from kit.cluster.waiting import follow
 from kit.magics import running
-from kit.magics.one_line import told_in_one_line
-from kit.magics.options import count, nearest, option, parse, takes
+from kit.magics.options import count, nearest, option, parse, takes, told_in_one_line
 from kit.magics.start_magics import StartMagics
 
 _LINES = 20

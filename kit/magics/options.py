@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import argparse
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 from IPython.core.error import UsageError
 from IPython.core.magic_arguments import argument, magic_arguments
 from IPython.utils.process import arg_split  # type: ignore[attr-defined]
+
+from kit.cluster.cells.on import CellFailed, CellInterrupted
+from kit.errors import KitError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -118,3 +123,32 @@ def _unknown(parser: argparse.ArgumentParser, word: str) -> str:
         f"{_name(parser)} has no option {flag}.{nearest(flag, known)} "
         f"Its options: {listed}; {_name(parser)}? explains them."
     )
+
+
+# --------------------------------------------------------------------------------------
+# Errors of magics, shown as one line: what happened and what to do, no traceback. The
+# error itself stays what it is, with its class; only how IPython shows it is set.
+
+
+def show_as(error: BaseException, lines: Sequence[str]) -> None:
+    """Let IPython show these lines when the error ends a cell."""
+    # IPython asks an exception for this method; a partial of a built-in can be pickled.
+    error._render_traceback_ = partial(list, tuple(lines))  # type: ignore[attr-defined]
+
+
+@contextmanager
+def told_in_one_line() -> Iterator[None]:
+    """Give errors that leave the block their form; a remote traceback stays whole."""
+    try:
+        yield
+    except CellFailed as error:
+        show_as(error, error.lines)
+        raise
+    except CellInterrupted as stop:
+        show_as(stop, [f"KeyboardInterrupt: {stop}"])
+        raise
+    except KitError as error:
+        first, _, rest = error.message.partition("\n")
+        more = rest.splitlines()  # the log of what did not start
+        show_as(error, [f"{type(error).__name__}: {first}", *more])
+        raise

@@ -14,10 +14,17 @@ from kit.cluster.report import ClusterState
 from kit.cluster.waiting import Plan, follow, follow_async
 from kit.magics import asked, running
 from kit.magics.asked import Action
-from kit.magics.live import Live
-from kit.magics.one_line import show_as, told_in_one_line
-from kit.magics.options import count, job, option, parse, seconds, takes
-from kit.magics.startup import Startup
+from kit.magics.options import (
+    count,
+    job,
+    option,
+    parse,
+    seconds,
+    show_as,
+    takes,
+    told_in_one_line,
+)
+from kit.magics.startup import Live, Startup
 
 
 @magics_class

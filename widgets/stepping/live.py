@@ -13,9 +13,9 @@ from typing import Any
 import ipywidgets as ipw
 
 from widgets.stepping import drawing, words
-from widgets.stepping.formulas import Formula
+from widgets.stepping.drawing import style
 from widgets.stepping.recording import Recording
-from widgets.stepping.sheet import style
+from widgets.stepping.setting import Formula
 
 _INTERVAL_MS = 1500
 

@@ -22,9 +22,8 @@ from kit.errors import NotFoundError, OutOfRangeError
 from kit.trace.file import write_atomically
 from widgets.drawing import front_end, page
 from widgets.stepping import drawing, player, words
-from widgets.stepping.formulas import Formula, formula
 from widgets.stepping.recording import SteppedMessage, record
-from widgets.stepping.setting import setting
+from widgets.stepping.setting import Formula, formula, setting
 
 
 class ExchangeStepper:

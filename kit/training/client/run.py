@@ -19,10 +19,8 @@ from kit.training.checkpointing.resume import Resumed
 from kit.training.client import report
 from kit.training.client.metrics import Entry, StepRecord, account, once_only, records
 from kit.training.client.observer import Dial, Observer
-from kit.training.client.progress import Teller
 from kit.training.client.recorded import Cursors
-from kit.training.client.unflatten import unflatten
-from kit.training.client.views import view
+from kit.training.client.watched import Teller
 from kit.training.commands import check_command
 from kit.training.hooks.adapters import HookList
 from kit.training.job import Job
@@ -30,6 +28,16 @@ from kit.wire.shaping import LinkSettings
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+from collections.abc import Callable
+from functools import cache
+from importlib.metadata import entry_points
+from typing import cast
+
+import numpy as np
+
+from kit.exchange.layout import Layout
 
 
 class Run:
@@ -446,3 +454,44 @@ class Run:
             kept=str(self._observer.kept()),
         )
         return report.table(picture)
+
+
+def unflatten(layout: Layout, flat: bytes | bytearray) -> dict[str, Array]:
+    """Return the parameters by name, in their order, as copies.
+
+    >>> from kit.exchange.layout import Spec, lay_out
+    >>> layout = lay_out([Spec("w", (2,), "float32")], n_workers=1)
+    >>> unflatten(layout, np.float32([1, 2]).tobytes())["w"].tolist()
+    [1.0, 2.0]
+    """
+    whole = np.frombuffer(flat, np.uint8, layout.n_bytes)
+    return {
+        leaf.spec.name: whole[leaf.range.lo : leaf.range.hi]
+        .view(leaf.spec.dtype)
+        .reshape(leaf.spec.shape)
+        .copy()
+        for leaf in layout.leaves
+    }
+
+
+# --------------------------------------------------------------------------------------
+# Who draws a training in a notebook: whatever registered itself as its view. A view is
+# an entry point of the group `kit.views`; this package imports none itself. The view
+# called `run` is given each `Run` that a cell ends with.
+
+
+GROUP = "kit.views"
+
+
+@cache
+def view(name: str) -> Callable[..., Any] | None:
+    """Return the view of that name, None if there is none that can be imported.
+
+    Costs a search through the installed packages, once.
+    """
+    for found in entry_points(group=GROUP, name=name):
+        try:
+            return cast("Callable[..., Any]", found.load())
+        except ImportError:  # what it draws with is not installed
+            continue
+    return None
