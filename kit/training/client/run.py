@@ -173,7 +173,7 @@ class Run:
     @property
     def refused(self) -> str:
         """Why the last request was not taken up; empty if it was."""
-        return self._observer.refused()
+        return str(self._observer.leads().get("abandoned", ""))
 
     def pause(self) -> None:
         """Pause between two steps, until `resume`. Returns at once."""
@@ -327,7 +327,7 @@ class Run:
     @property
     def loss(self) -> float:
         """The mean loss of the last step that is known here; NaN before the first."""
-        return self._observer.loss()
+        return self._observer.recorded.loss
 
     @property
     def metrics(self) -> list[StepRecord]:
@@ -413,8 +413,7 @@ class Run:
         if self._params is not None:
             return {name: value.copy() for name, value in self._params.items()}
         is_final = self.done
-        flat = self._observer.parameters()
-        found = unflatten(self.job.layout, flat)
+        found = unflatten(self.job.layout, self._observer.newest.fetch())
         if is_final:
             self._params = found
         return {name: value.copy() for name, value in found.items()}
@@ -423,14 +422,15 @@ class Run:
         job = self.job
         topology = f", switching to {self.switching}" if self.switching else ""
         saved = f"; {self.checkpoints}" if str(self.checkpoints) else ""
-        kept = f"; trace: {self._observer.kept()}" if str(self._observer.kept()) else ""
+        kept = f"; trace: {thinned}" if (thinned := self._kept) else ""
         return (
             f"<Run {job.run[:8]} {self.state}: step {self.step} of {job.steps}, "
             f"{self.topology}{topology}, loss {self.loss:.4g}{saved}{kept}>"
         )
 
-    def _requested(self) -> EpochRow:
-        return EpochRow(0, self.job.topology, 0, 0, self.job.link)
+    @property
+    def _kept(self) -> str:
+        return str(self._observer.recorded.kept)
 
     def _ipython_display_(self) -> None:
         show = view("run")
@@ -440,18 +440,19 @@ class Run:
 
     def _repr_html_(self) -> str:
         state, error = self.state, self.error
+        requested = EpochRow(0, self.job.topology, 0, 0, self.job.link)
         picture = report.RunReport(
             run=self.job.run,
             state=state,
             step=self.step,
             steps=self.job.steps,
             loss=self.loss,
-            epochs=self._observer.epochs() or (self._requested(),),
+            epochs=self._observer.epochs() or (requested,),
             switching=self.switching,
             error=f"{type(error).__name__}: {error.message}" if error else "",
             traffic=self.traffic if state == "done" else (),
             saved=str(self.checkpoints),
-            kept=str(self._observer.kept()),
+            kept=self._kept,
         )
         return report.table(picture)
 

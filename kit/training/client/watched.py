@@ -63,7 +63,7 @@ class Watched:
     step: int = 0
     error: KitError | None = None
     epochs: list[EpochRow] = field(default_factory=list)
-    leads: dict[str, Any] | None = None
+    leads: dict[str, Any] = field(default_factory=dict)  # as far as it does
     cursors: list[int] = field(default_factory=lambda: [0] * len(LOGS))
     totals: Rows = field(default_factory=lambda: rows(TOTAL))
     n_steps: dict[int, int] = field(default_factory=dict)  # of each epoch, exact
@@ -86,7 +86,7 @@ class Watched:
         self.totals = np.concatenate([self._earlier, totals])
         told = zip(reply["cursors"], self.cursors, tables, strict=True)
         news = News(tables, [end - begin - len(new) for end, begin, new in told])
-        self.cursors, self.leads = reply["cursors"], reply["leads"]
+        self.cursors, self.leads = reply["cursors"], reply["leads"] or {}
         self.step, self.more = int(reply["step"]), bool(reply["more"])
         n_steps = {int(epoch): int(n) for epoch, n in reply["n_steps"]}
         self.n_steps = {**self._earlier_steps, **n_steps}
@@ -101,7 +101,7 @@ class Watched:
     @property
     def saves(self) -> tuple[SaveRow, ...]:
         """The newest attempts to write a checkpoint."""
-        found = ((self.leads or {}).get("saves") or {}).get("rows", ())
+        found = (self.leads.get("saves") or {}).get("rows", ())
         return tuple(SaveRow(*row) for row in found)
 
     def let_tell(self, teller: Teller) -> None:
@@ -110,7 +110,7 @@ class Watched:
         self._tell()
 
     def _tell(self) -> None:
-        if self.teller is not None and self.leads is not None:
+        if self.teller is not None and self.leads:
             self.teller.take(self.leads.get("said", ()), self.is_over)
 
     def come_back(self, incarnation: int) -> Watched:
