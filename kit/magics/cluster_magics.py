@@ -62,7 +62,13 @@ class ClusterMagics(Magics):
                 follow(self._starter.plan(line))
                 return
             options = parse(ClusterMagics.cluster, line)
-            _word(options.what)(self, options.tasks, options.n)
+            if options.what not in WORDS:
+                raise UsageError(
+                    f"%cluster cannot {options.what!r}."
+                    f"{nearest(options.what, list(WORDS))} "
+                    f"It knows: {', '.join(WORDS)}."
+                )
+            WORDS[options.what](self, options.tasks, options.n)
 
     def _status(self, tasks: list[str], _: int) -> None:
         _refuse(tasks, "status")
@@ -132,15 +138,6 @@ WORDS: dict[str, Word] = {
     "list": ClusterMagics._list,
     "clean": ClusterMagics._clean,
 }
-
-
-def _word(word: str) -> Word:
-    if word not in WORDS:
-        raise UsageError(
-            f"%cluster cannot {word!r}.{nearest(word, list(WORDS))} "
-            f"It knows: {', '.join(WORDS)}."
-        )
-    return WORDS[word]
 
 
 def _refuse(tasks: list[str], word: str) -> None:

@@ -48,11 +48,11 @@ def parse(function: Callable[..., Any], line: str) -> argparse.Namespace:
     try:
         words = arg_split(line)
     except ValueError as error:
-        raise UsageError(f"{_name(parser)}: {error}: {line!r}.") from None
+        raise UsageError(f"{parser.prog}: {error}: {line!r}.") from None
     try:
         options, unknown = parser.parse_known_args(words)
     except UsageError as error:
-        raise UsageError(f"{_name(parser)}: {error}.") from None
+        raise UsageError(f"{parser.prog}: {error}.") from None
     if unknown:
         raise UsageError(_unknown(parser, unknown[0]))
     return options
@@ -65,7 +65,7 @@ def flags(function: Callable[..., Any]) -> list[str]:
     return [text for text in strings if text.startswith("--")]
 
 
-def nearest(word: str, known: list[str], cutoff: float = 0.5) -> str:
+def nearest(word: str, known: list[str]) -> str:
     """Return a hint at the known word that looks most like `word`, or nothing.
 
     >>> nearest("--wroker", ["--ps", "--worker"])
@@ -73,7 +73,7 @@ def nearest(word: str, known: list[str], cutoff: float = 0.5) -> str:
     >>> nearest("--colour", ["--ps"])
     ''
     """
-    near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=cutoff)
+    near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.5)
     return f" Did you mean {near[0]}?" if near else ""
 
 
@@ -109,19 +109,15 @@ def job(text: str) -> tuple[str, int]:
     return name, int(number)
 
 
-def _name(parser: argparse.ArgumentParser) -> str:
-    return f"{parser.prog}"
-
-
 def _unknown(parser: argparse.ArgumentParser, word: str) -> str:
     flag = word.partition("=")[0]
     if not flag.startswith("-"):
-        return f"{_name(parser)} does not know what to do with {word!r}."
+        return f"{parser.prog} does not know what to do with {word!r}."
     known = [text for action in parser._actions for text in action.option_strings]
     listed = ", ".join(text for text in known if text.startswith("--"))
     return (
-        f"{_name(parser)} has no option {flag}.{nearest(flag, known)} "
-        f"Its options: {listed}; {_name(parser)}? explains them."
+        f"{parser.prog} has no option {flag}.{nearest(flag, known)} "
+        f"Its options: {listed}; {parser.prog}? explains them."
     )
 
 

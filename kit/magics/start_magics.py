@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from typing import Any
 
@@ -79,8 +78,13 @@ class StartMagics(Magics):
         """
         with told_in_one_line():
             follow(self.plan(line))
-        if cell.strip():
-            self._run(cell)
+        if not cell.strip():
+            return
+        result = self._shell.run_cell(cell, store_history=False)
+        error = result.error_before_exec or result.error_in_exec
+        if error is not None:
+            show_as(error, [])  # it was shown where it happened
+            raise error
 
     async def begin(self, line: str) -> None:
         """Do what the line asks for, while the notebook's event loop goes on."""
@@ -100,7 +104,9 @@ class StartMagics(Magics):
             restart=options.restart,
         )
         if action is Action.REUSE and now is not None:
-            self._reuse(now, options)
+            if options.link is not None:
+                now.link = options.link
+            print(f"Used again: {now!r}")
             return
         wanted.check_memory(instead_of=now)
         if now is not None:
@@ -142,18 +148,6 @@ class StartMagics(Magics):
                 if view is not None and view is self._px:
                     del magics[name]
         self._px = None
-
-    def _reuse(self, cluster: Cluster, options: argparse.Namespace) -> None:
-        if options.link is not None:
-            cluster.link = options.link
-        print(f"Used again: {cluster!r}")
-
-    def _run(self, cell: str) -> None:
-        result = self._shell.run_cell(cell, store_history=False)
-        error = result.error_before_exec or result.error_in_exec
-        if error is not None:
-            show_as(error, [])  # it was shown where it happened
-            raise error
 
 
 def _moment(title: str, cluster: Cluster, begin: float, note: str) -> Startup:

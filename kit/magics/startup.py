@@ -7,7 +7,7 @@ text twin says the same. `Live` shows it, and changes it in its place.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
@@ -105,27 +105,21 @@ _LEAST_S = 0.1
 class Live:
     """One place of the output. In a terminal only the last state is shown."""
 
-    def __init__(
-        self, shell: InteractiveShell, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, shell: InteractiveShell) -> None:
         self._can_update = hasattr(shell, "kernel")
-        self._clock = clock
         self._handle: Any = None
         self._shown = ""
         self._last = -_LEAST_S
 
     def show(self, value: object) -> None:
         """Show a state, unless one was shown a moment ago or it looks the same."""
-        now = self._clock()
+        now = time.monotonic()
         if self._can_update and now - self._last >= _LEAST_S:
             self._last = now
-            self._put(value)
+            self.close(value)
 
     def close(self, value: object) -> None:
-        """Show the last state."""
-        self._put(value)
-
-    def _put(self, value: object) -> None:
+        """Show the last state, unless it looks the same."""
         text = repr(value)
         if text == self._shown:
             return

@@ -61,11 +61,8 @@ def _plan(name: str | None) -> Plan[None]:
         if run.refused != before:
             raise FailedPreconditionError(f"{name} was not taken up: {run.refused}")
         yield _LOOK_S
-    print(_said(run) if run.topology == name else _asked(run, name))
-
-
-def _asked(run: Run, name: str) -> str:
-    return f"{_said(run)}; {name} comes before the next step"
+    later = f"; {name} comes before the next step" if run.topology != name else ""
+    print(f"{_said(run)}{later}")
 
 
 def _said(run: Run) -> str:
