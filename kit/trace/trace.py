@@ -247,16 +247,14 @@ class Trace:
         >>> steps.tolist(), loss.tolist()
         ([7], [1.5])
         """
-        table = self.steps[self.steps["examples"] > 0]
-        return _means(table, "loss")
+        return _means(self.steps[self.steps["examples"] > 0], "loss")
 
     def measured(self, name: str) -> tuple[Ints, Floats]:
         """Return the steps and the value of each of a measure, such as "accuracy".
 
         The mean over all examples, as that of the loss; empty if there is none.
         """
-        table = self.measures[self.measures["name"] == name.encode()]
-        return _means(table, "value")
+        return _means(self.measures[self.measures["name"] == name.encode()], "value")
 
     def bytes_per_link(self, bin_ns: int) -> LinkBytes:
         """Return the bytes of each link in bins of `bin_ns` nanoseconds.
