@@ -142,4 +142,4 @@ def _finished(
 
 
 def _bytes_of(variable: Any) -> int:
-    return math.prod(variable.shape, start=int(variable.dtype.itemsize))
+    return int(variable.dtype.itemsize * math.prod(variable.shape))

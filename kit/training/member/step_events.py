@@ -127,6 +127,7 @@ class Rounds:
 
         All in nanoseconds.
         """
-        me, endpoint, (begin, *spent) = self._context.me, self._context.endpoint, times
+        me, endpoint = self._context.me, self._context.endpoint
+        begin, computed, waited = times
         row = (me, step, endpoint.stamp.epoch, loss, examples, begin, endpoint.clock())
-        self._context.meter.stepped(StepRow(*row, *spent, staleness))
+        self._context.meter.stepped(StepRow(*row, computed, waited, staleness))
