@@ -88,15 +88,13 @@ def _learned(loss: Tensor) -> list[_Learned]:
             pairs = compute_gradients(loss)
             check_connected(loss, pairs)
             kept[loss] = [
-                _Learned(variable, _whole(gradient))
-                for gradient, variable in pairs
-                if gradient is not None
+                _Learned(
+                    variable, dense(one) if isinstance(one, IndexedSlices) else one
+                )
+                for one, variable in pairs
+                if one is not None
             ]
     return kept[loss]
-
-
-def _whole(gradient: Any) -> Tensor:
-    return dense(gradient) if isinstance(gradient, IndexedSlices) else gradient
 
 
 def _feeds(graph: Graph, data: Any) -> tuple[list[Tensor], Any]:

@@ -95,7 +95,7 @@ class EpochRunner:
             self._fill(owners)
         else:
             handed = self._change(epoch, owners)
-        once = Plan((), moves.ops(handed, context.me))
+        once = Plan((), tuple(moves.ops(handed, context.me)))
         Program(once, context.endpoint, context.memory, context.meter, once=True).step()
         context.endpoint.flush()
         self._owners, self._epoch = owners, epoch
