@@ -119,9 +119,8 @@ class Acceptor:
         self._refusals = RefusalLog(local.short, clock)
         self._state = threading.Lock()  # of the entrances, too
         self._threads: set[threading.Thread] = set()
-        self._silent: dict[
-            int, tuple[_Entrance, PendingConnection]
-        ] = {}  # by descriptor
+        # By descriptor.
+        self._silent: dict[int, tuple[_Entrance, PendingConnection]] = {}
         self._is_closing = False
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._poll = select.poll()
@@ -172,26 +171,22 @@ class Acceptor:
         wait_ms: float | None = None
         while not self._is_closing:
             # Who spoke comes before who arrives: else a crowd could push him out.
-            for fd, _ in sorted(self._poll.poll(wait_ms), key=self._is_listening):
+            events = [fd for fd, _ in self._poll.poll(wait_ms)]
+            for fd in sorted(events, key=self._entrances.__contains__):
                 if fd in self._entrances:
                     self._accept(self._entrances[fd])
                 elif fd in self._silent:
                     self._has_spoken(fd)
                 else:
-                    self._drain_wake()
+                    with suppress(BlockingIOError):
+                        os.eventfd_read(self._wake)
             wait_ms = self._decide()
-        self._close_waiting()
-
-    def _close_waiting(self) -> None:
         with self._state:
             for entrance in self._entrances.values():
                 for arrival, stream in list(entrance.streams.items()):
                     if arrival.stage < LinkStage.SHAKING:
                         del entrance.streams[arrival]
                         stream.close()
-
-    def _is_listening(self, event: tuple[int, int]) -> bool:
-        return event[0] in self._entrances
 
     def _accept(self, entrance: _Entrance) -> None:
         try:
@@ -225,10 +220,6 @@ class Acceptor:
         with self._state:
             arrival.reach(LinkStage.READY, self._clock())
 
-    def _drain_wake(self) -> None:
-        with suppress(BlockingIOError):
-            os.eventfd_read(self._wake)
-
     def _decide(self) -> float | None:
         """Carry out what is due; return how many ms may pass until the next time."""
         now, waits_ms = self._clock(), list[float]()
@@ -239,7 +230,10 @@ class Acceptor:
                 self._start_handshake(entrance, arrival)
             for arrival, why in decision.end:
                 if arrival.stage is LinkStage.SHAKING:
-                    self._break_off(entrance, arrival)
+                    with self._state:
+                        stream = entrance.streams.get(arrival)
+                        if stream is not None:  # else it has become a link just now
+                            stream.shutdown()
                 else:
                     self._send_away(entrance, arrival, why)
             if decision.again_at is not None:
@@ -263,12 +257,6 @@ class Acceptor:
                 self._threads.add(thread)
         except RuntimeError as exc:  # the system has no more threads for us
             self._send_away(entrance, arrival, exc)
-
-    def _break_off(self, entrance: _Entrance, arrival: PendingConnection) -> None:
-        with self._state:
-            stream = entrance.streams.get(arrival)
-            if stream is not None:  # else it has become a link just now
-                stream.shutdown()
 
     def _send_away(
         self, entrance: _Entrance, arrival: PendingConnection, why: object
@@ -294,7 +282,12 @@ class Acceptor:
         except KitError as exc:
             self._refusals.note(exc, arrival.origin)
         else:
-            self._hand_over(link)
+            try:
+                self._on_link(link)
+            except Exception:
+                who = self._local, link.peer
+                _log.exception("%s could not take the link of %s", *who)
+                link.close()
         finally:
             with self._state:
                 self._threads.discard(threading.current_thread())
@@ -318,10 +311,3 @@ class Acceptor:
             with self._state:
                 if not self._is_closing:  # else there is nobody to wake
                     os.eventfd_write(self._wake, 1)
-
-    def _hand_over(self, link: Link) -> None:
-        try:
-            self._on_link(link)
-        except Exception:
-            _log.exception("%s could not take the link of %s", self._local, link.peer)
-            link.close()
