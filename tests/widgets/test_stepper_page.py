@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.contrast import contrast
 from widgets import ExchangeStepper, RingStepper, ServerStepper
-from widgets.drawing.theme import THEMES, contrast
+from widgets.drawing.theme import THEMES
 from widgets.stepping import drawing, words
 
 
