@@ -15,7 +15,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -24,18 +24,9 @@ from kit.exchange.topologies.topology import by_name, per_link
 from kit.trace.trace import Trace
 from kit.training.client.recorded import Cursors
 from kit.training.client.run import Run
+from widgets.board import moment
 from widgets.board.history import TrainingHistory
-from widgets.board.moment import (
-    LATE_NS,
-    WINDOW_NS,
-    Link,
-    Moment,
-    capacity,
-    mean_rates,
-    numbers,
-)
-from widgets.board.moment import numbers as numbers_of
-from widgets.board.moment import rates as rates_of
+from widgets.board.moment import LATE_NS, WINDOW_NS, Link, Moment, mean_rates
 from widgets.drawing.words import listed
 
 Listener = Callable[["Beat"], None]
@@ -180,60 +171,43 @@ class RunFollower:
         if last:
             self._newest, self._heard_at = max(self._newest, *last), self._clock()
         self._pieces.append((news.bounds()[1], begin))
-        while len(self._pieces) > 2 and self._is_spare(*self._pieces[0]):
+        while len(self._pieces) > 2:
+            n_rows = sum(self._cursors) - sum(self._pieces[1][1])
+            enough = _LESS_NS if n_rows > _MANY else _KEEP_NS
+            if self._pieces[0][0] >= self._newest - enough:
+                break
             self._pieces.popleft()
-
-    def _is_spare(self, ended: int, _: Cursors) -> bool:
-        """Whether the oldest piece that is kept is not needed any more."""
-        n_rows = sum(self._cursors) - sum(self._pieces[1][1])
-        enough = _LESS_NS if n_rows > _MANY else _KEEP_NS
-        return ended < self._newest - enough
 
     def _moment(self, recent: Trace) -> Moment:
         run, history = self._run, self.history
         state, epochs = run.state, history.epochs
         row = epochs[-1] if epochs else None
         since_ns = int((self._clock() - self._heard_at) * 1e9)
-        moving = rates_of(recent, self._newest + since_ns - LATE_NS)
+        moving = moment.rates(recent, self._newest + since_ns - LATE_NS)
         if run.done:
             moving = mean_rates(run.trace)
         topology = row.topology if row else run.job.topology
         formula = self._formula(topology)
-        all_links = dict.fromkeys(formula, 0.0) | moving
-        probe = Moment(self._tasks, rates=all_links)
-        sums = [max(probe.sent(i), probe.received(i)) for i in range(len(self._tasks))]
+        rates = dict.fromkeys(formula, 0.0) | moving
         # At the end, what a board that was opened later would find too.
-        self._peak = max(sums) if run.done else max(self._peak, *sums)
-        scale, limit = capacity(row.link if row else run.job.link, self._peak)
-        losses = history.loss()["loss"]
-        shares = history.measure("accuracy")["value"]
-        error = run.error
-        return Moment(
-            self._tasks,
+        before = 0.0 if run.done else self._peak
+        self._peak = max(Moment(self._tasks, rates=rates).peak(), before)
+        # The bytes of a step; an asynchronous one is one worker's alone.
+        shares = len(run.job.workers) if topology.endswith("-async") else 1
+        a_step = sum(formula.values()) // shares or None
+        link, error = row.link if row else run.job.link, run.error
+        return replace(
+            _known(history, recent, rates, link, self._peak, a_step),
             state=state,
             step=run.step,
             steps=run.job.steps,
             topology=topology,
-            link=row.link if row else run.job.link,
-            loss=losses[-1] if losses else None,
-            accuracy=shares[-1] if shares else None,
-            rates=all_links,
-            scale=scale,
-            limit=limit,
-            numbers=numbers_of(recent, self._of_a_step(formula, topology)),
             switching=requested_words(run.requested, topology, row.link if row else ""),
             halting=run.halting,
             refused=self._refusal or run.refused,
             error=f"{type(error).__name__}: {error.message}" if error else "",
             lost=run.lost,
-            kept=str(recent.kept),
         )
-
-    def _of_a_step(self, formula: Mapping[Link, int], topology: str) -> int | None:
-        """Return the bytes of a step; an asynchronous one is one worker's alone."""
-        alone = topology.endswith("-async")
-        shares = len(self._run.job.workers) if alone else 1
-        return sum(formula.values()) // shares or None
 
     def _formula(self, topology: str) -> dict[Link, int]:
         """Return the bytes of a step on each link, as the topology's formula says."""
@@ -295,31 +269,41 @@ def beat_of(trace: Trace) -> Beat:
     history = TrainingHistory(trace.tasks)
     history.add(trace)
     epoch = max(trace.epochs, default=None)
-    rates = mean_rates(trace)
-    recent = newest(trace, 3 * WINDOW_NS)
-    link = epoch.link if epoch else ""
-    probe = Moment(trace.tasks, rates=rates)
-    sums = [probe.sent(i) for i in range(len(trace.tasks))]
-    sums += [probe.received(i) for i in range(len(trace.tasks))]
-    scale, limit = capacity(link, max(sums, default=0.0))
-    losses = history.loss()["loss"]
-    shares = history.measure("accuracy")["value"]
-    moment = Moment(
-        trace.tasks,
+    rates, recent = mean_rates(trace), newest(trace, 3 * WINDOW_NS)
+    link, peak = epoch.link if epoch else "", Moment(trace.tasks, rates=rates).peak()
+    end = replace(
+        _known(history, recent, rates, link, peak, None),
         state="done",
         step=history.n_steps,
         steps=history.n_steps,
         topology=epoch.topology if epoch else "ps",
+    )
+    return Beat(end, history, recent, is_last=True)
+
+
+def _known(
+    history: TrainingHistory,
+    recent: Trace,
+    rates: Mapping[Link, float],
+    link: str,
+    peak: float,
+    a_step: int | None,
+) -> Moment:
+    """Return what both a living training and a trace tell of."""
+    scale, limit = moment.capacity(link, peak)
+    losses = history.loss()["loss"]
+    shares = history.measure("accuracy")["value"]
+    return Moment(
+        recent.tasks,
         link=link,
         loss=losses[-1] if losses else None,
         accuracy=shares[-1] if shares else None,
         rates=rates,
         scale=scale,
         limit=limit,
-        numbers=numbers(recent, None),
-        kept=str(trace.kept),
+        numbers=moment.numbers(recent, a_step),
+        kept=str(recent.kept),
     )
-    return Beat(moment, history, recent, is_last=True)
 
 
 def newest(trace: Trace, length_ns: int) -> Trace:
