@@ -46,7 +46,6 @@ class Caller:
     """
 
     def __init__(self, link: Link) -> None:
-        """Take the link over."""
         self.link = link
         self.is_closed = False
         self._turn = threading.Lock()

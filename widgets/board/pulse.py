@@ -57,7 +57,6 @@ class RunFollower:
     """The news of one training. Every method may be called from any thread."""
 
     def __init__(self, run: Run, clock: Callable[[], float] = time.monotonic) -> None:
-        """Know nothing yet, and start nothing."""
         self._run, self._clock = run, clock
         tasks = tuple(map(str, run.job.tasks))
         self.history = TrainingHistory(tasks)

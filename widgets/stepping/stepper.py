@@ -69,7 +69,6 @@ class ExchangeStepper:
         values: Sequence[Any] | None = None,
         n_ps: int | None = None,
     ) -> None:
-        """Carry the exchange out and record it; some milliseconds."""
         made = setting(topology, n, size, values, n_ps)
         self.recording = record(
             made.topology, made.layout, made.group, made.names, made.values
@@ -213,7 +212,6 @@ class RingStepper(ExchangeStepper):
         *,
         whole: bool = False,
     ) -> None:
-        """Carry the exchange out and record it; some milliseconds."""
         super().__init__("ring-whole" if whole else "ring", n, size, values)
 
 
@@ -244,5 +242,4 @@ class ServerStepper(ExchangeStepper):
         *,
         n_ps: int = 1,
     ) -> None:
-        """Carry the exchange out and record it; some milliseconds."""
         super().__init__("ps", n, size, values, n_ps)

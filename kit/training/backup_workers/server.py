@@ -208,7 +208,6 @@ class Sums:
     """The sum of some workers' gradients, in the order that is promised."""
 
     def __init__(self, context: MemberContext) -> None:
-        """Look up where each worker's gradients are."""
         memory, self._n = context.memory, len(context.job.workers)
         ports = {
             rank: context.endpoint.ports[worker]

@@ -173,7 +173,6 @@ class CheckpointValues(Mapping[str, Array]):
     """
 
     def __init__(self, found: FoundCheckpoint, values: dict[str, Array]) -> None:
-        """Sort values into parameters and slots."""
         manifest = found.manifest
         self.step, self.path = manifest.step, found.path
         self.extra: Mapping[str, Any] = manifest.extra

@@ -140,7 +140,6 @@ class Resumed:
     passed_over: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
-        """Return one line for the notebook."""
         text = f"went on from step {self.step:,}"
         if self.lost_steps:
             text += f", {self.lost_steps:,} steps were lost and are done again"

@@ -29,7 +29,6 @@ class Teller:
     """Shows the progress of one training. Every method may be called by any thread."""
 
     def __init__(self, output: Output) -> None:
-        """Show lines there."""
         self._output, self._seen = output, 0
         self._guard = threading.Lock()
 

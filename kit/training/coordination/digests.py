@@ -117,7 +117,6 @@ class Comparison:
     """
 
     def __init__(self) -> None:
-        """Begin with nothing told."""
         self.agreed_at: int | None = None
         self.difference: Difference | None = None
         self.is_complete = False  # whether all have told of the state that differs

@@ -41,7 +41,6 @@ class MemberContext:
     restored: dict[str, Any] | None = None  # all values, until the first epoch begins
 
     def __post_init__(self) -> None:
-        """Begin to compare parameters as often as the settings say."""
         is_worker, every = self.me in self.job.workers, self.job.settings.digest_every
         self.digests = Digests(self.memory, self.me, is_worker=is_worker, every=every)
 

@@ -36,7 +36,6 @@ class MeasureRecorder(StepObserver):
     """Records what a worker's steps tell beside their loss."""
 
     def __init__(self, context: MemberContext, worker: TrainingWorker) -> None:
-        """Ask this worker after each step."""
         self._context, self._worker = context, worker
 
     def after(self, step: int, loss: float) -> None:
@@ -56,7 +55,6 @@ class StepEvents:
     def __init__(
         self, context: MemberContext, observers: Sequence[StepObserver]
     ) -> None:
-        """Tell these observers, in this order."""
         self._context, self._observers = context, tuple(observers)
 
     def adopted(self, owners: Sequence[Owned], step: int, synchronous: bool) -> None:

@@ -26,7 +26,6 @@ class Overlap:
     def __init__(
         self, reduce: Callable[[int], None], n_buckets: int, name: str
     ) -> None:
-        """Start the thread."""
         self._reduce, self._n_buckets = reduce, n_buckets
         self._ready: SimpleQueue[int | None] = SimpleQueue()
         self._done = threading.Event()

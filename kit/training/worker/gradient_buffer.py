@@ -110,7 +110,6 @@ class GradientBuffer:
     def __init__(
         self, memory: Memory, task: str, region: int = GRAD, *, native: bool = True
     ) -> None:
-        """Look up where each parameter's gradient belongs."""
         self._task = task
         self._places = memory.leaves(region)
         self._given = GradientViews(self._places)
