@@ -65,7 +65,7 @@ from kit.training.checkpointing.client import load_checkpoint as load_checkpoint
 from kit.training.checkpointing.policy import Checkpoints as Checkpoints
 from kit.training.client.run import Run as Run
 from kit.training.evolve import evolve as evolve
-from kit.training.graph_step.values import load_variables as load_variables
+from kit.training.graph_step.loss import load_variables as load_variables
 from kit.training.optimizers.rules import Adagrad as Adagrad
 from kit.training.optimizers.rules import Adam as Adam
 from kit.training.optimizers.rules import GradientDescent as GradientDescent

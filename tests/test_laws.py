@@ -81,7 +81,7 @@ def _pure(folder: str, names: str) -> tuple[str, ...]:
 PURE = (
     *_pure("kit", "task crc errors settings spec cluster_def protobuf_text"),
     "kit/devices/*",
-    *_pure("kit/trace", "trace events rows spread"),
+    *_pure("kit/trace", "trace events spread"),
     *_pure("kit/exchange", "layout moves plan pipeline"),
     "kit/exchange/topologies/*",
     "kit/graph/*",

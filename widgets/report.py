@@ -66,7 +66,6 @@ class Section:
     formula: Formula | Mapping[str, Formula] | None = None
 
     def __post_init__(self) -> None:
-        """Check that the formula fits the trace."""
         self.formulas()
 
     def formulas(self) -> Mapping[str, Formula]:

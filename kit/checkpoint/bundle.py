@@ -25,11 +25,10 @@ from typing import Any
 
 import numpy as np
 
-from kit.checkpoint.files import FILES, Files, write_file
+from kit.checkpoint.files import FILES, Files, refused, write_file
 from kit.checkpoint.manifest import MOST_BYTES, Manifest, TensorEntry
 from kit.checkpoint.pieces import Array, Piece, dtype_name
 from kit.checkpoint.reading import looks_whole, read_some
-from kit.checkpoint.refusing import refused
 from kit.checkpoint.shards import write_shard
 from kit.errors import CheckpointFailed, InvalidArgumentError, NotFoundError
 from kit.regular_file import read_regular
@@ -133,10 +132,7 @@ def _common(wanted: Slice, part: Slice) -> tuple[tuple[slice, ...], tuple[slice,
 
 
 _INDEX = ".index"
-_NOT_AS_WRITTEN = (
-    *(AttributeError, KeyError, TypeError, ValueError),
-    InvalidArgumentError,
-)
+_NOT_AS_WRITTEN = AttributeError, KeyError, TypeError, ValueError, InvalidArgumentError
 _SLICES = "slices"  # in the manifest: the tensors that are stored in rectangles
 
 
@@ -156,23 +152,20 @@ def write_bundle(
 
     A missing folder is made, but not the one that it would be in. Raises
     `NotFoundError` without that, `InvalidArgumentError` for values that do not fit
-    their slices, and as `kit.checkpoint.refusing.refused` tells when the system
+    their slices, and as `kit.checkpoint.files.refused` tells when the system
     refuses; then all is as it was.
     """
     pieces, cut = [], dict[str, Any]()
     for name, text, value in zip(names, slices, values, strict=True):
         if text:
             part = Slice.parse(text)
-            _check_part(name, part, value)
-            entry = cut.setdefault(
-                name,
-                {
-                    "shape": list(part.whole),
-                    "dtype": dtype_name(value.dtype),
-                    "parts": [],
-                },
-            )
-            entry["parts"].append(part.text)
+            if tuple(value.shape) != part.sizes:
+                raise InvalidArgumentError(
+                    f"the slice {part.text!r} of {name!r} has the shape "
+                    f"{list(part.sizes)}, not {list(value.shape)}."
+                )
+            about = {"shape": list(part.whole), "dtype": dtype_name(value.dtype)}
+            cut.setdefault(name, {**about, "parts": []})["parts"].append(part.text)
             name = f"{name} {part.text}"
         pieces.append(Piece.whole(name, value))
     data, mark = _data(prefix, 0, 1), secrets.token_hex(4)
@@ -360,14 +353,6 @@ def _absent(prefix: str) -> NotFoundError | CheckpointFailed:
             f"names of its files have in common, without '.index'."
         )
     return NotFoundError(text)
-
-
-def _check_part(name: str, part: Slice, value: Any) -> None:
-    if tuple(value.shape) != part.sizes:
-        raise InvalidArgumentError(
-            f"the slice {part.text!r} of {name!r} has the shape {list(part.sizes)}, "
-            f"not {list(value.shape)}."
-        )
 
 
 def _write_index(

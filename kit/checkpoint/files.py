@@ -7,11 +7,21 @@ is taken: that is how tests record the calls, fail one of them or die at it.
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
+
+from kit.errors import (
+    CheckpointFailed,
+    FailedPreconditionError,
+    KitError,
+    PermissionDeniedError,
+    ResourceExhaustedError,
+)
 
 Buffer: TypeAlias = Any  # bytes, a memoryview, or an array: what os.write takes
 
@@ -104,3 +114,29 @@ def remove_tree(files: Files, folder: Path) -> None:
         else:
             files.remove(path)
     files.remove_folder(folder)
+
+
+_CLASSES: Final[Mapping[int, type[KitError]]] = {
+    errno.EACCES: PermissionDeniedError,
+    errno.EPERM: PermissionDeniedError,
+    errno.EROFS: PermissionDeniedError,
+    errno.ENOTDIR: FailedPreconditionError,
+    errno.EEXIST: FailedPreconditionError,
+    errno.ENOSPC: ResourceExhaustedError,
+    errno.EDQUOT: ResourceExhaustedError,
+    errno.EFBIG: ResourceExhaustedError,
+}
+
+
+def refused(path: Path, exc: OSError) -> KitError:
+    """Return the error to raise for a path that the system does not let us use.
+
+    `PermissionDeniedError`, `FailedPreconditionError` for a file in the way,
+    `ResourceExhaustedError` for a full disk, else `CheckpointFailed`.
+    """
+    kind = _CLASSES.get(exc.errno or 0, CheckpointFailed)
+    return kind(
+        f"{path} cannot be used for checkpoints: {exc.strerror or exc}. Choose another "
+        f"place, or see that this one can be written and its disk has room. "
+        f"Checkpoints that are there are untouched."
+    )

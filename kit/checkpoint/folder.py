@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
-from kit.checkpoint.files import FILES, Files, remove_tree, write_file
+from kit.checkpoint.files import FILES, Files, refused, remove_tree, write_file
 from kit.checkpoint.manifest import NAME, Manifest
 from kit.checkpoint.pieces import Array, Piece
 from kit.checkpoint.reading import (
@@ -30,7 +30,6 @@ from kit.checkpoint.reading import (
     read_manifest,
     verify,
 )
-from kit.checkpoint.refusing import refused
 from kit.checkpoint.shards import SUFFIX, write_shard
 from kit.errors import CheckpointFailed, InvalidArgumentError, KitError, NotFoundError
 

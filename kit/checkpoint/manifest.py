@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 from kit.checkpoint.pieces import DTYPES, TEXT, PieceEntry, storage
 from kit.checkpoint.shards import ShardEntry
@@ -24,6 +24,7 @@ NAME: Final = "manifest.json"
 MOST_BYTES: Final = 1 << 24
 _MOST_ELEMENTS, _MOST_AXES = 1 << 58, 64
 _FILE_NAME = re.compile(r"[^/\x00]+")
+_T = TypeVar("_T")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -104,9 +105,11 @@ class Manifest:
         found = cls(
             step=_number(plain, "step"),
             epoch=_number(plain, "epoch"),
-            graph_hash=_text(plain, "graph_hash"),
-            shards=tuple(_shard(one) for one in _list(plain, "shards")),
-            extra=_object(plain, "extra"),
+            graph_hash=_field(plain, "graph_hash", str),
+            shards=tuple(
+                shard_from_plain(one) for one in _field(plain, "shards", list)
+            ),
+            extra=_field(plain, "extra", dict),
             format=_number(plain, "format"),
         )
         if found.format != FORMAT:
@@ -128,20 +131,12 @@ class Manifest:
         self.tensors()
 
     def tensors(self) -> dict[str, TensorEntry]:
-        """Return shape and dtype of every tensor, by name."""
-        return tensors(self.shards)
-
-
-def tensors(shards: Sequence[ShardEntry]) -> dict[str, TensorEntry]:
-    """Return shape and dtype of all tensors that shards hold between them.
-
-    Raises `CheckpointFailed` unless the pieces of each make it whole, once.
-    """
-    parts: dict[str, list[PieceEntry]] = {}
-    for shard in shards:
-        for piece in shard.pieces:
-            parts.setdefault(piece.name, []).append(piece)
-    return {name: _joined(name, pieces) for name, pieces in parts.items()}
+        """Return shape and dtype of every tensor, by name; raises as `check` does."""
+        parts: dict[str, list[PieceEntry]] = {}
+        for shard in self.shards:
+            for piece in shard.pieces:
+                parts.setdefault(piece.name, []).append(piece)
+        return {name: _joined(name, pieces) for name, pieces in parts.items()}
 
 
 def _joined(name: str, pieces: list[PieceEntry]) -> TensorEntry:
@@ -166,15 +161,11 @@ def shard_from_plain(plain: Any) -> ShardEntry:
 
     Raises `CheckpointFailed` for anything else.
     """
-    return _shard(plain)
-
-
-def _shard(plain: Any) -> ShardEntry:
     entry = ShardEntry(
-        file=_text(plain, "file"),
+        file=_field(plain, "file", str),
         size=_number(plain, "size"),
-        sha256=_text(plain, "sha256"),
-        pieces=tuple(_piece(one) for one in _list(plain, "pieces")),
+        sha256=_field(plain, "sha256", str),
+        pieces=tuple(_piece(one) for one in _field(plain, "pieces", list)),
     )
     if not _FILE_NAME.fullmatch(entry.file) or entry.file in (".", "..", NAME):
         _refuse(f"{entry.file!r} is not a name of a shard")
@@ -184,15 +175,15 @@ def _shard(plain: Any) -> ShardEntry:
 
 
 def _piece(plain: Any) -> PieceEntry:
-    shape = tuple(_list(plain, "shape"))
+    shape = tuple(_field(plain, "shape", list))
     is_shape = all(type(size) is int and size >= 0 for size in shape)
     # Also of an empty tensor: numpy has no array of any shape.
     n_elements = math.prod(max(1, size) for size in shape) if is_shape else 0
     if not 0 < n_elements <= _MOST_ELEMENTS or len(shape) > _MOST_AXES:
         _refuse(f"{list(shape)} is not a shape")
     entry = PieceEntry(
-        name=_text(plain, "name"),
-        dtype=_text(plain, "dtype"),
+        name=_field(plain, "name", str),
+        dtype=_field(plain, "dtype", str),
         shape=shape,
         **{key: _number(plain, key) for key in ("offset", "count", "n_bytes", "crc32")},
     )
@@ -204,7 +195,7 @@ def _piece(plain: Any) -> PieceEntry:
     return entry
 
 
-def _field(plain: Any, key: str, kind: type) -> Any:
+def _field(plain: Any, key: str, kind: type[_T]) -> _T:
     value = plain.get(key) if isinstance(plain, dict) else None
     if type(value) is not kind:
         _refuse(f"its field {key!r} is {value!r} and not of type {kind.__name__}")
@@ -212,26 +203,54 @@ def _field(plain: Any, key: str, kind: type) -> Any:
 
 
 def _number(plain: Any, key: str) -> int:
-    value: int = _field(plain, key, int)
+    value = _field(plain, key, int)
     if value < 0:
         _refuse(f"its field {key!r} is {value}, below 0")
     return value
 
 
-def _text(plain: Any, key: str) -> str:
-    value: str = _field(plain, key, str)
-    return value
-
-
-def _list(plain: Any, key: str) -> list[Any]:
-    value: list[Any] = _field(plain, key, list)
-    return value
-
-
-def _object(plain: Any, key: str) -> dict[str, Any]:
-    value: dict[str, Any] = _field(plain, key, dict)
-    return value
-
-
 def _refuse(why: str) -> NoReturn:
     raise CheckpointFailed(f"the manifest is damaged: {why}.")
+
+
+# --------------------------------------------------------------------------------------
+# Whether a checkpoint belongs to a graph or model, and what differs if it does not.
+
+
+# Of a tensor: its shape, and its dtype by name.
+Specs: TypeAlias = Mapping[str, tuple[Sequence[int], Any]]
+
+
+def graph_hash(specs: Specs) -> str:
+    """Return a digest of names, shapes and dtypes, whatever their order.
+
+    >>> graph_hash({"w": ((2, 3), "float32")})[:8]
+    'ff5f9038'
+    """
+    plain = sorted(
+        [name, list(one), str(dtype)] for name, (one, dtype) in specs.items()
+    )
+    return hashlib.sha256(json.dumps(plain).encode()).hexdigest()
+
+
+def differences(manifest: Manifest, specs: Specs) -> list[str]:
+    """Return what a checkpoint holds otherwise than it is wanted; empty if nothing.
+
+    >>> differences(Manifest(step=1), {"w": ((2, 3), "float32")})
+    ["'w' (float32[2, 3]) is not in the checkpoint"]
+    """
+    held, found = manifest.tensors(), []
+    for name, (shape, dtype) in specs.items():
+        wanted = _words(shape, dtype)
+        if name not in held:
+            found.append(f"{name!r} ({wanted}) is not in the checkpoint")
+        elif _words(*held[name]) != wanted:
+            found.append(f"{name!r} is {_words(*held[name])} there and {wanted} here")
+    extra = [name for name in held if name not in specs]
+    return found + [
+        f"{name!r} ({_words(*held[name])}) is only in the checkpoint" for name in extra
+    ]
+
+
+def _words(shape: Sequence[int], dtype: Any) -> str:
+    return f"{dtype}{list(shape)}"

@@ -7,8 +7,9 @@ read is handed out when all digests agree, and not before: there is no partial r
 from __future__ import annotations
 
 import hashlib
+import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -119,19 +120,12 @@ Flat = Mapping[str, tuple[Array, tuple[int, ...]]]
 
 
 def _empty(manifest: Manifest, names: Iterable[str]) -> Flat:
-    known = manifest.tensors()
-    return {
-        name: (np.empty(_size(shape), _in_memory(dtype)), shape)
-        for name, (shape, dtype) in ((name, known[name]) for name in names)
-    }
-
-
-def _size(shape: tuple[int, ...]) -> int:
-    return int(np.prod(shape, dtype=np.int64))
-
-
-def _in_memory(dtype: str) -> np.dtype[Any]:
-    return np.dtype(object if dtype == TEXT else dtype)
+    known, found = manifest.tensors(), {}
+    for name in names:
+        shape, dtype = known[name]
+        kind = object if dtype == TEXT else dtype
+        found[name] = np.empty(math.prod(shape), kind), shape
+    return found
 
 
 def _read_shard(path: Path, shard: ShardEntry, into: Flat) -> None:
@@ -167,16 +161,11 @@ def _read_pieces(path: Path, shard: ShardEntry, into: Flat) -> None:
 
 
 def _read_piece(
-    file: BinaryIO,
-    piece: PieceEntry,
-    path: Path,
-    into: Flat,
-    digest: Any = None,
+    file: BinaryIO, piece: PieceEntry, path: Path, into: Flat, digest: Any = None
 ) -> None:
     """Read a piece to its place, or to nowhere if nobody wants its tensor."""
     if piece.name not in into:
-        crc32 = _skip(file, piece.n_bytes, path, digest)
-        _check(path, piece, crc32)
+        _check(path, piece, _skip(file, piece.n_bytes, path, digest))
         return
     place = into[piece.name][0][piece.offset : piece.offset + piece.count]
     # Numbers that lie there as in memory go straight into the tensor.
@@ -198,8 +187,8 @@ def _check(path: Path, piece: PieceEntry, crc32: int) -> None:
 
 def _fill(file: BinaryIO, data: memoryview, path: Path, digest: Any) -> int:
     crc32 = 0
-    for block in _blocks(data):
-        rest = block
+    for start in range(0, data.nbytes, BLOCK_BYTES):
+        block = rest = data[start : start + BLOCK_BYTES]
         while rest.nbytes:
             count = file.readinto(rest)  # type: ignore[attr-defined]
             if not count:
@@ -219,11 +208,6 @@ def _skip(file: BinaryIO, n_bytes: int, path: Path, digest: Any) -> int:
         crc32 = crc.crc32(part, crc32)
         n_bytes -= part.nbytes
     return crc32
-
-
-def _blocks(data: memoryview) -> Iterator[memoryview]:
-    for start in range(0, data.nbytes, BLOCK_BYTES):
-        yield data[start : start + BLOCK_BYTES]
 
 
 def _other_size(path: Path, size: int, shard: ShardEntry) -> CheckpointFailed:

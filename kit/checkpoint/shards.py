@@ -21,9 +21,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from kit import crc
-from kit.checkpoint.files import FILES, Files, write_all
+from kit.checkpoint.files import FILES, Files, refused, write_all
 from kit.checkpoint.pieces import DTYPES, Piece, PieceEntry, to_bytes
-from kit.checkpoint.refusing import refused
 from kit.errors import InvalidArgumentError
 
 BLOCK_BYTES: Final = 1 << 20
@@ -65,7 +64,7 @@ def write_shard(
     """Write pieces to a new file and return its entry; on the disk when it returns.
 
     Costs one reading of the values, which are hashed and written block by block;
-    blocks only the calling thread. Raises as `kit.checkpoint.refusing.refused` tells
+    blocks only the calling thread. Raises as `kit.checkpoint.files.refused` tells
     when it cannot be written (what is written then belongs to a draft, which is thrown
     away as a whole), and `InvalidArgumentError` for pieces that contradict themselves
     or have one name.

@@ -13,8 +13,6 @@ import numpy as np
 from kit.demo.phases import Training
 from kit.exchange.ports.memory import Array
 from kit.exchange.topologies.topology import by_name, per_member
-from kit.trace.trace import EpochRow
-from kit.training.client.metrics import StepRecord
 from kit.training.client.run import Run
 
 Row = dict[str, Any]
@@ -27,6 +25,7 @@ def phase_rows(training: Training) -> list[Row]:
     rows: list[Row] = []
     for number, epoch in enumerate(trace.epochs):
         own = [record for record in metrics if record["epoch"] == epoch.number]
+        waited, total = (sum(one[key] for one in own) for key in ("wait", "seconds"))
         is_last = number == len(trace.epochs) - 1
         accuracy = None
         if is_last and training.accuracy is not None:
@@ -36,9 +35,9 @@ def phase_rows(training: Training) -> list[Row]:
                 "model": training.model,
                 "topology": epoch.topology,
                 "link": epoch.link or "full speed",
-                "steps": _steps(run, number),
+                "steps": trace.n_steps(epoch.number),
                 "steps/s": round(trace.step_rate(epoch.number), 2),
-                "waiting %": round(_waiting(own), 1),
+                "waiting %": round(100 * waited / total if total else 0.0, 1),
                 "loss": round(own[-1]["loss"], 4) if own else None,
                 "accuracy": accuracy,
             }
@@ -107,17 +106,6 @@ def formula(run: Run) -> dict[str, dict[str, tuple[int, int]]]:
         }
         for name in dict.fromkeys(row.topology for row in run.trace.epochs)
     }
-
-
-def _steps(run: Run, number: int) -> int:
-    epochs: tuple[EpochRow, ...] = run.trace.epochs
-    following = epochs[number + 1].first_step if number + 1 < len(epochs) else run.step
-    return following - epochs[number].first_step
-
-
-def _waiting(records: list[StepRecord]) -> float:
-    total = sum(record["seconds"] for record in records)
-    return 100 * sum(record["wait"] for record in records) / total if total else 0.0
 
 
 def _a_step(n_bytes: int, steps: int) -> int | float:

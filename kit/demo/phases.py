@@ -117,7 +117,10 @@ def follow(run: Run, phases: Sequence[DemoPhase], label: str) -> Run:
         run.switch(phase.topology, at=phase.first)
     for phase in phases:
         with _bar(phase, label) as bar:
-            _fill(bar, run, phase)
+            while not run.done and run.step < phase.end:
+                bar.update(max(0, min(run.step, phase.end) - phase.first - bar.n))
+                time.sleep(0.05)
+            bar.update(max(0, min(run.step, phase.end) - phase.first - bar.n))
     return run.wait()
 
 
@@ -132,11 +135,3 @@ def _bar(phase: DemoPhase, label: str) -> tqdm[Any]:
         mininterval=0.1 if sys.stdout.isatty() else 3600,
         bar_format="{desc:30}{percentage:3.0f}% |{bar:24}| {n_fmt} steps, {rate_fmt}",
     )
-
-
-def _fill(bar: tqdm[Any], run: Run, phase: DemoPhase) -> None:
-    while not run.done and run.step < phase.end:
-        bar.update(max(0, min(run.step, phase.end) - phase.first - bar.n))
-        time.sleep(0.05)
-    reached = phase.end if run.step >= phase.end else run.step
-    bar.update(max(0, reached - phase.first - bar.n))

@@ -6,6 +6,7 @@ worker at its own pace, over variables on the same parameter servers.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -141,7 +142,4 @@ def _finished(
 
 
 def _bytes_of(variable: Any) -> int:
-    size = int(variable.dtype.itemsize)
-    for n in variable.shape:
-        size *= n
-    return size
+    return int(variable.dtype.itemsize * math.prod(variable.shape))

@@ -6,7 +6,6 @@ import json
 import platform
 import time
 from dataclasses import asdict, dataclass
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from kit.demo.placed import Replicated
 from kit.demo.recovered import Recovered
 from kit.demo.text import text_model
 from kit.errors import InvalidArgumentError, NotFoundError
+from kit.training.client.run import view
 from kit.wire.shaping import LinkSettings
 
 _GOOD_ACCURACY = 0.96
@@ -47,7 +47,8 @@ def show(options: DemoOptions) -> int:
     began = time.perf_counter()
     print(f"Starting {options.ps} ps and {options.worker} workers ...", flush=True)
     with Cluster(ps=options.ps, worker=options.worker) as cluster:
-        print(f"  {_plain(cluster)} after {time.perf_counter() - began:.1f} s\n")
+        told = repr(cluster).strip("<>")
+        print(f"  {told} after {time.perf_counter() - began:.1f} s\n")
         trainings = _train(cluster, options)
         replicated = _replicate(cluster, options)
     recoveries = _recover(options)
@@ -171,10 +172,7 @@ def _tell(problems: list[str]) -> None:
         print("\nA promise was broken:")
         print(*(f"  - {problem}" for problem in problems), sep="\n")
         return
-    print(
-        "\nEvery measured byte agrees with the formulas, and the parameters are the "
-        "same to the last bit\nwhether the training was switched or not."
-    )
+    print(f"\n{_PROMISE}")
 
 
 def _table(title: str, rows: list[dict[str, Any]]) -> str:
@@ -182,10 +180,6 @@ def _table(title: str, rows: list[dict[str, Any]]) -> str:
     if "model" in frame:  # its name stands once, at its first row
         frame["model"] = frame["model"].where(~frame["model"].duplicated(), "")
     return f"{title}\n{frame.to_string(index=False, float_format='{:,.6g}'.format)}"
-
-
-def _plain(cluster: Cluster) -> str:
-    return repr(cluster).strip("<>")
 
 
 def _write(
@@ -199,30 +193,19 @@ def _write(
     for path, training in zip(files, trainings, strict=True):
         training.run.trace.save(path)
     report = options.out / "report.html"
-    view = _view("report")
-    sections = [
-        (
-            _TITLES[one.model],
-            _TEXTS[one.model],
-            one.run.trace,
-            findings.formula(one.run),
+    write = view("report")
+    if write is None:
+        raise NotFoundError(
+            "the view 'report' cannot be loaded; install the package: pip install -e ."
         )
-        for one in trainings
-    ]
-    view(report, sections, rows, notes)
+    sections = []
+    for one in trainings:
+        said = _TITLES[one.model], _TEXTS[one.model]
+        sections.append((*said, one.run.trace, findings.formula(one.run)))
+    write(report, sections, rows, notes)
     names = ", ".join(str(path) for path in (report, *files))
     print(f"\nWritten: {names}")
     print("Open the report in a browser, the traces at https://ui.perfetto.dev.")
-
-
-def _view(name: str) -> Any:
-    """Return a view by name: views know this package, not the other way round."""
-    found: tuple[EntryPoint, ...] = tuple(entry_points(group="kit.views", name=name))
-    if not found:
-        raise NotFoundError(
-            f"no view is called {name!r}; install the package: pip install -e ."
-        )
-    return found[0].load()
 
 
 def _write_json(

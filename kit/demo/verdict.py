@@ -61,18 +61,13 @@ def number(
     if given is None or given is ...:
         return AnswerVerdict(False, _EMPTY)
     if isinstance(given, str):
-        words = f"{given!r} is a text; write the number without quotes."
-        return AnswerVerdict(False, f"Not yet: {words}")
+        return _not_yet(f"{given!r} is a text; write the number without quotes.")
     if isinstance(given, bool) or not isinstance(given, Real):
-        kind = type(given).__name__
-        return AnswerVerdict(
-            False, f"Not yet: a number is asked for, this is a {kind}."
-        )
+        return _not_yet(f"a number is asked for, this is a {type(given).__name__}.")
     if _is_near(given, right, share):
         return AnswerVerdict(True, f"Right. {well}")
     said = (words for wrong, words in hints.items() if _is_near(given, wrong, share))
-    shown = f"{_plain(given):,.6g}"
-    return AnswerVerdict(False, f"Not yet: you said {shown}; {next(said, otherwise)}")
+    return _not_yet(f"you said {_plain(given):,.6g}; {next(said, otherwise)}")
 
 
 def reveal(guess: object, measured: float, unit: str) -> AnswerVerdict:
@@ -94,9 +89,8 @@ def reveal(guess: object, measured: float, unit: str) -> AnswerVerdict:
         return AnswerVerdict(False, shown)
     much = max(measured / said, said / measured)
     which = "low" if said < measured else "high"
-    return AnswerVerdict(
-        False, f"{shown} That is too {which} by a factor of {much:.3g}."
-    )
+    shown += f" That is too {which} by a factor of {much:.3g}."
+    return AnswerVerdict(False, shown)
 
 
 def function(
@@ -112,9 +106,7 @@ def function(
     if given is None or given is ...:
         return AnswerVerdict(False, _EMPTY)
     if not callable(given):
-        return AnswerVerdict(
-            False, f"Not yet: {given!r} is not a function; write one with def."
-        )
+        return _not_yet(f"{given!r} is not a function; write one with def.")
 
     def called(*args: Any) -> Any:
         found = given(*args)
@@ -128,11 +120,12 @@ def function(
         return AnswerVerdict(False, _EMPTY)
     except Exception as error:  # it is the learner's, whatever it is
         said = str(error).rstrip(".")
-        words = f"your function raised {type(error).__name__}: {said}."
-        return AnswerVerdict(False, f"Not yet: {words}")
-    if wrong:
-        return AnswerVerdict(False, f"Not yet: {wrong}")
-    return AnswerVerdict(True, f"Right. {well}")
+        return _not_yet(f"your function raised {type(error).__name__}: {said}.")
+    return _not_yet(wrong) if wrong else AnswerVerdict(True, f"Right. {well}")
+
+
+def _not_yet(words: str) -> AnswerVerdict:
+    return AnswerVerdict(False, f"Not yet: {words}")
 
 
 def _is_near(given: Any, right: float, share: float) -> bool:

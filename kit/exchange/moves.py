@@ -111,12 +111,8 @@ def restored(
     return (*broadcast(layout, group, root), *slots)
 
 
-def ops(moves: Iterable[Move], member: int) -> tuple[Op, ...]:
-    """Return one member's operations for a list of moves that all members share."""
-    return tuple(_ops(moves, member))
-
-
-def _ops(moves: Iterable[Move], member: int) -> Iterator[Op]:
+def ops(moves: Iterable[Move], member: int) -> Iterator[Op]:
+    """Yield one member's operations for a list of moves that all members share."""
     for move in moves:
         if move.source == member:
             yield Send(move.target, move.region, move.range, move.kind)

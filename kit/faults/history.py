@@ -88,7 +88,8 @@ def check(events: list[dict[str, Any]]) -> list[str]:
     wrong += [
         f"I2: {task} committed the steps {done}"
         for task, done in sorted(steps.items())
-        if task.startswith("worker") and done != _following(firsts[task], len(done))
+        if task.startswith("worker")
+        and done != [firsts[task] + number for number in range(len(done))]
     ]
     wrong += [
         f"I5: epoch {epoch} has the topologies {', '.join(sorted(found))}"
@@ -96,7 +97,3 @@ def check(events: list[dict[str, Any]]) -> list[str]:
         if len(found) > 1
     ]
     return wrong
-
-
-def _following(first: int, count: int) -> list[int]:
-    return list(range(first, first + count))

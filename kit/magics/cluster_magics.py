@@ -15,8 +15,7 @@ from kit.cluster.cells.selection import select
 from kit.cluster.processes import left_behind
 from kit.cluster.waiting import follow
 from kit.magics import running
-from kit.magics.one_line import told_in_one_line
-from kit.magics.options import count, nearest, option, parse, takes
+from kit.magics.options import count, nearest, option, parse, takes, told_in_one_line
 from kit.magics.start_magics import StartMagics
 
 _LINES = 20
@@ -82,7 +81,13 @@ class ClusterMagics(Magics):
                 follow(self._starter.plan(line))
                 return
             options = parse(ClusterMagics.cluster, line)
-            _word(options.what)(self, options.tasks, options.n)
+            if options.what not in WORDS:
+                raise UsageError(
+                    f"%cluster cannot {options.what!r}."
+                    f"{nearest(options.what, list(WORDS))} "
+                    f"It knows: {', '.join(WORDS)}."
+                )
+            WORDS[options.what](self, options.tasks, options.n)
 
     def _status(self, tasks: list[str], _: int) -> None:
         _refuse(tasks, "status")
@@ -152,15 +157,6 @@ WORDS: dict[str, Word] = {
     "list": ClusterMagics._list,
     "clean": ClusterMagics._clean,
 }
-
-
-def _word(word: str) -> Word:
-    if word not in WORDS:
-        raise UsageError(
-            f"%cluster cannot {word!r}.{nearest(word, list(WORDS))} "
-            f"It knows: {', '.join(WORDS)}."
-        )
-    return WORDS[word]
 
 
 def _refuse(tasks: list[str], word: str) -> None:

@@ -32,16 +32,14 @@ _LINKS = ("100mbit", "1gbit", "10gbit", "1gbit,5ms")
 
 
 class Completion:
-    """Knows the tasks that there are; `match` is a matcher for IPython."""
-
-    def __init__(self, tasks: Callable[[], Sequence[Task]] | None = None) -> None:
-        self._tasks = tasks or _current_tasks
+    """Holds `match`, a matcher for IPython."""
 
     @context_matcher(identifier="kit", priority=100)  # type: ignore[untyped-decorator]
     def match(self, context: CompletionContext) -> SimpleMatcherResult:
         """Return what may stand at the cursor, and which text it replaces."""
         line = context.text_until_cursor.rsplit("\n", 1)[-1]
-        fragment, offers = offered(line, self._tasks())
+        cluster = running.find()
+        fragment, offers = offered(line, cluster.tasks if cluster else ())
         found = [offer for offer in offers if offer.startswith(fragment)]
         return SimpleMatcherResult(
             completions=[SimpleCompletion(text, type="param") for text in found],
@@ -116,8 +114,3 @@ _TABLE: dict[str, Callable[[Sequence[str], str, Sequence[Task]], Iterable[str]]]
     "%%on": _on,
     "%topology": _topology,
 }
-
-
-def _current_tasks() -> Sequence[Task]:
-    cluster = running.find()
-    return cluster.tasks if cluster is not None else ()

@@ -65,18 +65,12 @@ def load(shell: InteractiveShell) -> None:
     if StartMagics.__name__ in _registry(shell):
         return
     starter = StartMagics(shell)
-    for magics in (
-        starter,
-        ClusterMagics(shell, starter),
-        OnMagics(shell),
-        TopologyMagics(shell),
-    ):
-        shell.register_magics(magics)
+    others = ClusterMagics(shell, starter), OnMagics(shell), TopologyMagics(shell)
+    shell.register_magics(starter, *others)
     shell.input_transformers_cleanup.append(Rewriting(shell))
     if shell.Completer is not None:
         shell.Completer.custom_matchers.append(Completion().match)
-    said = advice()
-    if said:
+    if said := advice():
         print(said)
 
 
@@ -109,13 +103,11 @@ def _keep(found: list[Any], kind: type) -> None:
 
 def _end(starter: StartMagics) -> None:
     cluster = starter.started
-    if cluster is None:
-        return
-    run = cluster.run
+    run = cluster.run if cluster is not None else None
     if run is not None and not run.done:
         print(
             f"{cluster!r} goes on, because a training runs on it; end it with "
             f"kit.current_cluster().stop()."
         )
-        return
-    cluster.stop()
+    elif cluster is not None:
+        cluster.stop()

@@ -110,13 +110,11 @@ class Labelled:
             shown += self._lines(*key, stream.flush())
         for task, page in self._pages.items():
             if page.left_out:
-                shown += [Text(self._left_out(task, page)), *page.left_out]
+                n_last = len(page.left_out)
+                n_hidden = page.n_lines - MOST_LINES - n_last
+                text = f"... {n_hidden:,} lines are left out; the last {n_last}:\n"
+                shown += [Text(self._label(task) + text), *page.left_out]
         return _joined(shown)
-
-    def _left_out(self, task: Task, page: _Page) -> str:
-        n_hidden = page.n_lines - MOST_LINES - len(page.left_out)
-        text = f"... {n_hidden:,} lines are left out; the last {len(page.left_out)}:"
-        return self._label(task) + text + "\n"
 
     def _label(self, task: Task) -> str:
         return f"{task.short:<{self._width}} │ "
@@ -166,14 +164,11 @@ def _joined(shown: Sequence[Shown]) -> list[Shown]:
     joined: list[Shown] = []
     for one in shown:
         last = joined[-1] if joined else None
-        if (
-            isinstance(one, Text)
-            and isinstance(last, Text)
-            and one.is_error == last.is_error
-        ):
-            joined[-1] = Text(last.text + one.text, one.is_error)
-        else:
-            joined.append(one)
+        match last, one:
+            case Text(before, kind), Text(text, other) if kind == other:
+                joined[-1] = Text(before + text, kind)
+            case _:
+                joined.append(one)
     return joined
 
 
@@ -187,21 +182,16 @@ _LEAST_S = 0.1
 class Showing:
     """One cell's output on its way to the screen; call it with what has come."""
 
-    def __init__(
-        self,
-        shell: InteractiveShell,
-        tasks: Iterable[Task],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._shell, self._clock = shell, clock
-        self._labelled = Labelled(tasks, clock)
+    def __init__(self, shell: InteractiveShell, tasks: Iterable[Task]) -> None:
+        self._shell = shell
+        self._labelled = Labelled(tasks, time.monotonic)
         self._waiting: list[CellOutput] = []
         self._last = -_LEAST_S
 
     def __call__(self, outputs: Sequence[CellOutput]) -> None:
         """Take outputs; show them now, or together with the next ones."""
         self._waiting += outputs
-        if self._clock() - self._last >= _LEAST_S:
+        if time.monotonic() - self._last >= _LEAST_S:
             self._show(self._labelled.take(self._waiting))
             self._waiting.clear()
 
@@ -217,7 +207,7 @@ class Showing:
             with suppress(Exception):
                 self._show_one(one)
         if shown:
-            self._last = self._clock()
+            self._last = time.monotonic()
 
     def _show_one(self, one: Shown) -> None:
         if isinstance(one, MimeBundle):

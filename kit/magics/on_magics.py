@@ -14,8 +14,7 @@ from kit.cluster.cells.selection import select
 from kit.cluster.waiting import Plan, follow, follow_async
 from kit.magics import running
 from kit.magics.labelled import Showing
-from kit.magics.one_line import told_in_one_line
-from kit.magics.options import option, parse, seconds, takes
+from kit.magics.options import option, parse, seconds, takes, told_in_one_line
 
 
 @magics_class

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import argparse
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 from IPython.core.error import UsageError
 from IPython.core.magic_arguments import argument, magic_arguments
 from IPython.utils.process import arg_split  # type: ignore[attr-defined]
+
+from kit.cluster.cells.on import CellFailed, CellInterrupted
+from kit.errors import KitError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,11 +50,11 @@ def parse(function: Callable[..., Any], line: str) -> argparse.Namespace:
     try:
         words = arg_split(line)
     except ValueError as error:
-        raise UsageError(f"{_name(parser)}: {error}: {line!r}.") from None
+        raise UsageError(f"{parser.prog}: {error}: {line!r}.") from None
     try:
         options, unknown = parser.parse_known_args(words)
     except UsageError as error:
-        raise UsageError(f"{_name(parser)}: {error}.") from None
+        raise UsageError(f"{parser.prog}: {error}.") from None
     if unknown:
         raise UsageError(_unknown(parser, unknown[0]))
     return options
@@ -62,7 +67,7 @@ def flags(function: Callable[..., Any]) -> list[str]:
     return [text for text in strings if text.startswith("--")]
 
 
-def nearest(word: str, known: list[str], cutoff: float = 0.5) -> str:
+def nearest(word: str, known: list[str]) -> str:
     """Return a hint at the known word that looks most like `word`, or nothing.
 
     >>> nearest("--wroker", ["--ps", "--worker"])
@@ -70,7 +75,7 @@ def nearest(word: str, known: list[str], cutoff: float = 0.5) -> str:
     >>> nearest("--colour", ["--ps"])
     ''
     """
-    near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=cutoff)
+    near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.5)
     return f" Did you mean {near[0]}?" if near else ""
 
 
@@ -106,17 +111,42 @@ def job(text: str) -> tuple[str, int]:
     return name, int(number)
 
 
-def _name(parser: argparse.ArgumentParser) -> str:
-    return f"{parser.prog}"
-
-
 def _unknown(parser: argparse.ArgumentParser, word: str) -> str:
     flag = word.partition("=")[0]
     if not flag.startswith("-"):
-        return f"{_name(parser)} does not know what to do with {word!r}."
+        return f"{parser.prog} does not know what to do with {word!r}."
     known = [text for action in parser._actions for text in action.option_strings]
     listed = ", ".join(text for text in known if text.startswith("--"))
     return (
-        f"{_name(parser)} has no option {flag}.{nearest(flag, known)} "
-        f"Its options: {listed}; {_name(parser)}? explains them."
+        f"{parser.prog} has no option {flag}.{nearest(flag, known)} "
+        f"Its options: {listed}; {parser.prog}? explains them."
     )
+
+
+# --------------------------------------------------------------------------------------
+# Errors of magics, shown as one line: what happened and what to do, no traceback. The
+# error itself stays what it is, with its class; only how IPython shows it is set.
+
+
+def show_as(error: BaseException, lines: Sequence[str]) -> None:
+    """Let IPython show these lines when the error ends a cell."""
+    # IPython asks an exception for this method; a partial of a built-in can be pickled.
+    error._render_traceback_ = partial(list, tuple(lines))  # type: ignore[attr-defined]
+
+
+@contextmanager
+def told_in_one_line() -> Iterator[None]:
+    """Give errors that leave the block their form; a remote traceback stays whole."""
+    try:
+        yield
+    except CellFailed as error:
+        show_as(error, error.lines)
+        raise
+    except CellInterrupted as stop:
+        show_as(stop, [f"KeyboardInterrupt: {stop}"])
+        raise
+    except KitError as error:
+        first, _, rest = error.message.partition("\n")
+        more = rest.splitlines()  # the log of what did not start
+        show_as(error, [f"{type(error).__name__}: {first}", *more])
+        raise

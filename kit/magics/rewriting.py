@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from IPython.core.inputtransformer2 import cell_magic
 from IPython.core.interactiveshell import InteractiveShell
@@ -25,18 +25,15 @@ _OWNERS = {"cluster": "StartMagics", "on": "OnMagics"}
 class Rewriting:
     """A cleanup transform for cells of one shell; see IPython's input transforms."""
 
-    def __init__(
-        self, shell: InteractiveShell, is_nested: Callable[[], bool] | None = None
-    ) -> None:
+    def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
-        self._is_nested = is_nested or _runs_code
 
     def __call__(self, lines: list[str]) -> list[str]:
         """Return the lines of a cell, rewritten if they begin with one of ours."""
         # `%autopx` puts its own there, which loses cells that are awaited.
         owner = getattr(self._shell.run_ast_nodes, "__self__", None)
         is_replaced = owner is not self._shell
-        if not self._shell.autoawait or is_replaced or self._is_nested():
+        if not self._shell.autoawait or is_replaced or _runs_code():
             return lines
         return rewritten(lines)
 
@@ -57,19 +54,11 @@ def rewritten(lines: Sequence[str]) -> list[str]:
     if match["name"] == "on":
         arguments = f"{line!r}, {''.join(rest)!r}"
         return [_BEGIN.format(owner=owner, arguments=arguments)]
-    return [
-        _BEGIN.format(owner=owner, arguments=repr(line)),
-        *_body(rest),
-    ]
-
-
-def _body(lines: list[str]) -> list[str]:
-    """Return the body of `%%cluster`, which may begin with a cell magic itself."""
-    n_blank = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
-    blank, rest = lines[:n_blank], lines[n_blank:]
-    if rest and rest[0].startswith("%%"):
-        rest = cell_magic(rewritten(rest))  # type: ignore[no-untyped-call]
-    return blank + rest
+    n_blank = next((i for i, line in enumerate(rest) if line.strip()), len(rest))
+    blank, body = rest[:n_blank], rest[n_blank:]
+    if body and body[0].startswith("%%"):  # the body may begin with a cell magic itself
+        body = cell_magic(rewritten(body))  # type: ignore[no-untyped-call]
+    return [_BEGIN.format(owner=owner, arguments=repr(line)), *blank, *body]
 
 
 def _runs_code() -> bool:

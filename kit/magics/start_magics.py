@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from typing import Any
 
@@ -14,10 +13,17 @@ from kit.cluster.report import ClusterState
 from kit.cluster.waiting import Plan, follow, follow_async
 from kit.magics import asked, running
 from kit.magics.asked import Action
-from kit.magics.live import Live
-from kit.magics.one_line import show_as, told_in_one_line
-from kit.magics.options import count, job, option, parse, seconds, takes
-from kit.magics.startup import Startup
+from kit.magics.options import (
+    count,
+    job,
+    option,
+    parse,
+    seconds,
+    show_as,
+    takes,
+    told_in_one_line,
+)
+from kit.magics.startup import Live, Startup
 
 
 @magics_class
@@ -114,8 +120,13 @@ class StartMagics(Magics):
         """
         with told_in_one_line():
             follow(self.plan(line))
-        if cell.strip():
-            self._run(cell)
+        if not cell.strip():
+            return
+        result = self._shell.run_cell(cell, store_history=False)
+        error = result.error_before_exec or result.error_in_exec
+        if error is not None:
+            show_as(error, [])  # it was shown where it happened
+            raise error
 
     async def begin(self, line: str) -> None:
         """Do what the line asks for, while the notebook's event loop goes on."""
@@ -135,7 +146,9 @@ class StartMagics(Magics):
             restart=options.restart,
         )
         if action is Action.REUSE and now is not None:
-            self._reuse(now, options)
+            if options.link is not None:
+                now.link = options.link
+            print(f"Used again: {now!r}")
             return
         wanted.check_memory(instead_of=now)
         if now is not None:
@@ -177,18 +190,6 @@ class StartMagics(Magics):
                 if view is not None and view is self._px:
                     del magics[name]
         self._px = None
-
-    def _reuse(self, cluster: Cluster, options: argparse.Namespace) -> None:
-        if options.link is not None:
-            cluster.link = options.link
-        print(f"Used again: {cluster!r}")
-
-    def _run(self, cell: str) -> None:
-        result = self._shell.run_cell(cell, store_history=False)
-        error = result.error_before_exec or result.error_in_exec
-        if error is not None:
-            show_as(error, [])  # it was shown where it happened
-            raise error
 
 
 def _moment(title: str, cluster: Cluster, begin: float, note: str) -> Startup:

@@ -1,14 +1,20 @@
 """The start of a cluster as a table: how far each task is, in words and seconds.
 
-Pure. The HTML has no colours of its own, so it is readable on light and dark ground,
-and a text twin says the same.
+The HTML has no colours of its own, so it is readable on light and dark ground, and a
+text twin says the same. `Live` shows it, and changes it in its place.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
+from typing import Any
+
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.display import DisplayHandle
 
 from kit.cluster.report import TaskStatus, footer
 
@@ -87,3 +93,41 @@ def html(title: str, table: Sequence[Row], note: str = "") -> str:
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
         f"{footer(note, len(_HEADS))}</table>"
     )
+
+
+# --------------------------------------------------------------------------------------
+# Something shown that changes in its place, where the front end can do that.
+
+
+_LEAST_S = 0.1
+
+
+class Live:
+    """One place of the output. In a terminal only the last state is shown."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._can_update = hasattr(shell, "kernel")
+        self._handle: Any = None
+        self._shown = ""
+        self._last = -_LEAST_S
+
+    def show(self, value: object) -> None:
+        """Show a state, unless one was shown a moment ago or it looks the same."""
+        now = time.monotonic()
+        if self._can_update and now - self._last >= _LEAST_S:
+            self._last = now
+            self.close(value)
+
+    def close(self, value: object) -> None:
+        """Show the last state, unless it looks the same."""
+        text = repr(value)
+        if text == self._shown:
+            return
+        self._shown = text
+        # What cannot be shown must not end what it is about.
+        with suppress(Exception):
+            if self._handle is None:
+                self._handle = DisplayHandle()  # type: ignore[no-untyped-call]
+                self._handle.display(value)
+            else:
+                self._handle.update(value)

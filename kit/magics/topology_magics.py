@@ -11,8 +11,7 @@ from IPython.core.magic import Magics, line_magic, magics_class
 from kit.cluster.waiting import Plan, follow
 from kit.errors import FailedPreconditionError
 from kit.magics import running
-from kit.magics.one_line import told_in_one_line
-from kit.magics.options import option, parse, takes
+from kit.magics.options import option, parse, takes, told_in_one_line
 from kit.training.client.run import Run
 
 _PATIENCE_S = 2.0
@@ -67,11 +66,8 @@ def _plan(name: str | None) -> Plan[None]:
         if run.refused != before:
             raise FailedPreconditionError(f"{name} was not taken up: {run.refused}")
         yield _LOOK_S
-    print(_said(run) if run.topology == name else _asked(run, name))
-
-
-def _asked(run: Run, name: str) -> str:
-    return f"{_said(run)}; {name} comes before the next step"
+    later = f"; {name} comes before the next step" if run.topology != name else ""
+    print(f"{_said(run)}{later}")
 
 
 def _said(run: Run) -> str:

@@ -58,12 +58,12 @@ def lane_order(
     rest = (NOT_PLACED,) if NOT_PLACED in lanes else ()
     if len(tasks) > _MOST_TRIED:
         return _busiest_in_the_middle(tasks, between) + rest
-    return min(permutations(tasks), key=lambda order: _distance(order, between)) + rest
 
+    def distance(order: Sequence[str]) -> int:
+        at = {lane: i for i, lane in enumerate(order)}
+        return sum(n * abs(at[a] - at[b]) for (a, b), n in between.items())
 
-def _distance(order: Sequence[str], traffic: Mapping[tuple[str, str], int]) -> int:
-    at = {lane: i for i, lane in enumerate(order)}
-    return sum(n * abs(at[a] - at[b]) for (a, b), n in traffic.items())
+    return min(permutations(tasks), key=distance) + rest
 
 
 def _busiest_in_the_middle(

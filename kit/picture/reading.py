@@ -65,17 +65,16 @@ def scene_of(ops: Sequence[Op], metadata: Any = None, most: int = 80) -> Scene:
 class _Reader:
     def __init__(self, ops: Sequence[Op], measured: Measured) -> None:
         self.ops, self.measured = ops, measured
-        self.device = {op: self._device(op) for op in ops}
+        ran = measured.ops
+        self.device = {
+            op: ran[op.name].device if op.name in ran else op.device for op in ops
+        }
         self.lane = {op: lane_of(self.device[op]) for op in ops}
         self.users = _users(ops)
         self.owner = {op: op for op in ops}
         self.written: dict[Op, list[str]] = {}
         self._join_variables()
         self._join_constants()
-
-    def _device(self, op: Op) -> str:
-        ran = self.measured.ops.get(op.name)
-        return op.device if ran is None else ran.device
 
     def _join_variables(self) -> None:
         by_name = {op.name: op for op in self.ops if op.op_def.gives_ref}
@@ -154,15 +153,8 @@ class _Reader:
         counts = ", ".join(f"{n} {name}" for name, n in types)
         first, last = members[0].name, members[-1].name
         tip = "\n".join([f"{first} … {last}", counts, *self._ran(members)])
-        return GraphBox(
-            _key(group),
-            BoxKind.FOLDED,
-            group.lane,
-            shortened(title, _TITLE),
-            f"{len(members)} ops",
-            tip,
-            self._is_faint(members),
-        )
+        what = _key(group), BoxKind.FOLDED, group.lane, shortened(title, _TITLE)
+        return GraphBox(*what, f"{len(members)} ops", tip, self._is_faint(members))
 
     def _ran(self, members: Iterable[Op]) -> list[str]:
         if not self.measured.is_given:
@@ -219,16 +211,11 @@ class _Reader:
         size = bytes_text(n_bytes) if n_bytes else ""
         tip = f"{', '.join(names)}\nfrom {source.lane} to {lane}"
         is_faint = self.measured.is_given and not n_bytes
-        return GraphBox(
-            key,
-            BoxKind.ARRIVAL,
-            lane,
-            shortened(title, _TITLE - 8) + (f"  {size}" if size else ""),
-            "",
-            f"{tip}\n{n_bytes:,} bytes" if size else tip,
-            is_faint,
-            source.lane,
-        )
+        title = shortened(title, _TITLE - 8)
+        if size:
+            title, tip = f"{title}  {size}", f"{tip}\n{n_bytes:,} bytes"
+        what = key, BoxKind.ARRIVAL, lane, title
+        return GraphBox(*what, "", tip, is_faint, source.lane)
 
 
 _EMPTY = GraphBox("", BoxKind.FOLDED, "", "")

@@ -30,7 +30,8 @@ def rows(
     for key in reversed(order):
         if below[key] and (key not in has_inputs or key in movable):
             found[key] = min(found[one] for one in below[key]) - 1
-    return _compact(found)
+    used = {row: i for i, row in enumerate(sorted(set(found.values())))}
+    return {key: used[row] for key, row in found.items()}
 
 
 def _without_circles(
@@ -72,8 +73,3 @@ def _sorted(keys: Sequence[str], below: Mapping[str, Sequence[str]]) -> list[str
             if not waits[one]:
                 order.append(one)
     return order
-
-
-def _compact(found: Mapping[str, int]) -> dict[str, int]:
-    used = {row: i for i, row in enumerate(sorted(set(found.values())))}
-    return {key: used[row] for key, row in found.items()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
+from operator import attrgetter
 
 from kit.picture.lanes import NOT_PLACED, lane_order
 from kit.picture.layout import HEAD, LineSegment, PictureLayout, Spot
@@ -103,9 +104,10 @@ def draw(scene: Scene, layout: PictureLayout) -> str:
     """Return the picture as the text of an SVG element."""
     hue = hues(scene)
     legend = "".join(_legend(scene, hue, layout.height))
-    width = max(layout.width, _legend_width(scene), 120.0)
+    entries = (_entry_width(text) for _, text in _meanings(scene))
+    width = max(layout.width, 12.0 + sum(entries), 120.0)
     height = layout.height + _LEGEND_HEIGHT
-    boxes = {box.key: box for box in scene.boxes}
+    boxes, on_top = {box.key: box for box in scene.boxes}, attrgetter("is_bold")
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="kit-graph" role="img" '
         f'width="{width:.0f}" height="{height:.0f}" '
@@ -114,7 +116,7 @@ def draw(scene: Scene, layout: PictureLayout) -> str:
         f"<style>{style_sheet()}</style>",
         f'<rect class="ground" width="{width:.0f}" height="{height:.0f}"/>',
         *_strips(layout, hue),
-        *(_line(one, hue) for one in sorted(layout.stretches, key=_on_top)),
+        *(_line(one, hue) for one in sorted(layout.stretches, key=on_top)),
         *(_box(boxes[key], spot, hue) for key, spot in layout.spots.items()),
         legend,
         "</svg>",
@@ -134,10 +136,6 @@ def hues(scene: Scene) -> dict[str, int]:
     tasks = lane_order([lane for lane in scene.lanes if lane != NOT_PLACED], {})
     found = {lane: i % N_HUES for i, lane in enumerate(tasks)}
     return found | {NOT_PLACED: N_HUES}
-
-
-def _on_top(stretch: LineSegment) -> bool:
-    return stretch.is_bold
 
 
 def _strips(layout: PictureLayout, hue: Mapping[str, int]) -> Iterator[str]:
@@ -186,9 +184,8 @@ def _box(box: GraphBox, spot: Spot, hue: Mapping[str, int]) -> str:
     faint = ' opacity=".4"' if box.is_faint else ""
     shapes = _shape(box.kind, spot, i)
     if box.detail:
-        texts = _text(box.title, spot.x, spot.y - 3, "title") + _text(
-            box.detail, spot.x, spot.y + 13, "detail"
-        )
+        texts = _text(box.title, spot.x, spot.y - 3, "title")
+        texts += _text(box.detail, spot.x, spot.y + 13, "detail")
     else:
         texts = _text(box.title, spot.x, spot.y + 4.5, "title")
     tip = f"<title>{escape(box.tip)}</title>" if box.tip else ""
@@ -214,9 +211,8 @@ def _shape(kind: BoxKind, spot: Spot, hue: int) -> str:
             return _rect(spot, hue, 2, 0.0, 0.2)
         case BoxKind.FOLDED:
             behind = Spot(spot.x + 4, spot.y + 4, spot.width, spot.height)
-            return _rect(behind, hue, _RADIUS, 1.2, 0.1) + _rect(
-                spot, hue, _RADIUS, 1.2, 0.22
-            )
+            front = _rect(spot, hue, _RADIUS, 1.2, 0.22)
+            return _rect(behind, hue, _RADIUS, 1.2, 0.1) + front
         case BoxKind.ARRIVAL:
             return _rect(spot, hue, round_ends, 2.0, 0.0)
     return _rect(spot, hue, _RADIUS, 1.2, 0.12)
@@ -247,10 +243,6 @@ def _meanings(scene: Scene) -> list[tuple[BoxKind | None, str]]:
 
 def _entry_width(text: str) -> float:
     return 52.0 + 6.8 * len(text)
-
-
-def _legend_width(scene: Scene) -> float:
-    return 12.0 + sum(_entry_width(text) for _, text in _meanings(scene))
 
 
 def _legend(scene: Scene, hue: Mapping[str, int], top: float) -> Iterator[str]:

@@ -70,8 +70,14 @@ def events(trace: Trace) -> Iterator[Event]:
     yield from _phases(trace, tracks)
     yield from _transfers(trace, tracks)
     yield from tracks.threads()
-    yield from _switches(trace, tracks)
-    yield from _saves(trace, tracks)
+    labels = {switch.after.number: switch.label for switch in trace.switches()}
+    for row in sorted(trace.epochs):
+        label = labels.get(row.number, f"start with {row.topology}")
+        about = {"name": f"epoch {row.number}: {label}", "args": row._asdict()}
+        yield tracks.instant(row.at, "epoch") | about
+    for save in trace.saves:
+        about = {"name": save.label, "args": save._asdict()}
+        yield tracks.instant(save.end, "checkpoint") | about
     yield from _counters(trace, tracks)
 
 
@@ -107,9 +113,8 @@ class _Tracks:
             yield self._about(task, tid, "thread_sort_index", sort_index=place)
 
     def _about(self, task: int, tid: int, what: str, **args: Any) -> Event:
-        return {"ph": "M", "pid": self.pid(task), "tid": tid, "name": what} | {
-            "args": args
-        }
+        place = {"pid": self.pid(task), "tid": tid}
+        return {"ph": "M", **place, "name": what, "args": args}
 
     def slices(self, task: int, order: int, name: str, table: Rows) -> Iterator[Event]:
         """Yield one slice for each row, without a name and arguments yet."""
@@ -127,10 +132,10 @@ class _Tracks:
                 "cat": name,
             }
 
-    def instant(self, at: int, about: str, name: str) -> Event:
-        """Return a mark across all tasks."""
+    def instant(self, at: int, about: str) -> Event:
+        """Return a mark across all tasks, without a name and arguments yet."""
         place = {"pid": self.pid(0), "tid": 0, "ts": self.at(at)}
-        return {"ph": "i", "s": "g", "cat": about, "name": name} | place
+        return {"ph": "i", "s": "g", "cat": about} | place
 
 
 def _phases(trace: Trace, tracks: _Tracks) -> Iterator[Event]:
@@ -173,19 +178,6 @@ def _transfer(
         yield arrow | {"ph": "f", "bp": "e", "ts": tracks.at(inside)}
 
 
-def _switches(trace: Trace, tracks: _Tracks) -> Iterator[Event]:
-    labels = {switch.after.number: switch.label for switch in trace.switches()}
-    for row in sorted(trace.epochs):
-        label = labels.get(row.number, f"start with {row.topology}")
-        name = f"epoch {row.number}: {label}"
-        yield tracks.instant(row.at, "epoch", name) | {"args": row._asdict()}
-
-
-def _saves(trace: Trace, tracks: _Tracks) -> Iterator[Event]:
-    for row in trace.saves:
-        yield tracks.instant(row.end, "checkpoint", row.label) | {"args": row._asdict()}
-
-
 def _counters(trace: Trace, tracks: _Tracks) -> Iterator[Event]:
     if not len(trace.transfers):
         return
@@ -199,11 +191,8 @@ def _counters(trace: Trace, tracks: _Tracks) -> Iterator[Event]:
         before = None
         for at, rate in zip(times, rates, strict=True):
             if rate != before:
-                yield {"ph": "C", "pid": tracks.pid(source), "tid": 0} | {
-                    "name": name,
-                    "ts": at,
-                    "args": {"bytes/s": rate},
-                }
+                place = {"pid": tracks.pid(source), "tid": 0, "ts": at}
+                yield {"ph": "C", **place, "name": name, "args": {"bytes/s": rate}}
             before = rate
 
 

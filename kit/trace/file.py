@@ -21,14 +21,13 @@ import numpy as np
 from kit.errors import DataLossError, InvalidArgumentError, VersionMismatch
 from kit.regular_file import open_regular
 from kit.trace.events import events
-from kit.trace.log import Rows, rows
+from kit.trace.log import Rows
 from kit.trace.trace import EpochRow, Kept, SaveRow, Trace
 from kit.trace.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER
 
 FORMAT = 1
 _TABLES = {"transfers": TRANSFER, "spans": SPAN, "steps": STEP, "totals": TOTAL}
-_TABLES["measures"] = MEASURE
-_LATER = {"measures"}  # files of the first versions have none
+_TABLES["measures"] = MEASURE  # of which files of the first versions have none
 _MOST_BYTES, _EDGE = 1 << 29, 64
 _BATCH = 200  # events to a line: setting up the encoder costs more than one event
 _DRAWN = ("transfers", "spans")
@@ -166,12 +165,8 @@ def _columns(table: Rows) -> dict[str, list[Any]]:
 
 
 def _trace(plain: Mapping[str, Any]) -> Trace:
-    tables = {
-        name: rows(dtype)
-        if name in _LATER - plain.keys()
-        else _table(plain[name], dtype)
-        for name, dtype in _TABLES.items()
-    }
+    plain = {"measures": {name: [] for name in MEASURE.names or ()}, **plain}
+    tables = {name: _table(plain[name], dtype) for name, dtype in _TABLES.items()}
     tasks = tuple(plain["tasks"])
     epochs = tuple(EpochRow(*row) for row in plain["epochs"])
     saves = tuple(SaveRow(*row) for row in plain.get("saves", ()))  # new in format 1

@@ -19,15 +19,117 @@ import numpy.typing as npt
 from kit.errors import InvalidArgumentError
 from kit.task import Task
 from kit.trace.log import Rows, rows
-from kit.trace.rows import EpochRow as EpochRow
-from kit.trace.rows import Kept as Kept
-from kit.trace.rows import SaveRow as SaveRow
-from kit.trace.rows import Switch as Switch
 from kit.trace.spread import Bins, spread
 from kit.trace.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER, Phase, TransferKind
 
 if TYPE_CHECKING:
     from os import PathLike
+
+
+# --------------------------------------------------------------------------------------
+# What of a trace is few and named: epochs, switches, checkpoints, what is kept.
+
+
+class EpochRow(NamedTuple):
+    """One configuration of the training and the first step it holds for."""
+
+    number: int
+    topology: str
+    first_step: int
+    at: int  # nanoseconds, monotonic
+    link: str  # "" when the links run at full speed
+    joined: str = ""  # the tasks that had been lost and take part again, by comma
+
+    @property
+    def is_asynchronous(self) -> bool:
+        """Whether each worker went at its own pace."""
+        return self.topology.endswith("-async")
+
+    @property
+    def plain_topology(self) -> str:
+        """The topology without the word on that.
+
+        >>> EpochRow(1, "ps-async", 0, 0, "").plain_topology
+        'ps'
+        """
+        return self.topology.removesuffix("-async")
+
+
+class Switch(NamedTuple):
+    """The change from one epoch to the next."""
+
+    before: EpochRow
+    after: EpochRow
+
+    @property
+    def label(self) -> str:
+        """What changed, in a few words.
+
+        >>> a, b = EpochRow(0, "ps", 0, 0, ""), EpochRow(1, "ring", 9, 5, "")
+        >>> Switch(a, b).label
+        'ps to ring'
+        >>> Switch(b, b._replace(number=2, link="1gbit")).label
+        'ring at 1gbit'
+        """
+        if self.before.topology != self.after.topology:
+            return f"{self.before.topology} to {self.after.topology}"
+        if self.before.link != self.after.link:
+            return f"{self.after.topology} at {self.after.link or 'full speed'}"
+        return f"{self.after.topology}, epoch {self.after.number}"
+
+
+class SaveRow(NamedTuple):
+    """One attempt to write a checkpoint, while the steps went on.
+
+    `step` is the number of steps that were done; `error` says why nothing was written,
+    and is empty for one that was.
+    """
+
+    step: int
+    begin: int  # nanoseconds, monotonic
+    end: int
+    error: str
+
+    @property
+    def label(self) -> str:
+        """What happened, in a few words.
+
+        >>> SaveRow(400, 1, 2, "").label, SaveRow(400, 1, 2, "no space").label
+        ('checkpoint of step 400', 'checkpoint of step 400 failed')
+        """
+        return f"checkpoint of step {self.step}{' failed' if self.error else ''}"
+
+
+class Kept(NamedTuple):
+    """What is left of the rows of a training; as it is here, all of them.
+
+    Steps before `whole` are kept one in `stride`, counted from 0, and the first one.
+    Transfers and spans are kept from step `details` on. `unread` rows were dropped by
+    their tasks before anybody had asked for them. Totals are exact in any case.
+    """
+
+    stride: int = 1
+    whole: int = 0
+    details: int = 0
+    unread: int = 0
+
+    def __str__(self) -> str:
+        """Say what is not kept; empty if all is.
+
+        >>> str(Kept(8, 150_000, 180_000))
+        'before step 150,000 one step in 8; transfers and spans from step 180,000 on'
+        >>> str(Kept())
+        ''
+        """
+        said = []
+        if self.stride > 1:
+            said.append(f"before step {self.whole:,} one step in {self.stride:,}")
+        if self.details:
+            said.append(f"transfers and spans from step {self.details:,} on")
+        if self.unread:
+            said.append(f"{self.unread:,} rows were dropped before they were read")
+        return "; ".join(said)
+
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -145,16 +247,14 @@ class Trace:
         >>> steps.tolist(), loss.tolist()
         ([7], [1.5])
         """
-        table = self.steps[self.steps["examples"] > 0]
-        return _means(table, "loss")
+        return _means(self.steps[self.steps["examples"] > 0], "loss")
 
     def measured(self, name: str) -> tuple[Ints, Floats]:
         """Return the steps and the value of each of a measure, such as "accuracy".
 
         The mean over all examples, as that of the loss; empty if there is none.
         """
-        table = self.measures[self.measures["name"] == name.encode()]
-        return _means(table, "value")
+        return _means(self.measures[self.measures["name"] == name.encode()], "value")
 
     def bytes_per_link(self, bin_ns: int) -> LinkBytes:
         """Return the bytes of each link in bins of `bin_ns` nanoseconds.

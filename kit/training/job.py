@@ -7,7 +7,7 @@ A `Job` is plain data; every member derives the same layout, shards and plans fr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -230,21 +230,11 @@ class Job:
 
     def to_plain(self) -> dict[str, Any]:
         """Return the job as data that JSON can carry."""
-        return {
-            "run": self.run,
+        return {name: getattr(self, name) for name in _FIELDS} | {
             "tasks": [str(task) for task in self.tasks],
             "specs": [[spec.name, list(spec.shape), spec.dtype] for spec in self.specs],
             "optimizer": rules.to_plain(self.optimizer),
-            "topology": self.topology,
-            "steps": self.steps,
-            "batch": self.batch,
-            "seed": self.seed,
-            "synchronous": self.synchronous,
-            "aggregate": self.aggregate,
-            "link": self.link,
-            "placement": self.placement,
             "checkpoints": self.checkpoints.to_plain() if self.checkpoints else None,
-            "restore": self.restore,
             "settings": self.settings.as_plain(),
         }
 
@@ -322,14 +312,10 @@ def terms_of(job: Job) -> dict[str, str]:
         "aggregate": str(job.quorum),
         "link": job.link or "none",
         "placement": job.placement,
-        "checkpoint": _saving(job),
+        # Where it begins is the coordinator's affair.
+        "checkpoint": repr(job.checkpoints) if job.checkpoints else "none",
         "bucket_bytes": str(job.settings.bucket_bytes),
     }
-
-
-def _saving(job: Job) -> str:
-    """Return how the training is saved; where it begins is the coordinator's affair."""
-    return "none" if job.checkpoints is None else repr(job.checkpoints)
 
 
 def difference(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
@@ -345,6 +331,11 @@ def difference(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
         for name in names
         if ours.get(name) != theirs.get(name)
     ]
+    return first_few(found)
+
+
+def first_few(found: Sequence[str]) -> str:
+    """Return the first of some differences, and how many more there are."""
     more = len(found) - _MOST_NAMED
     rest = [f"and {more} more"] if more > 0 else []
-    return "; ".join(found[:_MOST_NAMED] + rest)
+    return "; ".join([*found[:_MOST_NAMED], *rest])

@@ -237,7 +237,9 @@ def train(
         placement=placement,
         checkpoints=checkpoints,
         restore=restore_of(restore, checkpoints),
-        **_wholes(steps=steps, batch=batch, seed=seed),
+        steps=whole("steps", steps),
+        batch=whole("batch", batch),
+        seed=whole("seed", seed),
     )
 
 
@@ -253,14 +255,10 @@ def _launch(cluster: Trains, work: Work, **agreed: Any) -> Run:
     run.show_progress(work.hooks)
     if job.checkpoints is not None:
         run.look()
-        _tell_of_damage(run)
+        resumed = run.resumed_from
+        if resumed is not None and resumed.passed_over:
+            warnings.warn(f"the training {resumed}", stacklevel=3)
     return run
-
-
-def _tell_of_damage(run: Run) -> None:
-    resumed = run.resumed_from
-    if resumed is not None and resumed.passed_over:
-        warnings.warn(f"the training {resumed}", stacklevel=4)
 
 
 def _work(
@@ -280,7 +278,12 @@ def _work(
             "function begins with `params`."
         )
     values = _checked(params() if callable(params) else params)
-    return Work(_callable(step), data, values)
+    if not callable(step):
+        raise InvalidArgumentError(
+            f"step is {type(step).__name__}; give a function (params, batch) -> "
+            f"(loss, gradients)."
+        )
+    return Work(step, data, values)
 
 
 def _quorum(aggregate: SupportsIndex | None) -> int:
@@ -293,15 +296,6 @@ def _quorum(aggregate: SupportsIndex | None) -> int:
             f"or None for those of all workers."
         )
     return found
-
-
-def _callable(step: Step) -> Step:
-    if not callable(step):
-        raise InvalidArgumentError(
-            f"step is {type(step).__name__}; give a function (params, batch) -> "
-            f"(loss, gradients)."
-        )
-    return step
 
 
 def running() -> Trains:
@@ -346,10 +340,6 @@ def _optimizer(given: Optimizer | str) -> Optimizer:
                 f"minimize(), kit.train needs a number."
             )
     return given
-
-
-def _wholes(**values: SupportsIndex) -> dict[str, int]:
-    return {name: whole(name, value) for name, value in values.items()}
 
 
 def whole(name: str, value: SupportsIndex) -> int:

@@ -37,10 +37,7 @@ from kit.wire.stream import Clock, Stream, write_all, write_joined
 
 MAX_BODY: Final = 16 * 2**20
 
-_CONTROL, _PING = (
-    int(FrameKind.CONTROL),
-    int(FrameKind.PING),
-)  # quicker to be had than members
+_CONTROL, _PING = int(FrameKind.CONTROL), int(FrameKind.PING)  # quicker than members
 
 # A unix socket damages nothing, and TLS checks better than we could; a checksum there
 # finds only our own mistakes, and of a large frame it takes longer than sending it.
@@ -133,7 +130,11 @@ class Link:
         for part in payload:
             length += len(part) if type(part) is bytes else memoryview(part).nbytes
         if length > self._bounds.max_length:
-            raise self._too_large(length)
+            raise InvalidArgumentError(
+                f"a frame to {self.peer.short} may carry {self._bounds.max_length} "
+                f"bytes, not {length}; send it in several.",
+                task=str(self.peer),
+            )
         self._take(self._sending, deadline, "sending")
         try:
             cluster, sender = self._bounds.cluster, self.local.index
@@ -196,7 +197,8 @@ class Link:
             self._is_closed = True
         self._fail(LinkLost(f"the link to {self.peer.short} was closed on this side."))
         # The descriptor must not be reused under a thread that is about to poll it.
-        taken = [lock for lock in (self._sending, self._receiving) if _leave(lock)]
+        locks = self._sending, self._receiving
+        taken = [lock for lock in locks if lock.acquire(timeout=_LEAVE_S)]
         self._stream.close()
         for lock in taken:
             lock.release()
@@ -288,14 +290,3 @@ class Link:
             task=str(self.peer),
             step=exc.step,
         )
-
-    def _too_large(self, length: int) -> InvalidArgumentError:
-        return InvalidArgumentError(
-            f"a frame to {self.peer.short} may carry {self._bounds.max_length} "
-            f"bytes, not {length}; send it in several.",
-            task=str(self.peer),
-        )
-
-
-def _leave(lock: threading.Lock) -> bool:
-    return lock.acquire(timeout=_LEAVE_S)

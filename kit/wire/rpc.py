@@ -46,7 +46,6 @@ class Caller:
     """
 
     def __init__(self, link: Link) -> None:
-        """Take the link over."""
         self.link = link
         self.is_closed = False
         self._turn = threading.Lock()
@@ -195,8 +194,7 @@ def _answer(
         if handler is None:
             raise UnimplementedError(f"this task does not answer {shown(op)}.")
         return handler.answer(check(op, handler.fields, question), blob)
-    except KitError as error:
-        return {"failed": True, "error": to_plain(error)}, b""
     except Exception as error:
-        unexpected(op, error)
+        if not isinstance(error, KitError):
+            unexpected(op, error)
         return {"failed": True, "error": to_plain(error)}, b""

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol, runtime_checkable
 
-from kit.errors import DeadlineExceededError, LinkLost
+from kit.errors import DeadlineExceededError
 from kit.wire.frame import Buffer
 
 Clock = Callable[[], float]
@@ -108,25 +108,6 @@ def read_some(
     while (n_bytes := stream.read_into(view)) is None:
         wait_ready(stream, select.POLLIN, deadline, clock)
     return n_bytes
-
-
-def read_exact(
-    stream: Stream, view: memoryview, deadline: float, clock: Clock = time.monotonic
-) -> None:
-    """Fill `view`.
-
-    Raises `LinkLost` when the stream ends before, `DeadlineExceededError` when the
-    deadline passes; what came until then is consumed, so the stream is of no more use.
-    """
-    done = 0
-    while done < len(view):
-        n_bytes = read_some(stream, view[done:], deadline, clock)
-        if n_bytes == 0:
-            raise LinkLost(
-                f"{stream.peer} closed the connection after {done} of {len(view)} "
-                f"bytes; look at its log for the reason."
-            )
-        done += n_bytes
 
 
 def write_all(

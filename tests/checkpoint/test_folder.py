@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kit.checkpoint import Folder, folder, reading
-from kit.checkpoint.comparing import differences, graph_hash
+from kit.checkpoint.manifest import differences, graph_hash
 from kit.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
 
 

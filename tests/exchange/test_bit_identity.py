@@ -94,7 +94,7 @@ def work(
             owners = after
             stamp.epoch += 1
             boundary.wait(60)
-            once = Plan((), moves.ops(handed, member.number))
+            once = Plan((), tuple(moves.ops(handed, member.number)))
             Program(once, member.endpoint, memory, member.meter, once=True).step()
             plan = topology.plan(layout, group, member.number)
             programs.clear()

@@ -15,7 +15,7 @@ from kit.testing import netlab
 from kit.testing.netlab import ADDRESS, Wire
 from kit.wire import Stream, dial, listen
 from kit.wire.listening.address import TcpAddress
-from kit.wire.stream import read_exact, wait_ready, write_all
+from kit.wire.stream import read_some, wait_ready, write_all
 
 
 def soon() -> float:
@@ -44,7 +44,9 @@ def echo(near: Stream, far: Stream, data: bytes) -> float:
     begin = time.monotonic()
     for source, target in ((near, far), (far, near)):
         write_all(source, [data], soon())
-        read_exact(target, memoryview(room), soon())
+        done = 0
+        while done < len(room):
+            done += read_some(target, memoryview(room)[done:], soon())
         assert room == data
     return time.monotonic() - begin
 

@@ -10,6 +10,7 @@ import pytest
 from kit.picture.layout import lay_out
 from kit.picture.scene import BoxKind, Edge, GraphBox, Scene
 from kit.picture.svg import DARK, LIGHT, Colours, draw, style_sheet
+from tests.contrast import contrast
 from tests.picture.sample import two_towers
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
@@ -21,19 +22,6 @@ def parsed(scene: Scene) -> ElementTree.Element:
 
 def texts(root: ElementTree.Element) -> list[str]:
     return [one.text or "" for one in root.iter(f"{NAMESPACE}text")]
-
-
-def luminance(colour: str) -> float:
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [
-        p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts
-    ]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(one: str, other: str) -> float:
-    low, high = sorted([luminance(one), luminance(other)])
-    return (high + 0.05) / (low + 0.05)
 
 
 def test_every_task_and_every_box_is_named() -> None:

@@ -10,7 +10,7 @@ import pytest
 from kit.hooks import LoggingTensorHook, StepCounterHook
 from kit.hooks.progress import PlainLines
 from kit.testing.cluster import LocalCluster
-from kit.training.client.progress import Teller
+from kit.training.client.watched import Teller
 from tests.training.hook_scene import begin
 
 

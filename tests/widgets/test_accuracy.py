@@ -20,9 +20,8 @@ from tests.training.toy import rows as examples_of
 from widgets.board import sentences
 from widgets.board.history import TrainingHistory
 from widgets.board.moment import Moment
-from widgets.board.pulse import RunFollower
+from widgets.board.pulse import RunFollower, beat_of
 from widgets.board.snapshot import html, loss_words
-from widgets.board.still import beat_of
 from widgets.drawing import charts, curves
 from widgets.drawing.curves import Chart
 from widgets.drawing.plots import LossPlot

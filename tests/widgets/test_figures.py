@@ -8,6 +8,7 @@ from bokeh.models import HBar, Model, Scatter, VBar
 from bokeh.models.annotations import Legend
 
 from kit.trace.trace import Trace
+from tests.contrast import contrast
 from widgets.drawing import curves, feed
 from widgets.drawing.figures import (
     curves_figure,
@@ -16,7 +17,7 @@ from widgets.drawing.figures import (
     timeline_figure,
     volume_figure,
 )
-from widgets.drawing.theme import DARK, LIGHT, THEMES, Theme, contrast
+from widgets.drawing.theme import DARK, LIGHT, THEMES, Theme
 
 MakeTrace = Callable[..., Trace]
 # Any: bokeh's annotations know only the base classes of what a figure holds.

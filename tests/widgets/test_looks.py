@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from tests.contrast import contrast
 from widgets.drawing.looks import colours, style
-from widgets.drawing.theme import DARK, LIGHT, THEMES, Theme, contrast, link_look
+from widgets.drawing.theme import DARK, LIGHT, THEMES, Theme, link_look
 
 Floats = npt.NDArray[np.float64]
 VISIONS = {

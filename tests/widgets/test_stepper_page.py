@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.contrast import contrast
 from widgets import ExchangeStepper, RingStepper, ServerStepper
-from widgets.drawing.theme import THEMES, contrast
-from widgets.stepping import drawing, sheet, words
+from widgets.drawing.theme import THEMES
+from widgets.stepping import drawing, words
 
 
 class Seen(HTMLParser):
@@ -147,7 +148,7 @@ def test_the_still_picture_shows_the_turning_points_and_stays_small() -> None:
 
 
 def test_what_changed_and_what_is_complete_does_not_hang_on_colour_alone() -> None:
-    style = sheet.style()
+    style = drawing.style()
 
     assert ".ps-from { border: 3px dashed" in style
     assert ".ps-to { border: 3px solid" in style
@@ -155,7 +156,7 @@ def test_what_changed_and_what_is_complete_does_not_hang_on_colour_alone() -> No
 
 
 def test_no_text_of_a_stepper_is_smaller_than_twelve_pixels() -> None:
-    rules = sheet.style().split(".ps-board.ps-stepper", 1)[1]
+    rules = drawing.style().split(".ps-board.ps-stepper", 1)[1]
     sizes = [
         (("ps-scene" in rule), int(size))
         for rule in rules.split("}")

@@ -5,13 +5,13 @@ from itertools import pairwise
 import pytest
 
 from kit.trace.traffic import Phase
+from tests.contrast import contrast
 from widgets.drawing.theme import (
     PHASE_HATCH,
     PHASE_HEIGHT,
     TEXT_PX,
     THEMES,
     Theme,
-    contrast,
     link_look,
     topology_hues,
 )

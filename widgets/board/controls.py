@@ -20,6 +20,7 @@ from kit.exchange.topologies.topology import registered
 from kit.training.client.run import Run
 from kit.wire.shaping import LinkSettings
 from widgets.board.moment import Moment
+from widgets.drawing.front_end import button
 
 SPEEDS = ("10mbit", "100mbit", "1gbit", "10gbit", "")
 LATENCIES = (0.0, 0.0001, 0.001, 0.005, 0.02, 0.1)
@@ -89,10 +90,10 @@ class Controls:
         self.latency = _slider(
             "Latency", LATENCIES, latency_name, 0.0, "Added to each message"
         )
-        self.pause = _button("Pause", "pause", "Stop between two steps")
-        self.advance = _button("Step", "step-forward", "Do one step, then pause")
-        self.resume = _button("Resume", "play", "Go on after a pause")
-        self.stop = _button("Stop", "stop", "End the training; parameters stay")
+        self.pause = button("Pause", "pause", "Stop between two steps")
+        self.advance = button("Step", "step-forward", "Do one step, then pause")
+        self.resume = button("Resume", "play", "Go on after a pause")
+        self.stop = button("Stop", "stop", "End the training; parameters stay")
         self.reason = ipw.HTML(f"<small>{escape(why)}</small>" if why else "")
         self.box = _rows(
             [self.topology, self.pace, self.reason][: 3 if why else 2],
@@ -208,11 +209,6 @@ def _slider(
         style={"description_width": "initial"},
         tooltip=tooltip,
     )
-
-
-def _button(label: str, icon: str, tooltip: str) -> Any:
-    layout = ipw.Layout(width="96px")
-    return ipw.Button(description=label, icon=icon, tooltip=tooltip, layout=layout)
 
 
 def _rows(*rows: Sequence[Any]) -> Any:

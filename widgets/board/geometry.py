@@ -135,6 +135,33 @@ class Path(NamedTuple):
             (self.start[1] + self.end[1]) / 2,
         )
 
+    def arrow(self, width: float, head: float, wing: float) -> str:
+        """Return the line as SVG, with a head of this length and half this width."""
+        tip, before = self.end, self.at(0.9)
+        angle = math.atan2(tip[1] - before[1], tip[0] - before[0])
+        x, y = tip[0] - head * math.cos(angle), tip[1] - head * math.sin(angle)
+        right, down = -math.sin(angle) * wing, math.cos(angle) * wing
+        return (
+            f'<path d="M{self.start[0]:.1f},{self.start[1]:.1f} Q{self.bend[0]:.1f},'
+            f'{self.bend[1]:.1f} {x:.1f},{y:.1f}" stroke-width="{width:.1f}"/>'
+            f'<polygon points="{tip[0]:.1f},{tip[1]:.1f} {x + right:.1f},{y + down:.1f}'
+            f' {x - right:.1f},{y - down:.1f}"/>'
+        )
+
+    def beside(
+        self, t: float, off: tuple[float, float], *, is_outwards: bool
+    ) -> tuple[float, float, str]:
+        """Return the place and the anchor of a text beside the point `at(t)`."""
+        (x, y), (mid_x, mid_y) = self.at(t), self.middle()
+        right, down = self.bend[0] - mid_x, self.bend[1] - mid_y
+        if is_outwards:
+            right, down = -right, -down
+        size = math.hypot(right, down) or 1.0
+        anchor = (
+            "start" if right > size / 3 else "end" if right < -size / 3 else "middle"
+        )
+        return x + off[0] * right / size, y + off[1] * down / size, anchor
+
 
 def path(found: SceneLayout, link: Link) -> Path:
     """Return the line of a link; it keeps to its right, so both directions show."""

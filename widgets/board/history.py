@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from kit.trace.log import Rows
 from kit.trace.trace import STEP_KINDS, EpochRow, Trace
-from widgets.drawing.feed import MB, OTHERS, Columns, link_name
+from widgets.drawing import feed
+from widgets.drawing.feed import Columns
 
 _FAR = np.iinfo(np.int64).max
 Ints = npt.NDArray[np.int64]
@@ -138,23 +139,13 @@ class TrainingHistory:
 
     def regions(self) -> Columns:
         """Return left, right and topology: the steps for which each topology held."""
-        columns: Columns = {"left": [], "right": [], "topology": []}
-        for row in self.epochs:
-            if columns["topology"][-1:] == [row.topology]:
-                continue
-            columns["right"] += [row.first_step] * bool(columns["left"])
-            columns["left"].append(row.first_step)
-            columns["topology"].append(row.topology)
-        last = max([self.n_steps - 1, *columns["left"]])
-        columns["right"] += [last] * bool(columns["left"])
-        return columns
+        return feed.regions_of(self.epochs, self.n_steps - 1)
 
     def links(self, most: int = 12) -> dict[str, Columns]:
-        """Return for each link second and rate (MB/s until the next row).
+        """Return for each link second and rate, as `feed.links` does of a whole trace.
 
-        As `feed.links` does for a whole trace: the busiest come alone, in the
-        order of their task numbers, the rest is summed up as one line, last. Only what
-        moves in every step counts, not what moved once at the start or at a switch.
+        Only what moves in every step counts, not what moved once at the start or at a
+        switch.
         """
         known = np.flatnonzero(self._start < _FAR)
         known = known[known * self.width >= (self._whole_from or 0)]
@@ -167,28 +158,15 @@ class TrainingHistory:
         length = np.maximum(np.diff(edges), 1)
         second = (edges - self.origin) / 1e9
         pairs = sorted(self._links)
-        sums = [np.add.reduceat(self._links[pair][known], first) for pair in pairs]
-        rates = [amount / length * (1e9 / MB) for amount in sums]
-        amount = np.array([self._links[pair].sum() for pair in pairs])
-        busiest = np.argsort(-amount, kind="stable")
-        single = busiest if len(pairs) <= most else busiest[: most - 1]
-        lines = {
-            link_name(self._names, *pairs[i]): _line(second, rates[i])
-            for i in sorted(single.tolist())
-        }
-        rest = busiest[len(single) :]
-        if len(rest):
-            lines[f"{len(rest)} {OTHERS}"] = _line(second, sum(rates[i] for i in rest))
-        return lines
+        table = np.array([self._links[pair] for pair in pairs])
+        sums = np.add.reduceat(table[:, known], first, axis=1)
+        rates = sums / length * (1e9 / feed.MB)
+        amount = table.sum(axis=1)
+        return feed.busiest(self._names, pairs, amount, second, rates, most)
 
     def switches(self) -> Columns:
         """Return step, second and label of each switch; seconds since the start."""
-        found = Trace(self._names.tasks, self.epochs).switches()
-        return {
-            "step": [switch.after.first_step for switch in found],
-            "second": [(switch.after.at - self.origin) / 1e9 for switch in found],
-            "label": [switch.label for switch in found],
-        }
+        return feed.switches(Trace(self._names.tasks, self.epochs), self.origin)
 
 
 def _apart(edges: Ints, least: int) -> list[int]:
@@ -238,7 +216,3 @@ def _join(column: Any, how: np.ufunc, empty: float) -> Any:
     joined = np.full_like(column, empty)
     joined[: len(column) // 2] = how(column[::2], column[1::2])
     return joined
-
-
-def _line(second: Floats, rate: Any) -> Columns:
-    return {"second": second, "rate": np.append(rate, rate[-1])}

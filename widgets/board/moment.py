@@ -98,6 +98,11 @@ class Moment:
         """Return the bytes a second that a task receives."""
         return sum(rate for (_, target), rate in self.rates.items() if target == task)
 
+    def peak(self) -> float:
+        """Return the bytes a second that the busiest task sends, or receives."""
+        all_tasks = range(len(self.tasks))
+        return max((max(self.sent(i), self.received(i)) for i in all_tasks), default=0)
+
 
 def rates(recent: Trace, now: int) -> dict[Link, float]:
     """Return the bytes a second of each link in the second before `now` (ns).

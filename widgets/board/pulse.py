@@ -15,7 +15,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -24,10 +24,10 @@ from kit.exchange.topologies.topology import by_name, per_link
 from kit.trace.trace import Trace
 from kit.training.client.recorded import Cursors
 from kit.training.client.run import Run
+from widgets.board import moment
 from widgets.board.history import TrainingHistory
-from widgets.board.moment import LATE_NS, WINDOW_NS, Link, Moment, capacity, mean_rates
-from widgets.board.moment import numbers as numbers_of
-from widgets.board.moment import rates as rates_of
+from widgets.board.moment import LATE_NS, WINDOW_NS, Link, Moment, mean_rates
+from widgets.drawing.words import listed
 
 Listener = Callable[["Beat"], None]
 Request = Callable[[Run], None]
@@ -57,7 +57,6 @@ class RunFollower:
     """The news of one training. Every method may be called from any thread."""
 
     def __init__(self, run: Run, clock: Callable[[], float] = time.monotonic) -> None:
-        """Know nothing yet, and start nothing."""
         self._run, self._clock = run, clock
         tasks = tuple(map(str, run.job.tasks))
         self.history = TrainingHistory(tasks)
@@ -171,60 +170,43 @@ class RunFollower:
         if last:
             self._newest, self._heard_at = max(self._newest, *last), self._clock()
         self._pieces.append((news.bounds()[1], begin))
-        while len(self._pieces) > 2 and self._is_spare(*self._pieces[0]):
+        while len(self._pieces) > 2:
+            n_rows = sum(self._cursors) - sum(self._pieces[1][1])
+            enough = _LESS_NS if n_rows > _MANY else _KEEP_NS
+            if self._pieces[0][0] >= self._newest - enough:
+                break
             self._pieces.popleft()
-
-    def _is_spare(self, ended: int, _: Cursors) -> bool:
-        """Whether the oldest piece that is kept is not needed any more."""
-        n_rows = sum(self._cursors) - sum(self._pieces[1][1])
-        enough = _LESS_NS if n_rows > _MANY else _KEEP_NS
-        return ended < self._newest - enough
 
     def _moment(self, recent: Trace) -> Moment:
         run, history = self._run, self.history
         state, epochs = run.state, history.epochs
         row = epochs[-1] if epochs else None
         since_ns = int((self._clock() - self._heard_at) * 1e9)
-        moving = rates_of(recent, self._newest + since_ns - LATE_NS)
+        moving = moment.rates(recent, self._newest + since_ns - LATE_NS)
         if run.done:
             moving = mean_rates(run.trace)
         topology = row.topology if row else run.job.topology
         formula = self._formula(topology)
-        all_links = dict.fromkeys(formula, 0.0) | moving
-        probe = Moment(self._tasks, rates=all_links)
-        sums = [max(probe.sent(i), probe.received(i)) for i in range(len(self._tasks))]
+        rates = dict.fromkeys(formula, 0.0) | moving
         # At the end, what a board that was opened later would find too.
-        self._peak = max(sums) if run.done else max(self._peak, *sums)
-        scale, limit = capacity(row.link if row else run.job.link, self._peak)
-        losses = history.loss()["loss"]
-        shares = history.measure("accuracy")["value"]
-        error = run.error
-        return Moment(
-            self._tasks,
+        before = 0.0 if run.done else self._peak
+        self._peak = max(Moment(self._tasks, rates=rates).peak(), before)
+        # The bytes of a step; an asynchronous one is one worker's alone.
+        shares = len(run.job.workers) if topology.endswith("-async") else 1
+        a_step = sum(formula.values()) // shares or None
+        link, error = row.link if row else run.job.link, run.error
+        return replace(
+            _known(history, recent, rates, link, self._peak, a_step),
             state=state,
             step=run.step,
             steps=run.job.steps,
             topology=topology,
-            link=row.link if row else run.job.link,
-            loss=losses[-1] if losses else None,
-            accuracy=shares[-1] if shares else None,
-            rates=all_links,
-            scale=scale,
-            limit=limit,
-            numbers=numbers_of(recent, self._of_a_step(formula, topology)),
             switching=requested_words(run.requested, topology, row.link if row else ""),
             halting=run.halting,
             refused=self._refusal or run.refused,
             error=f"{type(error).__name__}: {error.message}" if error else "",
             lost=run.lost,
-            kept=str(recent.kept),
         )
-
-    def _of_a_step(self, formula: Mapping[Link, int], topology: str) -> int | None:
-        """Return the bytes of a step; an asynchronous one is one worker's alone."""
-        alone = topology.endswith("-async")
-        shares = len(self._run.job.workers) if alone else 1
-        return sum(formula.values()) // shares or None
 
     def _formula(self, topology: str) -> dict[Link, int]:
         """Return the bytes of a step on each link, as the topology's formula says."""
@@ -263,7 +245,7 @@ def requested_words(request: Mapping[str, Any], topology: str, link: str) -> str
         parts.append(f"{'' if request['synchronous'] else 'a'}synchronous steps")
     if request["link"] != link:
         parts.append(f"links at {request['link'] or 'full speed'}")
-    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
+    return listed(parts)
 
 
 # A follower holds its training, so the number of that is not given to another one.
@@ -275,3 +257,58 @@ def pulse_of(run: Run) -> RunFollower:
     """Return the one `RunFollower` of a training; it lives while somebody holds it."""
     with _pulses_guard:
         return _pulses.setdefault(id(run), RunFollower(run))
+
+
+# --------------------------------------------------------------------------------------
+# A beat made of a saved trace: what a board shows of a training long over.
+
+
+def beat_of(trace: Trace) -> Beat:
+    """Return the one and last beat of a trace."""
+    history = TrainingHistory(trace.tasks)
+    history.add(trace)
+    epoch = max(trace.epochs, default=None)
+    rates, recent = mean_rates(trace), newest(trace, 3 * WINDOW_NS)
+    link, peak = epoch.link if epoch else "", Moment(trace.tasks, rates=rates).peak()
+    end = replace(
+        _known(history, recent, rates, link, peak, None),
+        state="done",
+        step=history.n_steps,
+        steps=history.n_steps,
+        topology=epoch.topology if epoch else "ps",
+    )
+    return Beat(end, history, recent, is_last=True)
+
+
+def _known(
+    history: TrainingHistory,
+    recent: Trace,
+    rates: Mapping[Link, float],
+    link: str,
+    peak: float,
+    a_step: int | None,
+) -> Moment:
+    """Return what both a living training and a trace tell of."""
+    scale, limit = moment.capacity(link, peak)
+    losses = history.loss()["loss"]
+    shares = history.measure("accuracy")["value"]
+    return Moment(
+        recent.tasks,
+        link=link,
+        loss=losses[-1] if losses else None,
+        accuracy=shares[-1] if shares else None,
+        rates=rates,
+        scale=scale,
+        limit=limit,
+        numbers=moment.numbers(recent, a_step),
+        kept=str(recent.kept),
+    )
+
+
+def newest(trace: Trace, length_ns: int) -> Trace:
+    """Return a trace with only the rows that ended in its last `length_ns`."""
+    tables = (trace.transfers, trace.spans, trace.steps)
+    last = max((int(t["end"].max()) for t in tables if len(t)), default=0)
+    kept = (table[table["end"] > last - length_ns] for table in tables)
+    transfers, spans, steps = kept
+    return Trace(trace.tasks, trace.epochs, transfers, spans, steps, trace.totals)

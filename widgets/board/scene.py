@@ -87,50 +87,29 @@ def arrow_width(rate: float, scale: float) -> float:
 
 
 def _arrow(found: SceneLayout, link: Link, rate: float, moment: Moment) -> str:
-    line, width = path(found, link), arrow_width(rate, moment.scale)
+    width = arrow_width(rate, moment.scale)
     head = 6 + width * 0.9
-    tip, before = line.end, line.at(0.9)
-    angle = math.atan2(tip[1] - before[1], tip[0] - before[0])
-    base = (tip[0] - head * math.cos(angle), tip[1] - head * math.sin(angle))
-    wing = head * 0.55 + width * 0.25
-    across = (-math.sin(angle) * wing, math.cos(angle) * wing)
-    points = " ".join(
-        f"{x:.1f},{y:.1f}"
-        for x, y in (
-            tip,
-            (base[0] + across[0], base[1] + across[1]),
-            (base[0] - across[0], base[1] - across[1]),
-        )
-    )
+    drawn = path(found, link).arrow(width, head, head * 0.55 + width * 0.25)
     job = moment.names[link[0]].split(":")[0]
     kind = "still" if not rate else "pull" if job == "ps" else "push"
     told = f"{moment.names[link[0]]} to {moment.names[link[1]]}: {speed(rate)}"
     return (
         f'<g class="ps-arrow ps-{kind}" data-link="{link[0]}-{link[1]}" '
-        f'data-rate="{rate:.0f}"><title>{told}</title>'
-        f'<path d="M{line.start[0]:.1f},{line.start[1]:.1f} Q{line.bend[0]:.1f},'
-        f'{line.bend[1]:.1f} {base[0]:.1f},{base[1]:.1f}" '
-        f'stroke-width="{width:.1f}"/><polygon points="{points}"/></g>'
+        f'data-rate="{rate:.0f}"><title>{told}</title>{drawn}</g>'
     )
 
 
 def _label(found: SceneLayout, link: Link, rate: float) -> str:
     if not rate:
         return ""
-    line = path(found, link)
     at = 0.5
     if not found.is_ring:
         # Nearer to the workers, who stand apart, than to their server.
         at = 0.24 if found.boxes[link[0]].y > found.boxes[link[1]].y else 0.76
-    (x, y), (mid_x, mid_y) = line.at(at), line.middle()
-    right, down = line.bend[0] - mid_x, line.bend[1] - mid_y
-    if found.is_ring:  # outwards, where there is room
-        right, down = -right, -down
-    size = math.hypot(right, down) or 1.0
-    x, y = x + 9 * right / size, y + 5 + 15 * down / size
-    anchor = "start" if right > size / 3 else "end" if right < -size / 3 else "middle"
+    # In a ring outwards, where there is room.
+    x, y, anchor = path(found, link).beside(at, (9, 15), is_outwards=found.is_ring)
     return (
-        f'<text class="ps-rate" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">'
+        f'<text class="ps-rate" x="{x:.1f}" y="{y + 5:.1f}" text-anchor="{anchor}">'
         f"{speed(rate).removesuffix(_UNIT)}</text>"
     )
 

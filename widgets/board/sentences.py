@@ -5,6 +5,7 @@ Pure. Made from the same moment as the picture, so they cannot disagree with it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from html import escape
 
 from kit.trace.trace import Trace
@@ -65,41 +66,36 @@ def facts(moment: Moment) -> list[tuple[str, str, str]]:
     n = moment.numbers
     unit = "step" if moment.is_synchronous else "update"
     article = "a" if moment.is_synchronous else "an"
-    said = "\u2013"
-    measured = said if n.measured is None else f"{n.measured:,.0f}"
     formula = "" if n.formula is None else f"by formula {n.formula:,}"
-    share = moment.accuracy
-    right = "" if share is None else f"accuracy {100 * share:.1f} %"
+    right = "" if moment.accuracy is None else f"accuracy {moment.accuracy:.1%}"
+
+    def said(value: float | None, form: str) -> str:
+        return "\u2013" if value is None else format(value, form)
+
     return [
         ("step", f"{moment.step:,}", f"of {moment.steps:,}"),
-        ("loss", said if moment.loss is None else f"{moment.loss:.4g}", right),
-        (
-            f"{unit}s a second",
-            said if n.step_rate is None else f"{n.step_rate:,.0f}",
-            "",
-        ),
-        (f"bytes {article} {unit}", measured, formula),
-        (
-            "workers wait",
-            said if n.waiting is None else f"{100 * n.waiting:.0f} %",
-            "of their time",
-        ),
-        ("staleness", said if n.staleness is None else f"{n.staleness}", "at most"),
+        ("loss", said(moment.loss, ".4g"), right.replace("%", " %")),
+        (f"{unit}s a second", said(n.step_rate, ",.0f"), ""),
+        (f"bytes {article} {unit}", said(n.measured, ",.0f"), formula),
+        ("workers wait", said(n.waiting, ".0%").replace("%", " %"), "of their time"),
+        ("staleness", said(n.staleness, ""), "at most"),
     ]
 
 
 def numbers(moment: Moment) -> str:
     """Return the row of numbers as HTML."""
-    cells = "".join(
+    said = f"<p>{escape(kept(moment))}</p>" if moment.kept else ""
+    return f'<div class="ps-board ps-room">{cells(facts(moment))}{said}</div>'
+
+
+def cells(numbers: Iterable[tuple[str, str, str]]) -> str:
+    """Return names, values and remarks as a row of HTML."""
+    found = "".join(
         f'<div role="listitem"><span>{name}</span> <b>{value}</b> '
         f"<span>{remark}</span></div>"
-        for name, value, remark in facts(moment)
+        for name, value, remark in numbers
     )
-    said = f"<p>{escape(kept(moment))}</p>" if moment.kept else ""
-    return (
-        f'<div class="ps-board ps-room"><div class="ps-numbers" role="list">{cells}'
-        f"</div>{said}</div>"
-    )
+    return f'<div class="ps-numbers" role="list">{found}</div>'
 
 
 def kept(moment: Moment) -> str:

@@ -14,7 +14,6 @@ from widgets.board import sentences
 from widgets.board.pulse import Beat
 from widgets.board.scene import scene, speed, title
 from widgets.drawing import charts, curves, feed, words
-from widgets.drawing.feed import TimeWindow
 from widgets.drawing.looks import colours, style
 from widgets.drawing.theme import LIGHT
 
@@ -56,7 +55,7 @@ def html(
 def pictures(beat: Beat) -> Pictures:
     """Return each picture as SVG with what it shows in words; those with data only."""
     history, recent = beat.history, beat.recent
-    lines, window = history.links(), shown_steps(beat)
+    lines, window = history.links(), sentences.newest_steps(recent)
     spans, starts = feed.timeline(recent, window), feed.step_starts(recent, window)
     names = Trace(beat.moment.tasks).names
     active = [name for name in names if name in set(spans["task"])]
@@ -70,11 +69,6 @@ def pictures(beat: Beat) -> Pictures:
         (charts.timeline_chart(times), words.timeline(recent, window)),
     ]
     return [(picture, said) for picture, said in found if picture]
-
-
-def shown_steps(beat: Beat) -> TimeWindow:
-    """Return the steps of the timeline: the newest ones."""
-    return sentences.newest_steps(beat.recent)
 
 
 def loss_words(beat: Beat) -> str:

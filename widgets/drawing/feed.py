@@ -7,7 +7,7 @@ the columns stay small enough for a page: long series are thinned, tiny spans jo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from kit.trace.log import Rows
 from kit.trace.spread import Bins, spread
-from kit.trace.trace import Trace
+from kit.trace.trace import EpochRow, Trace
 from kit.trace.traffic import Phase
 
 Columns = dict[str, Any]
@@ -83,9 +83,13 @@ def _extremes(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def regions(trace: Trace) -> Columns:
     """Return left, right and topology: the steps for which each topology held."""
-    _, last = _steps(trace)
+    return regions_of(sorted(trace.epochs), _steps(trace)[1])
+
+
+def regions_of(epochs: Iterable[EpochRow], last: int) -> Columns:
+    """Return the same of epochs in their order, the newest until the step `last`."""
     columns: Columns = {"left": [], "right": [], "topology": []}
-    for row in sorted(trace.epochs):
+    for row in epochs:
         if columns["topology"][-1:] == [row.topology]:
             continue
         columns["right"] += [row.first_step] * bool(columns["left"])
@@ -95,10 +99,12 @@ def regions(trace: Trace) -> Columns:
     return columns
 
 
-def switches(trace: Trace) -> Columns:
-    """Return step, second and label of each switch; seconds from the first event."""
-    origin, _ = trace.bounds()
-    found = trace.switches()
+def switches(trace: Trace, origin: int | None = None) -> Columns:
+    """Return step, second and label of each switch; seconds from `origin` (ns).
+
+    That is the first event unless given.
+    """
+    origin, found = trace.bounds()[0] if origin is None else origin, trace.switches()
     return {
         "step": [switch.after.first_step for switch in found],
         "second": [(switch.after.at - origin) / 1e9 for switch in found],
@@ -119,11 +125,23 @@ def links(trace: Trace, most: int = 12) -> dict[str, Columns]:
     edges = _edges(trace)
     pairs, amount = trace.bytes_between(edges)
     rate = amount / np.diff(edges) * (1e9 / MB)
-    rate = np.column_stack([rate, rate[:, -1]])  # the last row ends the last stretch
     second = (edges - origin) / 1e9
-    busiest = np.argsort(-amount.sum(axis=1), kind="stable")
-    single = busiest if len(pairs) <= most else busiest[: most - 1]
-    rest = busiest[len(single) :]
+    return busiest(trace, pairs, amount.sum(axis=1), second, rate, most)
+
+
+def busiest(
+    trace: Trace,
+    pairs: Sequence[tuple[int, int]],
+    amount: npt.NDArray[Any],
+    second: npt.NDArray[Any],
+    rate: npt.NDArray[Any],
+    most: int,
+) -> dict[str, Columns]:
+    """Return columns of links, as `links` does: a row of `rate` for each of `pairs`."""
+    rate = np.column_stack([rate, rate[:, -1]])  # the last row ends the last stretch
+    order = np.argsort(-amount, kind="stable")
+    single = order if len(pairs) <= most else order[: most - 1]
+    rest = order[len(single) :]
     lines = {
         link_name(trace, *pairs[i]): {"second": second, "rate": rate[i]}
         for i in sorted(single.tolist())

@@ -87,3 +87,13 @@ def place(bundle: dict[str, Any]) -> Any:
     from IPython.display import display
 
     return display(bundle, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+
+
+def button(label: str, icon: str, tooltip: str) -> Any:
+    """Return a button; needs ipywidgets."""
+    import ipywidgets
+
+    layout = ipywidgets.Layout(width="96px")
+    return ipywidgets.Button(
+        description=label, icon=icon, tooltip=tooltip, layout=layout
+    )

@@ -49,16 +49,15 @@ def paint(fig: Any, theme: Theme) -> None:
 class LossPlot:
     """Curves over the steps, on shaded regions of topologies."""
 
-    def __init__(self, theme: Theme = LIGHT) -> None:
-        """Draw it without any data."""
+    def __init__(self) -> None:
         chart = curves.loss(_NO_LOSS, _NO_REGIONS)
         room = DataRange1d(range_padding=0.16)  # for the names of the regions
         labels = chart.x.label, chart.y.label
-        self.figure: Any = canvas(theme, *labels, height=280, y_range=room)
+        self.figure: Any = canvas(LIGHT, *labels, height=280, y_range=room)
         self._regions = _source("left", "right", "colour", "name", "top")
         self._names = _regions(self.figure, self._regions)
         self._sources = sources_of(chart)
-        self._right = self._right_axis(chart, theme)
+        self._right = self._right_axis(chart)
         self._curves = dict[str, Any]()
         pairs = [*zip(chart.series, self._sources, strict=True)]
         for series, data in sorted(pairs, key=lambda pair: not pair[0].to):
@@ -69,11 +68,11 @@ class LossPlot:
         left = [one.label for one in chart.series if not one.is_right]
         drawn = {label: self._curves[label] for label in left}
         room.update(renderers=[*drawn.values(), _least(self.figure, [0.0, 0.0])])
-        legend(self.figure, theme, drawn, "above")
+        legend(self.figure, LIGHT, drawn, "above")
         self.figure.add_tools(tips_of(chart, self._curves))
         self._theme: Theme | None = None
 
-    def _right_axis(self, chart: Chart, theme: Theme) -> Any:
+    def _right_axis(self, chart: Chart) -> Any:
         """Add the axis at the right, which is seen once something is drawn on it."""
         assert chart.right is not None
         label, low, high = chart.right
@@ -81,7 +80,7 @@ class LossPlot:
         self.figure.extra_y_ranges["right"] = Range1d(start=low, end=room)
         axis = LinearAxis(y_range_name="right", visible=False, axis_label=label)
         axis.update(ticker=FixedTicker(ticks=[low, (low + high) / 2, high]))
-        dress(axis, theme)
+        dress(axis, LIGHT)
         self.figure.add_layout(axis, "right")
         return axis
 
@@ -108,13 +107,12 @@ class LossPlot:
 class LinksPlot:
     """The rate of each link over time, a strip for each, with switches marked."""
 
-    def __init__(self, theme: Theme = LIGHT) -> None:
-        """Draw it without any data."""
+    def __init__(self) -> None:
         nothing = curves.links({}, {"second": [], "label": []})
         rows = Range1d(start=1.05, end=-0.7)
         x_range = DataRange1d(range_padding=0)
         self.figure: Any = canvas(
-            theme, nothing.x.label, "", height=330, y_range=rows, x_range=x_range
+            LIGHT, nothing.x.label, "", height=330, y_range=rows, x_range=x_range
         )
         self.figure.yaxis.ticker = FixedTicker(ticks=[])
         self._lines = _source("xs", "ys", "colour", "dash", "name")
@@ -161,12 +159,11 @@ class LinksPlot:
 class TimelinePlot:
     """What each task did in the steps shown."""
 
-    def __init__(self, tasks: Sequence[str], theme: Theme = LIGHT) -> None:
-        """Draw it without any data."""
+    def __init__(self, tasks: Sequence[str]) -> None:
         self._spans = _source("task", "phase", "left", "right")
         nothing: Columns = {"at": [], "step": []}
         chart = curves.timeline({"left": []}, nothing, tasks)
-        self.figure: Any = timeline_figure(chart, theme, self._spans)
+        self.figure: Any = timeline_figure(chart, LIGHT, self._spans)
         above: Any = self.figure.above
         self._steps: Any = next(one for one in above if isinstance(one, LinearAxis))
         self._bars: list[Any] = list(self.figure.renderers)

@@ -129,21 +129,3 @@ def link_look(place: int) -> tuple[str, str]:
     n_hues = len(LIGHT.hues)
     # The dash steps on with the colour, so that neighbours differ in both.
     return f"h{place % n_hues}", DASHES[(place + place // n_hues) % len(DASHES)]
-
-
-def contrast(one: str, other: str) -> float:
-    """Return the WCAG 2 contrast ratio of two colours, from 1 (equal) to 21.
-
-    >>> round(contrast("#000000", "#ffffff"), 2)
-    21.0
-    """
-    low, high = sorted((_luminance(one), _luminance(other)))
-    return (high + 0.05) / (low + 0.05)
-
-
-def _luminance(colour: str) -> float:
-    red, green, blue = (
-        value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
-        for value in (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    )
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

@@ -39,7 +39,7 @@ def _switches(switches: Columns) -> str:
     changes = [f"{label} at step {step}" for label, step in pairs]
     if len(changes) > 6:
         changes[6:] = [f"{len(changes) - 6} more"]
-    return f"Changes on the way: {_listed(changes)}."
+    return f"Changes on the way: {listed(changes)}."
 
 
 def links(lines: dict[str, Columns]) -> str:
@@ -53,7 +53,7 @@ def links(lines: dict[str, Columns]) -> str:
     peak_name = max(single, key=lambda name: single[name]["rate"].max())
     peak = single[peak_name]["rate"].max()
     return (
-        f"Over the whole time shown, most was carried by {_listed(parts)} on average; "
+        f"Over the whole time shown, most was carried by {listed(parts)} on average; "
         f"the highest rate was {peak:.3g} MB/s, on {peak_name}."
     )
 
@@ -95,7 +95,7 @@ def _share(trace: Trace, job: str, spent: Ints) -> str:
         for phase in order
         if total[phase] / total.sum() >= 0.005
     ]
-    return f"{job} {_listed(parts)}"
+    return f"{job} {listed(parts)}"
 
 
 def volume(columns: Columns) -> str:
@@ -129,10 +129,10 @@ def _agreement(columns: Columns) -> str:
     )
 
 
-def _listed(parts: Sequence[str]) -> str:
+def listed(parts: Sequence[str]) -> str:
     """Join parts as English does.
 
-    >>> _listed(["a", "b", "c"])
+    >>> listed(["a", "b", "c"])
     'a, b and c'
     """
     return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))

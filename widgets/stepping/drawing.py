@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from kit.trace.traffic import TransferKind
+from widgets.board.sentences import cells
 from widgets.board.snapshot import ONE_OF_BOTH
+from widgets.drawing.looks import style as board_style
+from widgets.drawing.theme import TEXT_PX
 from widgets.stepping import words
-from widgets.stepping.formulas import Formula
 from widgets.stepping.picture import picture
 from widgets.stepping.recording import ColumnCell, Holding, Recording, SteppedState
-from widgets.stepping.sheet import style
+from widgets.stepping.setting import Formula
 
 KEY = (
     "0+1: the sum of the numbers of workers 0 and 1, added in this order; \u2713: the "
@@ -101,20 +102,14 @@ def counters(recording: Recording, formula: Formula, position: int) -> str:
     n_messages = sum(messages for messages, _ in now.traffic.values())
     n_bytes = sum(n_bytes for _, n_bytes in now.traffic.values())
     done = now.message.round if now.message else recording.n_rounds * bool(position)
-    cells = "".join(
-        f'<div role="listitem"><span>{name}</span> <b>{value}</b> '
-        f"<span>{remark}</span></div>"
-        for name, value, remark in (
-            (
-                "messages arrived",
-                f"{n_messages}",
-                f"by formula {formula.n_messages} in all",
-            ),
-            ("bytes arrived", f"{n_bytes:,}", f"by formula {formula.n_bytes:,} in all"),
+    by_formula = "by formula {:,} in all".format
+    return cells(
+        [
+            ("messages arrived", f"{n_messages}", by_formula(formula.n_messages)),
+            ("bytes arrived", f"{n_bytes:,}", by_formula(formula.n_bytes)),
             ("round", f"{done}", f"of {recording.n_rounds}"),
-        )
+        ]
     )
-    return f'<div class="ps-numbers" role="list">{cells}</div>'
 
 
 def matrix(recording: Recording, formula: Formula, position: int) -> str:
@@ -159,9 +154,7 @@ def _cells(recording: Recording, now: SteppedState, member: int) -> Iterator[str
         if message is not None and number in message.columns:
             marks += ["ps-from"] * (member == message.source)
             marks += ["ps-to"] * (member == message.destination)
-            marks += ["ps-out-again"] * (
-                message.kind in (TransferKind.PULL, TransferKind.GATHER)
-            )
+            marks += ["ps-out-again"] * (message.kind in words.BACK)
         if cell.held and words.is_complete(recording, cell.held):
             marks.append("ps-full")
         name = f' class="{" ".join(marks)}"' if marks else ""
@@ -185,3 +178,70 @@ def _sum(recording: Recording, held: Holding) -> str:
         f"<span>{escape(words.numbers(held.values))}</span>"
         f'<div class="ps-meter"><div style="width:{share:.0f}%"></div></div>'
     )
+
+
+# --------------------------------------------------------------------------------------
+# The style sheet of a stepper, on top of the board's. Nothing hangs on colour alone: a
+# sum that is complete has a tick, a cell that has just changed a thick frame, one whose
+# sum was sent on a dashed one.
+
+
+_STYLE = """
+.ps-stepper .ps-said { font-size: 15px; min-height: 3em; max-width: 110ch; }
+.ps-board.ps-stepper .ps-numbers { max-width: 690px;
+  grid-template-columns: repeat(3, minmax(0, 1fr)); }
+.ps-stepper .ps-where { font-weight: 600; }
+.ps-stepper .ps-both { display: flex; flex-wrap: wrap-reverse; gap: 10px 20px;
+  align-items: flex-end; }
+.ps-board.ps-stepper .ps-both > svg { flex: 1 1 384px; min-width: 384px;
+  max-width: 480px; margin: 0; }
+.ps-stepper .ps-both > div { flex-grow: 3; min-width: 0; overflow-x: auto; }
+.ps-stepper .ps-both > div:focus-visible { outline: 3px solid var(--ps-accent); }
+.ps-stepper .ps-matrix { border-collapse: separate; border-spacing: 4px;
+  margin: 0; }
+.ps-board.ps-stepper .ps-matrix tr { background: none; }
+.ps-board.ps-stepper .ps-matrix :is(th, td) { text-align: left; }
+.ps-stepper .ps-matrix th { border: none; padding: 2px 6px; vertical-align: middle; }
+.ps-stepper .ps-matrix tbody th { white-space: nowrap; }
+.ps-stepper .ps-matrix th small { display: block; white-space: nowrap;
+  font-size: TEXTpx; color: var(--ps-faint); }
+.ps-stepper .ps-matrix td { border: 1.5px solid var(--ps-grid); border-radius: 6px;
+  background: var(--ps-panel); padding: 4px 8px; min-width: 72px;
+  vertical-align: top; }
+.ps-stepper .ps-matrix b { display: block; font-size: 15px; font-weight: 650;
+  overflow-wrap: anywhere; }
+.ps-stepper .ps-matrix span { display: block; font-size: TEXTpx;
+  white-space: pre-wrap; }
+.ps-stepper .ps-matrix i { display: block; font-size: TEXTpx; font-style: normal;
+  color: var(--ps-faint); }
+.ps-stepper .ps-matrix .ps-old { border: 1.5px dashed var(--ps-faint);
+  background: none; }
+.ps-stepper .ps-matrix .ps-from { border: 3px dashed var(--ps-push); }
+.ps-stepper .ps-matrix .ps-to { border: 3px solid var(--ps-push); }
+.ps-stepper .ps-matrix .ps-from.ps-out-again { border-color: var(--ps-pull); }
+.ps-stepper .ps-matrix .ps-to.ps-out-again { border-color: var(--ps-pull); }
+.ps-stepper .ps-matrix .ps-full b { color: var(--ps-pull); }
+.ps-stepper .ps-meter { height: 5px; border-radius: 2px; background: var(--ps-grid);
+  margin: 3px 0; }
+.ps-stepper .ps-meter div { height: 5px; border-radius: 2px;
+  background: var(--ps-accent); }
+.ps-stepper .ps-full .ps-meter div { background: var(--ps-pull); }
+.ps-stepper .ps-scene text { font-size: 21px; }
+.ps-stepper .ps-scene .ps-way { font-size: 20px; }
+.ps-stepper .ps-scene .ps-rate { font-size: 21px; font-weight: 650; }
+.ps-stepper .ps-waits path { stroke-dasharray: 9 6; opacity: .75; }
+.ps-stepper .ps-key { font-size: TEXTpx; color: var(--ps-faint); }
+.ps-stepper .ps-buttons { display: flex; flex-wrap: wrap; gap: 8px; margin: 10px 0;
+  align-items: center; }
+.ps-stepper .ps-buttons input { flex: 1 1 200px; max-width: 420px; height: 24px;
+  accent-color: var(--ps-accent); }
+.ps-stepper input:focus-visible { outline: 3px solid var(--ps-accent);
+  outline-offset: 2px; }
+.ps-stepper .ps-state { margin: 0 0 26px; }
+.ps-stepper .ps-state[hidden] { display: none; }
+"""
+
+
+def style() -> str:
+    """Return the whole style sheet, the board's included."""
+    return board_style() + _STYLE.replace("TEXT", str(TEXT_PX))

@@ -12,10 +12,11 @@ from typing import Any
 
 import ipywidgets as ipw
 
+from widgets.drawing.front_end import button
 from widgets.stepping import drawing, words
-from widgets.stepping.formulas import Formula
+from widgets.stepping.drawing import style
 from widgets.stepping.recording import Recording
-from widgets.stepping.sheet import style
+from widgets.stepping.setting import Formula
 
 _INTERVAL_MS = 1500
 
@@ -38,8 +39,8 @@ class LiveStepper:
             style={"description_width": "initial"},
             layout=ipw.Layout(flex="1 1 260px", max_width="460px"),
         )  # fmt: skip
-        self.back = _button("Back", "step-backward", "Take the last message back")
-        self.next = _button("Next", "step-forward", "Let one more message arrive")
+        self.back = button("Back", "step-backward", "Take the last message back")
+        self.next = button("Next", "step-forward", "Let one more message arrive")
         self.play = ipw.Play(
             value=position, min=0, max=last, interval=_INTERVAL_MS, show_repeat=False
         )
@@ -89,8 +90,3 @@ class LiveStepper:
         self._link.unlink()
         for widget in (self.slider, self.said, self.state, self.root):
             widget.close()
-
-
-def _button(label: str, icon: str, tooltip: str) -> Any:
-    layout = ipw.Layout(width="96px")
-    return ipw.Button(description=label, icon=icon, tooltip=tooltip, layout=layout)

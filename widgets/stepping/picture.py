@@ -6,20 +6,14 @@ held, thin ones are the other links that the topology uses.
 
 from __future__ import annotations
 
-import math
 from html import escape
 
-from kit.trace.traffic import TransferKind
 from widgets.board.geometry import WIDTH, Path, SceneLayout, layout, path
 from widgets.stepping import words
 from widgets.stepping.recording import Recording, SteppedMessage, SteppedState
 
 _NARROW = 124  # a box in which a whole name has no room
 _LABELLED = 6  # workers in a ring whose arrows are long enough for words
-_BACK = (
-    TransferKind.PULL,
-    TransferKind.GATHER,
-)  # what comes back is drawn in another colour
 
 
 def picture(recording: Recording, position: int) -> str:
@@ -57,29 +51,12 @@ def _arrows(recording: Recording, found: SceneLayout, state: SteppedState) -> li
 
 
 def _kind(message: SteppedMessage) -> str:
-    return "pull" if message.kind in _BACK else "push"
+    return "pull" if message.kind in words.BACK else "push"
 
 
 def _arrow(line: Path, kind: str, width: float) -> str:
     head = 9 + width * 1.1
-    tip, before = line.end, line.at(0.9)
-    angle = math.atan2(tip[1] - before[1], tip[0] - before[0])
-    base = (tip[0] - head * math.cos(angle), tip[1] - head * math.sin(angle))
-    wing = head * 0.5
-    across = (-math.sin(angle) * wing, math.cos(angle) * wing)
-    points = " ".join(
-        f"{x:.1f},{y:.1f}"
-        for x, y in (
-            tip,
-            (base[0] + across[0], base[1] + across[1]),
-            (base[0] - across[0], base[1] - across[1]),
-        )
-    )
-    return (
-        f'<g class="ps-arrow ps-{kind}"><path d="M{line.start[0]:.1f},'
-        f"{line.start[1]:.1f} Q{line.bend[0]:.1f},{line.bend[1]:.1f} {base[0]:.1f},"
-        f'{base[1]:.1f}" stroke-width="{width}"/><polygon points="{points}"/></g>'
-    )
+    return f'<g class="ps-arrow ps-{kind}">{line.arrow(width, head, head / 2)}</g>'
 
 
 def _label(recording: Recording, found: SceneLayout, message: SteppedMessage) -> str:
@@ -87,14 +64,10 @@ def _label(recording: Recording, found: SceneLayout, message: SteppedMessage) ->
     if found.is_ring and len(recording.workers) > _LABELLED:
         return ""
     line = path(found, (message.source, message.destination))
-    (x, y), (mid_x, mid_y) = line.at(0.5), line.middle()
-    right, down = mid_x - line.bend[0], mid_y - line.bend[1]
-    size = math.hypot(right, down) or 1.0
-    x, y = x + 14 * right / size, y + 6 + 20 * down / size
-    anchor = "start" if right > size / 3 else "end" if right < -size / 3 else "middle"
+    x, y, anchor = line.beside(0.5, (14, 20), is_outwards=True)
     text = words.columns(recording, message.columns).removeprefix("chunks ")
     return (
-        f'<text class="ps-rate" x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}">'
+        f'<text class="ps-rate" x="{x:.0f}" y="{y + 6:.0f}" text-anchor="{anchor}">'
         f"{escape(text)}</text>"
     )
 

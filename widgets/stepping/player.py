@@ -7,9 +7,9 @@ the arrow keys; so does the page, wherever the focus is.
 from __future__ import annotations
 
 from widgets.stepping import drawing
-from widgets.stepping.formulas import Formula
+from widgets.stepping.drawing import style
 from widgets.stepping.recording import Recording
-from widgets.stepping.sheet import style
+from widgets.stepping.setting import Formula
 
 SCRIPT = """<script>
 (function () {

@@ -1,6 +1,7 @@
 """Who takes part in a stepper's exchange, and with which numbers.
 
-Pure: it checks what a user asks for and makes the layout and the group of it.
+Pure: it checks what a user asks for, makes the layout and the group of it, and says
+what the formulas give.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from kit.exchange.layout import ITEMSIZE, Layout, Spec, lay_out
 from kit.exchange.plan import Group
 from kit.exchange.ports.memory import Array
 from kit.exchange.topologies.placement import place
-from kit.exchange.topologies.topology import Topology, by_name
+from kit.exchange.topologies.topology import Topology, by_name, per_member
 
 MOST_WORKERS = 8  # more rows and columns than that cannot be read
 MOST_SERVERS = 4
@@ -114,3 +115,37 @@ def _check(what: str, number: int, least: int, most: int) -> None:
             f"{number!r} {what}s cannot be stepped through; the number of {what}s here "
             f"is {allowed}. For more, train with kit.train and look at its board."
         )
+
+
+# --------------------------------------------------------------------------------------
+# How many messages and bytes an exchange takes, as its topology says. Counted is what
+# carries something, as the meter does: an empty message that only keeps two members in
+# step is not.
+
+
+@dataclass(frozen=True)
+class Formula:
+    """What a whole exchange costs; `sent` and `received` are bytes of each member."""
+
+    n_bytes: int
+    sent: tuple[int, ...]
+    received: tuple[int, ...]
+    n_messages: int
+    text: str
+
+
+def formula(topology: Topology, layout: Layout, group: Group) -> Formula:
+    """Return what the formulas say of an exchange."""
+    traffic = topology.traffic(layout, group)
+    both = [per_member(traffic, member) for member in group.members]
+    count = topology.n_messages(layout, group)
+    text = topology.cost_in_words(len(group.workers))
+    if not count:
+        text = "One worker alone has the sum already, and an empty gradient no sum."
+    return Formula(
+        sum(traffic.values()),
+        tuple(sent for sent, _ in both),
+        tuple(received for _, received in both),
+        count,
+        text,
+    )

@@ -22,9 +22,8 @@ from kit.errors import NotFoundError, OutOfRangeError
 from kit.trace.file import write_atomically
 from widgets.drawing import front_end, page
 from widgets.stepping import drawing, player, words
-from widgets.stepping.formulas import Formula, formula
 from widgets.stepping.recording import SteppedMessage, record
-from widgets.stepping.setting import setting
+from widgets.stepping.setting import Formula, formula, setting
 
 
 class ExchangeStepper:
@@ -70,7 +69,6 @@ class ExchangeStepper:
         values: Sequence[Any] | None = None,
         n_ps: int | None = None,
     ) -> None:
-        """Carry the exchange out and record it; some milliseconds."""
         made = setting(topology, n, size, values, n_ps)
         self.recording = record(
             made.topology, made.layout, made.group, made.names, made.values
@@ -214,7 +212,6 @@ class RingStepper(ExchangeStepper):
         *,
         whole: bool = False,
     ) -> None:
-        """Carry the exchange out and record it; some milliseconds."""
         super().__init__("ring-whole" if whole else "ring", n, size, values)
 
 
@@ -245,5 +242,4 @@ class ServerStepper(ExchangeStepper):
         *,
         n_ps: int = 1,
     ) -> None:
-        """Carry the exchange out and record it; some milliseconds."""
         super().__init__("ps", n, size, values, n_ps)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kit.trace.traffic import TransferKind
+from widgets.drawing.words import listed
 from widgets.stepping.recording import (
     ColumnCell,
     Holding,
@@ -19,6 +20,7 @@ from widgets.stepping.recording import (
 
 _SHOWN = 4  # numbers of a cell; the rest is dots
 _ADDED = 5  # workers of a sum; so many follow each other round the ring
+BACK = (TransferKind.PULL, TransferKind.GATHER)  # the kinds that bring the result
 _PHASES = {
     TransferKind.PUSH: "push",
     TransferKind.PULL: "pull",
@@ -83,7 +85,7 @@ def _sent(recording: Recording, message: SteppedMessage) -> str:
 
 
 def _contents(recording: Recording, message: SteppedMessage) -> str:
-    if message.kind in (TransferKind.PULL, TransferKind.GATHER):
+    if message.kind in BACK:
         return "the sum of all workers"
     sets = {tuple(sorted(who)) for who in message.who}
     if len(sets) > 1:
@@ -94,7 +96,7 @@ def _contents(recording: Recording, message: SteppedMessage) -> str:
         return "its own numbers"
     if len(who) == 1:
         return f"the numbers of worker {who[0]}"
-    return f"the sum of workers {_listed(list(map(str, who)))}"
+    return f"the sum of workers {listed([*map(str, who)])}"
 
 
 def _then(recording: Recording, before: SteppedState, after: SteppedState) -> str:
@@ -103,7 +105,7 @@ def _then(recording: Recording, before: SteppedState, after: SteppedState) -> st
     target, column = message.destination, message.columns[0]
     name = recording.names[target]
     old, new = (state.rows[target][column] for state in (before, after))
-    if message.kind in (TransferKind.PULL, TransferKind.GATHER):
+    if message.kind in BACK:
         return f"{name} now has the result there."
     if new.held is None or new.held == old.held:
         return f"{name} keeps it until it has the numbers of all workers."
@@ -147,7 +149,7 @@ def columns(recording: Recording, numbers: Sequence[int]) -> str:
     names = [heading(recording, number) for number in numbers]
     if len(names) == 1:
         return names[0]
-    return f"chunks {_listed([name.removeprefix('chunk ') for name in names])}"
+    return f"chunks {listed([name.removeprefix('chunk ') for name in names])}"
 
 
 def heading(recording: Recording, number: int) -> str:
@@ -196,7 +198,3 @@ def text(recording: Recording, position: int) -> str:
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))

@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Protocol
 
 from kit.exchange.execution import native_executor
-from kit.exchange.execution.bound_operations import Act, Binder, Change, Update
+from kit.exchange.execution.bound_operations import Binder, Change, Update
 from kit.exchange.execution.python_executor import PythonExecutor
 from kit.exchange.plan import Op, Plan, Receive
 from kit.exchange.ports.endpoint import Endpoint
@@ -112,15 +112,8 @@ class Program:
         acts = [act for op in ops for act in self._binder.acts(op, parity)]
         if not native_executor.suit(acts, self._endpoint):
             return [PythonExecutor(acts, self._endpoint, self._meter)] if acts else []
-        return [
-            self._stretch(tuple(group), is_update)
-            for is_update, group in groupby(acts, key=_is_update)
-        ]
-
-    def _stretch(self, acts: tuple[Act, ...], is_update: bool) -> ActSequence:
-        way = PythonExecutor if is_update else native_executor.NativeExecutor
-        return way(acts, self._endpoint, self._meter)
-
-
-def _is_update(act: Act) -> bool:
-    return isinstance(act, Change)
+        found: list[ActSequence] = []
+        for is_update, group in groupby(acts, key=lambda act: isinstance(act, Change)):
+            way = PythonExecutor if is_update else native_executor.NativeExecutor
+            found.append(way(tuple(group), self._endpoint, self._meter))
+        return found

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import itemgetter
 
 from kit.errors import LinkLost, PeerLost
 from kit.exchange.layout import Layout
@@ -25,6 +26,7 @@ from kit.wire.stream import Stream
 
 _PAGE = 4096
 _MAX_HOLD_US = 2**32 - 1
+_PEER = itemgetter(0)
 
 
 class OwnArena:
@@ -73,7 +75,7 @@ class Joining:
     def offer(self, streams: Mapping[int, Stream], deadline: float) -> None:
         """Send our arena to the neighbours on this host."""
         ours = [self.own.arena.fd, self.endpoint.doorbell]
-        for peer, stream in _sorted(streams):
+        for peer, stream in sorted(streams.items(), key=_PEER):
             if stream.kind == "unix":
                 # What an earlier process at that place was sent is not for this one.
                 self.own.control.line(peer)[0] = 0
@@ -90,7 +92,7 @@ class Joining:
         ports: list[Port] = []
         arenas: dict[int, Arena] = {}
         try:
-            for peer, stream in _sorted(streams):
+            for peer, stream in sorted(streams.items(), key=_PEER):
                 if stream.kind == "unix":
                     port, arenas[peer] = self._attach(peer, stream, deadline)
                 else:
@@ -154,7 +156,3 @@ class Joining:
             clock=self.endpoint.clock,
             checksum=self.checksum and stream.kind != "tls",  # it checks better
         )
-
-
-def _sorted(streams: Mapping[int, Stream]) -> list[tuple[int, Stream]]:
-    return sorted(streams.items(), key=lambda one: one[0])

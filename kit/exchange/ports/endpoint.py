@@ -37,10 +37,8 @@ class Endpoint:
         deadline_s: float,
         spins: int = 0,
         asleep: memoryview | None = None,
-        doorbell: int | None = None,
         native: bool = True,
         clock: Callable[[], int] = time.monotonic_ns,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """`names` are the members' task names; `asleep` is our word in our arena.
 
@@ -53,14 +51,9 @@ class Endpoint:
         self.ports: dict[int, Port] = {}
         self._carriers: list[Port] = []  # the ports that have bytes to move
         self.line_in: LineIn | None = None
-        self.doorbell = (
-            os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-            if doorbell is None
-            else doorbell
-        )
+        self.doorbell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._asleep = asleep if asleep is not None else memoryview(bytearray(8))
-        self._sleep = sleep
-        self._error: KitError | None = None
+        self.error: KitError | None = None  # what the training was aborted with
         self.lost: frozenset[int] = frozenset()  # members that are not waited for
         # Those of them or of others whose end must not end our part.
         self.spared: frozenset[int] = frozenset()
@@ -91,14 +84,9 @@ class Endpoint:
 
     def abort(self, error: KitError) -> None:
         """End every wait of this endpoint, now and later, with `error`."""
-        if self._error is None:
-            self._error = error
+        if self.error is None:
+            self.error = error
             self.wake()
-
-    @property
-    def error(self) -> KitError | None:
-        """What the training was aborted with."""
-        return self._error
 
     def wake(self) -> None:
         """Let a sleeping wait look again."""
@@ -128,7 +116,7 @@ class Endpoint:
         while (rest := usable - self.clock()) > 0:
             self.check()
             self._pump()
-            self._sleep(min(rest * 1e-9, _SLICE_MS * 1e-3))
+            time.sleep(min(rest * 1e-9, _SLICE_MS * 1e-3))
         return posted, usable, step, halt
 
     def until_arrived(self, port: Port) -> None:
@@ -205,8 +193,8 @@ class Endpoint:
 
     def check(self) -> None:
         """Raise what the training was aborted with, if it was."""
-        if self._error is not None:
-            raise self._error
+        if self.error is not None:
+            raise self.error
 
     def close(self) -> None:
         """Close all ports and the doorbell."""
@@ -252,7 +240,10 @@ class Endpoint:
         if waited_ns < _YIELD_NS:
             os.sched_yield()
             return
-        self._watch_writers()
+        for fd, port in self._by_fd.items():
+            if not port.shared:
+                writing = 0 if port.is_idle() else select.POLLOUT
+                self._poll.modify(fd, select.POLLIN | writing)
         self._asleep[0] = 1
         try:
             # Look again: a message may have come before the sender saw us asleep.
@@ -271,12 +262,6 @@ class Endpoint:
             if port.lost:  # its end would make every poll return at once
                 self._poll.unregister(fd)
                 del self._by_fd[fd]
-
-    def _watch_writers(self) -> None:
-        for fd, port in self._by_fd.items():
-            if not port.shared:
-                writing = 0 if port.is_idle() else select.POLLOUT
-                self._poll.modify(fd, select.POLLIN | writing)
 
     def _gone(self, port: Port) -> PeerLost:
         name = self.names[port.peer]

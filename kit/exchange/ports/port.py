@@ -47,7 +47,6 @@ class Stamp:
     """
 
     def __init__(self) -> None:
-        """Begin before the first epoch."""
         self.epoch = 0
         self.step = 0
         self.parity = 0

@@ -76,11 +76,10 @@ class SharedPort:
         stream: Stream,
         stamp: Stamp,
         clock: Callable[[], int],
-        line_out: LineOut | None = None,
     ) -> None:
         """Take the peer's memory and doorbell; `stream` only tells its end."""
         self.peer, self.lost = peer, False
-        self.line_out = line_out
+        self.line_out: LineOut | None = None
         self._out, self._in = ours.line(peer), theirs.line(me)
         self._notes_out, self._notes_in = ours.notes(peer), theirs.notes(me)
         self.mask = ours.depth - 1

@@ -44,11 +44,10 @@ class StreamPort:
         bounds: frame.Bounds,
         clock: Callable[[], int],
         checksum: bool = True,
-        line_out: LineOut | None = None,
     ) -> None:
         """`memory` is our own; what comes from the peer is written into it."""
         self.peer, self.lost = peer, False
-        self.line_out = line_out
+        self.line_out: LineOut | None = None
         self._me, self._memory, self._stream, self._stamp = me, memory, stream, stamp
         self._mirror = Memory(memory.layout)
         self._bounds, self._clock = bounds, clock

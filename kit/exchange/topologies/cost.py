@@ -204,15 +204,12 @@ def fit(
         by_regime.setdefault(model.regime(point.case), []).append(point)
     if not by_regime:
         raise InvalidArgumentError("fit got no points; measure some exchanges first.")
-    rates = {regime: _rates(own, model) for regime, own in by_regime.items()}
+    rates = {}
+    for regime, own in by_regime.items():
+        loads = np.array([(1.0, *load(p.case, cores, cache_bytes)) for p in own])
+        seconds = np.array([point.seconds for point in own])
+        rates[regime] = Rates(*_not_negative(loads / seconds[:, None]).tolist())
     return CostModel(rates, cores, cache_bytes)
-
-
-def _rates(points: list[Point], model: CostModel) -> Rates:
-    cores, cache = model.cores, model.cache_bytes
-    loads = np.array([(1.0, *load(point.case, cores, cache)) for point in points])
-    seconds = np.array([point.seconds for point in points])
-    return Rates(*_not_negative(loads / seconds[:, None]).tolist())
 
 
 def _not_negative(rows: Floats) -> Floats:

@@ -44,16 +44,10 @@ def place(layout: Layout, n_ps: int, strategy: str = "round_robin") -> Shards:
 
 def _merged(layout: Layout, shard: list[Range]) -> tuple[Range, ...]:
     """Join what touches, but not where one dtype ends and another one begins."""
-    dtypes = dict.fromkeys(bucket.dtype for bucket in layout.buckets)
-    groups = [
-        merge(bucket.range for bucket in layout.buckets if bucket.dtype == dtype)
-        for dtype in dtypes
-    ]
     return tuple(
         part
         for whole in merge(shard)
-        for group in groups
-        for one in group
+        for one in layout.stretches
         if (part := intersect(whole, one))
     )
 

@@ -37,13 +37,12 @@ from kit.exchange.plan import (
     Send,
     Term,
 )
-from kit.exchange.topologies.counting import ExchangeCost, Loads, Traffic, of_each
-from kit.exchange.topologies.seats import Seat, seat_of, seats
-from kit.exchange.topologies.topology import Topology
+from kit.exchange.topologies.counting import Traffic
+from kit.exchange.topologies.seats import ReduceGather, Seat, seat_of, seats
 from kit.trace.traffic import TransferKind
 
 
-class Ring(Topology):
+class Ring(ReduceGather):
     """The bandwidth-optimal ring all-reduce."""
 
     name = "ring"
@@ -81,15 +80,6 @@ class Ring(Topology):
             traffic[*link, TransferKind.REDUCE] = whole - complete
             traffic[*link, TransferKind.GATHER] = whole - known
         return traffic
-
-    def n_messages(self, layout: Layout, group: Group) -> int:
-        """Each chunk that holds anything goes round twice."""
-        return 2 * (len(group.workers) - 1) * layout.n_full_chunks
-
-    def loads(self, n: int, n_ps: int, n_bytes: int, n_buckets: int) -> Loads:
-        """All workers do the same: each adds and updates one gradient in all."""
-        moved = 2 * (n - 1) / n * n_bytes
-        return of_each(ExchangeCost(2 * (n - 1) * n_buckets, moved, n_bytes), n)
 
     def cost_in_words(self, n: int) -> str:
         """Return the formulas of messages and bytes as sentences."""

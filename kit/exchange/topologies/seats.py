@@ -1,6 +1,6 @@
 """A worker's seat among the workers: who comes before it and after it, round and round.
 
-Pure.
+Pure. With it what the all-reduces of two phases cost.
 
     seat 0 --> seat 1 --> seat 2
       ^                     |
@@ -11,7 +11,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kit.exchange.layout import Layout
 from kit.exchange.plan import Group, chain
+from kit.exchange.topologies.counting import ExchangeCost, Loads, of_each
+from kit.exchange.topologies.topology import Topology
 
 
 class Seat(NamedTuple):
@@ -68,3 +71,16 @@ def seat_of(group: Group, member: int) -> Seat | None:
 def seats(group: Group) -> tuple[Seat, ...]:
     """Return the seats of all workers, in their order."""
     return tuple(Seat(group.workers, rank) for rank in range(len(group.workers)))
+
+
+class ReduceGather(Topology):
+    """An all-reduce in which each chunk is summed by one worker and handed to all."""
+
+    def n_messages(self, layout: Layout, group: Group) -> int:
+        """Each chunk that holds anything takes n-1 messages to be summed, and back."""
+        return 2 * (len(group.workers) - 1) * layout.n_full_chunks
+
+    def loads(self, n: int, n_ps: int, n_bytes: int, n_buckets: int) -> Loads:
+        """All workers do the same: each adds and updates one gradient in all."""
+        moved = 2 * (n - 1) / n * n_bytes
+        return of_each(ExchangeCost(2 * (n - 1) * n_buckets, moved, n_bytes), n)

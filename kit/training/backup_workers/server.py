@@ -29,7 +29,7 @@ from kit.exchange.execution.program import Program
 from kit.exchange.plan import GRAD, Apply, Plan
 from kit.exchange.ports.memory import Array
 from kit.exchange.ports.port import NO_HALT, Expected, Port
-from kit.trace.traffic import Phase, StepRow, TransferKind
+from kit.trace.traffic import Phase, TransferKind
 from kit.training.backup_workers.policy import (
     NOTE,
     Fate,
@@ -41,18 +41,16 @@ from kit.training.backup_workers.policy import (
     pieces,
 )
 from kit.training.member.context import MemberContext
-from kit.training.member.step_events import StepEvents
-
-_NAN = float("nan")
+from kit.training.member.step_events import Rounds, StepEvents
 
 
-class QuorumServer:
+class QuorumServer(Rounds):
     """A parameter server that makes each step of the first gradients that come."""
 
     def __init__(self, context: MemberContext, events: StepEvents) -> None:
-        """Bind what is added, updated and handed out."""
+        super().__init__(context, events)
         job = context.job
-        self._context, self._events, self._first = context, events, job.ps[0]
+        self._first = job.ps[0]
         self._shard = held(job, context.me)
         self._sums = Sums(context)
         self._update = QuorumUpdate(job.optimizer, job.batch, len(job.workers))
@@ -89,9 +87,6 @@ class QuorumServer:
                 self._serve(quorum, worker)
         context.step = quorum.step
 
-    def close(self) -> None:
-        """Nothing was started."""
-
     def _expect(self) -> None:
         context, endpoint = self._context, self._context.endpoint
         push = [Expected(GRAD, one, apart=True) for one in self._shard]
@@ -117,7 +112,9 @@ class QuorumServer:
         if context.me == self._first:
             found = self._choose(quorum)
             for server in context.job.ps[1:]:
-                self._post_turn(endpoint.ports[server], *found)
+                endpoint.stamp.step, is_lost = found
+                endpoint.stamp.halt = 0 if is_lost else NO_HALT
+                endpoint.ports[server].post(GRAD, NOTE)
         else:
             turn = endpoint.receive(endpoint.ports[self._first], 0)
             found = turn.step, turn.halt != NO_HALT
@@ -146,11 +143,6 @@ class QuorumServer:
         if port.peer == leader:  # nobody agrees on anything without it
             endpoint.receive(port, 0)
         return port.peer, True
-
-    def _post_turn(self, port: Port, worker: int, is_lost: bool) -> None:
-        stamp = self._context.endpoint.stamp
-        stamp.step, stamp.halt = worker, 0 if is_lost else NO_HALT
-        port.post(GRAD, NOTE)
 
     # -- what becomes of it -----------------------------------------------------
 
@@ -185,8 +177,7 @@ class QuorumServer:
         quorum.complete()
         for worker in counted:
             self._reply(worker, step, quorum.is_ending)
-        row = (context.me, step, endpoint.stamp.epoch, _NAN, 0, self._begun)
-        context.meter.stepped(StepRow(*row, endpoint.clock(), 0, self._waited_ns, 0))
+        self._note(step, float("nan"), 0, self._begun, 0, self._waited_ns)
         context.reach("step.done", step)
         self._begin(step + 1)
 
@@ -217,7 +208,6 @@ class Sums:
     """The sum of some workers' gradients, in the order that is promised."""
 
     def __init__(self, context: MemberContext) -> None:
-        """Look up where each worker's gradients are."""
         memory, self._n = context.memory, len(context.job.workers)
         ports = {
             rank: context.endpoint.ports[worker]

@@ -9,17 +9,15 @@ from kit.errors import InternalError
 from kit.exchange.execution.program import Program
 from kit.exchange.plan import Plan
 from kit.exchange.ports.port import NO_HALT
-from kit.trace.traffic import Phase, StepRow
+from kit.trace.traffic import Phase
 from kit.training.backup_workers.policy import answer_script, pulls, pushes
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.member.context import MemberContext
-from kit.training.member.step_events import StepEvents
+from kit.training.member.step_events import Rounds, StepEvents
 from kit.training.worker.worker import TrainingWorker
 
-_NAN = float("nan")
 
-
-class QuorumWorker:
+class QuorumWorker(Rounds):
     """A worker whose gradient counts if it is among the first."""
 
     def __init__(
@@ -29,9 +27,8 @@ class QuorumWorker:
         events: StepEvents,
         coordinator: TrainingCoordinator | None,
     ) -> None:
-        """Bind the plan; `coordinator` is there where it may ask for a halt."""
-        self._context, self._place = context, place
-        self._events, self._coordinator = events, coordinator
+        super().__init__(context, events, coordinator)
+        self._place = place
         first, *others = context.job.ps
         pushed = pushes(context.job, others), pushes(context.job, [first])
         plan = Plan(pushed, pulls(context.job, place.rank))
@@ -51,19 +48,13 @@ class QuorumWorker:
             self._context.endpoint.check()
             step, goes_on = self._step(step)
 
-    def close(self) -> None:
-        """Nothing was started."""
-
     def _step(self, step: int) -> tuple[int, bool]:
         """Do a step; returns which one is next, and whether to go on."""
-        context, endpoint, program = (
-            self._context,
-            self._context.endpoint,
-            self._program,
-        )
+        context, program = self._context, self._program
+        endpoint = context.endpoint
         stamp, clock = endpoint.stamp, endpoint.clock
         begin, program.waited_ns, stamp.step = clock(), 0, step
-        stamp.halt = step + 1 if self._is_wanted(step) else NO_HALT
+        stamp.halt = step + 1 if self._wants_halt(step) else NO_HALT
         self._events.begin(step)
         loss, examples = self._place.compute(step, lambda bucket: None)
         computed = clock()
@@ -79,19 +70,14 @@ class QuorumWorker:
         program.finish()
         following = step + 1 if done == step else done
         if done != step:  # it was late: nothing of it counts
-            loss, examples = _NAN, 0
-        wait = waited - computed + program.waited_ns
-        row = (context.me, step, stamp.epoch, loss, examples, begin, clock())
+            loss, examples = float("nan"), 0
         late = 0 if done == step else following - step
-        context.meter.stepped(StepRow(*row, computed - begin, wait, late))
+        times = begin, computed - begin, waited - computed + program.waited_ns
+        self._note(step, loss, examples, *times, staleness=late)
         context.reach("exchange.done", step)
         self._events.commit(following)
         self._events.end(step, loss if done == step else None)
         return following, goes_on
-
-    def _is_wanted(self, step: int) -> bool:
-        coordinator = self._coordinator
-        return coordinator is not None and coordinator.wants_halt(step)
 
     def _hear(self) -> tuple[int, bool]:
         """Take the notes of all servers: the step they answer, whether to go on."""

@@ -126,8 +126,10 @@ class Saving:
         while True:
             is_over = self._check()
             answer = self._answer()
+            if answer is not None and answer["error"]:
+                raise CheckpointFailed(str(answer["error"]))
             if answer is not None:
-                return _result(answer)
+                return _saved(answer)
             if is_over:
                 raise CheckpointFailed("the training ended before it was saved.")
             if give_up is not None and time.monotonic() > give_up:
@@ -145,12 +147,6 @@ class Saving:
             if answer["ticket"] == self._ticket:
                 return dict(answer)
         return None
-
-
-def _result(answer: dict[str, Any]) -> Saved:
-    if answer["error"]:
-        raise CheckpointFailed(str(answer["error"]))
-    return _saved(answer)
 
 
 def _saved(plain: dict[str, Any]) -> Saved:
@@ -177,7 +173,6 @@ class CheckpointValues(Mapping[str, Array]):
     """
 
     def __init__(self, found: FoundCheckpoint, values: dict[str, Array]) -> None:
-        """Sort values into parameters and slots."""
         manifest = found.manifest
         self.step, self.path = manifest.step, found.path
         self.extra: Mapping[str, Any] = manifest.extra
@@ -193,15 +188,12 @@ class CheckpointValues(Mapping[str, Array]):
         self._values = {k: v for k, v in values.items() if k not in taken}
 
     def __getitem__(self, name: str) -> Array:
-        """Return a parameter's value."""
         return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the names of the parameters."""
         return iter(self._values)
 
     def __len__(self) -> int:
-        """Return the number of parameters."""
         return len(self._values)
 
     def __repr__(self) -> str:

@@ -58,7 +58,13 @@ class OwnState:
             self._buffer[place : place + part.size]
             for place, part in zip(places, self._ranges * (1 + len(slots)), strict=True)
         ]
-        self.pieces = tuple(self._cut(layout, ("", *slots)))
+        views = iter(self._views)
+        self.pieces = tuple(
+            piece
+            for slot in ("", *slots)
+            for part in self._ranges
+            for piece in _pieces(layout, part, next(views), slot)
+        )
 
     @property
     def n_bytes(self) -> int:
@@ -80,12 +86,6 @@ class OwnState:
     def digest(self) -> int:
         """Return the digest of the copied parameters, without the slots."""
         return digest(view.data for view in self._views[: len(self._ranges)])
-
-    def _cut(self, layout: Layout, names: Sequence[str]) -> Iterable[Piece]:
-        views = iter(self._views)
-        for slot in names:
-            for part in self._ranges:
-                yield from _pieces(layout, part, next(views), slot)
 
 
 def _pieces(layout: Layout, part: Range, view: Array, slot: str) -> Iterable[Piece]:

@@ -28,7 +28,7 @@ from kit.faults import points
 from kit.regular_file import check_regular
 from kit.training.checkpointing.policy import AFRESH, Checkpoints, tensors_of
 from kit.training.checkpointing.save_coordinator import SaveCoordinator
-from kit.training.job import Job
+from kit.training.job import Job, first_few
 
 # --------------------------------------------------------------------------------------
 # Whose folder this is: the mark of the training that saves into it, and how far it is.
@@ -120,7 +120,6 @@ def _unusable(path: Path, error: OSError) -> CheckpointFailed:
 
 
 Values: TypeAlias = dict[str, Array]
-_MOST_NAMED = 4
 
 
 @dataclass(frozen=True)
@@ -141,7 +140,6 @@ class Resumed:
     passed_over: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
-        """Return one line for the notebook."""
         text = f"went on from step {self.step:,}"
         if self.lost_steps:
             text += f", {self.lost_steps:,} steps were lost and are done again"
@@ -176,7 +174,8 @@ class CheckpointStore:
         """
         wanted = job.checkpoints
         assert wanted is not None
-        self._folder = Folder(wanted.folder, wanted.keep, _files(job))
+        files = _Crashing(job) if job.settings.crash else FILES
+        self._folder = Folder(wanted.folder, wanted.keep, files)
         _make(self._folder)
         task = str(job.tasks[job.coordinator])
         self._claim = FolderLock(self._folder.path, job.run, task)
@@ -219,7 +218,11 @@ class CheckpointStore:
             )
         if not steps and not job.restore.startswith("step-"):
             return None
-        found, values = self._read(job)
+        if job.restore.startswith("step-"):
+            found = self._folder.at(int(job.restore.removeprefix("step-")))
+            values = load(found)
+        else:
+            found, values = self._folder.load_newest()
         self._compare(job, found)
         self.values = values
         step, last = found.manifest.step, self._claim.left_at
@@ -230,29 +233,14 @@ class CheckpointStore:
         over = tuple((str(path), why) for path, why in found.passed_over)
         return Resumed(step, str(found.path), lost, over)
 
-    def _read(self, job: Job) -> tuple[FoundCheckpoint, Values]:
-        if job.restore.startswith("step-"):
-            found = self._folder.at(int(job.restore.removeprefix("step-")))
-            return found, load(found)
-        return self._folder.load_newest()
-
     def _compare(self, job: Job, found: FoundCheckpoint) -> None:
         wrong = differences(found.manifest, tensors_of(job.specs, job.slots))
         if wrong:
-            more = len(wrong) - _MOST_NAMED
-            rest = [f"and {more} more"] if more > 0 else []
             raise InvalidArgumentError(
                 f"{found.path} is a checkpoint of another model or optimizer: "
-                f"{'; '.join(wrong[:_MOST_NAMED] + rest)}. Train what was saved there, "
+                f"{first_few(wrong)}. Train what was saved there, "
                 f"or give another folder."
             )
-
-
-def store_of(
-    job: Job, begun: Callable[[int], None], ended: Callable[[int, bool], None]
-) -> CheckpointStore | None:
-    """Return the store of a training's coordinator; None without checkpoints."""
-    return CheckpointStore(job, begun, ended) if job.checkpoints else None
 
 
 def _make(folder: Folder) -> None:
@@ -279,7 +267,3 @@ class _Crashing(Files):
         super().rename(source, target)
         if is_commit:
             points.reach(self._plan, "ckpt.after_rename", self._task, step)
-
-
-def _files(job: Job) -> Files:
-    return _Crashing(job) if job.settings.crash else FILES

@@ -148,7 +148,10 @@ class CheckpointWriter(StepObserver):
 
     def _copied(self, key: Key, step: int) -> WriterTask:
         context = self._context
-        if not self._is_free(key):
+        # When a save was agreed, the coordinator knows of no other: what the buffer has
+        # then is of one that it refused, and the thread is about to hear of that.
+        is_agreed = key[1] > 0
+        if not self._is_idle.wait(_DROP_S if is_agreed else 0):
             return WriterTask(key, None, "it was still writing the checkpoint before.")
         if step != key[0]:
             return WriterTask(key, None, f"it went past step {key[0]} without a copy.")
@@ -159,15 +162,6 @@ class CheckpointWriter(StepObserver):
             pieces = self._state.pieces
         context.reach("ckpt.copied", step)
         return WriterTask(key, pieces + self._empty)
-
-    def _is_free(self, key: Key) -> bool:
-        """Tell whether the buffer may be written.
-
-        When a save was agreed, the coordinator knows of no other: what is in the buffer
-        then is of one that it refused, and the thread is about to hear of that.
-        """
-        is_agreed = key[1] > 0
-        return self._is_idle.wait(_DROP_S if is_agreed else 0)
 
     # -- the thread -------------------------------------------------------------
 
@@ -191,7 +185,9 @@ class CheckpointWriter(StepObserver):
         else:
             self._is_idle.set()
         if save_coordinator is not None:
-            save_coordinator.conclude(task.key, self._is_late)
+            save_coordinator.conclude(
+                task.key, lambda: time.monotonic() > self._give_up
+            )
 
     def _write(self, key: Key, pieces: tuple[Piece, ...]) -> None:
         entry, wrong = None, ""
@@ -199,7 +195,14 @@ class CheckpointWriter(StepObserver):
             draft = self._draft(key)
             if draft is None:
                 return
-            entry = _shard(draft, self._file, pieces).to_plain()
+            if not draft.is_dir():
+                raise CheckpointFailed(
+                    f"{draft} is not to be seen on {platform.node()}; checkpoints need "
+                    f"a folder that all tasks share."
+                )
+            task = self._context.task
+            file = draft / f"{task.job}-{task.index}{SUFFIX}"
+            entry = write_shard(file, pieces).to_plain()
         except Exception as error:  # no memory, no disk: the save fails, nothing else
             wrong = getattr(error, "message", repr(error))
         finally:
@@ -215,20 +218,3 @@ class CheckpointWriter(StepObserver):
                 return None
             time.sleep(_LOOK_S)
         return Path(place.path) if place.state == "write" else None
-
-    @property
-    def _file(self) -> str:
-        task = self._context.task
-        return f"{task.job}-{task.index}{SUFFIX}"
-
-    def _is_late(self) -> bool:
-        return time.monotonic() > self._give_up
-
-
-def _shard(draft: Path, file: str, pieces: tuple[Piece, ...]) -> Any:
-    if not draft.is_dir():
-        raise CheckpointFailed(
-            f"{draft} is not to be seen on {platform.node()}; checkpoints need a "
-            f"folder that all tasks share."
-        )
-    return write_shard(draft / file, pieces)

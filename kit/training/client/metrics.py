@@ -7,16 +7,15 @@ totals. In a sound training both are equal, to the byte.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypedDict
 
 import numpy as np
 
 from kit.exchange import moves
-from kit.exchange.topologies.topology import Traffic, by_name, per_member
-from kit.trace.log import Rows
-from kit.trace.trace import STEP_KINDS, EpochRow, Trace
+from kit.exchange.topologies.topology import by_name, per_member
+from kit.trace.trace import STEP_KINDS, Trace
 from kit.trace.traffic import TransferKind
 from kit.training.job import Job
 
@@ -63,45 +62,21 @@ def account(
     for row, end in zip(trace.epochs, ends, strict=True):
         if row.is_asynchronous:
             continue
-        steps = end - row.first_step
+        number, steps = row.number, end - row.first_step
         # One gradient a step, if all must send theirs.
         times = dict.fromkeys(job.workers, steps)
         if job.has_backups:
-            times = {one: n_steps.get((one, row.number), 0) for one in job.workers}
-        moved = _moved(job, row, times)
-        members = range(len(job.tasks))
-        entries += [_entry(job, trace, row, steps, one, moved) for one in members]
+            times = {one: n_steps.get((one, number), 0) for one in job.workers}
+        formula = by_name(row.topology).traffic(job.layout, job.group)
+        moved = {
+            (source, target, kind): size * times.get(source, times.get(target, 0))
+            for (source, target, kind), size in formula.items()
+        }
+        for member, task in enumerate(job.tasks):
+            measured = trace.sent(member, number), trace.received(member, number)
+            what = (number, row.topology, task.short, steps, *measured)
+            entries.append(Entry(*what, *per_member(moved, member)))
     return entries
-
-
-def _moved(job: Job, row: EpochRow, times: Mapping[int, int]) -> Traffic:
-    """Return the bytes by formula; each worker sends a gradient so many `times`."""
-    formula = by_name(row.topology).traffic(job.layout, job.group)
-    return {
-        (source, target, kind): size * times.get(source, times.get(target, 0))
-        for (source, target, kind), size in formula.items()
-    }
-
-
-def _entry(
-    job: Job,
-    trace: Trace,
-    row: EpochRow,
-    steps: int,
-    member: int,
-    moved: Traffic,
-) -> Entry:
-    sent, received = per_member(moved, member)
-    return Entry(
-        row.number,
-        row.topology,
-        job.tasks[member].short,
-        steps,
-        _total(trace, row.number, "source", member, STEP_KINDS),
-        _total(trace, row.number, "destination", member, STEP_KINDS),
-        sent,
-        received,
-    )
 
 
 def once_only(job: Job, trace: Trace) -> list[tuple[int, int, int]]:
@@ -124,23 +99,11 @@ def once_only(job: Job, trace: Trace) -> list[tuple[int, int, int]]:
             fresh = [n for n, task in enumerate(job.tasks) if task.short in joined]
             moved = (*moves.refresh(after, fresh), *moved)
         totals = trace.totals[trace.totals["epoch"] == row.number]
-        once = totals[~_is_in(totals["kind"], STEP_KINDS)]
+        once = totals[~np.isin(totals["kind"], STEP_KINDS)]
         measured = int(once["bytes"].sum())
         found.append((row.number, measured, sum(moves.traffic(moved).values())))
         before, was_asynchronous = after, row.is_asynchronous
     return found
-
-
-def _total(
-    trace: Trace, epoch: int, side: str, member: int, kinds: Sequence[TransferKind]
-) -> int:
-    totals = trace.totals
-    chosen = (totals["epoch"] == epoch) & (totals[side] == member)
-    return int(totals[chosen & _is_in(totals["kind"], kinds)]["bytes"].sum())
-
-
-def _is_in(column: Rows, kinds: Sequence[TransferKind]) -> Rows:
-    return np.isin(column, [int(kind) for kind in kinds])
 
 
 # --------------------------------------------------------------------------------------

@@ -18,19 +18,83 @@ import numpy as np
 
 from kit.errors import (
     DeadlineExceededError,
+    FailedPreconditionError,
     KitError,
     PeerLost,
     UnavailableError,
     to_plain,
 )
 from kit.task import Task
-from kit.trace.trace import EpochRow, Kept, Trace
-from kit.training.client.command_sender import CommandSender
+from kit.trace.trace import EpochRow, Trace
 from kit.training.client.recorded import Cursors, Recorded, Tables
 from kit.training.client.watched import Watched, gone
+from kit.training.commands import check_command
 from kit.training.coordination.membership import Epoch
 from kit.training.job import Job
 from kit.wire.rpc import Caller, ReconnectingCaller
+
+# --------------------------------------------------------------------------------------
+# How the requests for a training get to its coordinator: by one link, when needed. A
+# request that was interrupted, by a Ctrl-C for example, takes its link with it: the
+# answer may still come, and would be taken for that of the next request, which gets a
+# new link.
+
+
+class CommandSender:
+    """The way to one training's coordinator. Threads may use it at the same time."""
+
+    def __init__(
+        self, job: Job, dial: Callable[[Task, str], Caller], is_over: Callable[[], bool]
+    ) -> None:
+        """`is_over` tells whether the training is; then nothing is sent any more."""
+        self._job, self._dial, self._is_over = job, dial, is_over
+        # Not shared with anything else: a coordinator that is gone is dialled for long.
+        self._guard = threading.Lock()
+        self._caller: Caller | None = None
+
+    def send(self, what: str, values: dict[str, Any]) -> dict[str, Any]:
+        """Send a request and return what the coordinator says of the training now.
+
+        Raises `InvalidArgumentError` for values that no training can take, before
+        anything is sent, `FailedPreconditionError` when the training is over, and what
+        the coordinator answers.
+        """
+        values = check_command(what, values)
+        question = {"run": self._job.run, "what": what, "values": values}
+        caller = self._way()
+        try:
+            limit = self._job.settings.call_deadline_s
+            return caller.call("run.command", limit, question)[0]
+        except BaseException as error:
+            with self._guard:
+                if caller.is_closed and self._caller is caller:
+                    self._caller = None
+            if isinstance(error, UnavailableError) and self._is_over():
+                raise _over() from error
+            raise
+
+    def close(self) -> None:
+        """Close the link; only when the training is over, so that no other follows."""
+        with self._guard:
+            caller, self._caller = self._caller, None
+        if caller is not None:
+            caller.close()
+
+    def _way(self) -> Caller:
+        with self._guard:
+            if self._is_over():
+                raise _over()
+            if self._caller is None:
+                task = self._job.tasks[self._job.coordinator]
+                self._caller = self._dial(task, "")
+            return self._caller
+
+
+def _over() -> FailedPreconditionError:
+    return FailedPreconditionError(
+        "the training is over; start another one with kit.train()."
+    )
+
 
 # --------------------------------------------------------------------------------------
 # The newest parameters of a training, as they are fetched from its tasks.
@@ -61,21 +125,21 @@ class Newest:
     def keep(self) -> None:
         """Fetch what the training ended with, from a live member, and keep it."""
         workers = [w for w in self._job.workers if self._watched[w].state != "lost"]
-        for worker in sorted(workers, key=self._rank):
+        # A killed task may have left one worker a step ahead of another.
+        workers.sort(key=lambda w: (-self._watched[w].step, w != self._trusted))
+        for worker in workers:
             try:
                 self._kept = self._of(worker)
             except KitError:
                 continue
             return
 
-    def _rank(self, worker: int) -> tuple[int, bool]:
-        # A killed task may have left one worker a step ahead of another.
-        return -self._watched[worker].step, worker != self._trusted
-
     def _of(self, worker: int) -> bytearray:
         """Return a worker's parameters, or what the servers have where they lead."""
         flat, job = self._ask(worker), self._job
-        if self._is_asynchronous():  # a worker has only what it pulled last
+        epochs = self._watched[self._trusted].epochs
+        is_asynchronous = epochs[-1].is_asynchronous if epochs else not job.synchronous
+        if is_asynchronous:  # a worker has only what it pulled last
             for server, shard in zip(job.ps, job.group.shards, strict=True):
                 if self._watched[server].state == "lost":
                     continue  # what the worker pulled is the newest that is left
@@ -83,10 +147,6 @@ class Newest:
                 for part in shard:
                     flat[part.lo : part.hi] = held[part.lo : part.hi]
         return flat
-
-    def _is_asynchronous(self) -> bool:
-        epochs = self._watched[self._trusted].epochs
-        return epochs[-1].is_asynchronous if epochs else not self._job.synchronous
 
     def _ask(self, member: int) -> bytearray:
         limit = self._job.settings.step_deadline_s
@@ -110,13 +170,13 @@ class Observer:
         self._job, self._dial = job, dial
         self._trusted = job.coordinator if trusted is None else trusted
         self._watched = [Watched() for _ in job.tasks]
-        self._recorded = Recorded(job.settings.trace_rows)
+        self.recorded = Recorded(job.settings.trace_rows)
         self._guard = threading.Lock()
         self._pause = threading.Event()  # never set: a wait on it is a sleep
         self._give_up = float("inf")  # when those that still say nothing are left
         self._links = ExitStack()  # to the members; closed when all has been learned
         self._requests = CommandSender(job, dial, self.finished.done)
-        self._newest = Newest(job, dial, self._watched, self._trusted)
+        self.newest = Newest(job, dial, self._watched, self._trusted)
         self._left = len(job.tasks)
         for member in range(len(job.tasks)):
             self._begin_watch(member)
@@ -166,7 +226,7 @@ class Observer:
 
     def pending(self) -> str:
         """Return the topology that is requested and does not hold yet."""
-        request, epoch = self.requested(), (self.leader.leads or {}).get("epoch")
+        request, epoch = self.requested(), self.leads().get("epoch")
         if not request or not epoch:
             return ""
         requested = Epoch.from_plain(request).how
@@ -174,16 +234,11 @@ class Observer:
 
     def requested(self) -> dict[str, Any] | None:
         """Return the configuration that is requested and does not hold yet, if any."""
-        request = (self.leader.leads or {}).get("pending")
-        return None if self.finished.done() else request
-
-    def refused(self) -> str:
-        """Return why the last request was not taken up."""
-        return str((self.leader.leads or {}).get("abandoned", ""))
+        return None if self.finished.done() else self.leads().get("pending")
 
     def leads(self) -> dict[str, Any]:
         """Return what the coordinator said last."""
-        return self.leader.leads or {}
+        return self.leader.leads
 
     def step(self) -> int:
         """Return the number of committed steps."""
@@ -193,28 +248,19 @@ class Observer:
         """Return running, paused, done or failed."""
         if self.finished.done():
             return "failed" if self.finished.exception() else "done"
-        paused = (self.leader.leads or {}).get("paused")
-        return "paused" if paused else "running"
+        return "paused" if self.leads().get("paused") else "running"
 
     def trace(self) -> Trace:
         """Return what is known so far; costs the same however much that is."""
-        return self._trace(self._recorded.since())
+        return self._trace(self.recorded.since())
 
     def news(self, cursors: Cursors) -> tuple[Trace, Cursors]:
         """Return what came after `cursors` (() for the start), and where it ends.
 
         Epochs and totals are always whole.
         """
-        found = self._recorded.since(cursors)
+        found = self.recorded.since(cursors)
         return self._trace(found), found.cursors
-
-    def loss(self) -> float:
-        """Return the mean loss of the newest step; NaN before the first."""
-        return self._recorded.loss
-
-    def kept(self) -> Kept:
-        """Return what is left of all that was recorded."""
-        return self._recorded.kept
 
     def epochs(self) -> tuple[EpochRow, ...]:
         """Return the configurations so far."""
@@ -240,10 +286,6 @@ class Observer:
         """Return the members that are gone, and what was said of them."""
         told = self.leads().get("lost", {})
         return gone(self._watched, told, is_done=self._is_done())
-
-    def parameters(self) -> bytearray:
-        """Return the flat parameters of the last committed step."""
-        return self._newest.fetch()
 
     # -- one thread for each member ---------------------------------------------
 
@@ -296,7 +338,7 @@ class Observer:
         limit, pause_s = self._job.settings.dead_after_s, _FIRST_POLL_S
         while True:
             question = {"run": self._job.run, "cursors": watched.cursors}
-            self._recorded.add(watched.take(*caller.call("run.poll", limit, question)))
+            self.recorded.add(watched.take(*caller.call("run.poll", limit, question)))
             if watched.is_over:
                 return
             if time.monotonic() > self._give_up:
@@ -349,7 +391,7 @@ class Observer:
                 return
         with self._links:  # a task keeps what it knows while these are open
             error = self._verdict()
-            self._newest.keep()
+            self.newest.keep()
         if error is None:
             self.finished.set_result(None)
         else:

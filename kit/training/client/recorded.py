@@ -41,7 +41,6 @@ class Recorded:
     """The rows of all members. Every method may be called from any thread."""
 
     def __init__(self, limit: int) -> None:
-        """Keep at most `limit` rows of each table."""
         self._thinning = Thinning()
         self._transfers, self._spans = (Window(dtype, limit) for dtype in LOGS[:2])
         thinned = (Thinned(dtype, limit, self._thinning) for dtype in LOGS[2:])

@@ -19,10 +19,8 @@ from kit.training.checkpointing.resume import Resumed
 from kit.training.client import report
 from kit.training.client.metrics import Entry, StepRecord, account, once_only, records
 from kit.training.client.observer import Dial, Observer
-from kit.training.client.progress import Teller
 from kit.training.client.recorded import Cursors
-from kit.training.client.unflatten import unflatten
-from kit.training.client.views import view
+from kit.training.client.watched import Teller
 from kit.training.commands import check_command
 from kit.training.hooks.adapters import HookList
 from kit.training.job import Job
@@ -30,6 +28,16 @@ from kit.wire.shaping import LinkSettings
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+from collections.abc import Callable
+from functools import cache
+from importlib.metadata import entry_points
+from typing import cast
+
+import numpy as np
+
+from kit.exchange.layout import Layout
 
 
 class Run:
@@ -165,7 +173,7 @@ class Run:
     @property
     def refused(self) -> str:
         """Why the last request was not taken up; empty if it was."""
-        return self._observer.refused()
+        return str(self._observer.leads().get("abandoned", ""))
 
     def pause(self) -> None:
         """Pause between two steps, until `resume`. Returns at once."""
@@ -319,7 +327,7 @@ class Run:
     @property
     def loss(self) -> float:
         """The mean loss of the last step that is known here; NaN before the first."""
-        return self._observer.loss()
+        return self._observer.recorded.loss
 
     @property
     def metrics(self) -> list[StepRecord]:
@@ -405,8 +413,7 @@ class Run:
         if self._params is not None:
             return {name: value.copy() for name, value in self._params.items()}
         is_final = self.done
-        flat = self._observer.parameters()
-        found = unflatten(self.job.layout, flat)
+        found = unflatten(self.job.layout, self._observer.newest.fetch())
         if is_final:
             self._params = found
         return {name: value.copy() for name, value in found.items()}
@@ -415,14 +422,15 @@ class Run:
         job = self.job
         topology = f", switching to {self.switching}" if self.switching else ""
         saved = f"; {self.checkpoints}" if str(self.checkpoints) else ""
-        kept = f"; trace: {self._observer.kept()}" if str(self._observer.kept()) else ""
+        kept = f"; trace: {thinned}" if (thinned := self._kept) else ""
         return (
             f"<Run {job.run[:8]} {self.state}: step {self.step} of {job.steps}, "
             f"{self.topology}{topology}, loss {self.loss:.4g}{saved}{kept}>"
         )
 
-    def _requested(self) -> EpochRow:
-        return EpochRow(0, self.job.topology, 0, 0, self.job.link)
+    @property
+    def _kept(self) -> str:
+        return str(self._observer.recorded.kept)
 
     def _ipython_display_(self) -> None:
         show = view("run")
@@ -432,17 +440,59 @@ class Run:
 
     def _repr_html_(self) -> str:
         state, error = self.state, self.error
+        requested = EpochRow(0, self.job.topology, 0, 0, self.job.link)
         picture = report.RunReport(
             run=self.job.run,
             state=state,
             step=self.step,
             steps=self.job.steps,
             loss=self.loss,
-            epochs=self._observer.epochs() or (self._requested(),),
+            epochs=self._observer.epochs() or (requested,),
             switching=self.switching,
             error=f"{type(error).__name__}: {error.message}" if error else "",
             traffic=self.traffic if state == "done" else (),
             saved=str(self.checkpoints),
-            kept=str(self._observer.kept()),
+            kept=self._kept,
         )
         return report.table(picture)
+
+
+def unflatten(layout: Layout, flat: bytes | bytearray) -> dict[str, Array]:
+    """Return the parameters by name, in their order, as copies.
+
+    >>> from kit.exchange.layout import Spec, lay_out
+    >>> layout = lay_out([Spec("w", (2,), "float32")], n_workers=1)
+    >>> unflatten(layout, np.float32([1, 2]).tobytes())["w"].tolist()
+    [1.0, 2.0]
+    """
+    whole = np.frombuffer(flat, np.uint8, layout.n_bytes)
+    return {
+        leaf.spec.name: whole[leaf.range.lo : leaf.range.hi]
+        .view(leaf.spec.dtype)
+        .reshape(leaf.spec.shape)
+        .copy()
+        for leaf in layout.leaves
+    }
+
+
+# --------------------------------------------------------------------------------------
+# Who draws a training in a notebook: whatever registered itself as its view. A view is
+# an entry point of the group `kit.views`; this package imports none itself. The view
+# called `run` is given each `Run` that a cell ends with.
+
+
+GROUP = "kit.views"
+
+
+@cache
+def view(name: str) -> Callable[..., Any] | None:
+    """Return the view of that name, None if there is none that can be imported.
+
+    Costs a search through the installed packages, once.
+    """
+    for found in entry_points(group=GROUP, name=name):
+        try:
+            return cast("Callable[..., Any]", found.load())
+        except ImportError:  # what it draws with is not installed
+            continue
+    return None

@@ -2,19 +2,56 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from kit.errors import KitError, from_plain
+from kit.hooks.progress import Output, PlainLines
 from kit.trace.log import Rows, rows
 from kit.trace.trace import EpochRow, SaveRow
 from kit.trace.traffic import TOTAL
-from kit.training.client.progress import Teller
 from kit.training.client.recorded import News
 from kit.training.member.snapshot import LOGS, unpack_news
+
+# --------------------------------------------------------------------------------------
+# Shows what the hooks of a training tell, where it was begun: one line, written anew.
+# Hooks run in the coordinator's task. What they tell comes with the news of the
+# training, some times a second, and is shown in the cell that called `kit.train`, in
+# the terminal, or in a file line by line.
+
+
+class Teller:
+    """Shows the progress of one training. Every method may be called by any thread."""
+
+    def __init__(self, output: Output) -> None:
+        self._output, self._seen = output, 0
+        self._guard = threading.Lock()
+
+    def reserve(self) -> None:
+        """Take a place now; call it in the cell whose output it should be."""
+        with self._guard, suppress(OSError, ValueError):
+            self._output.reserve()
+
+    def take(self, said: Sequence[Sequence[Any]], is_over: bool) -> None:
+        """Show what is new among the newest lines: (number, kind, text) of each."""
+        with self._guard:
+            new = [line for line in said if line[0] > self._seen]
+            self._seen = max((line[0] for line in new), default=self._seen)
+            texts = [str(text) for _, kind, text in new if kind == "progress"]
+            # Where a line covers the one before, only the last one would be seen.
+            if not isinstance(self._output, PlainLines):
+                texts = texts[-1:]
+            # A closed window must not end a training.
+            with suppress(OSError, ValueError):
+                for text in texts:
+                    self._output.show(text)
+                if is_over:
+                    self._output.finish()
 
 
 @dataclass
@@ -25,7 +62,7 @@ class Watched:
     step: int = 0
     error: KitError | None = None
     epochs: list[EpochRow] = field(default_factory=list)
-    leads: dict[str, Any] | None = None
+    leads: dict[str, Any] = field(default_factory=dict)  # as far as it does
     cursors: list[int] = field(default_factory=lambda: [0] * len(LOGS))
     totals: Rows = field(default_factory=lambda: rows(TOTAL))
     n_steps: dict[int, int] = field(default_factory=dict)  # of each epoch, exact
@@ -48,7 +85,7 @@ class Watched:
         self.totals = np.concatenate([self._earlier, totals])
         told = zip(reply["cursors"], self.cursors, tables, strict=True)
         news = News(tables, [end - begin - len(new) for end, begin, new in told])
-        self.cursors, self.leads = reply["cursors"], reply["leads"]
+        self.cursors, self.leads = reply["cursors"], reply["leads"] or {}
         self.step, self.more = int(reply["step"]), bool(reply["more"])
         n_steps = {int(epoch): int(n) for epoch, n in reply["n_steps"]}
         self.n_steps = {**self._earlier_steps, **n_steps}
@@ -63,7 +100,7 @@ class Watched:
     @property
     def saves(self) -> tuple[SaveRow, ...]:
         """The newest attempts to write a checkpoint."""
-        found = ((self.leads or {}).get("saves") or {}).get("rows", ())
+        found = (self.leads.get("saves") or {}).get("rows", ())
         return tuple(SaveRow(*row) for row in found)
 
     def let_tell(self, teller: Teller) -> None:
@@ -72,7 +109,7 @@ class Watched:
         self._tell()
 
     def _tell(self) -> None:
-        if self.teller is not None and self.leads is not None:
+        if self.teller is not None and self.leads:
             self.teller.take(self.leads.get("said", ()), self.is_over)
 
     def come_back(self, incarnation: int) -> Watched:

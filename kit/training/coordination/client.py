@@ -74,7 +74,6 @@ class LocalCoordinatorClient:
     """The coordinator's own way."""
 
     def __init__(self, coordinator: TrainingCoordinator, member: int) -> None:
-        """Speak for `member`."""
         self._coordinator, self._member = coordinator, member
 
     def arrive(self, number: int, step: int) -> Answer:

@@ -20,7 +20,7 @@ from kit.errors import (
     PeerLost,
 )
 from kit.training.checkpointing.own_state import writers_of
-from kit.training.checkpointing.resume import store_of
+from kit.training.checkpointing.resume import CheckpointStore
 from kit.training.checkpointing.save_coordinator import SaveCoordinator
 from kit.training.commands import check_command
 from kit.training.coordination import failures
@@ -60,7 +60,7 @@ class TrainingCoordinator:
         members = range(len(job.tasks))
         self._agreement = Agreement(members, job.start, job.steps, saves=saves)
         # None without checkpoints. It raises what kit.train raises at once.
-        self.store = store_of(job, self._saving, self._saved)
+        self.store = CheckpointStore(job, self._saving, self._saved) if saves else None
         if self.store is not None and self.store.resumed is not None:
             self._agreement.saves.ended(self.store.step, good=True)
         # Who has not been heard of yet may still be starting: others wait for its

@@ -76,7 +76,12 @@ class Digests:
         if not self._shares:
             return  # an idle server holds nothing
         digests = tuple(
-            (writer, saved[writer] if writer in saved else self._digest(ranges, now))
+            (
+                writer,
+                saved[writer]
+                if writer in saved
+                else digest(self._memory.raw(now, part) for part in ranges),
+            )
             for writer, ranges in self._shares.items()
         )
         self._untold.append(DigestReport(self._epoch, step, boundary, digests))
@@ -87,9 +92,6 @@ class Digests:
         while self._untold:
             found.append(self._untold.popleft())
         return found
-
-    def _digest(self, ranges: Iterable[Range], now: int) -> int:
-        return digest(self._memory.raw(now, part) for part in ranges)
 
 
 class Difference(NamedTuple):
@@ -115,7 +117,6 @@ class Comparison:
     """
 
     def __init__(self) -> None:
-        """Begin with nothing told."""
         self.agreed_at: int | None = None
         self.difference: Difference | None = None
         self.is_complete = False  # whether all have told of the state that differs
@@ -127,7 +128,8 @@ class Comparison:
         """Compare what a member tells; `holders` are all that will tell of a state."""
         state, everybody = (report.epoch, report.step), frozenset(holders)
         if state in self._agreed:  # told of once more, later in the life of the state
-            if report.digests != _of(self._agreed[state], report):
+            agreed = self._agreed[state]
+            if any(agreed.get(one, value) != value for one, value in report.digests):
                 self._differ(report.step, frozenset({member}), everybody, everybody)
             return
         shares = self._open.setdefault(state, {})
@@ -139,27 +141,16 @@ class Comparison:
             self._differ(report.step, _members(map(_wrong, differ)), told, everybody)
         elif told >= everybody:
             del self._open[state]
-            self._agree(
-                state, {writer: min(values) for writer, values in shares.items()}
-            )
+            self._agreed[state] = {one: min(values) for one, values in shares.items()}
+            _bound(self._agreed)
+            if self.difference is None or report.step < self.difference.step:
+                self.agreed_at = max(report.step, self.agreed_at or 0)
         _bound(self._open)
-
-    def _agree(self, state: State, digests: dict[int, int]) -> None:
-        self._agreed[state] = digests
-        _bound(self._agreed)
-        if self.difference is None or state[1] < self.difference.step:
-            self.agreed_at = max(state[1], self.agreed_at or 0)
 
     def _differ(self, step: int, wrong: Members, told: Members, of: Members) -> None:
         if self.difference is None or step <= self.difference.step:
             self.difference = Difference(step, wrong, told - wrong)
             self.is_complete = told >= of
-
-
-def _of(agreed: Mapping[int, int], report: DigestReport) -> tuple[tuple[int, int], ...]:
-    return tuple(
-        (writer, agreed.get(writer, value)) for writer, value in report.digests
-    )
 
 
 def _members(groups: Iterable[Iterable[int]]) -> Members:

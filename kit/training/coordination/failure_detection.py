@@ -34,7 +34,6 @@ class Suspicions:
     """The first report of each member of a training."""
 
     def __init__(self, job: Job) -> None:
-        """Begin with none."""
         self._job = job
         self._by: dict[int, Suspicion] = {}
 
@@ -101,7 +100,6 @@ class Latecomers:
     """
 
     def __init__(self) -> None:
-        """Begin where nobody waits."""
         self._since: dict[int, tuple[Verdict, float]] = {}
 
     def begin(self, number: int, now: float) -> None:

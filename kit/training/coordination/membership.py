@@ -169,7 +169,8 @@ class Agreement:
         self._requested = start
         self._later: list[tuple[int, dict[str, Any]]] = []  # from which step, what
         self.is_stopped = False  # whether the end is requested
-        self._paused = self._finished = False
+        self.is_paused = False  # whether a pause is requested
+        self.is_finished = False  # whether the end was agreed
         self._budget = 0  # steps that a paused training may still do
         self._allowed_to = 0
         self.saves = SaveSchedule(at_the_end=saves)
@@ -203,11 +204,11 @@ class Agreement:
 
     def pause(self, steps: int = 0) -> None:
         """Stop at the next boundary; with `steps`, do so many more first."""
-        self._paused, self._budget, self._allowed_to = True, steps, 0
+        self.is_paused, self._budget, self._allowed_to = True, steps, 0
 
     def resume(self) -> None:
         """Carry on after a pause."""
-        self._paused, self._budget = False, 0
+        self.is_paused, self._budget = False, 0
 
     def stop(self) -> None:
         """End the training at the next boundary."""
@@ -219,18 +220,8 @@ class Agreement:
         A training that is known to be complete cannot fail any more: its members leave
         one after the other, and one that is gone has left.
         """
-        if not self._finished:
+        if not self.is_finished:
             self.error = self.error or error
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether the end was agreed, after the last step or a stop."""
-        return self._finished
-
-    @property
-    def is_paused(self) -> bool:
-        """Whether a pause is requested."""
-        return self._paused
 
     @property
     def pending(self) -> Epoch | None:
@@ -243,9 +234,8 @@ class Agreement:
         return self._unless_it_holds(self.foreseen())
 
     def _unless_it_holds(self, requested: Epoch) -> Epoch | None:
-        return (
-            None if self.epoch.number and self.epoch.is_like(requested) else requested
-        )
+        holds = self.epoch.number and self.epoch.is_like(requested)
+        return None if holds else requested
 
     def wants_halt(self, step: int) -> bool:
         """Whether all members must meet before the step after `step` begins."""
@@ -254,7 +244,7 @@ class Agreement:
             return True
         if self.returning:
             return True
-        return self._paused and step + 1 >= self._allowed_to
+        return self.is_paused and step + 1 >= self._allowed_to
 
     def arrive(self, member: int, number: int, step: int) -> None:
         """Note that a member stands at its boundary `number`, before `step`.
@@ -332,7 +322,7 @@ class Agreement:
             meeting.verdict = Verdict.SAVE
             self.saves.agree(step)
         elif ends and not self.saves.is_under_way:
-            meeting.verdict, self._finished = Verdict.FINISH, True
+            meeting.verdict, self.is_finished = Verdict.FINISH, True
         elif ends:
             return  # what is being written should be complete when the training is
         elif requested is not None or self.returning:
@@ -343,7 +333,7 @@ class Agreement:
                 joined=tuple(sorted(self.returning.items())),
             )
             meeting.verdict = Verdict.PREPARE
-        elif not self._paused or self._budget or step < self._allowed_to:
+        elif not self.is_paused or self._budget or step < self._allowed_to:
             # A budget is counted from where it is taken up: a halt for something else
             # in between does not use it up.
             if self._budget:
@@ -430,13 +420,7 @@ def halting(agreement: Agreement) -> str:
         return ""
     if agreement.is_stopped:
         return "stopping"
-    return "pausing" if agreement.is_paused and not _stands(agreement) else ""
-
-
-def _stands(agreement: Agreement) -> bool:
-    """Whether all members are at a boundary and wait there."""
-    if not agreement.rounds:
-        return False
-    newest = max(agreement.rounds)
-    waits = agreement.rounds[newest].verdict is Verdict.WAIT
-    return waits and not agreement.missing(newest)
+    newest = max(agreement.rounds, default=-1)
+    waits = newest >= 0 and agreement.rounds[newest].verdict is Verdict.WAIT
+    stands = waits and not agreement.missing(newest)
+    return "pausing" if agreement.is_paused and not stands else ""

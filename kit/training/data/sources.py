@@ -200,7 +200,7 @@ def make_source(
     parts: Sequence[object] = data if isinstance(data, (tuple, list)) else (data,)
     if any(is_dask(part) or hasattr(part, "__dask_graph__") for part in parts):
         return BlockSource(parts, batch, seed, worker, n_workers)
-    if parts and all(_is_array(part) for part in parts):
+    if parts and all(len(getattr(part, "shape", ())) > 0 for part in parts):
         return ArraySource(parts, batch, seed, worker, n_workers)
     if isinstance(data, (str, bytes, dict)) or not (
         callable(data) or isinstance(data, Iterable)
@@ -211,10 +211,6 @@ def make_source(
             f"or a function that returns one."
         )
     return IterableSource(data, worker, n_workers)
-
-
-def _is_array(x: object) -> bool:
-    return len(getattr(x, "shape", ())) > 0
 
 
 def _common_length(parts: Sequence[Any]) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from kit.errors import InvalidArgumentError
+from kit.errors import InvalidArgumentError, NotFoundError
 from kit.graph.dtypes import Array, name_of
 from kit.graph.gradients import dense
 from kit.graph.graph import Graph
@@ -21,6 +21,7 @@ from kit.graph.ops.state.function import function_of
 from kit.graph.slices import IndexedSlices
 from kit.graph.static import agrees, known, text
 from kit.graph.table import lookup
+from kit.session.client.session import Session
 from kit.session.master.partition import prune
 from kit.training.graph_step.step import (
     Feed,
@@ -87,15 +88,13 @@ def _learned(loss: Tensor) -> list[_Learned]:
             pairs = compute_gradients(loss)
             check_connected(loss, pairs)
             kept[loss] = [
-                _Learned(variable, _whole(gradient))
-                for gradient, variable in pairs
-                if gradient is not None
+                _Learned(
+                    variable, dense(one) if isinstance(one, IndexedSlices) else one
+                )
+                for one, variable in pairs
+                if one is not None
             ]
     return kept[loss]
-
-
-def _whole(gradient: Any) -> Tensor:
-    return dense(gradient) if isinstance(gradient, IndexedSlices) else gradient
 
 
 def _feeds(graph: Graph, data: Any) -> tuple[list[Tensor], Any]:
@@ -227,3 +226,27 @@ def _values(learned: Sequence[_Learned], session: Any, seed: int) -> dict[str, A
 
 def _edge(tensor: Tensor) -> Edge:
     return tensor.op.name, tensor.index
+
+
+def load_variables(session: Session, values: Mapping[str, Any]) -> None:
+    """Set variables of the session's graph, by name, for example from `run.params`.
+
+    A name is that of the variable, `w` or `w:0`. Variables that are not named keep what
+    they have, and nothing is added to the graph. Raises `NotFoundError` for a name that
+    the graph does not have, before anything is set, and `ValueError` for a value of
+    another shape. Costs one run, and one transfer for each task that holds some.
+    """
+    known = {one.op.name: one for one in session.graph.variables}
+    names = {name: name.removesuffix(":0") for name in values}
+    missing = [name for name, own in names.items() if own not in known]
+    if missing:
+        raise NotFoundError(
+            f"the graph has no variable {missing[0]!r}; its variables are "
+            f"{', '.join(known) or 'none'}."
+        )
+    left = {known[own]: values[name] for name, own in names.items()}
+    while left:
+        # Variables that begin with the same tensor cannot be fed in one run.
+        by_initial = {one.initial_value: one for one in reversed(left)}
+        feeds = {initial: left.pop(one) for initial, one in by_initial.items()}
+        session.run([one.initializer for one in by_initial.values()], feeds)

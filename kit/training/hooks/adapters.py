@@ -49,11 +49,9 @@ class HookList:
         self._names = dict(names or {})
 
     def __iter__(self) -> Iterator[SessionRunHook]:
-        """Yield the hooks, in their order."""
         return iter(self._hooks)
 
     def __len__(self) -> int:
-        """Return their number."""
         return len(self._hooks)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -366,16 +366,13 @@ class HookRunner(StepObserver):
                 call()
         except Exception as error:
             what = f"{self._task}: hook {type(hook).__name__}.{method}()"
-            raise self._named(what, error) from error
-
-    def _named(self, what: str, error: Exception) -> KitError:
-        if isinstance(error, KitError):
-            text = f"{what}: {error.message}"
-            return type(error)(text, task=self._task, step=self._step)
-        return StepFailed(
-            f"{what} raised {type(error).__name__}: {error} at step {self._step}; all "
-            f"members were stopped, and the parameters are those of the last step.",
-            task=self._task,
-            step=self._step,
-            remote_traceback="".join(traceback.format_exception(error)),
-        )
+            about: dict[str, Any] = {"task": self._task, "step": self._step}
+            if isinstance(error, KitError):
+                raise type(error)(f"{what}: {error.message}", **about) from error
+            raise StepFailed(
+                f"{what} raised {type(error).__name__}: {error} at step {self._step}; "
+                f"all members were stopped, and the parameters are those of the last "
+                f"step.",
+                remote_traceback="".join(traceback.format_exception(error)),
+                **about,
+            ) from error

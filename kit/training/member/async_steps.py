@@ -30,23 +30,22 @@ from kit.exchange.plan import (
     Term,
 )
 from kit.exchange.ports.port import NO_HALT, Expected, Port
-from kit.trace.traffic import Phase, StepRow, TransferKind
+from kit.trace.traffic import Phase, TransferKind
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.member.context import MemberContext
-from kit.training.member.step_events import StepEvents
+from kit.training.member.step_events import Rounds, StepEvents
 from kit.training.optimizers.rule import MeanUpdate
 from kit.training.worker.worker import TrainingWorker
 
 _NOTE = Range(0, 0)
 
 
-class AsyncServer:
+class AsyncServer(Rounds):
     """A parameter server that serves workers in the order in which they come."""
 
     def __init__(self, context: MemberContext, events: StepEvents) -> None:
-        """Bind one plan for each worker."""
+        super().__init__(context, events)
         job = context.job
-        self._context, self._events = context, events
         self._is_first = context.me == job.ps[0]
         self._shard = job.group.shards[job.ps.index(context.me)]
         self._programs = {
@@ -83,9 +82,6 @@ class AsyncServer:
             waiting.append(port)  # the one served last comes last
         context.step = step
 
-    def close(self) -> None:
-        """Nothing was started."""
-
     def _serve(self, port: Port, step: int, halt: int) -> None:
         context, endpoint = self._context, self._context.endpoint
         stamp, program = endpoint.stamp, self._programs[port.peer]
@@ -97,13 +93,12 @@ class AsyncServer:
         stamp.step, stamp.halt = step + 1, halt
         port.post(GRAD, _NOTE)
         program.finish()
-        row = (context.me, step, stamp.epoch, float("nan"), 0, begin, endpoint.clock())
-        context.meter.stepped(StepRow(*row, 0, program.waited_ns, 0))
+        self._note(step, float("nan"), 0, begin, 0, program.waited_ns)
         self._events.commit(step + 1)
         context.reach("step.done", step)
 
 
-class AsyncWorker:
+class AsyncWorker(Rounds):
     """A worker at its own pace."""
 
     def __init__(
@@ -113,9 +108,8 @@ class AsyncWorker:
         events: StepEvents,
         coordinator: TrainingCoordinator | None,
     ) -> None:
-        """Bind the plan; `coordinator` is there where it may ask for a halt."""
-        self._context, self._place, self._rank = context, place, place.rank
-        self._events, self._coordinator = events, coordinator
+        super().__init__(context, events, coordinator)
+        self._place, self._rank = place, place.rank
         plan = _work(context, self._rank)
         self._program = Program(
             plan, context.endpoint, context.memory, context.meter, expects=False
@@ -129,21 +123,14 @@ class AsyncWorker:
             {ps: (_script(SPARE + self._rank, shard),) * 2 for ps, shard in shards}, 0
         )
         goes_on = step + self._rank < context.job.steps
-        while goes_on and not self._is_wanted(step):
+        # Asked before an update, where synchronous members ask before they do a step.
+        while goes_on and not self._wants_halt(step - 1):
             endpoint.check()
             step, goes_on = self._update(step)
         endpoint.stamp.halt = 0
         for server in context.job.ps:
             endpoint.ports[server].post(GRAD, _NOTE)
         endpoint.flush()
-
-    def close(self) -> None:
-        """Nothing was started."""
-
-    def _is_wanted(self, step: int) -> bool:
-        coordinator = self._coordinator
-        # Before an update, where synchronous members ask before they do a step.
-        return coordinator is not None and coordinator.wants_halt(step - 1)
 
     def _update(self, version: int) -> tuple[int, bool]:
         """Make one update; returns the version pulled, and whether to go on."""
@@ -164,11 +151,10 @@ class AsyncWorker:
         context.meter.span(Phase.WAIT, version, computed, waited)
         self._program.finish()
         number, wait = notes[0].step, waited - computed + self._program.waited_ns
-        row = (context.me, number - 1, stamp.epoch, loss, examples, begin, clock())
-        staleness = number - 1 - version
-        context.meter.stepped(StepRow(*row, computed - begin, wait, staleness))
+        done, times = number - 1, (begin, computed - begin, wait)
+        self._note(done, loss, examples, *times, staleness=done - version)
         self._events.commit(number)
-        self._events.end(number - 1, loss)
+        self._events.end(done, loss)
         return number, all(note.halt == NO_HALT for note in notes)
 
 

@@ -6,8 +6,9 @@ coordinator in `member`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from kit.exchange.layout import Range
 from kit.exchange.plan import NOW
@@ -17,8 +18,11 @@ from kit.faults import points
 from kit.faults.history import History
 from kit.task import Task
 from kit.trace.traffic import Meter
+from kit.training.coordination.client import CoordinatorClient
+from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.coordination.digests import Digests
 from kit.training.job import Job
+from kit.wire.stream import Stream
 
 
 @dataclass
@@ -37,7 +41,6 @@ class MemberContext:
     restored: dict[str, Any] | None = None  # all values, until the first epoch begins
 
     def __post_init__(self) -> None:
-        """Begin to compare parameters as often as the settings say."""
         is_worker, every = self.me in self.job.workers, self.job.settings.digest_every
         self.digests = Digests(self.memory, self.me, is_worker=is_worker, every=every)
 
@@ -70,3 +73,28 @@ class MemberContext:
         """Return the flat parameters of the last committed step."""
         whole = Range(0, self.job.layout.n_bytes)
         return bytes(self.memory.raw(self.now, whole))
+
+
+class Services(Protocol):
+    """What the task's server does for a member."""
+
+    @property
+    def cluster_number(self) -> int:
+        """What frames carry to tell clusters apart."""
+
+    def streams(self, job: Job, me: int) -> Mapping[int, Stream]:
+        """Return a data stream to every other member.
+
+        A member that comes back gets those to the parameter servers alone.
+        """
+
+    def stream_of(self, job: Job, member: int, incarnation: int) -> Stream:
+        """Return the data stream that a member has opened which comes back."""
+
+    def client(
+        self, job: Job, me: int, coordinator: TrainingCoordinator | None
+    ) -> CoordinatorClient:
+        """Return the way to the coordinator."""
+
+    def spins(self, job: Job) -> int:
+        """Return how often to look before giving the processor away."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -28,21 +28,16 @@ from kit.training.coordination.membership import Epoch
 from kit.training.job import Work
 from kit.training.member.async_steps import AsyncServer, AsyncWorker
 from kit.training.member.context import MemberContext
-from kit.training.member.step_events import MeasureRecorder, StepEvents, StepObserver
+from kit.training.member.step_events import (
+    MeasureRecorder,
+    Rounds,
+    StepEvents,
+    StepObserver,
+)
 from kit.training.member.sync_steps import SyncServer, SyncWorker
 from kit.training.optimizers.rule import MeanUpdate
 from kit.training.worker.worker import TrainingWorker
 from kit.wire.shaping import LineIn, LineOut, LinkSettings
-
-
-class Rounds(Protocol):
-    """What a member does between two boundaries: step after step, until a halt."""
-
-    def run(self, step: int) -> None:
-        """Do steps from number `step` on until a halt."""
-
-    def close(self) -> None:
-        """End what was started."""
 
 
 class EpochRunner:
@@ -88,7 +83,7 @@ class EpochRunner:
         """Begin an agreed epoch: set the links, do the moves, bind the plan."""
         context, job = self._context, self._context.job
         stamp, before = context.endpoint.stamp, self._epoch
-        self._close_rounds()
+        self.close()
         self._bring_to_first()
         stamp.epoch, stamp.step = epoch.number, epoch.first_step
         context.step = epoch.first_step
@@ -100,7 +95,7 @@ class EpochRunner:
             self._fill(owners)
         else:
             handed = self._change(epoch, owners)
-        once = Plan((), moves.ops(handed, context.me))
+        once = Plan((), tuple(moves.ops(handed, context.me)))
         Program(once, context.endpoint, context.memory, context.meter, once=True).step()
         context.endpoint.flush()
         self._owners, self._epoch = owners, epoch
@@ -124,7 +119,9 @@ class EpochRunner:
 
     def close(self) -> None:
         """End what the steps started."""
-        self._close_rounds()
+        if self._rounds is not None:
+            self._rounds.close()
+            self._rounds = None
 
     def _overwrites(self, epoch: Epoch) -> bool:
         """Whether two regions are enough: the next parameters where the gradients were.
@@ -160,11 +157,6 @@ class EpochRunner:
         if place is None:
             return SyncServer(context, program, events, leads)
         return SyncWorker(context, program, place, events, leads)
-
-    def _close_rounds(self) -> None:
-        if self._rounds is not None:
-            self._rounds.close()
-            self._rounds = None
 
     def _bring_to_first(self) -> None:
         """Bring the parameters into the first of the two regions, as all members do.

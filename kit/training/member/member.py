@@ -34,10 +34,9 @@ from kit.training.coordination.failures import leader_lost, not_taken_back
 from kit.training.coordination.membership import Epoch, Verdict
 from kit.training.hooks.bridge import HookRunner
 from kit.training.job import Job, Work
-from kit.training.member.context import MemberContext
+from kit.training.member.context import MemberContext, Services
 from kit.training.member.epoch_runner import EpochRunner
 from kit.training.member.rejoining import Rejoining
-from kit.training.member.services import Services
 from kit.wire.local.arena import Arena
 from kit.wire.stream import Stream
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from queue import SimpleQueue
 
 from kit.exchange.execution.program import Program
-from kit.trace.traffic import Phase, StepRow
+from kit.trace.traffic import Phase
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.member.context import MemberContext
-from kit.training.member.step_events import StepEvents
+from kit.training.member.step_events import Rounds, StepEvents
 from kit.training.worker.worker import TrainingWorker
 
 # --------------------------------------------------------------------------------------
@@ -26,7 +26,6 @@ class Overlap:
     def __init__(
         self, reduce: Callable[[int], None], n_buckets: int, name: str
     ) -> None:
-        """Start the thread."""
         self._reduce, self._n_buckets = reduce, n_buckets
         self._ready: SimpleQueue[int | None] = SimpleQueue()
         self._done = threading.Event()
@@ -70,10 +69,7 @@ class Overlap:
                 self._done.set()
 
 
-_NAN = float("nan")
-
-
-class SyncServer:
+class SyncServer(Rounds):
     """A parameter server: it takes, adds, updates and hands out."""
 
     def __init__(
@@ -83,47 +79,37 @@ class SyncServer:
         events: StepEvents,
         coordinator: TrainingCoordinator | None,
     ) -> None:
-        """Take a bound plan; `coordinator` is there where it may ask for a halt."""
-        self._context, self._program, self._events = context, program, events
-        self._coordinator = coordinator
+        super().__init__(context, events, coordinator)
+        self._program = program
 
     def run(self, step: int) -> None:
         """Do steps until a halt or the end of the training."""
         context, stamp = self._context, self._context.endpoint.stamp
         while step < context.job.steps and step < stamp.halt:
             context.endpoint.check()  # where all are punctual nobody waits, and looks
-            self._announce_halt(step)
+            if self._wants_halt(step):  # before it contributes to the step
+                stamp.halt = min(stamp.halt, step + 1)
             stamp.step = step
             begin, self._program.waited_ns = context.endpoint.clock(), 0
             self._events.begin(step)
             loss, examples, computed = self._work(step)
             context.reach("exchange.done", step)
-            waited, end = self._program.waited_ns, context.endpoint.clock()
-            row = (context.me, step, stamp.epoch, loss, examples, begin, end)
-            context.meter.stepped(StepRow(*row, computed, waited, 0))
+            waited = self._program.waited_ns
+            self._note(step, loss, examples, begin, computed, waited)
             step += 1
             self._events.commit(step)
             self._events.end(step - 1, loss)
 
-    def close(self) -> None:
-        """Nothing was started."""
-
-    def _announce_halt(self, step: int) -> None:
-        """Only the coordinator does, before it contributes to the step."""
-        if self._coordinator is not None and self._coordinator.wants_halt(step):
-            stamp = self._context.endpoint.stamp
-            stamp.halt = min(stamp.halt, step + 1)
-
     def _work(self, step: int) -> tuple[float, int, int]:
         """Return loss, number of examples and nanoseconds of computation."""
-        if not self._context.job.settings.crash:  # else there is a point to stop within
+        if not self._context.job.settings.crash:
             self._program.step()
-            return _NAN, 0, 0
-        for bucket in range(self._program.n_buckets):
-            self._program.reduce(bucket)
-        self._context.reach("exchange.reduced", step)
-        self._program.finish()
-        return _NAN, 0, 0
+        else:  # there is a point to stop within
+            for bucket in range(self._program.n_buckets):
+                self._program.reduce(bucket)
+            self._context.reach("exchange.reduced", step)
+            self._program.finish()
+        return float("nan"), 0, 0
 
 
 class SyncWorker(SyncServer):
@@ -137,7 +123,6 @@ class SyncWorker(SyncServer):
         events: StepEvents,
         coordinator: TrainingCoordinator | None,
     ) -> None:
-        """Take a bound plan and what the worker computes with."""
         super().__init__(context, program, events, coordinator)
         self._place = place
         self._overlap: Overlap | None = None

@@ -69,11 +69,6 @@ class Minimizer:
         """Return a variable's slot, None if there is none."""
         return self._slots.get(name, {}).get(variable)
 
-    @property
-    def slot_names(self) -> list[str]:
-        """The names of the slots that exist, sorted."""
-        return sorted(self._slots)
-
     def powers(self, graph: Graph) -> list[Any]:
         """Return what Adam's rate is made of, by step; other rules have none."""
         return list(self._powers.get(graph, []))
@@ -143,7 +138,13 @@ class Minimizer:
                 graph.name_scope(None),
                 graph.colocate_with(variable.op, ignore_existing=True),
             ):
-                initial = _filled(variable, slot.initial)
+                # Of the variable's shape, known now or only in a run.
+                static = variable.ref.static
+                value = np.asarray(slot.initial, static.dtype)
+                if is_known(static.shape):
+                    initial = fill(known(static.shape), value)
+                else:
+                    initial = full_like(variable.initial_value, value)
                 name = f"{variable.op.name}/{self.title}"
                 found[variable] = self._variable(initial, name)
         return found[variable]
@@ -243,15 +244,6 @@ def _number(rule: Rule, name: str, dtype: Any) -> Tensor:
     if isinstance(value, ArrayProtocol):
         return tensor(value, dtype)
     return tensor(np.asarray(value, dtype), name=name)
-
-
-def _filled(variable: Any, number: float) -> Any:
-    """Return the initial value of a slot of the variable's shape."""
-    static = variable.ref.static
-    value = np.asarray(number, static.dtype)
-    if is_known(static.shape):
-        return fill(known(static.shape), value)
-    return full_like(variable.initial_value, value)
 
 
 class Minimizes:

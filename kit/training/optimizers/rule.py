@@ -122,13 +122,11 @@ class Rule(Minimizes, ABC):
         out: Flat,
         step: int,
     ) -> None:
-        """Write the parameter's next value to `out`, and move the slots on in place.
+        """Write the parameter's next value to `out`; see `Optimizer.apply`.
 
-        Arrays are 1-d, contiguous, equally long, all float32 or all float64. `out` is
-        the parameter array itself or does not overlap it; `gradient` is only read.
-        `step` counts from 0. Raises `GradientMismatch` when the gradient does not fit
-        the parameter and `InvalidArgumentError` for any other misfit, before anything
-        is written. Allocates one scratch piece, whatever the length.
+        Raises `GradientMismatch` when the gradient does not fit the parameter and
+        `InvalidArgumentError` for any other misfit, before anything is written.
+        Allocates one scratch piece, whatever the length.
         """
         self._check(parameter, gradient, slots, out, step)
         rate = self.rate_at(parameter.dtype, step)
@@ -193,7 +191,8 @@ class Rule(Minimizes, ABC):
                 f"{self.name}: got {len(slots)} slots, needs {len(self.slots)} "
                 f"({names}); make one array for each entry of `.slots`."
             )
-        for what, array in (("gradient", gradient), ("out", out), *_named(slots)):
+        named = [(f"slot {index}", slot) for index, slot in enumerate(slots)]
+        for what, array in (("gradient", gradient), ("out", out), *named):
             _check_like(self.name, what, array, parameter)
         if step < 0:
             raise InvalidArgumentError(
@@ -234,10 +233,6 @@ def _powers(base: float, dtype: np.dtype[Any], n: int) -> Flat:
     table: Flat = np.multiply.accumulate(np.full(n, base, dtype))
     table.flags.writeable = False
     return table
-
-
-def _named(slots: Sequence[Flat]) -> list[tuple[str, Flat]]:
-    return [(f"slot {index}", slot) for index, slot in enumerate(slots)]
 
 
 def _kind(array: Flat) -> str:

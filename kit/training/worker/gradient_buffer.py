@@ -110,7 +110,6 @@ class GradientBuffer:
     def __init__(
         self, memory: Memory, task: str, region: int = GRAD, *, native: bool = True
     ) -> None:
-        """Look up where each parameter's gradient belongs."""
         self._task = task
         self._places = memory.leaves(region)
         self._given = GradientViews(self._places)
@@ -176,8 +175,11 @@ class GradientBuffer:
         """Take all gradients that are in their places; raises as `take_all` does."""
         with np.errstate(all="ignore"):
             # At once where that is all there is to do; piece by piece to name one.
-            if self._weight != 1.0 or not all(map(self._is_finite, self._wholes)):
-                self._check_pieces()
+            is_good = self._weight == 1.0 and all(map(self._is_finite, self._wholes))
+            for piece in () if is_good else self._pieces:
+                self._weigh(piece.flat)
+                if not self._is_finite(piece.flat):
+                    self._check_written(piece.names)
         self._missing = set()
 
     def end(self) -> None:
@@ -186,12 +188,6 @@ class GradientBuffer:
             missing = self._missing
             names = [n for n in self._names if missing is None or n in missing]
             raise self._named(GradientMismatch(_difference(names, [])))
-
-    def _check_pieces(self) -> None:
-        for piece in self._pieces:
-            self._weigh(piece.flat)
-            if not self._is_finite(piece.flat):
-                self._check_written(piece.names)
 
     def _take_dict(self, gradients: Any) -> bool:
         """Copy thousands in compiled code; whether that could be done."""
@@ -254,7 +250,11 @@ class GradientBuffer:
             self._missing = set(self._names)
             self._open = self._waits.copy()
         if name not in self._missing:
-            raise self._named(GradientMismatch(self._why_not(name)))
+            text = f"the gradient of {name!r} was handed over twice in one step."
+            if name not in self._places:
+                known = ", ".join(map(repr, self._places))
+                text = f"a gradient was given for {name!r}; the parameters are {known}."
+            raise self._named(GradientMismatch(text))
         self._missing.discard(name)
 
     def _check_finite(self, name: str) -> None:
@@ -289,12 +289,6 @@ class GradientBuffer:
             )
             raise self._named(GradientMismatch(text))
         return list(gradients)
-
-    def _why_not(self, name: str) -> str:
-        if name in self._places:
-            return f"the gradient of {name!r} was handed over twice in one step."
-        known = ", ".join(map(repr, self._places))
-        return f"a gradient was given for {name!r}; the parameters are {known}."
 
     def _named(self, error: KitError) -> KitError:
         where = f"{self._task}, step {self._step}: "

@@ -85,7 +85,6 @@ class Marks:
     def __init__(
         self, memory: Memory, region: int = GRAD, *, native: bool = True
     ) -> None:
-        """Look up where each gradient in a physical region begins."""
         self._markers: list[Callable[[], None]] = []
         self._first: dict[str, tuple[Array, int]] = {}
         whole = Range(0, memory.layout.n_bytes)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Generator, Mapping
+from functools import partial
 from typing import Any
 
 from kit.errors import GradientMismatch, KitError, StepFailed
@@ -27,6 +28,10 @@ from kit.training.worker.parameter_dict import ParameterDict
 
 
 _MOST = 16
+_READ_ONLY = (
+    " Parameters are read-only in step(): return gradients, the optimizer does the "
+    "update; or work on a copy."
+)
 
 
 def named(task: str, step: int, given: Any) -> dict[bytes, float]:
@@ -37,46 +42,32 @@ def named(task: str, step: int, given: Any) -> dict[bytes, float]:
     >>> named("worker:0", 7, {"accuracy": 1})
     {b'accuracy': 1.0}
     """
+    wrong, found = partial(_wrong, StepFailed, task, step), dict[bytes, float]()
     if not isinstance(given, Mapping) or len(given) > _MOST:
         what = f"{len(given)} of them" if isinstance(given, Mapping) else repr(given)
-        raise _failed(
-            task,
-            step,
+        raise wrong(
             f"step() gave {what} beside loss and gradients; give a dict of at most "
-            f"{_MOST} numbers, such as {{'accuracy': 0.9}}.",
+            f"{_MOST} numbers, such as {{'accuracy': 0.9}}."
         )
-    return {
-        _name(task, step, name): _number(task, step, name, value)
-        for name, value in given.items()
-    }
+    for name, value in given.items():
+        encoded = name.encode() if isinstance(name, str) else b""
+        if not 0 < len(encoded) <= LONGEST_NAME:
+            raise wrong(
+                f"step() gave a number called {name!r}; give it a name of 1 to "
+                f"{LONGEST_NAME} letters."
+            )
+        try:
+            found[encoded] = float(value)
+        except (TypeError, ValueError) as error:
+            raise wrong(
+                f"step() gave {value!r} as {name!r}; give one number, the mean over "
+                f"this worker's examples."
+            ) from error
+    return found
 
 
-def _name(task: str, step: int, name: Any) -> bytes:
-    encoded = name.encode() if isinstance(name, str) else b""
-    if 0 < len(encoded) <= LONGEST_NAME:
-        return encoded
-    raise _failed(
-        task,
-        step,
-        f"step() gave a number called {name!r}; give it a name of 1 to {LONGEST_NAME} "
-        f"letters.",
-    )
-
-
-def _number(task: str, step: int, name: Any, value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError) as error:
-        raise _failed(
-            task,
-            step,
-            f"step() gave {value!r} as {name!r}; give one number, the mean over this "
-            f"worker's examples.",
-        ) from error
-
-
-def _failed(task: str, step: int, text: str) -> StepFailed:
-    return StepFailed(f"{task}, step {step}: {text}", task=task, step=step)
+def _wrong(kind: type[KitError], task: str, step: int, text: str) -> KitError:
+    return kind(f"{task}, step {step}: {text}", task=task, step=step)
 
 
 # --------------------------------------------------------------------------------------
@@ -200,10 +191,11 @@ class Compute:
             raise
         except BaseException as error:  # sys.exit() ends the training, not the task
             text = "".join(traceback.format_exception(error))
+            hint = _READ_ONLY if "read-only" in str(error) else ""
             raise StepFailed(
                 f"{self._task}: step() raised {type(error).__name__}: {error} in step "
                 f"{step}; all members were stopped, and the parameters are those of "
-                f"the step before.{_hint(error)}",
+                f"the step before.{hint}",
                 task=self._task,
                 step=step,
                 remote_traceback=text,
@@ -213,12 +205,11 @@ class Compute:
         try:
             return float(loss)
         except (TypeError, ValueError) as error:
-            raise StepFailed(
-                f"{self._task}, step {step}: step() returned {loss!r} as the loss; "
-                f"return one number, the mean over this worker's examples.",
-                task=self._task,
-                step=step,
-            ) from error
+            text = (
+                f"step() returned {loss!r} as the loss; return one number, the mean "
+                f"over this worker's examples."
+            )
+            raise _wrong(StepFailed, self._task, step, text) from error
 
     def _alone(self, step: int, result: Any) -> Any:
         if not isinstance(result, tuple):
@@ -226,40 +217,24 @@ class Compute:
         if len(result) == 3 and result[1] is None:
             self.measures = named(self._task, step, result[2])
             return result[0]
-        raise GradientMismatch(
-            f"{self._task}, step {step}: step() takes grads and gave a tuple of "
-            f"{len(result)}; write the gradients into grads and return the loss alone, "
-            f"or yield the name of each when it is written.",
-            task=self._task,
-            step=step,
+        text = (
+            f"step() takes grads and gave a tuple of {len(result)}; write the "
+            f"gradients into grads and return the loss alone, or yield the name of "
+            f"each when it is written."
         )
+        raise _wrong(GradientMismatch, self._task, step, text)
 
     def _split(self, step: int, result: Any) -> tuple[Any, Any]:
-        if isinstance(result, tuple) and len(result) == 2:
-            return result
-        if (
-            isinstance(result, tuple)
-            and len(result) == 3
-            and isinstance(result[2], Mapping)
-        ):
+        size = len(result) if isinstance(result, tuple) else 0
+        if size == 3 and isinstance(result[2], Mapping):
             self.measures = named(self._task, step, result[2])
-            return result[:2]
-        raise GradientMismatch(
-            f"{self._task}, step {step}: step() returned {type(result).__name__}; it "
-            f"must return (loss, gradients), or yield (name, gradient) one by one and "
-            f"return the loss.",
-            task=self._task,
-            step=step,
-        )
-
-
-def _hint(error: BaseException) -> str:
-    if "read-only" in str(error):
-        return (
-            " Parameters are read-only in step(): return gradients, the optimizer does "
-            "the update; or work on a copy."
-        )
-    return ""
+        elif size != 2:
+            text = (
+                f"step() returned {type(result).__name__}; it must return (loss, "
+                f"gradients), or yield (name, gradient) one by one and return the loss."
+            )
+            raise _wrong(GradientMismatch, self._task, step, text)
+        return result[0], result[1]
 
 
 class TrainingWorker:

@@ -50,6 +50,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from contextlib import suppress
 from typing import Final
 
 from kit.errors import (
@@ -210,17 +211,11 @@ def perform(
         try:
             handshake.feed(room[:n_bytes])
         except KitError:
-            _send_refusal(handshake, stream, min(deadline, clock() + _REFUSAL_S), clock)
+            end = min(deadline, clock() + _REFUSAL_S)
+            # The reason for the refusal is the error that counts.
+            with suppress(LinkLost, DeadlineExceededError):
+                write_all(stream, [handshake.outgoing()], end, clock)
             raise
-
-
-def _send_refusal(
-    handshake: Handshake, stream: Stream, deadline: float, clock: Clock
-) -> None:
-    try:
-        write_all(stream, [handshake.outgoing()], deadline, clock)
-    except (LinkLost, DeadlineExceededError):
-        return  # the reason for the refusal is the error that counts
 
 
 def _suit(stream: Stream, role: Role) -> None:

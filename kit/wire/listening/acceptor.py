@@ -26,11 +26,52 @@ from kit.wire.handshake.opening import welcome
 from kit.wire.link import MAX_BODY, Link
 from kit.wire.listening.admission import Admission, LinkStage, PendingConnection
 from kit.wire.listening.listener import Listener
-from kit.wire.listening.refusal_log import RefusalLog
 from kit.wire.sockets import SocketStream
 from kit.wire.stream import Clock
 
+# --------------------------------------------------------------------------------------
+# A line in the log for each refused connection, but not for each of thousands. A
+# stranger decides how often he comes; he does not decide how much is written about it.
+
+
 _log = logging.getLogger(__name__)
+
+MOST_LINES: Final = 10
+PERIOD_S: Final = 10.0
+
+
+class RefusalLog:
+    """Counts refusals; logs at most `MOST_LINES` lines in `PERIOD_S`, then a sum."""
+
+    def __init__(self, task: str, clock: Callable[[], float]) -> None:
+        self.count = 0
+        self._task, self._clock = task, clock
+        self._guard = threading.Lock()
+        self._period_ends, self._in_period = 0.0, 0
+
+    def note(self, reason: object, origin: str = "") -> None:
+        """Count a refusal, and write it down unless there were too many of late."""
+        with self._guard:
+            if self._clock() >= self._period_ends:
+                self._sum_up()
+                self._period_ends = self._clock() + PERIOD_S
+            self._in_period += 1
+            if self._in_period <= MOST_LINES:
+                whose = f" of {origin}" if origin else ""
+                _log.warning("%s refused a connection%s: %s", self._task, whose, reason)
+            self.count += 1
+
+    def close(self) -> None:
+        """Write what was not written yet."""
+        with self._guard:
+            self._sum_up()
+
+    def _sum_up(self) -> None:
+        if self._in_period > MOST_LINES:
+            more = self._in_period - MOST_LINES
+            _log.warning("%s refused %d more connections", self._task, more)
+        self._in_period = 0
+
 
 # With no descriptors left accept() fails while the listener stays ready: without a
 # pause this thread would take a whole core.
@@ -78,9 +119,8 @@ class Acceptor:
         self._refusals = RefusalLog(local.short, clock)
         self._state = threading.Lock()  # of the entrances, too
         self._threads: set[threading.Thread] = set()
-        self._silent: dict[
-            int, tuple[_Entrance, PendingConnection]
-        ] = {}  # by descriptor
+        # By descriptor.
+        self._silent: dict[int, tuple[_Entrance, PendingConnection]] = {}
         self._is_closing = False
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._poll = select.poll()
@@ -131,26 +171,22 @@ class Acceptor:
         wait_ms: float | None = None
         while not self._is_closing:
             # Who spoke comes before who arrives: else a crowd could push him out.
-            for fd, _ in sorted(self._poll.poll(wait_ms), key=self._is_listening):
+            events = [fd for fd, _ in self._poll.poll(wait_ms)]
+            for fd in sorted(events, key=self._entrances.__contains__):
                 if fd in self._entrances:
                     self._accept(self._entrances[fd])
                 elif fd in self._silent:
                     self._has_spoken(fd)
                 else:
-                    self._drain_wake()
+                    with suppress(BlockingIOError):
+                        os.eventfd_read(self._wake)
             wait_ms = self._decide()
-        self._close_waiting()
-
-    def _close_waiting(self) -> None:
         with self._state:
             for entrance in self._entrances.values():
                 for arrival, stream in list(entrance.streams.items()):
                     if arrival.stage < LinkStage.SHAKING:
                         del entrance.streams[arrival]
                         stream.close()
-
-    def _is_listening(self, event: tuple[int, int]) -> bool:
-        return event[0] in self._entrances
 
     def _accept(self, entrance: _Entrance) -> None:
         try:
@@ -184,10 +220,6 @@ class Acceptor:
         with self._state:
             arrival.reach(LinkStage.READY, self._clock())
 
-    def _drain_wake(self) -> None:
-        with suppress(BlockingIOError):
-            os.eventfd_read(self._wake)
-
     def _decide(self) -> float | None:
         """Carry out what is due; return how many ms may pass until the next time."""
         now, waits_ms = self._clock(), list[float]()
@@ -198,7 +230,10 @@ class Acceptor:
                 self._start_handshake(entrance, arrival)
             for arrival, why in decision.end:
                 if arrival.stage is LinkStage.SHAKING:
-                    self._break_off(entrance, arrival)
+                    with self._state:
+                        stream = entrance.streams.get(arrival)
+                        if stream is not None:  # else it has become a link just now
+                            stream.shutdown()
                 else:
                     self._send_away(entrance, arrival, why)
             if decision.again_at is not None:
@@ -222,12 +257,6 @@ class Acceptor:
                 self._threads.add(thread)
         except RuntimeError as exc:  # the system has no more threads for us
             self._send_away(entrance, arrival, exc)
-
-    def _break_off(self, entrance: _Entrance, arrival: PendingConnection) -> None:
-        with self._state:
-            stream = entrance.streams.get(arrival)
-            if stream is not None:  # else it has become a link just now
-                stream.shutdown()
 
     def _send_away(
         self, entrance: _Entrance, arrival: PendingConnection, why: object
@@ -253,7 +282,12 @@ class Acceptor:
         except KitError as exc:
             self._refusals.note(exc, arrival.origin)
         else:
-            self._hand_over(link)
+            try:
+                self._on_link(link)
+            except Exception:
+                who = self._local, link.peer
+                _log.exception("%s could not take the link of %s", *who)
+                link.close()
         finally:
             with self._state:
                 self._threads.discard(threading.current_thread())
@@ -277,10 +311,3 @@ class Acceptor:
             with self._state:
                 if not self._is_closing:  # else there is nobody to wake
                     os.eventfd_write(self._wake, 1)
-
-    def _hand_over(self, link: Link) -> None:
-        try:
-            self._on_link(link)
-        except Exception:
-            _log.exception("%s could not take the link of %s", self._local, link.peer)
-            link.close()

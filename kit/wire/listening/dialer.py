@@ -20,9 +20,9 @@ from kit.errors import (
     UnavailableError,
 )
 from kit.wire.handshake.credentials import Credentials
-from kit.wire.handshake.tls import establish, make_stream, tls_context
-from kit.wire.listening.address import Address, UnixAddress, check_exposure
-from kit.wire.listening.listener import is_encrypted
+from kit.wire.handshake.tls import establish, make_stream
+from kit.wire.listening.address import Address, UnixAddress
+from kit.wire.listening.listener import protection
 from kit.wire.sockets import (
     UNIX,
     Socket,
@@ -61,12 +61,7 @@ def dial(
     """
     if isinstance(address, UnixAddress):
         return _dial_unix(address, deadline, clock)
-    encrypted = is_encrypted(address, credentials, insecure=insecure)
-    check_exposure(address, encrypted=encrypted, insecure=insecure)
-    context, pinned = None, b""
-    if encrypted and credentials is not None:
-        context = tls_context(credentials, server=False)
-        pinned = credentials.certificate_pem
+    context, pinned = protection(address, credentials, insecure, server=False)
     places = resolve(address, deadline, clock)
     sock = _first_connected(address, places, dead_after_s, deadline, clock)
     try:
@@ -146,7 +141,9 @@ class _Attempts:
 
     def _begin(self) -> None:
         if len(self._socks) >= _AT_ONCE:
-            self._drop(next(iter(self._socks)))
+            oldest = next(iter(self._socks))
+            self._poll.unregister(oldest)
+            self._socks.pop(oldest).close()
         sock = open_socket(self._family, self._dead_after_s)
         self._socks[sock.fileno()] = sock
         sock.setblocking(False)
@@ -154,10 +151,6 @@ class _Attempts:
         if code not in (0, *_NOT_YET):
             raise _nobody(self._address, code)
         self._poll.register(sock.fileno(), select.POLLOUT)
-
-    def _drop(self, fd: int) -> None:
-        self._poll.unregister(fd)
-        self._socks.pop(fd).close()
 
     def close(self) -> None:
         """Give up all attempts that were not taken."""

@@ -22,7 +22,6 @@ from kit.wire.handshake.credentials import Credentials
 from kit.wire.handshake.private import make_private_folder
 from kit.wire.handshake.tls import TlsContext, make_stream, tls_context
 from kit.wire.listening.address import Address, TcpAddress, UnixAddress, check_exposure
-from kit.wire.listening.holder import port_holder
 from kit.wire.sockets import (
     UNIX,
     Socket,
@@ -110,24 +109,29 @@ def listen(
     """
     if isinstance(address, UnixAddress):
         return _listen_unix(address, backlog)
-    encrypted = is_encrypted(address, credentials, insecure=insecure)
-    check_exposure(address, encrypted=encrypted, insecure=insecure)
-    context, pinned = None, b""
-    if encrypted and credentials is not None:
-        context = tls_context(credentials, server=True)
-        pinned = credentials.certificate_pem
+    context, pinned = protection(address, credentials, insecure, server=True)
     family, where = resolve(address, time.monotonic() + _RESOLVE_S)[0]
     sock = _bound(open_socket(family, dead_after_s), address, where, backlog)
     real = TcpAddress(address.host, sock.getsockname()[1])
     return Listener(sock, real, context, pinned)
 
 
-def is_encrypted(
-    address: Address, credentials: Credentials | None, *, insecure: bool
-) -> bool:
-    """Tell whether links at `address` use TLS; both ends must decide alike."""
-    has_certificate = credentials is not None and credentials.has_certificate
-    return isinstance(address, TcpAddress) and has_certificate and not insecure
+def protection(
+    address: TcpAddress,
+    credentials: Credentials | None,
+    insecure: bool,
+    *,
+    server: bool,
+) -> tuple[TlsContext | None, bytes]:
+    """Return context and certificate for links at `address`, None and b"" without TLS.
+
+    Both ends must decide alike. Raises as `check_exposure` does.
+    """
+    is_encrypted = credentials and credentials.has_certificate and not insecure
+    check_exposure(address, encrypted=bool(is_encrypted), insecure=insecure)
+    if credentials is None or not is_encrypted:
+        return None, b""
+    return tls_context(credentials, server=server), credentials.certificate_pem
 
 
 def _listen_unix(address: UnixAddress, backlog: int) -> Listener:
@@ -188,3 +192,19 @@ def _file_of(address: Address) -> tuple[int, int, int] | None:
     except FileNotFoundError:
         return None
     return status.st_dev, status.st_ino, status.st_mtime_ns
+
+
+def port_holder(port: int) -> str:
+    """Return " by process 123 (python)", or "" when it cannot be told. About 10 ms."""
+    import psutil
+
+    try:
+        for connection in psutil.net_connections("tcp"):
+            listens = connection.status == psutil.CONN_LISTEN
+            heard = getattr(connection.laddr, "port", None)  # () where it has none
+            if listens and heard == port and connection.pid:
+                name = psutil.Process(connection.pid).name()
+                return f" by process {connection.pid} ({name})"
+    except psutil.Error:
+        pass
+    return ""
