@@ -36,22 +36,23 @@ def tensor(
                 f".astype({str(wanted)!r})."
             )
         return found
-    made: Tensor
     if _holds(x):
         like = wanted or _first_dtype(x)
-        made = make("Pack", *[tensor(one, like) for one in x], axis=0)
-        return made
+        return make("Pack", *[tensor(one, like) for one in x], axis=0)
     if isinstance(x, Op):
         raise TypeError(f"{x!r} is an op and has no value; use one of its outputs.")
     value = to_array(x, wanted)
-    made = (graph or default_graph()).create("Const", name=name, value=value).outputs[0]
+    chosen = graph or default_graph()
+    made: Tensor = chosen.create("Const", name=name, value=value).outputs[0]
     return made
 
 
-def make(op_type: str, *inputs: Tensor, name: str | None = None, **attrs: Any) -> Any:
-    """Add an op to the inputs' graph and return its output; several as a tuple."""
-    outputs = graph_of(inputs).create(op_type, *inputs, name=name, **attrs).outputs
-    return outputs[0] if len(outputs) == 1 else tuple(outputs)
+def make(
+    op_type: str, *inputs: Tensor, name: str | None = None, **attrs: Any
+) -> Tensor:
+    """Add an op to the inputs' graph and return its first output."""
+    made: Tensor = make_op(op_type, *inputs, name=name, **attrs).outputs[0]
+    return made
 
 
 def make_op(op_type: str, *inputs: Tensor, name: str | None = None, **attrs: Any) -> Op:
@@ -101,8 +102,7 @@ def _as(x: Any, dtype: DType, graph: Graph) -> Tensor:
         found = x._as_tensor()
         if found.static.dtype == dtype:
             return found
-        cast: Tensor = make("Cast", found, dtype=dtype)
-        return cast
+        return make("Cast", found, dtype=dtype)
     value = x if dtype == STRING or _holds(x) else np.asarray(x, dtype)
     return tensor(value, dtype, graph=graph)
 

@@ -123,13 +123,12 @@ class OpDef:
         return partial(self.forward, xp, **attrs)
 
 
-def bound(name: str, infer: Infer, bind: Bind, **more: Any) -> OpDef:
-    """Return an entry that has a `bind` only; `more` are further fields."""
+def infer_like(n: int) -> Infer:
+    """Return the shape rule of an op whose result has the shape of input `n`.
 
-    def forward(xp: ModuleType, *inputs: Any, **attrs: Any) -> Any:
-        return bind(xp, attrs)(*inputs)
-
-    return OpDef(name, infer, forward, bind=bind, **more)
+    Its dtype is that of the first input.
+    """
+    return lambda inputs, _: [Static(inputs[n].shape, inputs[0].dtype)]
 
 
 def missing(op: Op, gradients: Sequence[Tensor | None]) -> Sequence[Any]:
@@ -149,6 +148,17 @@ def register(op_def: OpDef) -> OpDef:
         raise ValueError(f"the table has an op {op_def.name!r} already.")
     _TABLE[op_def.name] = op_def
     return op_def
+
+
+def register_bound(
+    name: str, infer: Infer, bind: Bind, gradient: Gradient | None = None, **more: Any
+) -> None:
+    """Add an entry that has a `bind` only; `more` are further fields."""
+
+    def forward(xp: ModuleType, *inputs: Any, **attrs: Any) -> Any:
+        return bind(xp, attrs)(*inputs)
+
+    register(OpDef(name, infer, forward, gradient, bind=bind, **more))
 
 
 def lookup(name: str) -> OpDef:

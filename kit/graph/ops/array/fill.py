@@ -16,7 +16,7 @@ from kit.graph.fold import sizes_of
 from kit.graph.op import Op, Tensor
 from kit.graph.ops.math.cast import cast
 from kit.graph.static import Static, axis_of
-from kit.graph.table import Attrs, bound, register
+from kit.graph.table import Attrs, register_bound
 
 
 def fill(shape: Any, value: Any, name: str | None = None) -> Tensor:
@@ -25,8 +25,7 @@ def fill(shape: Any, value: Any, name: str | None = None) -> Tensor:
     `shape` is ints or a tensor of them, `value` has no axes.
     """
     attr, extra = numbers_or_input(shape, "the shape")
-    made: Tensor = make("Fill", tensor(value), *extra, shape=attr, name=name)
-    return made
+    return make("Fill", tensor(value), *extra, shape=attr, name=name)
 
 
 def zeros(shape: Any, dtype: Any = "float32", name: str | None = None) -> Tensor:
@@ -69,8 +68,7 @@ def full_like(
         value = cast(fill_value, wanted)
     else:
         value = tensor(np.asarray(fill_value).astype(wanted))
-    made: Tensor = make("BroadcastLike", value, found, name=name)
-    return made
+    return make("BroadcastLike", value, found, name=name)
 
 
 def arange(
@@ -82,16 +80,12 @@ def arange(
     bounds = operands(start, stop, step)
     if dtype is not None:
         bounds = [cast(one, dtype) for one in bounds]
-    made: Tensor = make("Range", *bounds, name=name)
-    return made
+    return make("Range", *bounds, name=name)
 
 
 def linspace(start: Any, stop: Any, num: Any, name: str | None = None) -> Tensor:
     """Return `num` numbers from start to stop, both included, equally far apart."""
-    made: Tensor = make(
-        "LinSpace", *operands(start, stop), num=number(num, "num"), name=name
-    )
-    return made
+    return make("LinSpace", *operands(start, stop), num=number(num, "num"), name=name)
 
 
 def eye(
@@ -100,8 +94,7 @@ def eye(
     """Return a matrix with ones on the diagonal and zeros elsewhere."""
     n = number(rows, "the number of rows")
     m = n if columns is None else number(columns, "the number of columns")
-    made: Tensor = make("Eye", shape=(n, m), dtype=dtype_of(dtype), name=name)
-    return made
+    return make("Eye", shape=(n, m), dtype=dtype_of(dtype), name=name)
 
 
 def one_hot(
@@ -128,15 +121,13 @@ def one_hot(
         cast(one, wanted) if isinstance(one, ArrayProtocol) else tensor(one, wanted)
         for one in (on_value, off_value)
     ]
-    made: Tensor = make("OneHot", tensor(indices), *values, *extra, name=name, **attrs)
-    return made
+    return make("OneHot", tensor(indices), *values, *extra, name=name, **attrs)
 
 
 def _same_shape(op_type: str, x: Any, dtype: Any, name: str | None) -> Tensor:
     found = tensor(x)
     wanted = found.static.dtype if dtype is None else dtype_of(dtype)
-    made: Tensor = make(op_type, found, dtype=wanted, name=name)
-    return made
+    return make(op_type, found, dtype=wanted, name=name)
 
 
 def _infer_fill(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
@@ -250,10 +241,10 @@ def _eye(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
     return lambda: xp.eye(*attrs["shape"], dtype=attrs["dtype"])
 
 
-register(bound("Fill", _infer_fill, _fill, gradient=_fill_gradient))
-register(bound("ZerosLike", _infer_like, _all(0)))
-register(bound("OnesLike", _infer_like, _all(1)))
-register(bound("Range", _infer_range, lambda xp, _: lambda *b: _range(xp, *b)))
-register(bound("LinSpace", _infer_linspace, _linspace))
-register(bound("OneHot", _infer_one_hot, _one_hot))
-register(bound("Eye", lambda _, attrs: [Static(attrs["shape"], attrs["dtype"])], _eye))
+register_bound("Fill", _infer_fill, _fill, _fill_gradient)
+register_bound("ZerosLike", _infer_like, _all(0))
+register_bound("OnesLike", _infer_like, _all(1))
+register_bound("Range", _infer_range, lambda xp, _: lambda *b: _range(xp, *b))
+register_bound("LinSpace", _infer_linspace, _linspace)
+register_bound("OneHot", _infer_one_hot, _one_hot)
+register_bound("Eye", lambda _, attrs: [Static(attrs["shape"], attrs["dtype"])], _eye)

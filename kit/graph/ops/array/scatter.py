@@ -27,8 +27,7 @@ def scatter(
     with ref.graph.as_default(), ref.graph.colocate_with(ref.op):
         values = tensor(updates, ref.static.dtype, name="updates")
         rows = tensor(indices, name="indices")
-        made: Tensor = make(_TYPES[kind], ref, rows, values, name=name)
-    return made
+        return make(_TYPES[kind], ref, rows, values, name=name)
 
 
 def _infer(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:

@@ -23,7 +23,7 @@ from kit.graph.dtypes import name_of
 from kit.graph.op import Op, Tensor
 from kit.graph.ops.array.rows import from_the_start, gather
 from kit.graph.static import Shape, Static, text
-from kit.graph.table import Attrs, bound, register
+from kit.graph.table import Attrs, infer_like, register_bound
 
 Item: TypeAlias = tuple[Any, ...]
 
@@ -40,8 +40,7 @@ def strided_slice(x: Any, key: Any, name: str | None = None) -> Tensor:
     inputs: list[Tensor] = []
     parts = key if isinstance(key, tuple) else (key,)
     spec = tuple(_item(one, inputs) for one in parts)
-    made: Tensor = make("StridedSlice", found, *inputs, spec=spec, name=name)
-    return made
+    return make("StridedSlice", found, *inputs, spec=spec, name=name)
 
 
 def _has_axes(key: Any) -> bool:
@@ -210,11 +209,7 @@ def _gradient_back(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [part, *[None] * (len(op.inputs) - 1)]
 
 
-def _infer_like(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
-    return [Static(inputs[1].shape, inputs[0].dtype)]
-
-
 SLICING.append(strided_slice)
 
-register(bound("StridedSlice", _infer, _bind, gradient=_gradient))
-register(bound("StridedSliceGrad", _infer_like, _bind_back, gradient=_gradient_back))
+register_bound("StridedSlice", _infer, _bind, _gradient)
+register_bound("StridedSliceGrad", infer_like(1), _bind_back, _gradient_back)

@@ -15,7 +15,7 @@ from kit.graph.dtypes import STRING, dtype_of
 from kit.graph.op import Tensor
 from kit.graph.ops.math.reduce import reduced
 from kit.graph.static import Static
-from kit.graph.table import Attrs, bound, register
+from kit.graph.table import Attrs, register_bound
 
 
 @speaks(np.argmax)
@@ -50,8 +50,7 @@ def _build(
         "dtype": dtype_of(dtype),
         "keepdims": bool(keepdims),
     }
-    made: Tensor = make(op_type, tensor(x), name=name, **attrs)
-    return made
+    return make(op_type, tensor(x), name=name, **attrs)
 
 
 def _infer(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
@@ -71,5 +70,5 @@ def _binder(function: str) -> Callable[..., Any]:
     return bind
 
 
-register(bound("ArgMax", _infer, _binder("argmax")))
-register(bound("ArgMin", _infer, _binder("argmin")))
+register_bound("ArgMax", _infer, _binder("argmax"))
+register_bound("ArgMin", _infer, _binder("argmin"))

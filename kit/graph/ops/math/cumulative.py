@@ -16,7 +16,7 @@ from kit.graph.op import Op, Tensor
 from kit.graph.ops.array.shape import reshape
 from kit.graph.ops.math.cast import cast
 from kit.graph.static import Static, axis_of
-from kit.graph.table import Attrs, bound, register
+from kit.graph.table import Attrs, register_bound
 
 
 @speaks(np.cumsum)
@@ -41,8 +41,7 @@ def cumsum(
     """
     attrs = {"axis": number(axis, "the axis")}
     attrs |= {"exclusive": bool(exclusive), "reverse": bool(reverse)}
-    made: Tensor = make("Cumsum", tensor(x), name=name, **attrs)
-    return made
+    return make("Cumsum", tensor(x), name=name, **attrs)
 
 
 def _infer(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
@@ -78,4 +77,4 @@ def _gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [make("Cumsum", gradients[0], **attrs)]
 
 
-register(bound("Cumsum", _infer, _bind, gradient=_gradient))
+register_bound("Cumsum", _infer, _bind, _gradient)

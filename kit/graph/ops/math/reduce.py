@@ -18,7 +18,16 @@ from kit.graph.op import Op, Tensor
 from kit.graph.ops.math.arithmetic import divide, multiply, subtract
 from kit.graph.ops.math.cast import cast
 from kit.graph.static import Shape, Static, axis_of
-from kit.graph.table import Attrs, Gradient, OpDef, bound, lookup, missing, register
+from kit.graph.table import (
+    Attrs,
+    Gradient,
+    OpDef,
+    infer_like,
+    lookup,
+    missing,
+    register,
+    register_bound,
+)
 
 
 class ReductionBuilder(Protocol):
@@ -83,11 +92,10 @@ def _enter(
         x: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
     ) -> Tensor:
         attrs = {"axis": axes(axis), "keepdims": bool(keepdims)}
-        made: Tensor = make(op_type, tensor(x), name=name, **attrs)
-        return made
+        return make(op_type, tensor(x), name=name, **attrs)
 
     builder.__doc__ = f"Return {doc} along some axes, in the dtype of `x`."
-    register(bound(op_type, infer, bind, gradient=gradient))
+    register_bound(op_type, infer, bind, gradient)
     return builder
 
 
@@ -212,43 +220,24 @@ def _spread_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [make("Mean" if op.attrs["mean"] else "Sum", gradients[0], **attrs), None]
 
 
-def _prod_of_others(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+def _prod_of_others(xp: ModuleType, x: Any, *, axis: Ints | None) -> Any:
     """Multiply the factors before each element and those after it: zeros are safe."""
-
-    def compute(x: Any) -> Any:
-        n = x.ndim
-        gone = [i % n for i in (attrs["axis"] or range(n))] if n else []
-        if attrs["axis"] == ():
-            gone = []
-        order = [i for i in range(n) if i not in gone] + gone
-        turned = x.transpose(order)
-        lead = turned.shape[: n - len(gone)]
-        flat = turned.reshape((*lead, -1)) if x.size else turned.reshape((*lead, 0))
-        ones = xp.ones((*lead, 1), x.dtype)
-        before = xp.concatenate([ones, flat[..., :-1]], axis=-1).cumprod(axis=-1)
-        after = xp.concatenate([ones, flat[..., :0:-1]], axis=-1).cumprod(axis=-1)
-        found = (before * after[..., ::-1]).reshape(turned.shape)
-        return found.transpose([order.index(i) for i in range(n)])
-
-    return compute
+    n = x.ndim
+    chosen = range(n) if axis is None else axis
+    gone = [i % n for i in chosen] if n else []
+    order = [i for i in range(n) if i not in gone] + gone
+    turned = x.transpose(order)
+    lead = turned.shape[: n - len(gone)]
+    flat = turned.reshape((*lead, -1)) if x.size else turned.reshape((*lead, 0))
+    ones = xp.ones((*lead, 1), x.dtype)
+    before = xp.concatenate([ones, flat[..., :-1]], axis=-1).cumprod(axis=-1)
+    after = xp.concatenate([ones, flat[..., :0:-1]], axis=-1).cumprod(axis=-1)
+    found = (before * after[..., ::-1]).reshape(turned.shape)
+    return found.transpose([order.index(i) for i in range(n)])
 
 
-register(
-    bound(
-        "Spread",
-        lambda inputs, _: [Static(inputs[1].shape, inputs[0].dtype)],
-        _spread,
-        gradient=_spread_gradient,
-    )
-)
-register(
-    bound(
-        "ProdOfOthers",
-        lambda inputs, _: [Static(inputs[0].shape, inputs[0].dtype)],
-        _prod_of_others,
-        gradient=missing,
-    )
-)
+register_bound("Spread", infer_like(1), _spread, _spread_gradient)
+register(OpDef("ProdOfOthers", infer_like(0), _prod_of_others, missing))
 
 
 # --------------------------------------------------------------------------------------
@@ -263,7 +252,7 @@ def reduce_along(
     `kind` is the op's type: `Sum`. The result has no gradient. In the run raises
     `InvalidArgumentError` for an axis that `x` does not have.
     """
-    made: Tensor = make(
+    return make(
         "ReduceAlong",
         tensor(x),
         tensor(axis),
@@ -271,7 +260,6 @@ def reduce_along(
         kind=kind,
         keepdims=bool(keepdims),
     )
-    return made
 
 
 def _infer_along(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:

@@ -25,29 +25,23 @@ from kit.graph.ops.math.elementwise import (
     infer_float,
     infer_test,
 )
-from kit.graph.table import Attrs, bound, register
+from kit.graph.table import OpDef, register
 
 
 def _zeros(g: Any, x: Any, y: Any) -> Any:
     return make("ZerosLike", g)
 
 
-def _tanh_slope(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
-    def compute(y: Any, g: Any) -> Any:
-        slope = xp.multiply(y, y)
-        slope = xp.subtract(1, slope, out=slope if slope.ndim else None)
-        slope *= g
-        return slope
-
-    return compute
+def _tanh_slope(xp: ModuleType, y: Any, g: Any) -> Any:
+    slope = xp.multiply(y, y)
+    slope = xp.subtract(1, slope, out=slope if slope.ndim else None)
+    slope *= g
+    return slope
 
 
-def _rsqrt(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
-    def compute(x: Any) -> Any:
-        root = xp.sqrt(x)
-        return xp.divide(1, root, out=root if root.ndim else None)
-
-    return compute
+def _rsqrt(xp: ModuleType, x: Any) -> Any:
+    root = xp.sqrt(x)
+    return xp.divide(1, root, out=root if root.ndim else None)
 
 
 def _enter(
@@ -133,8 +127,7 @@ is_inf = enter_unary("IsInf", np.isinf, "whether x is infinite", infer=infer_tes
 
 def rsqrt(x: Any, name: str | None = None) -> Tensor:
     """Return 1 / sqrt(x), element by element."""
-    made: Tensor = make("Rsqrt", *resolved(np.sqrt, x), name=name)
-    return made
+    return make("Rsqrt", *resolved(np.sqrt, x), name=name)
 
 
 @speaks(np.round, np.around)
@@ -157,21 +150,21 @@ def _rounded(x: Tensor, decimals: int, name: str | None) -> Tensor:
 
 
 register(
-    bound(
+    OpDef(
         "Rsqrt",
         infer_float,
         _rsqrt,
-        gradient=by_one(
+        by_one(
             lambda g, x, y: multiply(multiply(g, -0.5), multiply(y, multiply(y, y)))
         ),
     )
 )
 register(
-    bound(
+    OpDef(
         "TanhGrad",
         infer_binary,
         _tanh_slope,
-        gradient=by_each(
+        by_each(
             lambda gg, y, g, z: multiply(multiply(gg, -2), multiply(y, g)),
             lambda gg, y, g, z: multiply(gg, subtract(1, multiply(y, y))),
         ),

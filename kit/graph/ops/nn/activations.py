@@ -19,7 +19,7 @@ from kit.graph.ops.math.arithmetic import multiply, subtract
 from kit.graph.ops.math.compare import less
 from kit.graph.ops.math.elementwise import UnaryBuilder
 from kit.graph.static import Static, merge, same_dtype
-from kit.graph.table import Attrs, Bind, Gradient, Infer, bound, register
+from kit.graph.table import Attrs, Bind, Gradient, Infer, register_bound
 
 # From the gradient g of the result and what the op was given and made.
 Rule: TypeAlias = Callable[..., Any]
@@ -179,14 +179,13 @@ def _enter(
     infer: Infer = infer_real,
 ) -> UnaryBuilder:
     """Enter an activation into the table and return its builder."""
-    register(bound(op_type, infer, bind, gradient=gradient))
+    register_bound(op_type, infer, bind, gradient)
 
     def builder(x: Any, name: str | None = None) -> Tensor:
         floats = infer is infer_real
-        made: Tensor = make(
+        return make(
             op_type, *(resolved(np.exp, x) if floats else [tensor(x)]), name=name
         )
-        return made
 
     builder.__doc__ = f"Return {doc}, element by element."
     return builder
@@ -214,18 +213,10 @@ softplus = _enter(
 def leaky_relu(x: Any, alpha: float = 0.2, name: str | None = None) -> Tensor:
     """Return x above 0 and `alpha` times x below, element by element."""
     inputs = resolved(np.exp, x)
-    made: Tensor = make("LeakyRelu", *inputs, name=name, alpha=float(alpha))
-    return made
+    return make("LeakyRelu", *inputs, name=name, alpha=float(alpha))
 
 
-register(
-    bound(
-        "LeakyRelu",
-        infer_real,
-        _leaky_relu,
-        gradient=_slope("LeakyReluGrad", _input_of),
-    )
-)
+register_bound("LeakyRelu", infer_real, _leaky_relu, _slope("LeakyReluGrad", _input_of))
 _SLOPES: list[tuple[str, Bind, Gradient]] = [
     ("ReluGrad", _relu_grad, _linear),
     ("Relu6Grad", _relu6_grad, _linear),
@@ -235,4 +226,4 @@ _SLOPES: list[tuple[str, Bind, Gradient]] = [
     ("SoftplusGrad", _softplus_grad, _softplus_grad_gradient),
 ]
 for _name, _bind, _gradient in _SLOPES:
-    register(bound(_name, infer_alike, _bind, gradient=_gradient))
+    register_bound(_name, infer_alike, _bind, _gradient)

@@ -13,7 +13,7 @@ from kit.graph.dtypes import name_of
 from kit.graph.kernels import conv, pool
 from kit.graph.op import Op, Tensor
 from kit.graph.static import Static, same_dtype
-from kit.graph.table import Attrs, Bind, Gradient, Infer, bound, register
+from kit.graph.table import Attrs, Bind, Gradient, Infer, infer_like, register_bound
 
 
 def conv2d(
@@ -31,8 +31,7 @@ def conv2d(
     for shapes that do not go together, `TypeError` unless both are floats of one kind.
     """
     attrs = {"strides": four(strides, "strides"), "padding": padding}
-    made: Tensor = make("Conv2D", *operands(x, filters), name=name, **attrs)
-    return made
+    return make("Conv2D", *operands(x, filters), name=name, **attrs)
 
 
 def max_pool(
@@ -86,8 +85,7 @@ def _pool(
     ksize = four(size, "size")
     steps = ksize if strides is None else four(strides, "strides")
     attrs = {"ksize": ksize, "strides": steps, "padding": padding}
-    made: Tensor = make(op_type, tensor(x), name=name, **attrs)
-    return made
+    return make(op_type, tensor(x), name=name, **attrs)
 
 
 def _infer_conv(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
@@ -110,14 +108,6 @@ def _refuse_whole(static: Static, what: str) -> None:
             f"{what} is of floating point images, not of {name_of(static.dtype)}; cast "
             f"them first."
         )
-
-
-def _like_first(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
-    return [Static(inputs[0].shape, inputs[0].dtype)]
-
-
-def _like_second(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
-    return [Static(inputs[1].shape, inputs[1].dtype)]
 
 
 def _windows(attrs: Attrs) -> tuple[Ints, Ints, str]:
@@ -213,13 +203,13 @@ def _avg_pool_grad_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
 # op type | shapes | computation | gradient
 _TABLE: list[tuple[str, Infer, Bind, Gradient]] = [
     ("Conv2D", _infer_conv, _conv, _conv_gradient),
-    ("Conv2DBackpropInput", _like_first, _by_images, _by_images_gradient),
-    ("Conv2DBackpropFilter", _like_second, _by_filters, _by_filters_gradient),
+    ("Conv2DBackpropInput", infer_like(0), _by_images, _by_images_gradient),
+    ("Conv2DBackpropFilter", infer_like(1), _by_filters, _by_filters_gradient),
     ("MaxPool", _infer_pool, _max_pool, _max_pool_gradient),
-    ("MaxPoolGrad", _like_first, _max_pool_back, _max_pool_grad_gradient),
-    ("MaxPoolGradGrad", _like_second, _max_pool_forth, _max_pool_forth_gradient),
+    ("MaxPoolGrad", infer_like(0), _max_pool_back, _max_pool_grad_gradient),
+    ("MaxPoolGradGrad", infer_like(1), _max_pool_forth, _max_pool_forth_gradient),
     ("AvgPool", _infer_pool, _avg_pool, _avg_pool_gradient),
-    ("AvgPoolGrad", _like_first, _avg_pool_back, _avg_pool_grad_gradient),
+    ("AvgPoolGrad", infer_like(0), _avg_pool_back, _avg_pool_grad_gradient),
 ]
 for _name, _infer, _bind, _gradient in _TABLE:
-    register(bound(_name, _infer, _bind, gradient=_gradient))
+    register_bound(_name, _infer, _bind, _gradient)

@@ -27,7 +27,7 @@ from kit.graph.ops.math.reduce import reduce_sum
 from kit.graph.ops.math.unary import exp, negative
 from kit.graph.ops.nn.activations import infer_alike, infer_real
 from kit.graph.static import Shape, Static, axis_of, merge, same_dtype, text
-from kit.graph.table import Attrs, OpDef, bound, register
+from kit.graph.table import Attrs, OpDef, register, register_bound
 
 
 def softmax(x: Any, axis: int = -1, name: str | None = None) -> Tensor:
@@ -54,8 +54,7 @@ def softmax_cross_entropy(
     inputs = _logits_and_labels(logits, labels)
     if axis != -1:
         inputs = [_classes_last(one, axis) for one in inputs]
-    loss: Tensor = make("SoftmaxCrossEntropyWithLogits", *inputs, name=name)[0]
-    return loss
+    return make("SoftmaxCrossEntropyWithLogits", *inputs, name=name)
 
 
 def sparse_softmax_cross_entropy(
@@ -67,8 +66,7 @@ def sparse_softmax_cross_entropy(
     `InvalidArgumentError` for a label that is not a class.
     """
     inputs = tensor(logits), tensor(labels)
-    loss: Tensor = make("SparseSoftmaxCrossEntropyWithLogits", *inputs, name=name)[0]
-    return loss
+    return make("SparseSoftmaxCrossEntropyWithLogits", *inputs, name=name)
 
 
 def sigmoid_cross_entropy(labels: Any, logits: Any, name: str | None = None) -> Tensor:
@@ -78,8 +76,7 @@ def sigmoid_cross_entropy(labels: Any, logits: Any, name: str | None = None) -> 
     the result's too.
     """
     inputs = _logits_and_labels(logits, labels)
-    made: Tensor = make("SigmoidCrossEntropyWithLogits", *inputs, name=name)
-    return made
+    return make("SigmoidCrossEntropyWithLogits", *inputs, name=name)
 
 
 def _logits_and_labels(logits: Any, labels: Any) -> list[Tensor]:
@@ -103,10 +100,7 @@ def _classes_last(x: Tensor, axis: int) -> Tensor:
 
 
 def _along(op_type: str, x: Any, axis: Any, name: str | None) -> Tensor:
-    made: Tensor = make(
-        op_type, *resolved(np.exp, x), name=name, axis=number(axis, "the axis")
-    )
-    return made
+    return make(op_type, *resolved(np.exp, x), name=name, axis=number(axis, "the axis"))
 
 
 def _infer_along(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
@@ -223,21 +217,9 @@ def _sigmoid_cross_entropy(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
     return partial(sigmoids.sigmoid_cross_entropy, xp)
 
 
-register(
-    bound(
-        "Softmax",
-        _infer_along,
-        _bind_along(kernels.softmax),
-        gradient=_softmax_gradient,
-    )
-)
-register(
-    bound(
-        "LogSoftmax",
-        _infer_along,
-        _bind_along(kernels.log_softmax),
-        gradient=_log_softmax_gradient,
-    )
+register_bound("Softmax", _infer_along, _bind_along(kernels.softmax), _softmax_gradient)
+register_bound(
+    "LogSoftmax", _infer_along, _bind_along(kernels.log_softmax), _log_softmax_gradient
 )
 register(
     OpDef(
@@ -257,12 +239,10 @@ register(
         n_outputs=2,
     )
 )
-register(
-    bound(
-        "SigmoidCrossEntropyWithLogits",
-        infer_alike,
-        _sigmoid_cross_entropy,
-        gradient=_sigmoid_gradient,
-    )
+register_bound(
+    "SigmoidCrossEntropyWithLogits",
+    infer_alike,
+    _sigmoid_cross_entropy,
+    _sigmoid_gradient,
 )
-register(bound("ScaleRows", _infer_scale, _scale, gradient=_scale_gradient))
+register_bound("ScaleRows", _infer_scale, _scale, _scale_gradient)

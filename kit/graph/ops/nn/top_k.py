@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -13,7 +13,7 @@ from kit.graph.arguments import number
 from kit.graph.convert import make, tensor
 from kit.graph.op import Tensor
 from kit.graph.static import Static, merge, text
-from kit.graph.table import Attrs, bound, register
+from kit.graph.table import Attrs, OpDef, register
 
 
 def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:
@@ -21,10 +21,9 @@ def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) ->
 
     False also for a target that is not a class, and where a number is not finite.
     """
-    made: Tensor = make(
+    return make(
         "InTopKV2", tensor(predictions), tensor(targets), name=name, k=number(k, "k")
     )
-    return made
 
 
 def _infer(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
@@ -45,24 +44,21 @@ def _infer(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     return [Static((None,) if shape is None else shape, np.dtype(bool))]
 
 
-def _bind(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    def compute(predictions: Any, targets: Any) -> Any:
-        if predictions.ndim != 2 or targets.shape != predictions.shape[:1]:
-            raise InvalidArgumentError(
-                f"predictions of {list(predictions.shape)} do not go with targets of "
-                f"{list(targets.shape)}: give a row of classes for each target."
-            )
-        n_classes = predictions.shape[1]
-        if not n_classes:
-            return xp.zeros(targets.shape, bool)
-        is_class = (targets >= 0) & (targets < n_classes)
-        places = xp.where(is_class, targets, 0).astype(np.int64)[:, None]
-        own = xp.take_along_axis(predictions, places, axis=1)
-        above = (predictions > own).sum(axis=1)
-        is_told = is_class & xp.isfinite(predictions).all(axis=1)
-        return is_told & (above < attrs["k"])
-
-    return compute
+def _bind(xp: ModuleType, predictions: Any, targets: Any, *, k: int) -> Any:
+    if predictions.ndim != 2 or targets.shape != predictions.shape[:1]:
+        raise InvalidArgumentError(
+            f"predictions of {list(predictions.shape)} do not go with targets of "
+            f"{list(targets.shape)}: give a row of classes for each target."
+        )
+    n_classes = predictions.shape[1]
+    if not n_classes:
+        return xp.zeros(targets.shape, bool)
+    is_class = (targets >= 0) & (targets < n_classes)
+    places = xp.where(is_class, targets, 0).astype(np.int64)[:, None]
+    own = xp.take_along_axis(predictions, places, axis=1)
+    above = (predictions > own).sum(axis=1)
+    is_told = is_class & xp.isfinite(predictions).all(axis=1)
+    return is_told & (above < k)
 
 
-register(bound("InTopKV2", _infer, _bind))
+register(OpDef("InTopKV2", _infer, _bind))

@@ -38,11 +38,7 @@ def assign(
     ref: Tensor, value: Any, *, validate: bool = True, name: str | None = None
 ) -> Tensor:
     """Return an op that sets a variable; its result is the new value."""
-    with ref.graph.colocate_with(ref.op):
-        made: Tensor = make(
-            "Assign", ref, _value(ref, value), name=name, validate_shape=validate
-        )
-    return made
+    return _change("Assign", ref, value, name, validate_shape=validate)
 
 
 def assign_add(ref: Tensor, value: Any, *, name: str | None = None) -> Tensor:
@@ -58,18 +54,15 @@ def assign_sub(ref: Tensor, value: Any, *, name: str | None = None) -> Tensor:
 def is_initialized(ref: Tensor, *, name: str | None = None) -> Tensor:
     """Return whether a variable has a value yet."""
     with ref.graph.colocate_with(ref.op):
-        made: Tensor = make("IsVariableInitialized", ref, name=name)
-    return made
+        return make("IsVariableInitialized", ref, name=name)
 
 
-def _change(op_type: str, ref: Tensor, value: Any, name: str | None) -> Tensor:
+def _change(
+    op_type: str, ref: Tensor, value: Any, name: str | None, **attrs: Any
+) -> Tensor:
     with ref.graph.colocate_with(ref.op):
-        made: Tensor = make(op_type, ref, _value(ref, value), name=name)
-    return made
-
-
-def _value(ref: Tensor, value: Any) -> Tensor:
-    return tensor(value, ref.static.dtype, name="value", graph=ref.graph)
+        given = tensor(value, ref.static.dtype, name="value", graph=ref.graph)
+        return make(op_type, ref, given, name=name, **attrs)
 
 
 def _infer_variable(_: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
