@@ -7,8 +7,8 @@ from typing import Any
 
 from kit.hooks.checkpoint_saver import CheckpointSaverHook
 from kit.hooks.hook import SessionRunHook
-from kit.hooks.step_counter import StepCounterHook
-from kit.hooks.summary_saver import SummarySaverHook
+from kit.hooks.steps import StepCounterHook
+from kit.hooks.writers import SummarySaverHook
 from kit.tf1.train.monitored.monitored_session import MonitoredSession
 from kit.tf1.train.monitored.scaffold import Scaffold
 from kit.tf1.train.monitored.session_creators import (
