@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from kit.graph.convert import make, tensor
-from kit.graph.op import Op, Tensor
-from kit.graph.slices import IndexedSlices
+from kit.graph.op import IndexedSlices, Op, Tensor
 from kit.graph.static import agrees, is_known, text
 
 _FLOATS = "fc"

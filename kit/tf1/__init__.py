@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from kit.devices.device import DeviceSpec as DeviceSpec
-from kit.graph.slices import IndexedSlices as IndexedSlices
+from kit.graph.op import IndexedSlices as IndexedSlices
 from kit.session.client.fetches import IndexedSlicesValue as IndexedSlicesValue
 from kit.tf1 import app as app
 from kit.tf1 import contrib as contrib

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from kit.graph.slices import IndexedSlices
+from kit.graph.op import IndexedSlices
 from kit.tf1.ops.cast import cast
 from kit.tf1.tensor.convert import (
     argument,

@@ -6,7 +6,7 @@ from typing import Any
 
 from kit.errors import UnimplementedError
 from kit.graph.dtypes import STRING
-from kit.graph.slices import IndexedSlices
+from kit.graph.op import IndexedSlices
 from kit.tf1.tensor.convert import convert_to_tensor, create, op_scope
 from kit.tf1.tensor.dtypes import DType, as_dtype, float32, float64, int32, int64
 from kit.tf1.tensor.tensor import Tensor

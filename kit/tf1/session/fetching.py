@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from kit.graph.array_protocol import ArrayProtocol
-from kit.graph.op import Op
-from kit.graph.slices import IndexedSlices
+from kit.graph.op import IndexedSlices, Op
 from kit.tf1.graph.graph import Graph
 from kit.tf1.tensor.sparse import SparseTensor, SparseTensorValue
 

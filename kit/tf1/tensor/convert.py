@@ -15,9 +15,8 @@ from typing import Any
 
 from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.gradients import dense
-from kit.graph.op import Op
+from kit.graph.op import IndexedSlices, Op
 from kit.graph.op import Tensor as NativeTensor
-from kit.graph.slices import IndexedSlices
 from kit.graph.table import lookup
 from kit.tf1.graph.graph import Graph, get_default_graph
 from kit.tf1.tensor.allowed import check_allowed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-from kit.graph.slices import IndexedSlices
+from kit.graph.op import IndexedSlices
 from kit.graph.static import is_known
 from kit.graph.variable import Variable as NativeVariable
 from kit.tf1.graph.collections import GraphKeys

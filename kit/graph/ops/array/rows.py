@@ -20,10 +20,9 @@ from kit.graph.dtypes import name_of
 from kit.graph.fold import sizes_of
 from kit.graph.kernels import segments
 from kit.graph.kernels.bounds import check_indices
-from kit.graph.op import Op, Tensor
+from kit.graph.op import IndexedSlices, Op, Tensor
 from kit.graph.ops.array.shape import reshape, shape_of
 from kit.graph.ops.math.arithmetic import add, multiply
-from kit.graph.slices import IndexedSlices
 from kit.graph.static import Shape, Static, axis_of, is_known, text
 from kit.graph.table import Attrs, OpDef, infer_like, missing, register, register_bound
 

@@ -1,4 +1,4 @@
-"""Sums, means, products and extremes along axes.
+"""Sums, means, products and extremes along axes, where the extremes are, running sums.
 
 The builders of this file keep the dtype of what they reduce; those that stand for
 numpy's functions are in `numpy_reduce`.
@@ -10,11 +10,15 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, Protocol
 
-from kit.graph.arguments import Ints, axes
+import numpy as np
+
+from kit.graph.arguments import Ints, axes, number
+from kit.graph.array_protocol import speaks
 from kit.graph.convert import make, tensor
-from kit.graph.dtypes import STRING, name_of
+from kit.graph.dtypes import STRING, dtype_of, name_of
 from kit.graph.kernels.precision import widened
 from kit.graph.op import Op, Tensor
+from kit.graph.ops.array.shape import reshape
 from kit.graph.ops.math.arithmetic import divide, multiply, subtract
 from kit.graph.ops.math.cast import cast
 from kit.graph.static import Shape, Static, axis_of
@@ -280,3 +284,120 @@ def _forward(xp: ModuleType, x: Any, axis: Any, *, kind: str, keepdims: bool) ->
 
 
 register(OpDef("ReduceAlong", _infer_along, _forward, missing))
+
+
+@speaks(np.argmax)
+def argmax(
+    x: Any,
+    axis: Any = None,
+    dtype: Any = "int64",
+    keepdims: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """Return the index of the first greatest element; without axis of all elements."""
+    return _place("ArgMax", x, axis, dtype, keepdims, name)
+
+
+@speaks(np.argmin)
+def argmin(
+    x: Any,
+    axis: Any = None,
+    dtype: Any = "int64",
+    keepdims: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """Return the index of the first least element; without axis of all elements."""
+    return _place("ArgMin", x, axis, dtype, keepdims, name)
+
+
+def _place(
+    op_type: str, x: Any, axis: Any, dtype: Any, keepdims: bool, name: str | None
+) -> Tensor:
+    attrs = {
+        "axis": None if axis is None else number(axis, "the axis"),
+        "dtype": dtype_of(dtype),
+        "keepdims": bool(keepdims),
+    }
+    return make(op_type, tensor(x), name=name, **attrs)
+
+
+def _infer_place(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    if inputs[0].dtype == STRING:
+        raise TypeError("texts have no greatest and no least element here.")
+    axis = None if attrs["axis"] is None else (attrs["axis"],)
+    shape = reduced(inputs[0].shape, axis, attrs.get("keepdims", False))
+    return [Static(shape, attrs["dtype"])]
+
+
+def _bind_place(function: str) -> Callable[..., Any]:
+    def bind(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+        find, axis = getattr(xp, function), attrs["axis"]
+        dtype, keep = attrs["dtype"], attrs.get("keepdims", False)
+        return lambda x: find(x, axis=axis, keepdims=keep).astype(dtype, copy=False)
+
+    return bind
+
+
+register_bound("ArgMax", _infer_place, _bind_place("argmax"))
+register_bound("ArgMin", _infer_place, _bind_place("argmin"))
+
+
+@speaks(np.cumsum)
+def cumsum_of(x: Any, axis: Any = None, dtype: Any = None) -> Tensor:
+    """Return the sums up to each element, in the dtype of numpy's; None: of a row."""
+    found = tensor(x)
+    wanted = dtype or np.add.reduce(np.zeros(1, found.static.dtype)).dtype
+    found = cast(found, wanted)
+    return cumsum(reshape(found, [-1]), 0) if axis is None else cumsum(found, axis)
+
+
+def cumsum(
+    x: Any,
+    axis: Any = 0,
+    exclusive: bool = False,
+    reverse: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """Return the running sums along an axis.
+
+    `exclusive` leaves the element itself out; `reverse` adds from the end.
+    """
+    attrs = {"axis": number(axis, "the axis")}
+    attrs |= {"exclusive": bool(exclusive), "reverse": bool(reverse)}
+    return make("Cumsum", tensor(x), name=name, **attrs)
+
+
+def _infer_cumsum(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    shape, dtype = inputs[0].shape, inputs[0].dtype
+    if dtype.kind not in "iufc":
+        raise TypeError(f"{name_of(dtype)} cannot be added up; cast it first.")
+    if shape is not None:
+        axis_of(attrs["axis"], len(shape))
+    return [Static(shape, dtype)]
+
+
+def _cumsum(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+    axis, is_exclusive = attrs["axis"], attrs["exclusive"]
+
+    def forwards(x: Any) -> Any:
+        found = xp.cumsum(x, axis=axis, dtype=x.dtype)
+        if not is_exclusive or not found.shape[axis]:
+            return found
+        # Not found - x: what is infinite or rounded off would stay in it.
+        shifted, whole = xp.zeros_like(found), [slice(None)] * found.ndim
+        from_second, to_last = list(whole), list(whole)
+        from_second[axis], to_last[axis] = slice(1, None), slice(None, -1)
+        shifted[tuple(from_second)] = found[tuple(to_last)]
+        return shifted
+
+    if not attrs["reverse"]:
+        return forwards
+    return lambda x: xp.flip(forwards(xp.flip(x, axis)), axis)
+
+
+def _cumsum_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    attrs = {**op.attrs, "reverse": not op.attrs["reverse"]}
+    return [make("Cumsum", gradients[0], **attrs)]
+
+
+register_bound("Cumsum", _infer_cumsum, _cumsum, _cumsum_gradient)
