@@ -10,6 +10,30 @@ from collections.abc import Callable
 from typing import Any
 
 
+def _known(combine: Callable[[Any, Any], Any]) -> Any:
+    """Return a method for two sizes, which gives None while one is unknown."""
+
+    def method(self: Dimension, other: Any) -> Any:
+        try:
+            sizes = self.value, as_dimension(other).value
+        except (TypeError, ValueError):
+            return NotImplemented
+        return None if None in sizes else combine(*sizes)
+
+    return method
+
+
+def _sized(combine: Callable[[Any, Any], Any]) -> Any:
+    """Return a method for two sizes, which gives another size."""
+    found = _known(combine)
+
+    def method(self: Dimension, other: Any) -> Any:
+        result = found(self, other)
+        return result if result is NotImplemented else Dimension(result)
+
+    return method
+
+
 class Dimension:
     """A size of an axis; `value` is None while it is unknown.
 
@@ -52,71 +76,14 @@ class Dimension:
         self.assert_is_compatible_with(other)
         return as_dimension(other) if self._value is None else self
 
-    def _with(self, other: Any, combine: Callable[[Any, Any], Any]) -> Any:
-        try:
-            there = as_dimension(other).value
-        except (TypeError, ValueError):
-            return NotImplemented
-        known = self._value is not None and there is not None
-        return Dimension(combine(self._value, there) if known else None)
-
-    def _compared(self, other: Any, compare: Callable[[Any, Any], Any]) -> Any:
-        try:
-            there = as_dimension(other).value
-        except (TypeError, ValueError):
-            return NotImplemented
-        if self._value is None or there is None:
-            return None
-        return compare(self._value, there)
-
-    def __add__(self, other: Any) -> Any:
-        return self._with(other, operator.add)
-
-    def __radd__(self, other: Any) -> Any:
-        return self._with(other, operator.add)
-
-    def __sub__(self, other: Any) -> Any:
-        return self._with(other, operator.sub)
-
-    def __rsub__(self, other: Any) -> Any:
-        return self._with(other, lambda mine, there: there - mine)
-
-    def __mul__(self, other: Any) -> Any:
-        return self._with(other, operator.mul)
-
-    def __rmul__(self, other: Any) -> Any:
-        return self._with(other, operator.mul)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return self._with(other, operator.floordiv)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return self._with(other, lambda mine, there: there // mine)
-
-    def __mod__(self, other: Any) -> Any:
-        return self._with(other, operator.mod)
-
-    def __rmod__(self, other: Any) -> Any:
-        return self._with(other, lambda mine, there: there % mine)
-
-    def __eq__(self, other: object) -> Any:
-        return self._compared(other, operator.eq)
-
-    def __ne__(self, other: object) -> Any:
-        return self._compared(other, operator.ne)
-
-    def __lt__(self, other: Any) -> Any:
-        return self._compared(other, operator.lt)
-
-    def __le__(self, other: Any) -> Any:
-        return self._compared(other, operator.le)
-
-    def __gt__(self, other: Any) -> Any:
-        return self._compared(other, operator.gt)
-
-    def __ge__(self, other: Any) -> Any:
-        return self._compared(other, operator.ge)
-
+    __add__ = __radd__ = _sized(operator.add)
+    __sub__, __rsub__ = _sized(operator.sub), _sized(lambda x, y: y - x)
+    __mul__ = __rmul__ = _sized(operator.mul)
+    __floordiv__, __rfloordiv__ = _sized(operator.floordiv), _sized(lambda x, y: y // x)
+    __mod__, __rmod__ = _sized(operator.mod), _sized(lambda x, y: y % x)
+    __eq__, __ne__ = _known(operator.eq), _known(operator.ne)
+    __lt__, __le__ = _known(operator.lt), _known(operator.le)
+    __gt__, __ge__ = _known(operator.gt), _known(operator.ge)
     # Two unknown sizes are neither equal nor unequal.
     __hash__ = None  # type: ignore[assignment]
 
