@@ -21,11 +21,17 @@ from kit.tf1.graph.graph import Graph, get_default_graph
 from kit.tf1.graph.graph_def import GraphDef
 from kit.tf1.session.config import ConfigProto, RunOptions
 from kit.tf1.session.fetching import feedable, fetchable
-from kit.tf1.session.meeting import check_all, check_known, meet
 from kit.tf1.session.originals import originals
 from kit.tf1.session.run_metadata import RunMetadata, fill, wants_metadata
 from kit.tf1.session.running import sessions
-from kit.tf1.session.targets import native_target, server_of, text_of
+from kit.tf1.session.targets import (
+    check_all,
+    check_known,
+    meet,
+    native_target,
+    server_of,
+    text_of,
+)
 
 # --------------------------------------------------------------------------------------
 # What `session.list_devices()` tells of a device.

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from kit.graph.dtypes import STRING, Array, DType, name_of, to_array
-from kit.tf1.tensor.dimension import Dimension
 from kit.tf1.tensor.dtypes import DType as PublicDType
+from kit.tf1.tensor.shape import Dimension
 
 # For each kind of dtype, the kinds of Python values that may become one.
 _FITS = {"b": "b", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc", "O": "O"}

@@ -21,9 +21,8 @@ from kit.graph.table import lookup
 from kit.tf1.graph.graph import Graph, get_default_graph
 from kit.tf1.tensor.allowed import check_allowed
 from kit.tf1.tensor.constant import to_constant
-from kit.tf1.tensor.dimension import Dimension
 from kit.tf1.tensor.dtypes import DType, as_dtype
-from kit.tf1.tensor.shape import TensorShape
+from kit.tf1.tensor.shape import Dimension, TensorShape
 from kit.tf1.tensor.tensor import Tensor
 
 
