@@ -15,7 +15,7 @@ from kit.tf1.ops.arithmetic import cast
 from kit.tf1.ops.reduce import reduce_max
 from kit.tf1.ops.shape import expand_dims
 from kit.tf1.ops.write import index, ints, reserve, vector
-from kit.tf1.tensor.constant import to_constant
+from kit.tf1.tensor.constant import spread, to_constant
 from kit.tf1.tensor.convert import argument, convert_to_tensor, create, op_scope
 from kit.tf1.tensor.dtypes import as_dtype, float32, int32
 from kit.tf1.tensor.shape import TensorShape
@@ -44,7 +44,7 @@ def constant(
         wanted = tuple(TensorShape(shape).as_list())
         if verify_shape and array.shape != wanted:
             raise TypeError(f"Expected Tensor's shape: {wanted}, got {array.shape}.")
-        array = _filled(array, known(wanted))
+        array = spread(array, known(wanted))
     return _const(array, "Const" if name is None else name)
 
 
@@ -52,20 +52,6 @@ def _const(array: Any, name: str) -> Any:
     graph = get_default_graph()
     with graph.as_default():
         return graph.create("Const", name=name, value=array).outputs[0]
-
-
-def _filled(array: Any, shape: tuple[int, ...]) -> Any:
-    size = int(np.prod(shape))
-    if size and not array.size:
-        return np.zeros(shape, array.dtype)
-    if array.size > size:
-        raise ValueError(
-            f"Too many elements provided. Needed at most {size}, but received "
-            f"{array.size}."
-        )
-    flat = array.reshape(-1)
-    whole = np.concatenate([flat, np.repeat(flat[-1:], size - flat.size)])
-    return whole.reshape(shape)
 
 
 def zeros(shape: Any, dtype: Any = float32, name: str | None = None) -> Any:
