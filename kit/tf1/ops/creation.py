@@ -14,7 +14,7 @@ from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.ops.arithmetic import cast
 from kit.tf1.ops.reduce import reduce_max
 from kit.tf1.ops.shape import expand_dims
-from kit.tf1.ops.write import index, ints, reserve, vector
+from kit.tf1.ops.write import index, ints, reserve, vector, whole
 from kit.tf1.tensor.constant import spread, to_constant
 from kit.tf1.tensor.convert import argument, convert_to_tensor, create, op_scope
 from kit.tf1.tensor.dtypes import as_dtype, float32, int32
@@ -177,8 +177,10 @@ def eye(
     name: str | None = None,
 ) -> Any:
     """Return a matrix with ones on the diagonal, repeated for `batch_shape`."""
-    rows = _number(num_rows)
-    columns = rows if num_columns is None else _number(num_columns)
+    rows, columns = (
+        one if isinstance(one, int) else whole("Eye", "num_rows", one)
+        for one in (num_rows, num_rows if num_columns is None else num_columns)
+    )
     wanted = as_dtype(dtype)._base
     with op_scope(name, "eye", [num_rows, num_columns, batch_shape]):
         last = "diag" if rows == columns else "set_diag"
@@ -189,17 +191,6 @@ def eye(
             return matrix
         shape = (*batch, rows, columns)
         return create("BroadcastTo", matrix, name=last, shape=shape)
-
-
-def _number(given: Any) -> int:
-    if isinstance(given, int):
-        return given
-    found = ints("Eye", "num_rows", given)
-    if not isinstance(found, int):
-        raise ValueError(
-            f"eye needs to know its size when the line is written, not {given!r}."
-        )
-    return found
 
 
 _RANKED = ("int32", "int64", "float32", "float64")
@@ -256,11 +247,7 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None) -> Any:
     with op_scope(name, "LinSpace", [start, stop, num]) as scope:
         first = argument("LinSpace", "start", start)
         last = argument("LinSpace", "stop", stop, first.dtype.base_dtype)
-        count = ints("LinSpace", "num", num)
-        if not isinstance(count, int):
-            raise ValueError(
-                f"linspace needs to know num when the line is written, not {num!r}."
-            )
+        count = whole("LinSpace", "num", num)
         return create("LinSpace", first, last, name=scope, num=count)
 
 

@@ -52,21 +52,21 @@ def bias_add(
 def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Any:
     """Return matmul(x, weights) + biases."""
     with op_scope(name, "xw_plus_b", [x, weights, biases]) as scope:
-        x, weights, biases = (
-            convert_to_tensor(one, name=what)
-            for what, one in (("x", x), ("weights", weights), ("biases", biases))
-        )
-        return bias_add(matmul(x, weights), biases, name=scope)
+        return _layer(x, weights, biases, scope)
+
+
+def _layer(x: Any, weights: Any, biases: Any, name: str | None) -> Any:
+    x, weights, biases = (
+        convert_to_tensor(one, name=what)
+        for what, one in (("x", x), ("weights", weights), ("biases", biases))
+    )
+    return bias_add(matmul(x, weights), biases, name=name)
 
 
 def relu_layer(x: Any, weights: Any, biases: Any, name: str | None = None) -> Any:
     """Return relu(matmul(x, weights) + biases)."""
     with op_scope(name, "relu_layer", [x, weights, biases]) as scope:
-        x, weights, biases = (
-            convert_to_tensor(one, name=what)
-            for what, one in (("x", x), ("weights", weights), ("biases", biases))
-        )
-        return relu(bias_add(matmul(x, weights), biases), name=scope)
+        return relu(_layer(x, weights, biases, None), name=scope)
 
 
 def conv2d(

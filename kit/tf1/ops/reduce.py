@@ -11,7 +11,7 @@ from kit.graph.op import Tensor
 from kit.graph.ops.math.reduce import reduce_along, reduced
 from kit.graph.static import is_known
 from kit.tf1.graph.graph import get_default_graph
-from kit.tf1.ops.write import Ints, index, ints, one_of, reserve
+from kit.tf1.ops.write import axes, index, ints, one_of, reserve, whole
 from kit.tf1.tensor.allowed import check_allowed
 from kit.tf1.tensor.convert import argument, create, create_op, op_scope
 from kit.tf1.tensor.dtypes import as_dtype, float32, int64
@@ -98,16 +98,6 @@ def _name_all_axes(x: Any) -> None:
             reserve("Rank", "range")
 
 
-def _axes(op_type: str, axis: Any) -> tuple[int, ...]:
-    found: Ints = ints(op_type, "reduction_indices", axis)
-    if isinstance(found, Tensor):
-        raise ValueError(
-            f"{op_type} needs to know its axes when the line is written; {axis!r} is "
-            f"known in a run only."
-        )
-    return tuple(found) if isinstance(found, list) else (found,)
-
-
 reduce_sum = _reduction("Sum", "the sum")
 reduce_mean = _reduction("Mean", "the mean")
 reduce_prod = _reduction("Prod", "the product")
@@ -145,7 +135,7 @@ def argmin(
 def _place(op_type: str, x: Any, axis: Any, name: str | None, dtype: Any) -> Any:
     with op_scope(name, op_type, [x, axis]) as scope:
         found = argument(op_type, "input", x)
-        (place,) = _axes(op_type, 0 if axis is None else axis)
+        (place,) = axes(op_type, "reduction_indices", 0 if axis is None else axis)
         attrs: dict[str, Any] = {"axis": place, "dtype": as_dtype(dtype)._base}
         return create(op_type, found, name=scope, keepdims=False, **attrs)
 
@@ -241,11 +231,7 @@ def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) ->
     ):
         rows = argument("InTopKV2", "predictions", predictions, float32)
         places = index("InTopKV2", "targets", targets)
-        count = ints("InTopKV2", "k", k)
-        if isinstance(count, Tensor | list):
-            raise ValueError(
-                f"in_top_k needs one k, known when the line is written, not {k!r}."
-            )
+        count = whole("InTopKV2", "k", k)
         return create("InTopKV2", rows, places, name=scope, k=count)
 
 

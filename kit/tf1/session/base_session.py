@@ -7,7 +7,7 @@ The work is done by `kit.session`. Where the original would wait for ever, a run
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
@@ -15,7 +15,6 @@ from kit.errors import CancelledError, InvalidArgumentError
 from kit.session.client.fetches import Fetches
 from kit.session.client.metadata import RunMetadata as NativeMetadata
 from kit.session.client.session import Session as NativeSession
-from kit.session.master.devices import Device
 from kit.settings import current
 from kit.tf1.graph.graph import Graph, get_default_graph
 from kit.tf1.graph.graph_def import GraphDef
@@ -51,14 +50,6 @@ class DeviceAttributes(NamedTuple):
     device_type: str
     memory_limit_bytes: int
     incarnation: int
-
-
-def attributes_of(devices: Sequence[tuple[Device, int]]) -> list[DeviceAttributes]:
-    """Return devices and their incarnations as the original describes them."""
-    return [
-        DeviceAttributes(one.name, one.type, _NOMINAL_BYTES, incarnation)
-        for one, incarnation in devices
-    ]
 
 
 class BaseSession:
@@ -215,7 +206,11 @@ class BaseSession:
         limit = self._deadline_s(None)
         with originals():
             self._meet(limit)
-            return attributes_of(self._native.list_devices(limit))
+            found = self._native.list_devices(limit)
+        return [
+            DeviceAttributes(one.name, one.type, _NOMINAL_BYTES, incarnation)
+            for one, incarnation in found
+        ]
 
     def as_default(self) -> AbstractContextManager[Any]:
         """Make it the default session of this thread for a block; it stays open."""
