@@ -77,12 +77,13 @@ class BaseSession:
         self._is_met, self._n_placed = False, 0
         self._looks_at_all = bool(text) or not self._prunes_first
         self._native = NativeSession(
-            native_target(text, self._config.device_count.get("CPU", 1)),
+            native_target(text),
             self._graph,
             soft_placement=self._config.allow_soft_placement,
             device_filters=tuple(self._config.device_filters),
             isolate_state=self._config.isolate_session_state,
             place_all=self._looks_at_all,
+            n_cpus=max(1, self._config.device_count.get("CPU", 1)),
         )
 
     @property

@@ -22,10 +22,7 @@ from kit.errors import (
 from kit.graph.node import node_of
 from kit.graph.op import Op
 from kit.server import target as remote
-from kit.session.client.connection import Connection, Direct
-from kit.session.client.options import SessionOptions
 from kit.session.client.session import Session
-from kit.session.client.targets import local_master
 from kit.session.master.devices import place
 from kit.session.master.plan import RunSignature
 from kit.tf1.session.config import ConfigProto
@@ -33,17 +30,6 @@ from kit.tf1.session.server import Server, server_at
 from kit.wire.listening.address import TcpAddress, parse_address
 
 _SCHEMES = ("grpc://", remote.SCHEME)
-
-
-class LocalTarget:
-    """A cluster of one task with some CPU devices, which one session has for itself."""
-
-    def __init__(self, n_cpus: int) -> None:
-        self._n_cpus = n_cpus
-
-    def connect_session(self, options: SessionOptions) -> Connection:
-        """Return a connection to it; called by `kit.session`."""
-        return Direct(local_master(self._n_cpus), options, owns=True)
 
 
 def text_of(target: Any) -> str:
@@ -63,16 +49,14 @@ def text_of(target: Any) -> str:
     )
 
 
-def native_target(target: str, n_cpus: int) -> Any:
-    """Return what `kit.session` takes for a target.
-
-    The number of CPU devices matters for a session of this process alone.
+def native_target(target: str) -> Any:
+    """Return what `kit.session` takes for a target, None for this process alone.
 
     Raises `NotFoundError` for a text that is not a target, `InvalidArgumentError` for
     one without a port.
     """
     if not target:
-        return LocalTarget(max(1, n_cpus))
+        return None
     scheme = next((one for one in _SCHEMES if target.startswith(one)), None)
     if scheme is None:
         raise NotFoundError(
