@@ -25,7 +25,7 @@ class Waits(Protocol):
     """Who can wait: the call of a stateful op."""
 
     def wait(self, ready: Callable[[], bool], changed: Any, what: str) -> None:
-        """Wait on a condition that is held; see `kit.graph.table.Call`."""
+        """Wait on a condition that is held; see `StepCall`."""
 
 
 @contextmanager

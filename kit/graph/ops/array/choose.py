@@ -15,7 +15,7 @@ from kit.graph.op import Op, Tensor
 from kit.graph.ops.math.arithmetic import maximum, minimum
 from kit.graph.ops.math.elementwise import sum_like, zero_for
 from kit.graph.static import Shape, Static, broadcast, same_dtype, text
-from kit.graph.table import Attrs, register_bound
+from kit.graph.table import Attrs, OpDef, register, register_bound
 
 
 @speaks(np.where)
@@ -141,8 +141,8 @@ def _infer_where(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     return [Static((None, rank), np.dtype(np.int64))]
 
 
-def _where(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
-    return lambda condition: xp.argwhere(condition).astype(np.int64, copy=False)
+def _where(xp: ModuleType, condition: Any) -> Any:
+    return xp.argwhere(condition).astype(np.int64, copy=False)
 
 
 def _infer_clip(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
@@ -152,9 +152,9 @@ def _infer_clip(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     return [Static(shape, dtype)]
 
 
-def _clip(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
+def _clip(xp: ModuleType, x: Any, low: Any, high: Any) -> Any:
     # Twice as quick as xp.clip for small arrays.
-    return lambda x, low, high: xp.minimum(xp.maximum(x, low), high)
+    return xp.minimum(xp.maximum(x, low), high)
 
 
 def _clip_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -170,5 +170,5 @@ def _clip_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
 
 
 register_bound("Select", _infer_select, _select, _select_gradient)
-register_bound("Where", _infer_where, _where)
-register_bound("ClipByValue", _infer_clip, _clip, _clip_gradient)
+register(OpDef("Where", _infer_where, _where))
+register(OpDef("ClipByValue", _infer_clip, _clip, _clip_gradient))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kit.graph.arguments import given_or_input, number, numbers, numbers_or_input
+from kit.graph.arguments import Ints, given_or_input, number, numbers, numbers_or_input
 from kit.graph.array_protocol import ArrayProtocol, speaks
 from kit.graph.convert import make, operands, tensor
 from kit.graph.dtypes import STRING, DType, dtype_of, name_of
@@ -16,7 +16,7 @@ from kit.graph.fold import sizes_of
 from kit.graph.op import Op, Tensor
 from kit.graph.ops.math.cast import cast
 from kit.graph.static import Static, axis_of
-from kit.graph.table import Attrs, register_bound
+from kit.graph.table import Attrs, OpDef, register, register_bound
 
 
 def fill(shape: Any, value: Any, name: str | None = None) -> Tensor:
@@ -139,15 +139,10 @@ def _infer_fill(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     return [Static(sizes_of(inputs[1]) if given is None else given, inputs[0].dtype)]
 
 
-def _fill(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    given = attrs["shape"]
-
-    def compute(value: Any, *extra: Any) -> Any:
-        out = xp.empty(given_or_input(given, extra), value.dtype)
-        out[...] = value
-        return out
-
-    return compute
+def _fill(xp: ModuleType, value: Any, *extra: Any, shape: Ints | None) -> Any:
+    out = xp.empty(given_or_input(shape, extra), value.dtype)
+    out[...] = value
+    return out
 
 
 def _fill_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -202,10 +197,8 @@ def _infer_linspace(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     return [Static((attrs["num"],), inputs[0].dtype)]
 
 
-def _linspace(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    return lambda start, stop: xp.linspace(
-        start.item(), stop.item(), attrs["num"], dtype=start.dtype
-    )
+def _linspace(xp: ModuleType, start: Any, stop: Any, *, num: int) -> Any:
+    return xp.linspace(start.item(), stop.item(), num, dtype=start.dtype)
 
 
 def _infer_one_hot(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
@@ -223,28 +216,31 @@ def _infer_one_hot(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     return [Static(shape, on.dtype)]
 
 
-def _one_hot(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    depth, axis = attrs["depth"], attrs["axis"]
+def _one_hot(
+    xp: ModuleType,
+    indices: Any,
+    on: Any,
+    off: Any,
+    *extra: Any,
+    depth: int | None,
+    axis: int,
+) -> Any:
+    classes = xp.arange(int(extra[0]) if depth is None else depth)
+    place = axis % (indices.ndim + 1)
+    shape = [1] * (indices.ndim + 1)
+    shape[place] = -1
+    is_on = xp.expand_dims(indices, place) == classes.reshape(shape)
+    return xp.where(is_on, on, off)
 
-    def compute(indices: Any, on: Any, off: Any, *extra: Any) -> Any:
-        classes = xp.arange(depth if depth is not None else int(extra[0]))
-        place = axis % (indices.ndim + 1)
-        shape = [1] * (indices.ndim + 1)
-        shape[place] = -1
-        is_on = xp.expand_dims(indices, place) == classes.reshape(shape)
-        return xp.where(is_on, on, off)
 
-    return compute
+def _eye(xp: ModuleType, *, shape: Ints, dtype: DType) -> Any:
+    return xp.eye(*shape, dtype=dtype)
 
 
-def _eye(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    return lambda: xp.eye(*attrs["shape"], dtype=attrs["dtype"])
-
-
-register_bound("Fill", _infer_fill, _fill, _fill_gradient)
+register(OpDef("Fill", _infer_fill, _fill, _fill_gradient))
 register_bound("ZerosLike", _infer_like, _all(0))
 register_bound("OnesLike", _infer_like, _all(1))
 register_bound("Range", _infer_range, lambda xp, _: lambda *b: _range(xp, *b))
-register_bound("LinSpace", _infer_linspace, _linspace)
-register_bound("OneHot", _infer_one_hot, _one_hot)
-register_bound("Eye", lambda _, attrs: [Static(attrs["shape"], attrs["dtype"])], _eye)
+register(OpDef("LinSpace", _infer_linspace, _linspace))
+register(OpDef("OneHot", _infer_one_hot, _one_hot))
+register(OpDef("Eye", lambda _, attrs: [Static(attrs["shape"], attrs["dtype"])], _eye))

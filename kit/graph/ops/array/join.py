@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -10,7 +10,7 @@ from kit.graph.arguments import Ints, number, numbers
 from kit.graph.convert import make, make_op, operands, tensor
 from kit.graph.op import Op, Tensor
 from kit.graph.static import Shape, Static, axis_of, merge, same_dtype, text
-from kit.graph.table import Attrs, OpDef, register, register_bound
+from kit.graph.table import Attrs, OpDef, register
 
 
 def concat(xs: Sequence[Any], axis: Any = 0, name: str | None = None) -> Tensor:
@@ -87,9 +87,8 @@ def _infer_concat(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     return [Static((*common[:place], total, *common[place + 1 :]), dtype)]
 
 
-def _concat(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    axis = attrs["axis"]
-    return lambda *xs: xp.concatenate(xs, axis)
+def _concat(xp: ModuleType, *xs: Any, axis: int) -> Any:
+    return xp.concatenate(xs, axis)
 
 
 def _concat_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -130,9 +129,8 @@ def _infer_pack(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     return [Static((*shape[:place], len(inputs), *shape[place:]), dtype)]
 
 
-def _pack(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    axis = attrs["axis"]
-    return lambda *xs: xp.stack(xs, axis)
+def _pack(xp: ModuleType, *xs: Any, axis: int) -> Any:
+    return xp.stack(xs, axis)
 
 
 def _pack_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -229,7 +227,7 @@ def _split_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [make("ConcatV2", *filled(op, gradients), axis=op.attrs["axis"])]
 
 
-register_bound("ConcatV2", _infer_concat, _concat, _concat_gradient)
+register(OpDef("ConcatV2", _infer_concat, _concat, _concat_gradient))
 register(
     OpDef(
         "ConcatGrad",
@@ -239,7 +237,7 @@ register(
         n_outputs=lambda attrs: int(attrs["num"]),
     )
 )
-register_bound("Pack", _infer_pack, _pack, _pack_gradient)
+register(OpDef("Pack", _infer_pack, _pack, _pack_gradient))
 _NUM: dict[str, Any] = {"n_outputs": lambda attrs: int(attrs["num"])}
 register(OpDef("Unpack", _infer_unpack, _unpack, _unpack_gradient, **_NUM))
 register(OpDef("Split", _infer_split, _split, _split_gradient, **_NUM))

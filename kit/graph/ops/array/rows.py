@@ -6,6 +6,7 @@ An index that is out of range is an error in a run; nothing wraps.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from kit.errors import InvalidArgumentError
-from kit.graph.arguments import number, numbers_or_input
+from kit.graph.arguments import Ints, given_or_input, number, numbers_or_input
 from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.convert import make, make_op, tensor
 from kit.graph.dtypes import name_of
@@ -118,18 +119,13 @@ def _gather_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [IndexedSlices(reshape(g, row), reshape(indices, -1), whole), None]
 
 
-def _gather_back(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    axis = attrs["axis"]
-
-    def compute(g: Any, indices: Any, x: Any) -> Any:
-        place = axis % x.ndim
-        turned = xp.moveaxis(xp.zeros(x.shape, g.dtype), place, 0)
-        flat = g.reshape((*g.shape[:place], -1, *g.shape[place + indices.ndim :]))
-        rows = xp.moveaxis(flat, place, 0)
-        found = segments.scatter("add", xp, turned, indices.reshape(-1), rows)
-        return xp.moveaxis(found, 0, place)
-
-    return compute
+def _gather_back(xp: ModuleType, g: Any, indices: Any, x: Any, *, axis: int) -> Any:
+    place = axis % x.ndim
+    turned = xp.moveaxis(xp.zeros(x.shape, g.dtype), place, 0)
+    flat = g.reshape((*g.shape[:place], -1, *g.shape[place + indices.ndim :]))
+    rows = xp.moveaxis(flat, place, 0)
+    found = segments.scatter("add", xp, turned, indices.reshape(-1), rows)
+    return xp.moveaxis(found, 0, place)
 
 
 def _gather_back_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -173,15 +169,8 @@ def _flat_places(xp: ModuleType, indices: Any, shape: Sequence[int]) -> Any:
 
 def _gather_nd(xp: ModuleType, x: Any, indices: Any) -> Any:
     depth = indices.shape[-1]
-    rows = x.reshape((_count(x.shape[:depth]), *x.shape[depth:]))
+    rows = x.reshape((math.prod(x.shape[:depth]), *x.shape[depth:]))
     return xp.take(rows, _flat_places(xp, indices, x.shape), axis=0)
-
-
-def _count(sizes: Sequence[int]) -> int:
-    total = 1
-    for size in sizes:
-        total *= size
-    return total
 
 
 def _gather_nd_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -209,25 +198,22 @@ def _infer_scatter_nd(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static
     return [Static(shape, updates.dtype)]
 
 
-def _scatter_nd(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    given = attrs["shape"]
-
-    def compute(indices: Any, updates: Any, *extra: Any) -> Any:
-        shape = given if given is not None else tuple(extra[0].tolist())
-        depth = indices.shape[-1]
-        flat = _flat_places(xp, indices, shape).reshape(-1)
-        tail = tuple(shape[depth:])
-        if updates.shape != (*indices.shape[:-1], *tail):
-            raise InvalidArgumentError(
-                f"updates of {list(updates.shape)} do not fit indices of "
-                f"{list(indices.shape)} into {list(shape)}."
-            )
-        rows = updates.reshape((flat.size, *tail))
-        zeros = xp.zeros((_count(shape[:depth]), *tail), updates.dtype)
-        found = segments.scatter("add", xp, zeros, flat, rows, in_place=True)
-        return found.reshape(shape)
-
-    return compute
+def _scatter_nd(
+    xp: ModuleType, indices: Any, updates: Any, *extra: Any, shape: Ints | None
+) -> Any:
+    shape = given_or_input(shape, extra)
+    depth = indices.shape[-1]
+    flat = _flat_places(xp, indices, shape).reshape(-1)
+    tail = tuple(shape[depth:])
+    if updates.shape != (*indices.shape[:-1], *tail):
+        raise InvalidArgumentError(
+            f"updates of {list(updates.shape)} do not fit indices of "
+            f"{list(indices.shape)} into {list(shape)}."
+        )
+    rows = updates.reshape((flat.size, *tail))
+    zeros = xp.zeros((math.prod(shape[:depth]), *tail), updates.dtype)
+    found = segments.scatter("add", xp, zeros, flat, rows, in_place=True)
+    return found.reshape(shape)
 
 
 def _scatter_nd_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -247,7 +233,7 @@ def _sum_by_index(xp: ModuleType, indices: Any, values: Any) -> Any:
 
 
 register_bound("GatherV2", _infer_gather, _gather, _gather_gradient)
-register_bound("GatherGrad", infer_like(2), _gather_back, _gather_back_gradient)
+register(OpDef("GatherGrad", infer_like(2), _gather_back, _gather_back_gradient))
 register(OpDef("GatherNd", _infer_gather_nd, _gather_nd, _gather_nd_gradient))
-register_bound("ScatterNd", _infer_scatter_nd, _scatter_nd, _scatter_nd_gradient)
+register(OpDef("ScatterNd", _infer_scatter_nd, _scatter_nd, _scatter_nd_gradient))
 register(OpDef("SumByIndex", _infer_sum_by_index, _sum_by_index, missing, n_outputs=2))

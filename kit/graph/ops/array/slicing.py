@@ -23,7 +23,7 @@ from kit.graph.dtypes import name_of
 from kit.graph.op import Op, Tensor
 from kit.graph.ops.array.rows import from_the_start, gather
 from kit.graph.static import Shape, Static, text
-from kit.graph.table import Attrs, infer_like, register_bound
+from kit.graph.table import Attrs, OpDef, infer_like, register, register_bound
 
 Item: TypeAlias = tuple[Any, ...]
 
@@ -193,15 +193,10 @@ def _gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [back, *[None] * (len(op.inputs) - 1)]
 
 
-def _bind_back(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    spec = attrs["spec"]
-
-    def compute(g: Any, x: Any, *inputs: Any) -> Any:
-        out = xp.zeros(x.shape, g.dtype)
-        out[_key(spec, inputs)] = g
-        return out
-
-    return compute
+def _back(xp: ModuleType, g: Any, x: Any, *inputs: Any, spec: Sequence[Item]) -> Any:
+    out = xp.zeros(x.shape, g.dtype)
+    out[_key(spec, inputs)] = g
+    return out
 
 
 def _gradient_back(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -212,4 +207,4 @@ def _gradient_back(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
 SLICING.append(strided_slice)
 
 register_bound("StridedSlice", _infer, _bind, _gradient)
-register_bound("StridedSliceGrad", infer_like(1), _bind_back, _gradient_back)
+register(OpDef("StridedSliceGrad", infer_like(1), _back, _gradient_back))

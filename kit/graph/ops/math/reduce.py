@@ -103,8 +103,9 @@ def _enter(
     return builder
 
 
-def _sum(_: ModuleType, x: Any, axis: Ints | None, keep: bool) -> Any:
-    return x.sum(axis=axis, dtype=x.dtype, keepdims=keep)
+def _method(name: str) -> Callable[..., Any]:
+    """Return the computation that is a method of the array."""
+    return lambda _, x, axis, keep: getattr(x, name)(axis=axis, keepdims=keep)
 
 
 def _mean(xp: ModuleType, x: Any, axis: Ints | None, keep: bool) -> Any:
@@ -115,10 +116,6 @@ def _mean(xp: ModuleType, x: Any, axis: Ints | None, keep: bool) -> Any:
         return xp.trunc(total / count).astype(x.dtype)
     total /= count
     return total.astype(x.dtype, copy=False)
-
-
-def _prod(_: ModuleType, x: Any, axis: Ints | None, keep: bool) -> Any:
-    return x.prod(axis=axis, dtype=x.dtype, keepdims=keep)
 
 
 def _log_sum_exp(xp: ModuleType, x: Any, axis: Ints | None, keep: bool) -> Any:
@@ -162,7 +159,10 @@ def _log_sum_exp_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
 
 
 reduce_sum = _enter(
-    "Sum", "the sum", _sum, lambda op, gradients: [spread(gradients[0], op)]
+    "Sum",
+    "the sum",
+    lambda _, x, axis, keep: x.sum(axis=axis, dtype=x.dtype, keepdims=keep),
+    lambda op, gradients: [spread(gradients[0], op)],
 )
 reduce_mean = _enter(
     "Mean",
@@ -170,31 +170,16 @@ reduce_mean = _enter(
     _mean,
     lambda op, gradients: [spread(gradients[0], op, mean=True)],
 )
-reduce_prod = _enter("Prod", "the product", _prod, _prod_gradient)
-reduce_max = _enter(
-    "Max",
-    "the greatest element",
-    lambda _, x, axis, keep: x.max(axis=axis, keepdims=keep),
-    _extreme_gradient,
+reduce_prod = _enter(
+    "Prod",
+    "the product",
+    lambda _, x, axis, keep: x.prod(axis=axis, dtype=x.dtype, keepdims=keep),
+    _prod_gradient,
 )
-reduce_min = _enter(
-    "Min",
-    "the least element",
-    lambda _, x, axis, keep: x.min(axis=axis, keepdims=keep),
-    _extreme_gradient,
-)
-reduce_all = _enter(
-    "All",
-    "whether all are true",
-    lambda _, x, axis, keep: x.all(axis=axis, keepdims=keep),
-    infer=_infer_bool,
-)
-reduce_any = _enter(
-    "Any",
-    "whether any is true",
-    lambda _, x, axis, keep: x.any(axis=axis, keepdims=keep),
-    infer=_infer_bool,
-)
+reduce_max = _enter("Max", "the greatest element", _method("max"), _extreme_gradient)
+reduce_min = _enter("Min", "the least element", _method("min"), _extreme_gradient)
+reduce_all = _enter("All", "whether all are true", _method("all"), infer=_infer_bool)
+reduce_any = _enter("Any", "whether any is true", _method("any"), infer=_infer_bool)
 reduce_log_sum_exp = _enter(
     "LogSumExp",
     "log(sum(exp(x))), without overflow",
@@ -204,19 +189,16 @@ reduce_log_sum_exp = _enter(
 )
 
 
-def _spread(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    axis, keep, mean = attrs["axis"], attrs["keepdims"], attrs["mean"]
-
-    def compute(g: Any, x: Any) -> Any:
-        if mean:
-            g = g / (x.size // max(g.size, 1))
-        if not keep:
-            g = g.reshape(reduced(x.shape, axis, True))
-        out = xp.empty(x.shape, g.dtype)
-        out[...] = g
-        return out
-
-    return compute
+def _spread(
+    xp: ModuleType, g: Any, x: Any, *, axis: Ints | None, keepdims: bool, mean: bool
+) -> Any:
+    if mean:
+        g = g / (x.size // max(g.size, 1))
+    if not keepdims:
+        g = g.reshape(reduced(x.shape, axis, True))
+    out = xp.empty(x.shape, g.dtype)
+    out[...] = g
+    return out
 
 
 def _spread_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -240,7 +222,7 @@ def _prod_of_others(xp: ModuleType, x: Any, *, axis: Ints | None) -> Any:
     return found.transpose([order.index(i) for i in range(n)])
 
 
-register_bound("Spread", infer_like(1), _spread, _spread_gradient)
+register(OpDef("Spread", infer_like(1), _spread, _spread_gradient))
 register(OpDef("ProdOfOthers", infer_like(0), _prod_of_others, missing))
 
 

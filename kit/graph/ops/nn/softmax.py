@@ -6,8 +6,7 @@ is one multiplication of each row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -27,7 +26,7 @@ from kit.graph.ops.math.reduce import reduce_sum
 from kit.graph.ops.math.unary import exp, negative
 from kit.graph.ops.nn.activations import infer_alike, infer_real
 from kit.graph.static import Shape, Static, axis_of, merge, same_dtype, text
-from kit.graph.table import Attrs, OpDef, register, register_bound
+from kit.graph.table import Attrs, OpDef, register
 
 
 def softmax(x: Any, axis: int = -1, name: str | None = None) -> Tensor:
@@ -110,13 +109,6 @@ def _infer_along(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
             raise ValueError("softmax is along an axis, and a single number has none.")
         axis_of(attrs["axis"], len(shape))
     return infer_real(inputs, attrs)
-
-
-def _bind_along(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    def bind(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-        return partial(kernel, xp, axis=attrs["axis"])
-
-    return bind
 
 
 def _softmax_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -203,9 +195,8 @@ def _infer_scale(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     return [Static(inputs[0].shape, same_dtype(inputs, "a scaling of rows"))]
 
 
-def _scale(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
-    product = xp.multiply
-    return lambda rows, factors: product(rows, factors[..., None])
+def _scale(xp: ModuleType, rows: Any, factors: Any) -> Any:
+    return xp.multiply(rows, factors[..., None])
 
 
 def _scale_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -213,14 +204,8 @@ def _scale_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [make("ScaleRows", g, factors), reduce_sum(multiply(g, rows), -1)]
 
 
-def _sigmoid_cross_entropy(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
-    return partial(sigmoids.sigmoid_cross_entropy, xp)
-
-
-register_bound("Softmax", _infer_along, _bind_along(kernels.softmax), _softmax_gradient)
-register_bound(
-    "LogSoftmax", _infer_along, _bind_along(kernels.log_softmax), _log_softmax_gradient
-)
+register(OpDef("Softmax", _infer_along, kernels.softmax, _softmax_gradient))
+register(OpDef("LogSoftmax", _infer_along, kernels.log_softmax, _log_softmax_gradient))
 register(
     OpDef(
         "SoftmaxCrossEntropyWithLogits",
@@ -239,10 +224,12 @@ register(
         n_outputs=2,
     )
 )
-register_bound(
-    "SigmoidCrossEntropyWithLogits",
-    infer_alike,
-    _sigmoid_cross_entropy,
-    _sigmoid_gradient,
+register(
+    OpDef(
+        "SigmoidCrossEntropyWithLogits",
+        infer_alike,
+        sigmoids.sigmoid_cross_entropy,
+        _sigmoid_gradient,
+    )
 )
-register_bound("ScaleRows", _infer_scale, _scale, _scale_gradient)
+register(OpDef("ScaleRows", _infer_scale, _scale, _scale_gradient))

@@ -13,7 +13,7 @@ import numpy as np
 
 from kit.graph.dtypes import STRING, DType
 from kit.graph.static import Shape, Static, text
-from kit.graph.table import Attrs, OpDef, register
+from kit.graph.table import Attrs, OpDef, infer_fixed, register
 
 REDUCTIONS = ("MEAN", "SUM")
 
@@ -60,10 +60,6 @@ def _infer_rows(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     _check_scalar(inputs[1], "the number of gradients")
     whole = np.dtype(np.int64)
     return [Static(None, whole), Static(None, attrs["dtype"]), Static(None, whole)]
-
-
-def _infer_count(_: Sequence[Static], __: Attrs) -> Sequence[Static]:
-    return [Static((), np.dtype(np.int32))]
 
 
 def _apply(
@@ -115,7 +111,14 @@ for _prefix, _name, _is_sparse in (
     ("Accumulator", "SparseConditionalAccumulator", True),
 ):
     register(OpDef(_name, _infer_accumulator, _accumulator(_is_sparse), **_GIVES))
-    register(OpDef(f"{_prefix}NumAccumulated", _infer_count, _count, **_USES))
+    register(
+        OpDef(
+            f"{_prefix}NumAccumulated",
+            infer_fixed(Static((), np.dtype(np.int32))),
+            _count,
+            **_USES,
+        )
+    )
     register(OpDef(f"{_prefix}SetGlobalStep", _infer_step, _set_step, **_DOES))
 register(OpDef("ResourceAccumulatorApplyGradient", _infer_step, _apply, **_DOES))
 register(OpDef("SparseAccumulatorApplyGradient", _infer_step, _apply_rows, **_DOES))

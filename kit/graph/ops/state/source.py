@@ -14,7 +14,7 @@ from kit.graph.default import default_graph
 from kit.graph.dtypes import Array, dtype_of, to_array
 from kit.graph.op import Op, Tensor
 from kit.graph.static import Shape, Static, as_shape, known, merge
-from kit.graph.table import Attrs, OpDef, register
+from kit.graph.table import Attrs, OpDef, infer_fixed, register
 
 # Known values of larger constants do not help shape rules and would be held twice.
 _SMALL = 64
@@ -124,4 +124,4 @@ register(
 )
 register(OpDef("Identity", _same, _pass_on, _pass_gradient, rows=True))
 register(OpDef("StopGradient", _same, _pass_on))
-register(OpDef("NoOp", lambda inputs, attrs: [], lambda xp: (), n_outputs=0))
+register(OpDef("NoOp", infer_fixed(), lambda xp: (), n_outputs=0))

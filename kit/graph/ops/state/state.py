@@ -18,7 +18,7 @@ from kit.graph.kernels import segments
 from kit.graph.op import Tensor
 from kit.graph.ops.array.rows import check_whole
 from kit.graph.static import Shape, Static, agrees, merge, same_dtype, text
-from kit.graph.table import Attrs, OpDef, register
+from kit.graph.table import Attrs, OpDef, infer_fixed, register
 
 
 class Ref(Protocol):
@@ -105,10 +105,6 @@ def _is_initialized(call: Any, ref: Ref) -> Any:
     return call.xp.asarray(ref.is_initialized)
 
 
-def _infer_is_initialized(_: Sequence[Static], __: Attrs) -> Sequence[Static]:
-    return [Static((), np.dtype(bool))]
-
-
 def _infer_initialized_value(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     ref, fallback = inputs
     dtype = same_dtype(inputs, "a variable and what stands in for it")
@@ -126,7 +122,12 @@ register(OpDef("Assign", _infer_assign, _assign, **_STATE))
 register(OpDef("AssignAdd", _infer_assign, _add, **_STATE))
 register(OpDef("AssignSub", _infer_assign, _sub, **_STATE))
 register(
-    OpDef("IsVariableInitialized", _infer_is_initialized, _is_initialized, **_STATE)
+    OpDef(
+        "IsVariableInitialized",
+        infer_fixed(Static((), np.dtype(bool))),
+        _is_initialized,
+        **_STATE,
+    )
 )
 register(
     OpDef("InitializedValue", _infer_initialized_value, _initialized_value, **_STATE)
