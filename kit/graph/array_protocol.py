@@ -44,12 +44,27 @@ def speaks(*functions: Callable[..., Any]) -> Callable[[B], B]:
     return enter
 
 
-# --------------------------------------------------------------------------------------
-# The methods and attributes of numpy's arrays, for tensors.
+class OperatorNotAllowedInGraphError(TypeError):
+    """A tensor was used where Python needs its value now: `if t:`, `for x in t:`.
+
+    Raised while the graph is built. The caller computes with ops instead, or runs the
+    tensor first and uses its value. A retry fails again.
+    """
 
 
-class ArrayMethods:
-    """Gives a class the methods of numpy's arrays; see `_as_tensor`."""
+def _left(ufunc: np.ufunc) -> Any:
+    """Return the method of an operator, for the left operand or the only one."""
+    return lambda self, *other: UFUNCS[ufunc](self, *other)
+
+
+def _right(ufunc: np.ufunc) -> Any:
+    return lambda self, other: UFUNCS[ufunc](other, self)
+
+
+class ArrayProtocol(DaskCollection):
+    """Gives a class operators, functions and methods of numpy; see `_as_tensor`."""
+
+    __array_priority__ = 1000.0
 
     def _as_tensor(self) -> Tensor:
         """Return the tensor that stands for this object in an expression."""
@@ -160,29 +175,6 @@ class ArrayMethods:
     def any(self, axis: Any = None, keepdims: bool = False) -> Any:
         """Return whether any element is true, along some axes or of all."""
         return FUNCTIONS[np.any](self, axis=axis, keepdims=keepdims)
-
-
-class OperatorNotAllowedInGraphError(TypeError):
-    """A tensor was used where Python needs its value now: `if t:`, `for x in t:`.
-
-    Raised while the graph is built. The caller computes with ops instead, or runs the
-    tensor first and uses its value. A retry fails again.
-    """
-
-
-def _left(ufunc: np.ufunc) -> Any:
-    """Return the method of an operator, for the left operand or the only one."""
-    return lambda self, *other: UFUNCS[ufunc](self, *other)
-
-
-def _right(ufunc: np.ufunc) -> Any:
-    return lambda self, other: UFUNCS[ufunc](other, self)
-
-
-class ArrayProtocol(ArrayMethods, DaskCollection):
-    """Gives a class the operators and functions of numpy; see `_as_tensor`."""
-
-    __array_priority__ = 1000.0
 
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any

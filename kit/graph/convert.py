@@ -36,7 +36,7 @@ def tensor(
                 f".astype({str(wanted)!r})."
             )
         return found
-    if _holds(x):
+    if holds_tensor(x):
         like = wanted or _first_dtype(x)
         return make("Pack", *[tensor(one, like) for one in x], axis=0)
     if isinstance(x, Op):
@@ -103,7 +103,7 @@ def _as(x: Any, dtype: DType, graph: Graph) -> Tensor:
         if found.static.dtype == dtype:
             return found
         return make("Cast", found, dtype=dtype)
-    value = x if dtype == STRING or _holds(x) else np.asarray(x, dtype)
+    value = x if dtype == STRING or holds_tensor(x) else np.asarray(x, dtype)
     return tensor(value, dtype, graph=graph)
 
 
@@ -112,20 +112,15 @@ def _dtype_or_value(x: Any) -> Any:
         return x._as_tensor().static.dtype
     if isinstance(x, bool | int | float | complex) and not isinstance(x, np.generic):
         return x
-    if _holds(x):
+    if holds_tensor(x):
         return _first_dtype(x)
     return to_array(x).dtype if not hasattr(x, "dtype") else np.asarray(x).dtype
 
 
-def _holds(x: Any) -> bool:
-    return isinstance(x, list | tuple) and _holds_tensor(x)
-
-
-def _holds_tensor(x: Sequence[Any]) -> bool:
-    return any(
-        isinstance(one, ArrayProtocol)
-        or (isinstance(one, list | tuple) and _holds_tensor(one))
-        for one in x
+def holds_tensor(x: Any) -> bool:
+    """Whether `x` is a list or tuple with a tensor in it, at any depth."""
+    return isinstance(x, list | tuple) and any(
+        isinstance(one, ArrayProtocol) or holds_tensor(one) for one in x
     )
 
 

@@ -46,22 +46,6 @@ class UnaryBuilder(Protocol):
         """Return the op's result, which has the operand's shape."""
 
 
-_BY_TYPE: dict[str, np.ufunc] = {}
-
-
-def binary(op_type: str, x: Any, y: Any, name: str | None = None) -> Tensor:
-    """Return an element-wise op of two operands, in the dtype numpy would use."""
-    inputs = resolved(_BY_TYPE[op_type], x, y)
-    if op_type == "Add" and inputs[0].static.dtype == STRING:
-        op_type = "StringJoin"
-    return make(op_type, *inputs, name=name)
-
-
-def unary(op_type: str, x: Any, name: str | None = None) -> Tensor:
-    """Return an element-wise op of one operand, in the dtype numpy would use."""
-    return make(op_type, *resolved(_BY_TYPE[op_type], x), name=name)
-
-
 def sum_like(gradient: Any, x: Tensor, other: Tensor | None = None) -> Any:
     """Return `gradient` summed over the axes along which `x` was broadcast.
 
@@ -175,10 +159,11 @@ def enter_binary(
     """Enter an op of two operands into the tables and return its builder."""
     bind = bind or named(ufunc.__name__)
     register_bound(op_type, infer, bind, gradient)
-    _BY_TYPE[op_type] = ufunc
 
     def builder(x: Any, y: Any, name: str | None = None) -> Tensor:
-        return binary(op_type, x, y, name)
+        inputs = resolved(ufunc, x, y)
+        joins = ufunc is np.add and inputs[0].static.dtype == STRING
+        return make("StringJoin" if joins else op_type, *inputs, name=name)
 
     builder.__doc__ = f"Return {doc}, element by element with broadcasting."
     UFUNCS.setdefault(ufunc, builder)
@@ -196,10 +181,9 @@ def enter_unary(
     """Enter an op of one operand into the tables and return its builder."""
     bind = bind or named(ufunc.__name__)
     register_bound(op_type, infer, bind, gradient)
-    _BY_TYPE[op_type] = ufunc
 
     def builder(x: Any, name: str | None = None) -> Tensor:
-        return unary(op_type, x, name)
+        return make(op_type, *resolved(ufunc, x), name=name)
 
     builder.__doc__ = f"Return {doc}, element by element."
     UFUNCS.setdefault(ufunc, builder)
