@@ -33,6 +33,10 @@ from kit.devices.replica import replica_device_setter as replica_device_setter
 from kit.graph.clip import clip_by_global_norm as clip_by_global_norm
 from kit.graph.clip import clip_by_norm as clip_by_norm
 from kit.graph.clip import global_norm as global_norm
+from kit.graph.default import colocate_with as colocate_with
+from kit.graph.default import control_dependencies as control_dependencies
+from kit.graph.default import device as device
+from kit.graph.default import name_scope as name_scope
 from kit.graph.gradients import gradients as gradients
 from kit.graph.graph import Graph as Graph
 from kit.graph.op import Op as Op
@@ -43,10 +47,6 @@ from kit.graph.ops.state.source import group as group
 from kit.graph.ops.state.source import identity as identity
 from kit.graph.ops.state.source import placeholder as placeholder
 from kit.graph.ops.state.source import stop_gradient as stop_gradient
-from kit.graph.scopes import colocate_with as colocate_with
-from kit.graph.scopes import control_dependencies as control_dependencies
-from kit.graph.scopes import device as device
-from kit.graph.scopes import name_scope as name_scope
 from kit.graph.variable import Variable as Variable
 from kit.graph.variable import initialize_all as initialize_all
 from kit.server import target as _target  # noqa: F401  # how far sessions reach

@@ -5,8 +5,8 @@ from __future__ import annotations
 from kit.cluster import lifecycle
 from kit.cluster.cluster import Cluster
 from kit.dask.graph import set_cluster
+from kit.devices.nearest import set_known_tasks
 from kit.errors import FailedPreconditionError
-from kit.graph.known_tasks import set_known_tasks
 from kit.task import Task
 from kit.training.train import set_current
 

@@ -1,13 +1,14 @@
 """Whether a cluster has the task that a device names, and which one may be meant.
 
 Pure. Only job, replica and task are looked at: which devices a task has, it knows
-itself.
+itself. A layer above says which tasks the current cluster has.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 
 from kit.devices.device import DeviceSpec
 from kit.errors import PlacementError
@@ -93,3 +94,26 @@ def _nearest_job(job: str | None, tasks: Sequence[Task]) -> str | None:
     known = {task.job.lower(): task.job for task in tasks}
     near = difflib.get_close_matches(job.lower(), known, n=1, cutoff=0.5)
     return known[near[0]] if near else job
+
+
+Find = Callable[[], Sequence[Task] | None]
+
+_hook: list[Find] = []
+
+
+def set_known_tasks(find: Find | None) -> None:
+    """Let `find` say which tasks there are now: None while no cluster is current."""
+    _hook[:] = [] if find is None else [find]
+
+
+def check_device(device: str) -> None:
+    """Raise `PlacementError` if the current cluster has no task of this name."""
+    tasks = _hook[0]() if _hook and device else None
+    if tasks is not None:
+        _check_once(device, tuple(tasks))
+
+
+# A graph asks for the same few names again and again.
+@lru_cache(maxsize=256)
+def _check_once(device: str, tasks: tuple[Task, ...]) -> None:
+    check_known(device, tasks)

@@ -44,12 +44,27 @@ def speaks(*functions: Callable[..., Any]) -> Callable[[B], B]:
     return enter
 
 
-# --------------------------------------------------------------------------------------
-# The methods and attributes of numpy's arrays, for tensors.
+class OperatorNotAllowedInGraphError(TypeError):
+    """A tensor was used where Python needs its value now: `if t:`, `for x in t:`.
+
+    Raised while the graph is built. The caller computes with ops instead, or runs the
+    tensor first and uses its value. A retry fails again.
+    """
 
 
-class ArrayMethods:
-    """Gives a class the methods of numpy's arrays; see `_as_tensor`."""
+def _left(ufunc: np.ufunc) -> Any:
+    """Return the method of an operator, for the left operand or the only one."""
+    return lambda self, *other: UFUNCS[ufunc](self, *other)
+
+
+def _right(ufunc: np.ufunc) -> Any:
+    return lambda self, other: UFUNCS[ufunc](other, self)
+
+
+class ArrayProtocol(DaskCollection):
+    """Gives a class operators, functions and methods of numpy; see `_as_tensor`."""
+
+    __array_priority__ = 1000.0
 
     def _as_tensor(self) -> Tensor:
         """Return the tensor that stands for this object in an expression."""
@@ -161,24 +176,6 @@ class ArrayMethods:
         """Return whether any element is true, along some axes or of all."""
         return FUNCTIONS[np.any](self, axis=axis, keepdims=keepdims)
 
-
-class OperatorNotAllowedInGraphError(TypeError):
-    """A tensor was used where Python needs its value now: `if t:`, `for x in t:`.
-
-    Raised while the graph is built. The caller computes with ops instead, or runs the
-    tensor first and uses its value. A retry fails again.
-    """
-
-
-def _call(ufunc: np.ufunc, *operands: Any) -> Any:
-    return UFUNCS[ufunc](*operands)
-
-
-class ArrayProtocol(ArrayMethods, DaskCollection):
-    """Gives a class the operators and functions of numpy; see `_as_tensor`."""
-
-    __array_priority__ = 1000.0
-
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any
     ) -> Any:
@@ -231,92 +228,21 @@ class ArrayProtocol(ArrayMethods, DaskCollection):
     def __getitem__(self, key: Any) -> Any:
         return SLICING[0](self, key)
 
-    def __add__(self, other: Any) -> Any:
-        return _call(np.add, self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return _call(np.add, other, self)
-
-    def __sub__(self, other: Any) -> Any:
-        return _call(np.subtract, self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return _call(np.subtract, other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return _call(np.multiply, self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return _call(np.multiply, other, self)
-
-    def __truediv__(self, other: Any) -> Any:
-        return _call(np.true_divide, self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return _call(np.true_divide, other, self)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return _call(np.floor_divide, self, other)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return _call(np.floor_divide, other, self)
-
-    def __mod__(self, other: Any) -> Any:
-        return _call(np.remainder, self, other)
-
-    def __rmod__(self, other: Any) -> Any:
-        return _call(np.remainder, other, self)
-
-    def __pow__(self, other: Any) -> Any:
-        return _call(np.power, self, other)
-
-    def __rpow__(self, other: Any) -> Any:
-        return _call(np.power, other, self)
-
-    def __matmul__(self, other: Any) -> Any:
-        return _call(np.matmul, self, other)
-
-    def __rmatmul__(self, other: Any) -> Any:
-        return _call(np.matmul, other, self)
-
-    def __lt__(self, other: Any) -> Any:
-        return _call(np.less, self, other)
-
-    def __le__(self, other: Any) -> Any:
-        return _call(np.less_equal, self, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return _call(np.greater, self, other)
-
-    def __ge__(self, other: Any) -> Any:
-        return _call(np.greater_equal, self, other)
-
-    def __and__(self, other: Any) -> Any:
-        return _call(np.logical_and, self, other)
-
-    def __rand__(self, other: Any) -> Any:
-        return _call(np.logical_and, other, self)
-
-    def __or__(self, other: Any) -> Any:
-        return _call(np.logical_or, self, other)
-
-    def __ror__(self, other: Any) -> Any:
-        return _call(np.logical_or, other, self)
-
-    def __xor__(self, other: Any) -> Any:
-        return _call(np.logical_xor, self, other)
-
-    def __rxor__(self, other: Any) -> Any:
-        return _call(np.logical_xor, other, self)
-
-    def __neg__(self) -> Any:
-        return UFUNCS[np.negative](self)
-
-    def __abs__(self) -> Any:
-        return UFUNCS[np.absolute](self)
-
-    def __invert__(self) -> Any:
-        return UFUNCS[np.logical_not](self)
+    __add__, __radd__ = _left(np.add), _right(np.add)
+    __sub__, __rsub__ = _left(np.subtract), _right(np.subtract)
+    __mul__, __rmul__ = _left(np.multiply), _right(np.multiply)
+    __truediv__, __rtruediv__ = _left(np.true_divide), _right(np.true_divide)
+    __floordiv__, __rfloordiv__ = _left(np.floor_divide), _right(np.floor_divide)
+    __mod__, __rmod__ = _left(np.remainder), _right(np.remainder)
+    __pow__, __rpow__ = _left(np.power), _right(np.power)
+    __matmul__, __rmatmul__ = _left(np.matmul), _right(np.matmul)
+    __lt__, __le__ = _left(np.less), _left(np.less_equal)
+    __gt__, __ge__ = _left(np.greater), _left(np.greater_equal)
+    __and__, __rand__ = _left(np.logical_and), _right(np.logical_and)
+    __or__, __ror__ = _left(np.logical_or), _right(np.logical_or)
+    __xor__, __rxor__ = _left(np.logical_xor), _right(np.logical_xor)
+    __neg__, __abs__ = _left(np.negative), _left(np.absolute)
+    __invert__ = _left(np.logical_not)
 
 
 _RUN = "session.run(tensor) gives its value."

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kit.graph.convert import tensor
-from kit.graph.op import Tensor
+from kit.graph.op import IndexedSlices, Tensor
 from kit.graph.ops.array.choose import select
 from kit.graph.ops.array.fill import ones_like
 from kit.graph.ops.math.arithmetic import add_n, divide, maximum, minimum, multiply
@@ -21,7 +21,6 @@ from kit.graph.ops.math.compare import greater
 from kit.graph.ops.math.reduce import reduce_sum
 from kit.graph.ops.math.unary import is_finite, sqrt, square
 from kit.graph.ops.state.source import identity
-from kit.graph.slices import IndexedSlices
 
 
 def clip_by_norm(

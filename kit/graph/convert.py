@@ -36,22 +36,23 @@ def tensor(
                 f".astype({str(wanted)!r})."
             )
         return found
-    made: Tensor
-    if _holds(x):
+    if holds_tensor(x):
         like = wanted or _first_dtype(x)
-        made = make("Pack", *[tensor(one, like) for one in x], axis=0)
-        return made
+        return make("Pack", *[tensor(one, like) for one in x], axis=0)
     if isinstance(x, Op):
         raise TypeError(f"{x!r} is an op and has no value; use one of its outputs.")
     value = to_array(x, wanted)
-    made = (graph or default_graph()).create("Const", name=name, value=value).outputs[0]
+    chosen = graph or default_graph()
+    made: Tensor = chosen.create("Const", name=name, value=value).outputs[0]
     return made
 
 
-def make(op_type: str, *inputs: Tensor, name: str | None = None, **attrs: Any) -> Any:
-    """Add an op to the inputs' graph and return its output; several as a tuple."""
-    outputs = graph_of(inputs).create(op_type, *inputs, name=name, **attrs).outputs
-    return outputs[0] if len(outputs) == 1 else tuple(outputs)
+def make(
+    op_type: str, *inputs: Tensor, name: str | None = None, **attrs: Any
+) -> Tensor:
+    """Add an op to the inputs' graph and return its first output."""
+    made: Tensor = make_op(op_type, *inputs, name=name, **attrs).outputs[0]
+    return made
 
 
 def make_op(op_type: str, *inputs: Tensor, name: str | None = None, **attrs: Any) -> Op:
@@ -101,9 +102,8 @@ def _as(x: Any, dtype: DType, graph: Graph) -> Tensor:
         found = x._as_tensor()
         if found.static.dtype == dtype:
             return found
-        cast: Tensor = make("Cast", found, dtype=dtype)
-        return cast
-    value = x if dtype == STRING or _holds(x) else np.asarray(x, dtype)
+        return make("Cast", found, dtype=dtype)
+    value = x if dtype == STRING or holds_tensor(x) else np.asarray(x, dtype)
     return tensor(value, dtype, graph=graph)
 
 
@@ -112,20 +112,15 @@ def _dtype_or_value(x: Any) -> Any:
         return x._as_tensor().static.dtype
     if isinstance(x, bool | int | float | complex) and not isinstance(x, np.generic):
         return x
-    if _holds(x):
+    if holds_tensor(x):
         return _first_dtype(x)
     return to_array(x).dtype if not hasattr(x, "dtype") else np.asarray(x).dtype
 
 
-def _holds(x: Any) -> bool:
-    return isinstance(x, list | tuple) and _holds_tensor(x)
-
-
-def _holds_tensor(x: Sequence[Any]) -> bool:
-    return any(
-        isinstance(one, ArrayProtocol)
-        or (isinstance(one, list | tuple) and _holds_tensor(one))
-        for one in x
+def holds_tensor(x: Any) -> bool:
+    """Whether `x` is a list or tuple with a tensor in it, at any depth."""
+    return isinstance(x, list | tuple) and any(
+        isinstance(one, ArrayProtocol) or holds_tensor(one) for one in x
     )
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from kit.errors import KitError
 from kit.graph.dtypes import Array
-from kit.graph.static import Shape, Static
+from kit.graph.static import Shape, Static, n_elements
 from kit.graph.static import known as known_shape
 from kit.graph.table import Attrs, OpDef
 
@@ -90,14 +90,8 @@ def numbers_of(static: Static) -> tuple[int | None, ...] | None:
 
 
 def _is_small(static: Static) -> bool:
-    if static.dtype.kind not in "iub" or static.shape is None:
-        return False
-    total = 1
-    for size in static.shape:
-        if size is None:
-            return False
-        total *= size
-    return total <= SMALL
+    total = n_elements(static.shape)
+    return static.dtype.kind in "iub" and total is not None and total <= SMALL
 
 
 def _computed(

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from kit.graph.convert import make, tensor
-from kit.graph.op import Op, Tensor
-from kit.graph.slices import IndexedSlices
+from kit.graph.op import IndexedSlices, Op, Tensor
 from kit.graph.static import agrees, is_known, text
 
 _FLOATS = "fc"
@@ -174,8 +173,7 @@ def dense(gradient: Any) -> Tensor:
     value = gradient.dense_shape.static.value
     extra = [] if value is not None else [gradient.dense_shape]
     shape = None if value is None else tuple(value.tolist())
-    made: Tensor = make("ScatterNd", places, gradient.values, *extra, shape=shape)
-    return made
+    return make("ScatterNd", places, gradient.values, *extra, shape=shape)
 
 
 def _between(targets: set[Tensor], sources: Sequence[Tensor]) -> set[Op]:
@@ -214,13 +212,11 @@ def _ones(y: Tensor) -> Tensor:
     """Return ones like y, not computed from y where its shape is known."""
     shape, dtype = y.static.shape, y.static.dtype
     if shape is None or not is_known(shape):
-        made: Tensor = make("OnesLike", y, name="grad_ys_0")
-        return made
+        return make("OnesLike", y, name="grad_ys_0")
     if not shape:
         return tensor(np.ones((), dtype), name="grad_ys_0")
     one = tensor(np.ones((), dtype), name="grad_ys_0/Const")
-    made = make("Fill", one, shape=shape, name="grad_ys_0")
-    return made
+    return make("Fill", one, shape=shape, name="grad_ys_0")
 
 
 def _result(flow: _Flow, x: Tensor, unconnected: str) -> Any:

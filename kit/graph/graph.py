@@ -14,9 +14,9 @@ from contextvars import ContextVar
 from types import FrameType
 from typing import Any
 
+from kit.devices.nearest import check_device
 from kit.devices.scope import ScopeStack, resolve
 from kit.graph.default import entered
-from kit.graph.known_tasks import check_device
 from kit.graph.lent import Pictured
 from kit.graph.op import Op, Tensor
 from kit.graph.table import lookup

@@ -6,6 +6,7 @@ of axes is known. Rules that find two shapes in conflict raise `ValueError` with
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -86,14 +87,7 @@ def n_elements(shape: Shape) -> int | None:
     >>> n_elements((2, 3)), n_elements((2, None)), n_elements(())
     (6, None, 1)
     """
-    if shape is None:
-        return None
-    total = 1
-    for size in shape:
-        if size is None:
-            return None
-        total *= size
-    return total
+    return math.prod(known(shape)) if is_known(shape) else None
 
 
 def broadcast(a: Shape, b: Shape, what: str = "the operands") -> Shape:

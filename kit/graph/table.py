@@ -5,7 +5,7 @@ computation on `xp` (numpy or cupy), which runs on a task, and the gradient, whi
 ops to the graph. The entries themselves stand in `kit.graph.ops`; `lookup` finds them.
 
     forward(xp, *arrays, **attrs)      of an ordinary op: an array, or a tuple of them
-    forward(call, *values, **attrs)    of a stateful op: `call` is a `OpCall`
+    forward(call, *values, **attrs)    of a stateful op: `call` is its task's
     bind(xp, attrs)(*arrays)           the same as the first, with less to do each time
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kit.graph.static import Static
 
@@ -31,56 +31,6 @@ Bind: TypeAlias = Callable[[ModuleType, Attrs], Callable[..., Any]]
 Gradient: TypeAlias = Callable[["Op", Sequence["Tensor | None"]], Sequence[Any]]
 
 
-class OpCall(Protocol):
-    """What a stateful op is given at run time, besides its inputs."""
-
-    xp: ModuleType
-    """numpy, or cupy on a GPU."""
-    node: str
-    """The op's name, for messages."""
-    container: str
-    """Where shared state of this op lives; '' is the default container."""
-    disk: Any
-    """What saves and restores tensors on this task (`kit.session.worker.call`)."""
-
-    def state(self, kind: str, make: Callable[[], Any]) -> Any:
-        """Return this op's state on this task, made by `make` at the first use.
-
-        It is found by container and `shared_name` (or the op's name), is shared by all
-        sessions of the server, and lives until the server ends or the container is
-        reset.
-        """
-
-    def variable(self, shape: Any, dtype: Any, shared_name: str) -> Any:
-        """Return the variable that this op stands for."""
-
-    def queue(self, capacity: int, dtypes: Any, shapes: Any, shared_name: str) -> Any:
-        """Return the queue that this op stands for (`kit.session.worker.queues`)."""
-
-    def accumulator(
-        self, is_sparse: bool, dtype: Any, shape: Any, reduction: str, shared_name: str
-    ) -> Any:
-        """Return the accumulator that this op stands for (`kit.session`)."""
-
-    def stacked(self, elements: Any, queue: Any) -> Any:
-        """Return elements of a queue as one array for each component."""
-
-    def own(self, make: Callable[[], Any]) -> Any:
-        """Return this op's state within this session, made at the first use."""
-
-    def wait(self, ready: Callable[[], bool], changed: Any, what: str) -> None:
-        """Wait on the condition `changed` (held) until `ready()`.
-
-        Raises `CancelledError` or `DeadlineExceededError` when the step ends before.
-        """
-
-    def function(self, token: str) -> Callable[..., Any]:
-        """Return the Python function that a client registered under a token."""
-
-    def entropy(self) -> int:
-        """Return 128 bits that nobody can predict."""
-
-
 @dataclass(frozen=True)
 class OpDef:
     """One kind of op.
@@ -92,7 +42,8 @@ class OpDef:
         forward: the computation; see the head of this file.
         gradient: None: gradients stop here in silence (argmax, comparisons). The value
             `MISSING`: an error when a gradient is asked for.
-        stateful: is given a `OpCall`, runs at most once a step, is never folded.
+        stateful: is given a `kit.session.worker.call.StepCall`, runs at most once a
+            step, is never folded.
         refs: numbers of the inputs that take a variable itself, not its value.
         blocking: may wait for another client, so it runs after all that need not.
         gives_ref: the output is the variable itself.
@@ -123,13 +74,17 @@ class OpDef:
         return partial(self.forward, xp, **attrs)
 
 
-def bound(name: str, infer: Infer, bind: Bind, **more: Any) -> OpDef:
-    """Return an entry that has a `bind` only; `more` are further fields."""
+def infer_like(n: int) -> Infer:
+    """Return the shape rule of an op whose result has the shape of input `n`.
 
-    def forward(xp: ModuleType, *inputs: Any, **attrs: Any) -> Any:
-        return bind(xp, attrs)(*inputs)
+    Its dtype is that of the first input.
+    """
+    return lambda inputs, _: [Static(inputs[n].shape, inputs[0].dtype)]
 
-    return OpDef(name, infer, forward, bind=bind, **more)
+
+def infer_fixed(*statics: Static) -> Infer:
+    """Return the shape rule of an op whose results are always these."""
+    return lambda inputs, _: statics
 
 
 def missing(op: Op, gradients: Sequence[Tensor | None]) -> Sequence[Any]:
@@ -149,6 +104,17 @@ def register(op_def: OpDef) -> OpDef:
         raise ValueError(f"the table has an op {op_def.name!r} already.")
     _TABLE[op_def.name] = op_def
     return op_def
+
+
+def register_bound(
+    name: str, infer: Infer, bind: Bind, gradient: Gradient | None = None, **more: Any
+) -> None:
+    """Add an entry that has a `bind` only; `more` are further fields."""
+
+    def forward(xp: ModuleType, *inputs: Any, **attrs: Any) -> Any:
+        return bind(xp, attrs)(*inputs)
+
+    register(OpDef(name, infer, forward, gradient, bind=bind, **more))
 
 
 def lookup(name: str) -> OpDef:

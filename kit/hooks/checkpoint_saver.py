@@ -9,12 +9,10 @@ from typing import Any
 from kit.hooks import environment
 from kit.hooks.environment import CheckpointBackend
 from kit.hooks.hook import (
-    SessionRunArgs,
     SessionRunContext,
-    SessionRunHook,
     SessionRunValues,
 )
-from kit.hooks.step_counting import needed_global_step
+from kit.hooks.steps import StepHook
 from kit.hooks.timer import SecondOrStepTimer
 
 
@@ -38,7 +36,7 @@ class CheckpointSaverListener:
         """Do what is due when the training has ended, after the last checkpoint."""
 
 
-class CheckpointSaverHook(SessionRunHook):
+class CheckpointSaverHook(StepHook):
     """Writes a checkpoint when a session begins, every so often, and at the end.
 
     Every `save_secs` seconds or every `save_steps` steps; at the end only if the step
@@ -68,15 +66,13 @@ class CheckpointSaverHook(SessionRunHook):
         self._timer = SecondOrStepTimer(every_secs=save_secs, every_steps=save_steps)
         self._listeners = list(listeners or [])
         self._describes = save_graph_def
-        self._step: Any = None
         self._backend: CheckpointBackend | None = None
         self._asked: list[tuple[int, bool]] = []  # step, and whether it may be the last
 
     def begin(self) -> None:
         """Find out what counts the steps, and where to write."""
-        where = environment.current()
-        self._step = needed_global_step(where, self)
-        self._backend = where.checkpoint_backend(
+        super().begin()
+        self._backend = environment.current().checkpoint_backend(
             self._folder, self._basename, self._saver, self._scaffold
         )
         self._backend.begin()
@@ -93,10 +89,6 @@ class CheckpointSaverHook(SessionRunHook):
         self._save(session, step)
         self._asked = [(one, False) for one, _ in self._asked]
         self._timer.update_last_triggered_step(step)
-
-    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
-        """Let the step be read."""
-        return SessionRunArgs(self._step)
 
     def after_run(
         self, run_context: SessionRunContext, run_values: SessionRunValues

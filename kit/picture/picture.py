@@ -12,8 +12,7 @@ from kit.errors import InvalidArgumentError
 from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.graph import Graph
 from kit.graph.lent import lend
-from kit.graph.op import Op, needed
-from kit.graph.slices import IndexedSlices
+from kit.graph.op import IndexedSlices, Op, needed
 from kit.picture.layout import PictureLayout, lay_out
 from kit.picture.reading import scene_of
 from kit.picture.scene import Scene

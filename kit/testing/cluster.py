@@ -7,9 +7,11 @@ engine takes seconds to start, these take milliseconds.
 from __future__ import annotations
 
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
+from kit.server.directory import Directory
 from kit.server.server import Server
 from kit.server.target import ClusterTarget
 from kit.settings import Settings, current
@@ -23,8 +25,30 @@ from kit.wire.rpc import Caller
 CLIENT = Task("client", 0)
 
 
-class LocalCluster:
-    """Servers in this process; looks like a `kit.Cluster` to `kit.train`."""
+class BareCluster(ABC):
+    """Tasks without engines; looks like a `kit.Cluster` to sessions and `kit.train`."""
+
+    @property
+    @abstractmethod
+    def directory(self) -> Directory:
+        """Where the tasks are, and the key to be let in."""
+
+    def dial(self, task: Task, run: str) -> Caller:
+        """Return a link for questions to a task."""
+        return Caller(self.directory.dial(task, CLIENT, Role.OBSERVER, run))
+
+    def target(self, task: str) -> ClusterTarget:
+        """Return a task as the target of a session, which reaches it over links."""
+        return ClusterTarget(lambda: self.directory, Task.parse(task))
+
+    @property
+    def session_target(self) -> ClusterTarget:
+        """The first worker."""
+        return self.target("worker:0")
+
+
+class LocalCluster(BareCluster):
+    """Servers in this process."""
 
     def __init__(self, servers: list[Server]) -> None:
         """Take running servers that know each other."""
@@ -35,6 +59,11 @@ class LocalCluster:
         """All tasks, in the order of the spec."""
         return [server.task for server in self.servers]
 
+    @property
+    def directory(self) -> Directory:
+        """Where the tasks are, as the first one knows it."""
+        return self.servers[0].directory
+
     def launch(self, job: Job, work: Work) -> Run:
         """Begin a training on all servers."""
         leader = job.tasks[job.coordinator]
@@ -43,20 +72,6 @@ class LocalCluster:
             is_ps = server.task.job == "ps"
             server.trainings.begin(job, None if is_ps else work)
         return Run(job, self.dial)
-
-    def target(self, task: str) -> ClusterTarget:
-        """Return a task as the target of a session, which reaches it over links."""
-        return ClusterTarget(lambda: self.servers[0].directory, Task.parse(task))
-
-    @property
-    def session_target(self) -> ClusterTarget:
-        """The first worker."""
-        return self.target("worker:0")
-
-    def dial(self, task: Task, run: str) -> Caller:
-        """Return a link for questions to a task."""
-        directory = self.servers[0].directory
-        return Caller(directory.dial(task, CLIENT, Role.OBSERVER, run))
 
 
 @contextmanager

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from kit.server.server import Server
+from kit.testing.streams import StreamAround
 from kit.training.job import Job
-from kit.wire.frame import Buffer
 from kit.wire.local.kernel_count import KernelCount, kernel_count
 from kit.wire.stream import Stream
 
@@ -43,36 +43,20 @@ class LinkCounts:
         return sum(link.acked for link in self.links)
 
 
-class CountedStream:
+class CountedStream(StreamAround):
     """A stream that asks the kernel for its account just before it is closed."""
 
     def __init__(self, stream: Stream, counts: LinkCounts) -> None:
         """Take the stream over."""
-        self._stream, self._counts, self._is_counted = stream, counts, False
-        self.kind, self.peer = stream.kind, stream.peer
-
-    def fileno(self) -> int:
-        """See `Stream`, as for all methods below."""
-        return self._stream.fileno()
-
-    def read_into(self, view: memoryview) -> int | None:
-        """See `Stream.read_into`."""
-        return self._stream.read_into(view)
-
-    def write(self, buffers: Sequence[Buffer]) -> int | None:
-        """See `Stream.write`."""
-        return self._stream.write(buffers)
-
-    def shutdown(self) -> None:
-        """See `Stream.shutdown`."""
-        self._stream.shutdown()
+        super().__init__(stream)
+        self._counts, self._is_counted = counts, False
 
     def close(self) -> None:
         """Count, then close; waits up to two seconds for the last acknowledgement."""
         if not self._is_counted:
             self._is_counted = True
             self._counts.links.append(_settled(self._stream))
-        self._stream.close()
+        super().close()
 
 
 def count_data_links(server: Server) -> LinkCounts:

@@ -6,11 +6,10 @@ import errno
 import os
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from kit.checkpoint.files import Buffer, Files
 
-_T = TypeVar("_T")
 # What a full disk refuses; it still lets files be removed.
 NEEDS_ROOM: Final = frozenset({"make_folder", "create", "write", "sync", "sync_folder"})
 EVERY_CALL: Final = NEEDS_ROOM | {"rename", "remove", "remove_folder"}
@@ -118,19 +117,10 @@ class SlowFiles(Files):
         return super().write(descriptor, memoryview(data)[:7])
 
 
-def counted(save: Callable[[Files], _T], kinds: Collection[str] = EVERY_CALL) -> int:
+def counted(
+    save: Callable[[Files], object], kinds: Collection[str] = EVERY_CALL
+) -> int:
     """Return how many calls of some kinds there are in what `save` does."""
     counter = DiskFailure(-1, kinds=kinds)
     save(WatchedFiles(counter))
     return counter.n_calls
-
-
-__all__: list[Any] = [
-    "EVERY_CALL",
-    "NEEDS_ROOM",
-    "DiskFailure",
-    "FileCall",
-    "SlowFiles",
-    "WatchedFiles",
-    "counted",
-]

@@ -21,21 +21,17 @@ from typing import Any
 
 from kit.errors import DeadlineExceededError, KitError
 from kit.server.directory import Directory
-from kit.server.target import ClusterTarget
 from kit.settings import Settings, current
 from kit.task import Task
+from kit.testing.cluster import BareCluster
 from kit.testing.task_process import END_S, TaskProcess
 from kit.training.client.run import Run
 from kit.training.job import Job, Work
 from kit.wire.handshake.credentials import Credentials
-from kit.wire.handshake.messages import Role
-from kit.wire.rpc import Caller
-
-CLIENT = Task("client", 0)
 
 
-class ProcessCluster:
-    """Tasks in processes of their own; looks like a `kit.Cluster` to `kit.train`."""
+class ProcessCluster(BareCluster):
+    """Tasks in processes of their own."""
 
     def __init__(self, tasks: list[Task], folder: Path, settings: Settings) -> None:
         """Start all processes at the same time, and one to spare."""
@@ -76,25 +72,12 @@ class ProcessCluster:
             raise
         return Run(job, self.dial)
 
-    def dial(self, task: Task, run: str) -> Caller:
-        """Return a link for questions to a task."""
-        return Caller(self.directory.dial(task, CLIENT, Role.OBSERVER, run))
-
     @property
     def directory(self) -> Directory:
         """Where the tasks are, and the key to be let in."""
         return Directory(
             self._addresses, self._credentials, self._folder, self._settings
         )
-
-    def target(self, task: str) -> ClusterTarget:
-        """Return a task as the target of a session."""
-        return ClusterTarget(lambda: self.directory, Task.parse(task))
-
-    @property
-    def session_target(self) -> ClusterTarget:
-        """The first worker."""
-        return self.target("worker:0")
 
     def restart_dead(self) -> list[Task]:
         """Give every dead or frozen task a new process; returns those tasks."""

@@ -117,29 +117,42 @@ def sliced(stream: Stream, n_bytes: int = 1) -> Stream:
     return _Sliced(stream, n_bytes)
 
 
-class _Sliced:
-    def __init__(self, stream: Stream, n_bytes: int) -> None:
-        self._stream, self._n_bytes = stream, n_bytes
+class StreamAround:
+    """A stream that passes everything on to another one, which it owns."""
 
-    @property
-    def kind(self) -> str:
-        return self._stream.kind
-
-    @property
-    def peer(self) -> str:
-        return self._stream.peer
+    def __init__(self, stream: Stream) -> None:
+        """Take the stream over."""
+        self._stream = stream
+        self.kind, self.peer = stream.kind, stream.peer
 
     def fileno(self) -> int:
+        """See `Stream`, as for all methods below."""
         return self._stream.fileno()
+
+    def read_into(self, view: memoryview) -> int | None:
+        """See `Stream.read_into`."""
+        return self._stream.read_into(view)
+
+    def write(self, buffers: Sequence[Buffer]) -> int | None:
+        """See `Stream.write`."""
+        return self._stream.write(buffers)
+
+    def shutdown(self) -> None:
+        """See `Stream.shutdown`."""
+        self._stream.shutdown()
+
+    def close(self) -> None:
+        """See `Stream.close`."""
+        self._stream.close()
+
+
+class _Sliced(StreamAround):
+    def __init__(self, stream: Stream, n_bytes: int) -> None:
+        super().__init__(stream)
+        self._n_bytes = n_bytes
 
     def read_into(self, view: memoryview) -> int | None:
         return self._stream.read_into(view[: self._n_bytes])
 
     def write(self, buffers: Sequence[Buffer]) -> int | None:
         return self._stream.write([front(buffers, self._n_bytes)])
-
-    def shutdown(self) -> None:
-        self._stream.shutdown()
-
-    def close(self) -> None:
-        self._stream.close()

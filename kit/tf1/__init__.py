@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from kit.devices.device import DeviceSpec as DeviceSpec
-from kit.graph.slices import IndexedSlices as IndexedSlices
+from kit.graph.op import IndexedSlices as IndexedSlices
 from kit.session.client.fetches import IndexedSlicesValue as IndexedSlicesValue
 from kit.tf1 import app as app
 from kit.tf1 import contrib as contrib
@@ -50,13 +50,12 @@ from kit.tf1.graph.graph import reset_default_graph as reset_default_graph
 from kit.tf1.graph.graph_def import GraphDef as GraphDef
 from kit.tf1.graph.graph_def import NodeDef as NodeDef
 from kit.tf1.graph.operation import Operation as Operation
-from kit.tf1.graph.replication import VariableAggregation as VariableAggregation
-from kit.tf1.graph.replication import VariableSynchronization as VariableSynchronization
 from kit.tf1.not_offered import refuse
 from kit.tf1.ops.arithmetic import abs as abs
 from kit.tf1.ops.arithmetic import accumulate_n as accumulate_n
 from kit.tf1.ops.arithmetic import add as add
 from kit.tf1.ops.arithmetic import add_n as add_n
+from kit.tf1.ops.arithmetic import cast as cast
 from kit.tf1.ops.arithmetic import ceil as ceil
 from kit.tf1.ops.arithmetic import cos as cos
 from kit.tf1.ops.arithmetic import div as div
@@ -82,6 +81,7 @@ from kit.tf1.ops.arithmetic import logical_and as logical_and
 from kit.tf1.ops.arithmetic import logical_not as logical_not
 from kit.tf1.ops.arithmetic import logical_or as logical_or
 from kit.tf1.ops.arithmetic import logical_xor as logical_xor
+from kit.tf1.ops.arithmetic import matmul as matmul
 from kit.tf1.ops.arithmetic import maximum as maximum
 from kit.tf1.ops.arithmetic import minimum as minimum
 from kit.tf1.ops.arithmetic import mod as mod
@@ -94,6 +94,7 @@ from kit.tf1.ops.arithmetic import reciprocal as reciprocal
 from kit.tf1.ops.arithmetic import rint as rint
 from kit.tf1.ops.arithmetic import round as round
 from kit.tf1.ops.arithmetic import rsqrt as rsqrt
+from kit.tf1.ops.arithmetic import saturate_cast as saturate_cast
 from kit.tf1.ops.arithmetic import scalar_mul as scalar_mul
 from kit.tf1.ops.arithmetic import sigmoid as sigmoid
 from kit.tf1.ops.arithmetic import sign as sign
@@ -104,13 +105,11 @@ from kit.tf1.ops.arithmetic import squared_difference as squared_difference
 from kit.tf1.ops.arithmetic import stop_gradient as stop_gradient
 from kit.tf1.ops.arithmetic import subtract as subtract
 from kit.tf1.ops.arithmetic import tanh as tanh
+from kit.tf1.ops.arithmetic import to_double as to_double
+from kit.tf1.ops.arithmetic import to_float as to_float
+from kit.tf1.ops.arithmetic import to_int32 as to_int32
+from kit.tf1.ops.arithmetic import to_int64 as to_int64
 from kit.tf1.ops.arithmetic import truediv as truediv
-from kit.tf1.ops.cast import cast as cast
-from kit.tf1.ops.cast import saturate_cast as saturate_cast
-from kit.tf1.ops.cast import to_double as to_double
-from kit.tf1.ops.cast import to_float as to_float
-from kit.tf1.ops.cast import to_int32 as to_int32
-from kit.tf1.ops.cast import to_int64 as to_int64
 from kit.tf1.ops.clip import clip_by_average_norm as clip_by_average_norm
 from kit.tf1.ops.clip import clip_by_global_norm as clip_by_global_norm
 from kit.tf1.ops.clip import clip_by_norm as clip_by_norm
@@ -119,13 +118,17 @@ from kit.tf1.ops.clip import global_norm as global_norm
 from kit.tf1.ops.creation import constant as constant
 from kit.tf1.ops.creation import eye as eye
 from kit.tf1.ops.creation import fill as fill
+from kit.tf1.ops.creation import lin_space as lin_space
+from kit.tf1.ops.creation import linspace as linspace
+from kit.tf1.ops.creation import one_hot as one_hot
 from kit.tf1.ops.creation import ones as ones
 from kit.tf1.ops.creation import ones_like as ones_like
 from kit.tf1.ops.creation import placeholder as placeholder
 from kit.tf1.ops.creation import placeholder_with_default as placeholder_with_default
+from kit.tf1.ops.creation import range as range
+from kit.tf1.ops.creation import sequence_mask as sequence_mask
 from kit.tf1.ops.creation import zeros as zeros
 from kit.tf1.ops.creation import zeros_like as zeros_like
-from kit.tf1.ops.cumulative import cumsum as cumsum
 from kit.tf1.ops.flow import tuple as tuple
 from kit.tf1.ops.function import py_func as py_func
 from kit.tf1.ops.gradient import AggregationMethod as AggregationMethod
@@ -142,17 +145,17 @@ from kit.tf1.ops.join import meshgrid as meshgrid
 from kit.tf1.ops.join import split as split
 from kit.tf1.ops.join import stack as stack
 from kit.tf1.ops.join import unstack as unstack
-from kit.tf1.ops.linear import matmul as matmul
 from kit.tf1.ops.random import get_seed as get_seed
 from kit.tf1.ops.random import random_normal as random_normal
 from kit.tf1.ops.random import random_shuffle as random_shuffle
 from kit.tf1.ops.random import random_uniform as random_uniform
 from kit.tf1.ops.random import set_random_seed as set_random_seed
 from kit.tf1.ops.random import truncated_normal as truncated_normal
-from kit.tf1.ops.ranking import invert_permutation as invert_permutation
 from kit.tf1.ops.reduce import argmax as argmax
 from kit.tf1.ops.reduce import argmin as argmin
 from kit.tf1.ops.reduce import count_nonzero as count_nonzero
+from kit.tf1.ops.reduce import cumsum as cumsum
+from kit.tf1.ops.reduce import invert_permutation as invert_permutation
 from kit.tf1.ops.reduce import reduce_all as reduce_all
 from kit.tf1.ops.reduce import reduce_any as reduce_any
 from kit.tf1.ops.reduce import reduce_logsumexp as reduce_logsumexp
@@ -161,11 +164,6 @@ from kit.tf1.ops.reduce import reduce_mean as reduce_mean
 from kit.tf1.ops.reduce import reduce_min as reduce_min
 from kit.tf1.ops.reduce import reduce_prod as reduce_prod
 from kit.tf1.ops.reduce import reduce_sum as reduce_sum
-from kit.tf1.ops.sequence import lin_space as lin_space
-from kit.tf1.ops.sequence import linspace as linspace
-from kit.tf1.ops.sequence import one_hot as one_hot
-from kit.tf1.ops.sequence import range as range
-from kit.tf1.ops.sequence import sequence_mask as sequence_mask
 from kit.tf1.ops.shape import broadcast_to as broadcast_to
 from kit.tf1.ops.shape import expand_dims as expand_dims
 from kit.tf1.ops.shape import matrix_transpose as matrix_transpose
@@ -193,8 +191,6 @@ from kit.tf1.tensor.convert import convert_to_tensor as convert_to_tensor
 from kit.tf1.tensor.convert import (
     convert_to_tensor_or_indexed_slices as convert_to_tensor_or_indexed_slices,
 )
-from kit.tf1.tensor.dimension import Dimension as Dimension
-from kit.tf1.tensor.dimension import dimension_value as dimension_value
 from kit.tf1.tensor.dtypes import DType as DType
 from kit.tf1.tensor.dtypes import as_dtype as as_dtype
 from kit.tf1.tensor.dtypes import bool_ as bool  # noqa: F401
@@ -214,7 +210,9 @@ from kit.tf1.tensor.dtypes import uint8 as uint8
 from kit.tf1.tensor.dtypes import uint16 as uint16
 from kit.tf1.tensor.dtypes import uint32 as uint32
 from kit.tf1.tensor.dtypes import uint64 as uint64
+from kit.tf1.tensor.shape import Dimension as Dimension
 from kit.tf1.tensor.shape import TensorShape as TensorShape
+from kit.tf1.tensor.shape import dimension_value as dimension_value
 from kit.tf1.tensor.sparse import SparseTensor as SparseTensor
 from kit.tf1.tensor.sparse import SparseTensorValue as SparseTensorValue
 from kit.tf1.tensor.sparse import sparse_placeholder as sparse_placeholder
@@ -302,6 +300,10 @@ from kit.tf1.variables.variable_lists import (
     variables_initializer as variables_initializer,
 )
 from kit.tf1.variables.variables import Variable as Variable
+from kit.tf1.variables.variables import VariableAggregation as VariableAggregation
+from kit.tf1.variables.variables import (
+    VariableSynchronization as VariableSynchronization,
+)
 
 newaxis = None
 # The release whose names these are: programs look whether it begins with "1.".

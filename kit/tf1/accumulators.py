@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from kit.graph.slices import IndexedSlices
-from kit.tf1.ops.cast import cast
+from kit.graph.op import IndexedSlices
+from kit.tf1.ops.arithmetic import cast
 from kit.tf1.tensor.convert import (
     argument,
     convert_to_tensor,

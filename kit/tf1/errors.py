@@ -8,63 +8,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.errors import (
-    AbortedError as AbortedError,
-)
-from kit.errors import (
-    AlreadyExistsError as AlreadyExistsError,
-)
-from kit.errors import (
-    CancelledError as CancelledError,
-)
-from kit.errors import (
-    DataLossError as DataLossError,
-)
-from kit.errors import (
-    DeadlineExceededError as DeadlineExceededError,
-)
-from kit.errors import (
-    FailedPreconditionError as FailedPreconditionError,
-)
-from kit.errors import (
-    InternalError as InternalError,
-)
-from kit.errors import (
-    InvalidArgumentError as InvalidArgumentError,
-)
-from kit.errors import (
-    KitError,
-)
-from kit.errors import (
-    NotFoundError as NotFoundError,
-)
-from kit.errors import (
-    OutOfRangeError as OutOfRangeError,
-)
-from kit.errors import (
-    PermissionDeniedError as PermissionDeniedError,
-)
-from kit.errors import (
-    ResourceExhaustedError as ResourceExhaustedError,
-)
-from kit.errors import (
-    UnauthenticatedError as UnauthenticatedError,
-)
-from kit.errors import (
-    UnavailableError as UnavailableError,
-)
-from kit.errors import (
-    UnimplementedError as UnimplementedError,
-)
-from kit.errors import (
-    UnknownError as UnknownError,
-)
-from kit.errors import (
-    error_code_from_exception_type as error_code_from_exception_type,
-)
-from kit.errors import (
-    exception_type_from_error_code as exception_type_from_error_code,
-)
+from kit.errors import AbortedError as AbortedError
+from kit.errors import AlreadyExistsError as AlreadyExistsError
+from kit.errors import CancelledError as CancelledError
+from kit.errors import DataLossError as DataLossError
+from kit.errors import DeadlineExceededError as DeadlineExceededError
+from kit.errors import FailedPreconditionError as FailedPreconditionError
+from kit.errors import InternalError as InternalError
+from kit.errors import InvalidArgumentError as InvalidArgumentError
+from kit.errors import KitError
+from kit.errors import NotFoundError as NotFoundError
+from kit.errors import OutOfRangeError as OutOfRangeError
+from kit.errors import PermissionDeniedError as PermissionDeniedError
+from kit.errors import ResourceExhaustedError as ResourceExhaustedError
+from kit.errors import UnauthenticatedError as UnauthenticatedError
+from kit.errors import UnavailableError as UnavailableError
+from kit.errors import UnimplementedError as UnimplementedError
+from kit.errors import UnknownError as UnknownError
+from kit.errors import error_code_from_exception_type as error_code_from_exception_type
+from kit.errors import exception_type_from_error_code as exception_type_from_error_code
 from kit.graph.array_protocol import (
     OperatorNotAllowedInGraphError as OperatorNotAllowedInGraphError,
 )

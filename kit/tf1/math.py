@@ -52,19 +52,18 @@ from kit.tf1.ops.arithmetic import squared_difference as squared_difference
 from kit.tf1.ops.arithmetic import subtract as subtract
 from kit.tf1.ops.arithmetic import tanh as tanh
 from kit.tf1.ops.arithmetic import truediv as truediv
-from kit.tf1.ops.cumulative import cumsum as cumsum
 from kit.tf1.ops.nn_activation import log_softmax as log_softmax
 from kit.tf1.ops.nn_activation import softmax as softmax
 from kit.tf1.ops.nn_activation import softplus as softplus
 from kit.tf1.ops.nn_activation import softsign as softsign
-from kit.tf1.ops.nn_statistics import l2_normalize as l2_normalize
-from kit.tf1.ops.nn_statistics import zero_fraction as zero_fraction
-from kit.tf1.ops.ranking import in_top_k as in_top_k
-from kit.tf1.ops.ranking import invert_permutation as invert_permutation
-from kit.tf1.ops.ranking import top_k as top_k
+from kit.tf1.ops.nn_layer import l2_normalize as l2_normalize
+from kit.tf1.ops.nn_layer import zero_fraction as zero_fraction
 from kit.tf1.ops.reduce import argmax as argmax
 from kit.tf1.ops.reduce import argmin as argmin
 from kit.tf1.ops.reduce import count_nonzero as count_nonzero
+from kit.tf1.ops.reduce import cumsum as cumsum
+from kit.tf1.ops.reduce import in_top_k as in_top_k
+from kit.tf1.ops.reduce import invert_permutation as invert_permutation
 from kit.tf1.ops.reduce import reduce_all as reduce_all
 from kit.tf1.ops.reduce import reduce_any as reduce_any
 from kit.tf1.ops.reduce import reduce_logsumexp as reduce_logsumexp
@@ -73,6 +72,7 @@ from kit.tf1.ops.reduce import reduce_mean as reduce_mean
 from kit.tf1.ops.reduce import reduce_min as reduce_min
 from kit.tf1.ops.reduce import reduce_prod as reduce_prod
 from kit.tf1.ops.reduce import reduce_sum as reduce_sum
+from kit.tf1.ops.reduce import top_k as top_k
 
 
 def __getattr__(name: str) -> Any:

@@ -17,13 +17,17 @@ from kit.tf1.ops.nn_activation import softmax as softmax
 from kit.tf1.ops.nn_activation import softplus as softplus
 from kit.tf1.ops.nn_activation import softsign as softsign
 from kit.tf1.ops.nn_layer import avg_pool as avg_pool
+from kit.tf1.ops.nn_layer import batch_normalization as batch_normalization
 from kit.tf1.ops.nn_layer import bias_add as bias_add
 from kit.tf1.ops.nn_layer import conv2d as conv2d
 from kit.tf1.ops.nn_layer import dropout as dropout
 from kit.tf1.ops.nn_layer import embedding_lookup as embedding_lookup
+from kit.tf1.ops.nn_layer import l2_normalize as l2_normalize
 from kit.tf1.ops.nn_layer import max_pool as max_pool
+from kit.tf1.ops.nn_layer import moments as moments
 from kit.tf1.ops.nn_layer import relu_layer as relu_layer
 from kit.tf1.ops.nn_layer import xw_plus_b as xw_plus_b
+from kit.tf1.ops.nn_layer import zero_fraction as zero_fraction
 from kit.tf1.ops.nn_loss import (
     sigmoid_cross_entropy_with_logits as sigmoid_cross_entropy_with_logits,
 )
@@ -39,12 +43,8 @@ from kit.tf1.ops.nn_loss import (
 from kit.tf1.ops.nn_loss import (
     weighted_cross_entropy_with_logits as weighted_cross_entropy_with_logits,
 )
-from kit.tf1.ops.nn_statistics import batch_normalization as batch_normalization
-from kit.tf1.ops.nn_statistics import l2_normalize as l2_normalize
-from kit.tf1.ops.nn_statistics import moments as moments
-from kit.tf1.ops.nn_statistics import zero_fraction as zero_fraction
-from kit.tf1.ops.ranking import in_top_k as in_top_k
-from kit.tf1.ops.ranking import top_k as top_k
+from kit.tf1.ops.reduce import in_top_k as in_top_k
+from kit.tf1.ops.reduce import top_k as top_k
 
 
 def __getattr__(name: str) -> Any:

@@ -15,7 +15,7 @@ from kit.exchange.pipeline import pipelined
 from kit.exchange.plan import NEXT, Add, Apply, Group, Plan, Receive, Send
 from kit.exchange.topologies.placement import place
 from kit.exchange.topologies.topology import by_name
-from kit.testing.topology_contract import carry_messages
+from kit.testing.contracts.topology import carry_messages
 from tests.exchange.models import models
 
 TOPOLOGIES = st.sampled_from(["ring", "ps", "ring-whole", "mesh"])

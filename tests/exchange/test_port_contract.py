@@ -14,8 +14,8 @@ from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import Array, Memory
 from kit.exchange.ports.port import NO_HALT, Arrival, Stamp
 from kit.testing import check_port
+from kit.testing.contracts.port import MakePorts
 from kit.testing.group import LocalMember, local_group
-from kit.testing.port_contract import MakePorts
 from kit.testing.streams import memory_pair, sliced
 from kit.trace.traffic import Meter
 from kit.wire.sockets import SocketStream

@@ -12,8 +12,8 @@ import kit.graph.ops
 from kit.graph.clip import clip_by_global_norm, clip_by_norm, global_norm
 from kit.graph.gradients import gradients
 from kit.graph.graph import Graph
+from kit.graph.op import IndexedSlices
 from kit.graph.ops.state.source import constant
-from kit.graph.slices import IndexedSlices
 from kit.session.client.session import Session
 
 assert kit.graph.ops  # fills the table

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 import kit.graph.ops
 from kit.graph.gradients import dense, gradients
 from kit.graph.graph import Graph
-from kit.graph.op import Tensor
+from kit.graph.op import IndexedSlices, Tensor
 from kit.graph.ops.array import rows
 from kit.graph.ops.math.cast import cast
 from kit.graph.ops.state.source import constant, identity, placeholder, stop_gradient
-from kit.graph.slices import IndexedSlices
 from kit.graph.variable import Variable, initialize_all
 from kit.session.client.session import Session
 from tests.graph.cases.case import evaluate, numbers

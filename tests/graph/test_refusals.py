@@ -18,7 +18,6 @@ from kit.graph.ops.array.choose import select
 from kit.graph.ops.math import linear, ranking
 from kit.graph.ops.math.arithmetic import add_n
 from kit.graph.ops.math.compare import equal, logical_and
-from kit.graph.ops.nn import top_k
 from kit.graph.ops.state.source import constant, placeholder
 from kit.graph.ops.state.strings import as_string, string_join
 from kit.session.client.session import Session
@@ -101,11 +100,11 @@ LINES: dict[str, tuple[type[Exception], Callable[[Any], Any]]] = {
     ),
     "targets that are fractions": (
         TypeError,
-        lambda x: top_k.in_top_k(x, [0.0, 1.0], 1),
+        lambda x: ranking.in_top_k(x, [0.0, 1.0], 1),
     ),
     "targets for other rows": (
         ValueError,
-        lambda x: top_k.in_top_k(x, [0, 1, 2], 1),
+        lambda x: ranking.in_top_k(x, [0, 1, 2], 1),
     ),
     "None as an operand": (ValueError, lambda x: x + None),
 }
@@ -150,7 +149,7 @@ RUNS: dict[str, tuple[Callable[[Any], Any], Any]] = {
         lambda x: ranking.invert_permutation(x.astype("int32")),
         [[0, 1]],
     ),
-    "targets for other rows": (lambda x: top_k.in_top_k(x, [0, 1], 1), [[1, 2]]),
+    "targets for other rows": (lambda x: ranking.in_top_k(x, [0, 1], 1), [[1, 2]]),
     "a negative power of a whole number": (
         lambda x: constant(2) ** x.astype("int32"),
         -1,

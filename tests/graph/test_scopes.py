@@ -6,17 +6,17 @@ from collections.abc import Iterator
 
 import pytest
 
+from kit.devices.nearest import set_known_tasks
 from kit.errors import PlacementError
-from kit.graph.graph import Graph
-from kit.graph.known_tasks import set_known_tasks
-from kit.graph.ops.state.source import constant, no_op
-from kit.graph.scopes import (
+from kit.graph.default import (
     colocate_with,
     container,
     control_dependencies,
     device,
     name_scope,
 )
+from kit.graph.graph import Graph
+from kit.graph.ops.state.source import constant, no_op
 from kit.task import Task
 
 TASKS = [Task("ps", 0), Task("worker", 0), Task("worker", 1)]

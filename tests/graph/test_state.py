@@ -11,8 +11,8 @@ import pytest
 import kit.graph.ops
 from kit.errors import FailedPreconditionError, InvalidArgumentError
 from kit.graph.graph import Graph
-from kit.graph.ops.array import scatter
 from kit.graph.ops.state.source import constant, placeholder
+from kit.graph.ops.state.state import scatter
 from kit.graph.variable import Variable, initialize_all
 from kit.session.client.session import Session
 
@@ -55,7 +55,7 @@ EXPECTED: dict[str, Any] = {
 def test_a_scatter_changes_its_rows_alone(
     kind: str, v: Variable, session: Session
 ) -> None:
-    change = scatter.scatter(kind, v.ref, [2, 0], ONES)
+    change = scatter(kind, v.ref, [2, 0], ONES)
 
     np.testing.assert_array_equal(session.run(change), EXPECTED[kind])
     np.testing.assert_array_equal(session.run(v), EXPECTED[kind])
@@ -64,7 +64,7 @@ def test_a_scatter_changes_its_rows_alone(
 def test_an_index_that_occurs_twice_is_applied_twice(
     v: Variable, session: Session
 ) -> None:
-    found = session.run(scatter.scatter("add", v.ref, [1, 1], ONES))
+    found = session.run(scatter("add", v.ref, [1, 1], ONES))
 
     np.testing.assert_array_equal(found[1], [5, 6])
 
@@ -72,7 +72,7 @@ def test_an_index_that_occurs_twice_is_applied_twice(
 def test_one_number_is_added_to_every_element_of_the_rows(
     v: Variable, session: Session
 ) -> None:
-    found = session.run(scatter.scatter("add", v.ref, [1], 10.0))
+    found = session.run(scatter("add", v.ref, [1], 10.0))
 
     np.testing.assert_array_equal(found, [[1, 2], [13, 14], [5, 6]])
 
@@ -82,7 +82,7 @@ def test_an_index_out_of_range_changes_nothing(
     index: int, v: Variable, session: Session
 ) -> None:
     indices = placeholder("int32", (None,))
-    change = scatter.scatter("add", v.ref, indices, 1.0)
+    change = scatter("add", v.ref, indices, 1.0)
 
     with pytest.raises(InvalidArgumentError, match=rf"\[1\] = {index}"):
         session.run(change, {indices: [0, index]})
@@ -93,11 +93,11 @@ def test_updates_that_do_not_fit_are_refused_when_the_line_is_written(
     v: Variable,
 ) -> None:
     with pytest.raises(ValueError, match=r"\[2, 2\]"):
-        scatter.scatter("add", v.ref, [0, 1], np.ones((2, 3), np.float32))
+        scatter("add", v.ref, [0, 1], np.ones((2, 3), np.float32))
     with pytest.raises(TypeError, match="integers"):
-        scatter.scatter("add", v.ref, [0.5], ONES[:1])
+        scatter("add", v.ref, [0.5], ONES[:1])
     with pytest.raises(TypeError, match="float32"):
-        scatter.scatter("add", v.ref, [0], constant(ONES[:1].astype("float64")))
+        scatter("add", v.ref, [0], constant(ONES[:1].astype("float64")))
 
 
 def test_a_value_that_was_read_is_not_changed_by_a_later_update(
@@ -105,14 +105,14 @@ def test_a_value_that_was_read_is_not_changed_by_a_later_update(
 ) -> None:
     before = session.run(v)
 
-    session.run(scatter.scatter("add", v.ref, [0, 1, 2], 1.0))
+    session.run(scatter("add", v.ref, [0, 1, 2], 1.0))
 
     np.testing.assert_array_equal(before, START)
 
 
 def test_a_variable_without_a_value_cannot_be_scattered_into() -> None:
     w = Variable(START, name="w")
-    change = scatter.scatter("add", w.ref, [0], 1.0)
+    change = scatter("add", w.ref, [0], 1.0)
 
     with Session() as session, pytest.raises(FailedPreconditionError, match="'w'"):
         session.run(change)

@@ -11,8 +11,8 @@ import pytest
 
 import kit
 from kit.graph.graph import Graph
+from kit.graph.op import IndexedSlices
 from kit.graph.ops.state.source import placeholder
-from kit.graph.slices import IndexedSlices
 from kit.graph.variable import Variable, initialize_all
 from kit.session.client.session import Session
 from kit.training.optimizers.minimize import Minimizer

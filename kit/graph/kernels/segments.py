@@ -121,16 +121,6 @@ def scatter(
     return out
 
 
-# `scatter` by kind: scatter_add(xp, target, indices, values).
-scatter_add = partial(scatter, "add")
-scatter_sub = partial(scatter, "sub")
-scatter_mul = partial(scatter, "mul")
-scatter_div = partial(scatter, "div")
-scatter_min = partial(scatter, "min")
-scatter_max = partial(scatter, "max")
-scatter_update = partial(scatter, "update")
-
-
 def _checked(
     xp: ModuleType, target: Array, indices: Array, values: Array
 ) -> tuple[Array, Array]:

@@ -12,14 +12,11 @@ from kit.graph.ops.array import join as join
 from kit.graph.ops.array import numpy_shape as numpy_shape
 from kit.graph.ops.array import pad as pad
 from kit.graph.ops.array import rows as rows
-from kit.graph.ops.array import scatter as scatter
 from kit.graph.ops.array import shape as shape
 from kit.graph.ops.array import slicing as slicing
-from kit.graph.ops.math import arg as arg
 from kit.graph.ops.math import arithmetic as arithmetic
 from kit.graph.ops.math import cast as cast
 from kit.graph.ops.math import compare as compare
-from kit.graph.ops.math import cumulative as cumulative
 from kit.graph.ops.math import elementwise as elementwise
 from kit.graph.ops.math import linear as linear
 from kit.graph.ops.math import numpy_reduce as numpy_reduce
@@ -32,7 +29,6 @@ from kit.graph.ops.nn import embedding as embedding
 from kit.graph.ops.nn import images as images
 from kit.graph.ops.nn import layers as layers
 from kit.graph.ops.nn import softmax as softmax
-from kit.graph.ops.nn import top_k as top_k
 from kit.graph.ops.state import accumulators as accumulators
 from kit.graph.ops.state import function as function
 from kit.graph.ops.state import queues as queues

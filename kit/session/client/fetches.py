@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from kit.graph.dtypes import Array
 from kit.graph.graph import Graph
-from kit.graph.op import Op, Tensor
-from kit.graph.slices import IndexedSlices
+from kit.graph.op import IndexedSlices, Op, Tensor
 
 
 class IndexedSlicesValue(NamedTuple):

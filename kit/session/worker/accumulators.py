@@ -11,23 +11,16 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from kit.errors import InvalidArgumentError
 from kit.graph.dtypes import Array, DType, name_of
 from kit.graph.static import Shape, agrees, text
+from kit.session.worker.queues import Waits, turn
 
 _log = logging.getLogger("kit.session")
-
-
-class Waits(Protocol):
-    """Who can wait: the call of a stateful op."""
-
-    def wait(self, ready: Callable[[], bool], changed: Any, what: str) -> None:
-        """Wait on a condition that is held; see `kit.graph.table.Call`."""
 
 
 class Accumulator:
@@ -90,21 +83,14 @@ class Accumulator:
                 f"{n} gradients of the accumulator {self.name!r} were asked for; ask "
                 f"for 1 or more."
             )
-        me = object()
-        with self._changed:
-            self._waiting.append(me)
-            try:
-                call.wait(
-                    lambda: self._waiting[0] is me and self._count >= n,
-                    self._changed,
-                    f"enough gradients in {self.name!r} ({self._count} of {n} are "
-                    f"there)",
-                )
-                found = self._result()
-                self._count, self._step = 0, self._step + 1
-            finally:
-                self._waiting.remove(me)
-                self._changed.notify_all()
+        with self._changed, turn(self._waiting, self._changed) as me:
+            call.wait(
+                lambda: self._waiting[0] is me and self._count >= n,
+                self._changed,
+                f"enough gradients in {self.name!r} ({self._count} of {n} are there)",
+            )
+            found = self._result()
+            self._count, self._step = 0, self._step + 1
         return found
 
     def _add(self, *parts: Any) -> None:

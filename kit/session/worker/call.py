@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-from kit.checkpoint.bundle import TensorBundle, merge, write_bundle
-from kit.graph.dtypes import Array, DType
+from kit.checkpoint import bundle
+from kit.graph.dtypes import DType
 from kit.graph.node import Node
 from kit.graph.static import Shape
 from kit.session.master.devices import Device
@@ -23,8 +23,10 @@ from kit.session.worker.task_runtime import TaskRuntime
 
 
 class StepCall:
-    """The `Call` of one node in one step."""
+    """The call of one node in one step; `xp` is numpy, or cupy on a GPU."""
 
+    # What saves and restores tensors on the disk of this task.
+    disk = bundle
     __slots__ = ("_device", "_node", "_runtime", "step", "xp")
 
     def __init__(
@@ -40,22 +42,27 @@ class StepCall:
 
     @property
     def node(self) -> str:
-        """The op's name."""
+        """The op's name, for messages."""
         return self._node.name
 
     @property
     def container(self) -> str:
-        """Where its shared state lives."""
+        """Where shared state of this op lives; '' is the default container."""
         return self._node.container
 
     def state(self, kind: str, make: Callable[[], Any]) -> Any:
-        """Return this op's state on this task; see `kit.graph.table.Call`."""
+        """Return this op's state on this task, made by `make` at the first use.
+
+        It is found by container and `shared_name` (or the op's name), is shared by all
+        sessions of the server, and lives until the server ends or the container is
+        reset.
+        """
         name = self._node.attrs.get("shared_name") or self._node.name
         store = self.step.session_state.store
         return store.find(self._node.container, f"{kind} {name}", make)
 
     def own(self, make: Callable[[], Any]) -> Any:
-        """Return this op's state within this session."""
+        """Return this op's state within this session, made at the first use."""
         return self.step.session_state.own(self._node.name, make)
 
     def variable(self, shape: Shape, dtype: DType, shared_name: str) -> VariableState:
@@ -109,13 +116,11 @@ class StepCall:
         return stacked(elements, queue)
 
     def wait(self, ready: Callable[[], bool], changed: Any, what: str) -> None:
-        """Wait until `ready()`, the step's end, or its deadline."""
-        self.step.wait(ready, changed, what)
+        """Wait on the condition `changed` (held) until `ready()`.
 
-    @property
-    def disk(self) -> CheckpointDisk:
-        """What saves and restores on this task."""
-        return DISK
+        Raises `CancelledError` or `DeadlineExceededError` when the step ends before.
+        """
+        self.step.wait(ready, changed, what)
 
     def function(self, token: str) -> Callable[..., Any]:
         """Return a Python function that a client registered."""
@@ -124,34 +129,3 @@ class StepCall:
     def entropy(self) -> int:
         """Return 128 bits that nobody can predict."""
         return self._runtime.entropy()
-
-
-# --------------------------------------------------------------------------------------
-# What ops that save and restore do on the disk of their task.
-
-
-class CheckpointDisk:
-    """Checkpoints under prefixes; see `kit.checkpoint.bundle` for what it raises."""
-
-    def write(
-        self,
-        prefix: str,
-        names: Sequence[str],
-        slices: Sequence[str],
-        values: Sequence[Array],
-    ) -> None:
-        """Write tensors under a prefix."""
-        write_bundle(prefix, names, slices, values)
-
-    def merge(self, parts: Sequence[str], prefix: str) -> None:
-        """Make one checkpoint of those of several tasks."""
-        merge(parts, prefix)
-
-    def read(
-        self, prefix: str, names: Sequence[str], slices: Sequence[str]
-    ) -> list[Array]:
-        """Return tensors, when all of their files are compared with their digests."""
-        return TensorBundle(prefix).read(names, slices)
-
-
-DISK = CheckpointDisk()

@@ -25,7 +25,19 @@ class Waits(Protocol):
     """Who can wait: the call of a stateful op."""
 
     def wait(self, ready: Callable[[], bool], changed: Any, what: str) -> None:
-        """Wait on a condition that is held; see `kit.graph.table.Call`."""
+        """Wait on a condition that is held; see `StepCall`."""
+
+
+@contextmanager
+def turn(waiting: deque[object], changed: threading.Condition) -> Iterator[object]:
+    """Stand in a line for a block, at its end; the condition is held."""
+    me = object()
+    waiting.append(me)
+    try:
+        yield me
+    finally:
+        waiting.remove(me)
+        changed.notify_all()
 
 
 class FifoQueue:
@@ -65,7 +77,7 @@ class FifoQueue:
         """
         for element in elements:
             self._check_shape(element)
-        with self._changed, self._turn(self._putters) as me:
+        with self._changed, turn(self._putters, self._changed) as me:
             self._await_turn(call, me)
             if self._is_closed:
                 raise CancelledError(f"the queue {self.name!r} is closed.")
@@ -88,7 +100,7 @@ class FifoQueue:
                 f"{n} elements of the queue {self.name!r} were asked for."
             )
         found = list[Element]()
-        with self._changed, self._turn(self._takers) as me:
+        with self._changed, turn(self._takers, self._changed) as me:
             try:
                 while len(found) < n and self._await_some(call, me, n, len(found)):
                     self._move(found, n)
@@ -126,23 +138,12 @@ class FifoQueue:
         """
         with self._changed:
             if not cancel_pending:
-                with self._turn(self._putters) as me:
+                with turn(self._putters, self._changed) as me:
                     self._await_turn(call, me)
             if self._is_closed and (self._cancels or not cancel_pending):
                 raise CancelledError(f"the queue {self.name!r} is already closed.")
             self._is_closed = True
             self._cancels = cancel_pending
-            self._changed.notify_all()
-
-    @contextmanager
-    def _turn(self, waiting: deque[object]) -> Iterator[object]:
-        """Stand in a line for a block, at its end."""
-        me = object()
-        waiting.append(me)
-        try:
-            yield me
-        finally:
-            waiting.remove(me)
             self._changed.notify_all()
 
     def _await_turn(self, call: Waits, me: object) -> None:

@@ -17,8 +17,8 @@ import numpy as np
 
 from kit.graph.op import Op
 from kit.tf1.graph.message import CheckedMessage, Choice
-from kit.tf1.graph.shape_proto import TensorShapeProto, shape_proto
 from kit.tf1.tensor.dtypes import as_dtype
+from kit.tf1.tensor.shape import TensorShapeProto, shape_proto
 
 
 class DataType(Choice):

@@ -59,15 +59,29 @@ def names_in_gradient_of(op_type: str) -> Mapping[str, str]:
     return {**_ALWAYS, **_NAMES.get(op_type, {})}
 
 
-# --------------------------------------------------------------------------------------
-# The collections of a graph: lists of values by name. Pure.
+class _Controller:
+    """One block of control dependencies, and what was made in it so far."""
+
+    def __init__(self, ops: Sequence[Op]) -> None:
+        self.ops, self.seen = tuple(ops), set[Op]()
 
 
-class GraphWithCollections(NativeGraph):
-    """A graph with collections."""
+class Graph(NativeGraph):
+    """Operations, in the order in which they were made."""
+
+    op_class = Operation
+    tensor_class = Tensor
 
     def __init__(self) -> None:
         super().__init__()
+        self._called: ContextVar[Mapping[str, str] | None] = ContextVar(
+            "called", default=None
+        )
+        self._unfetchable: set[Op] = set()
+        self._unfeedable: set[Any] = set()
+        self._controllers: ContextVar[tuple[_Controller, ...]] = ContextVar(
+            "controllers", default=()
+        )
         self._of_collections: dict[Any, list[Any]] = {}
 
     @property
@@ -107,31 +121,6 @@ class GraphWithCollections(NativeGraph):
         """Empty a collection."""
         self._check_open()
         self._of_collections.pop(name, None)
-
-
-class _Controller:
-    """One block of control dependencies, and what was made in it so far."""
-
-    def __init__(self, ops: Sequence[Op]) -> None:
-        self.ops, self.seen = tuple(ops), set[Op]()
-
-
-class Graph(GraphWithCollections):
-    """Operations, in the order in which they were made."""
-
-    op_class = Operation
-    tensor_class = Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._called: ContextVar[Mapping[str, str] | None] = ContextVar(
-            "called", default=None
-        )
-        self._unfetchable: set[Op] = set()
-        self._unfeedable: set[Any] = set()
-        self._controllers: ContextVar[tuple[_Controller, ...]] = ContextVar(
-            "controllers", default=()
-        )
 
     def create(
         self,

@@ -12,8 +12,8 @@ import numpy as np
 from kit.graph.op import Op
 from kit.tf1.graph.attr_value import tensor_proto
 from kit.tf1.graph.graph_def import NodeDef, node_def_of
-from kit.tf1.graph.shape_proto import shape_proto
 from kit.tf1.tensor.dtypes import as_dtype
+from kit.tf1.tensor.shape import shape_proto
 
 # Where the original's name has a number by now.
 _RENAMED = {"Add": "AddV2"}

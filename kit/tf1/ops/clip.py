@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kit.graph.slices import IndexedSlices
+from kit.graph.op import IndexedSlices
 from kit.graph.static import merge
 from kit.tf1.ops.arithmetic import identity, maximum, minimum, multiply, sqrt
 from kit.tf1.ops.creation import ones_like

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.graph.op import Op
-from kit.graph.slices import IndexedSlices
+from kit.graph.op import IndexedSlices, Op
 from kit.tf1.graph.control import group
 from kit.tf1.tensor.convert import create, graph_for, op_scope
 

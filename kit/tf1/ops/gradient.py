@@ -6,7 +6,7 @@ import enum
 from typing import Any
 
 from kit.graph import gradients as native
-from kit.graph.slices import IndexedSlices
+from kit.graph.op import IndexedSlices
 from kit.graph.static import merge
 from kit.tf1.ops.creation import zeros_like
 from kit.tf1.tensor.convert import (

@@ -9,7 +9,7 @@ from kit.graph.ops.array import blocks
 from kit.graph.static import merge
 from kit.tf1.ops.reduce import reduce_prod
 from kit.tf1.ops.shape import reshape, squeeze
-from kit.tf1.ops.write import index, ints, vector
+from kit.tf1.ops.write import index, ints, vector, whole
 from kit.tf1.tensor.convert import argument, convert_to_tensor, create, op_scope
 
 
@@ -30,11 +30,7 @@ def gather(
     with op_scope(name, "GatherV2", [params, indices, axis]) as scope:
         table = argument("GatherV2", "params", params)
         rows = index("GatherV2", "indices", indices)
-        place = 0 if axis is None else ints("GatherV2", "axis", axis)
-        if not isinstance(place, int):
-            raise ValueError(
-                f"gather needs one axis, known when the line is written, not {axis!r}."
-            )
+        place = 0 if axis is None else whole("GatherV2", "axis", axis)
         return create("GatherV2", table, rows, name=scope, axis=place)
 
 

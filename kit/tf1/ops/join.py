@@ -9,7 +9,7 @@ import numpy as np
 from kit.graph.op import Tensor
 from kit.graph.static import axis_of
 from kit.tf1.ops.arithmetic import identity
-from kit.tf1.ops.write import hinted, ints
+from kit.tf1.ops.write import hinted, ints, whole
 from kit.tf1.tensor.convert import (
     argument,
     convert_to_tensor,
@@ -30,7 +30,9 @@ def concat(values: Any, axis: Any, name: str | None = "concat") -> Any:
             return identity(given[0], name=name)
     with op_scope(name, "concat", [given, axis]) as scope:
         parts = _alike("ConcatV2", "values", given)
-        return create("ConcatV2", *parts, name=scope, axis=_place("ConcatV2", axis))
+        return create(
+            "ConcatV2", *parts, name=scope, axis=whole("ConcatV2", "axis", axis)
+        )
 
 
 def _alike(op_type: str, name: str, values: list[Any]) -> list[Any]:
@@ -40,15 +42,6 @@ def _alike(op_type: str, name: str, values: list[Any]) -> list[Any]:
     return [
         argument(op_type, f"{name}_{i}", one, dtype) for i, one in enumerate(values)
     ]
-
-
-def _place(op_type: str, axis: Any) -> int:
-    found = ints(op_type, "axis", axis)
-    if not isinstance(found, int):
-        raise ValueError(
-            f"{op_type} needs one axis, known when the line is written, not {axis!r}."
-        )
-    return found
 
 
 def stack(values: Any, axis: int = 0, name: str | None = "stack") -> Any:
@@ -105,7 +98,7 @@ def split(
     sizes = ints("Split", "size_splits", given)
     with op_scope(name, "split", [value, axis]) as scope:
         found = argument("Split", "value", value)
-        attrs: dict[str, Any] = {"axis": _place("Split", axis)}
+        attrs: dict[str, Any] = {"axis": whole("Split", "axis", axis)}
         if isinstance(sizes, int):
             op = create_op("Split", found, name=scope, num=sizes, **attrs)
         elif isinstance(sizes, list):

@@ -8,8 +8,7 @@ import numpy as np
 
 from kit.errors import InvalidArgumentError
 from kit.tf1.ops.arithmetic import abs as absolute
-from kit.tf1.ops.arithmetic import divide
-from kit.tf1.ops.cast import cast
+from kit.tf1.ops.arithmetic import cast, divide
 from kit.tf1.ops.write import one_of, reserve, write
 from kit.tf1.tensor.allowed import check_allowed
 from kit.tf1.tensor.convert import argument, convert_to_tensor, create, op_scope

@@ -6,8 +6,7 @@ from typing import Any
 
 from kit.graph.ops.nn.softmax import softmax_cross_entropy
 from kit.tf1.ops.arithmetic import abs as absolute
-from kit.tf1.ops.arithmetic import exp, log1p, stop_gradient
-from kit.tf1.ops.cast import cast
+from kit.tf1.ops.arithmetic import cast, exp, log1p, stop_gradient
 from kit.tf1.ops.nn_activation import relu
 from kit.tf1.ops.write import one_of
 from kit.tf1.tensor.convert import argument, convert_to_tensor, create_op, op_scope

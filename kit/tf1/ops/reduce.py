@@ -1,19 +1,20 @@
-"""Sums, means and extremes along axes, and where the extremes are."""
+"""Sums, means and extremes along axes, where they are, running sums, and orders."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from kit.errors import InvalidArgumentError
 from kit.graph.op import Tensor
 from kit.graph.ops.math.reduce import reduce_along, reduced
 from kit.graph.static import is_known
 from kit.tf1.graph.graph import get_default_graph
-from kit.tf1.ops.write import Ints, ints, one_of, reserve
+from kit.tf1.ops.write import axes, index, ints, one_of, reserve, whole
 from kit.tf1.tensor.allowed import check_allowed
-from kit.tf1.tensor.convert import argument, create, op_scope
-from kit.tf1.tensor.dtypes import as_dtype, int64
+from kit.tf1.tensor.convert import argument, create, create_op, op_scope
+from kit.tf1.tensor.dtypes import as_dtype, float32, int64
 
 
 class Reduction(Protocol):
@@ -97,16 +98,6 @@ def _name_all_axes(x: Any) -> None:
             reserve("Rank", "range")
 
 
-def _axes(op_type: str, axis: Any) -> tuple[int, ...]:
-    found: Ints = ints(op_type, "reduction_indices", axis)
-    if isinstance(found, Tensor):
-        raise ValueError(
-            f"{op_type} needs to know its axes when the line is written; {axis!r} is "
-            f"known in a run only."
-        )
-    return tuple(found) if isinstance(found, list) else (found,)
-
-
 reduce_sum = _reduction("Sum", "the sum")
 reduce_mean = _reduction("Mean", "the mean")
 reduce_prod = _reduction("Prod", "the product")
@@ -144,7 +135,7 @@ def argmin(
 def _place(op_type: str, x: Any, axis: Any, name: str | None, dtype: Any) -> Any:
     with op_scope(name, op_type, [x, axis]) as scope:
         found = argument(op_type, "input", x)
-        (place,) = _axes(op_type, 0 if axis is None else axis)
+        (place,) = axes(op_type, "reduction_indices", 0 if axis is None else axis)
         attrs: dict[str, Any] = {"axis": place, "dtype": as_dtype(dtype)._base}
         return create(op_type, found, name=scope, keepdims=False, **attrs)
 
@@ -173,3 +164,82 @@ def count_nonzero(
         if wanted == int64:
             return total
         return create("Cast", total, name="Cast", dtype=wanted._base)
+
+
+def cumsum(
+    x: Any,
+    axis: Any = 0,
+    exclusive: bool = False,
+    reverse: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Return the running sums along an axis.
+
+    `exclusive` leaves the element itself out; `reverse` adds from the end. Raises
+    `InvalidArgumentError` for an axis that `x` does not have.
+    """
+    with op_scope(name, "Cumsum", [x]) as scope:
+        found = argument("Cumsum", "x", x)
+        check_allowed("Cumsum", [found])
+        place = ints("Cumsum", "axis", axis)
+        if isinstance(place, Tensor):
+            raise ValueError(
+                f"cumsum needs to know its axis when the line is written, not {axis!r}."
+            )
+        rank = found.shape.ndims
+        if isinstance(place, list) or (rank is not None and not -rank <= place < rank):
+            raise InvalidArgumentError(
+                None, None, f"cumsum along {axis!r}: the tensor has {rank} axes."
+            )
+        attrs = {"exclusive": bool(exclusive), "reverse": bool(reverse)}
+        return create("Cumsum", found, name=scope, axis=place, **attrs)
+
+
+class TopKV2(NamedTuple):
+    """The greatest elements of each row, and where they stand."""
+
+    values: Any
+    indices: Any
+
+
+def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) -> Any:
+    """Return the `k` greatest elements of each row, greatest first, and their places.
+
+    Of equal elements the first one counts as greater. They are always `sorted`. Raises
+    `ValueError` for a row that is shorter, in the run `InvalidArgumentError`.
+    """
+    with op_scope(name, "TopKV2", [input, k]) as scope:
+        found = argument("TopKV2", "input", input)
+        check_allowed("TopKV2", [found])
+        count = ints("TopKV2", "k", k)
+        if isinstance(count, list):
+            raise ValueError(f"k of TopKV2 must be one number, not {count}.")
+        extra = [] if isinstance(count, int) else [count]
+        known = None if extra else count
+        op = create_op("TopKV2", found, *extra, name=scope, k=known)
+        return TopKV2(*op.outputs)
+
+
+def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Any:
+    """Return for each row of classes whether fewer than `k` are above its target.
+
+    False also for a target that is not a class, and where a number is not finite.
+    """
+    with (
+        op_scope(name, "in_top_k", [predictions, targets, k]),
+        op_scope(name, "InTopKV2", []) as scope,
+    ):
+        rows = argument("InTopKV2", "predictions", predictions, float32)
+        places = index("InTopKV2", "targets", targets)
+        count = whole("InTopKV2", "k", k)
+        return create("InTopKV2", rows, places, name=scope, k=count)
+
+
+def invert_permutation(x: Any, name: str | None = None) -> Any:
+    """Return where each of 0, 1, ... stands in `x`, which holds each of them once.
+
+    In the run raises `InvalidArgumentError` for anything else.
+    """
+    with op_scope(name, "InvertPermutation", [x]) as scope:
+        found = index("InvertPermutation", "x", x)
+        return create("InvertPermutation", found, name=scope)

@@ -12,7 +12,7 @@ from kit.graph.ops.array import broadcast
 from kit.graph.ops.array import shape as native
 from kit.graph.ops.array.pad import pad as native_pad
 from kit.graph.static import axis_of, is_known, n_elements, text
-from kit.tf1.ops.write import index, ints, one_of, vector
+from kit.tf1.ops.write import axes, index, one_of, vector
 from kit.tf1.tensor.convert import argument, convert_to_tensor, create, op_scope
 from kit.tf1.tensor.dtypes import as_dtype, int32
 
@@ -58,7 +58,7 @@ def transpose(
         found = convert_to_tensor(a, name="a")
         if conjugate and found.dtype.is_complex:
             raise TypeError("transpose does not conjugate complex numbers here.")
-        order = None if perm is None else _axes("Transpose", "perm", perm)
+        order = None if perm is None else axes("Transpose", "perm", perm)
         if order is not None and len(set(order)) != len(order):
             raise InvalidArgumentError(
                 f"{order} is missing one of the axes of {found!r}."
@@ -97,7 +97,7 @@ def expand_dims(
         raise ValueError("Must specify an axis argument to tf.expand_dims()")
     with op_scope(name, "ExpandDims", [input, axis]) as scope:
         found = argument("ExpandDims", "input", input)
-        return native.expand_dims(found, _axes("ExpandDims", "dim", axis), name=scope)
+        return native.expand_dims(found, axes("ExpandDims", "dim", axis), name=scope)
 
 
 def squeeze(
@@ -110,7 +110,7 @@ def squeeze(
     axis = one_of("axis", axis, "squeeze_dims", squeeze_dims)
     with op_scope(name, "Squeeze", [input]) as scope:
         found = argument("Squeeze", "input", input)
-        gone = None if axis is None else _axes("Squeeze", "squeeze_dims", axis)
+        gone = None if axis is None else axes("Squeeze", "squeeze_dims", axis)
         return native.squeeze(found, gone or None, name=scope)
 
 
@@ -173,21 +173,11 @@ def reverse(tensor: Any, axis: Any, name: str | None = None) -> Any:
     """Return the tensor with its elements in reverse order along some axes."""
     with op_scope(name, "ReverseV2", [tensor, axis]) as scope:
         found = argument("ReverseV2", "tensor", tensor)
-        turned = _axes("ReverseV2", "axis", vector("ReverseV2", "axis", axis))
+        turned = axes("ReverseV2", "axis", vector("ReverseV2", "axis", axis))
         known = found.static.shape
         if known is not None:
             turned = tuple(axis_of(one, len(known)) for one in turned)
         return create("ReverseV2", found, name=scope, axis=turned)
-
-
-def _axes(op_type: str, name: str, given: Any) -> tuple[int, ...]:
-    found = ints(op_type, name, given)
-    if isinstance(found, Tensor):
-        raise ValueError(
-            f"{op_type} needs to know {name} when the line is written; {given!r} is "
-            f"known in a run only."
-        )
-    return tuple(found) if isinstance(found, list) else (found,)
 
 
 def pad(

@@ -67,6 +67,28 @@ def ints(op_type: str, name: str, value: Any) -> Ints:
     return found if known is None else known.tolist()
 
 
+def whole(op_type: str, name: str, value: Any) -> int:
+    """Return one number that must be known now; `ValueError` if it is not."""
+    found = ints(op_type, name, value)
+    if not isinstance(found, int):
+        raise ValueError(
+            f"{op_type} needs one {name}, known when the line is written, not "
+            f"{value!r}."
+        )
+    return found
+
+
+def axes(op_type: str, name: str, value: Any) -> tuple[int, ...]:
+    """Return one number or several that must be known now; `ValueError` otherwise."""
+    found = ints(op_type, name, value)
+    if isinstance(found, Tensor):
+        raise ValueError(
+            f"{op_type} needs to know {name} when the line is written; {value!r} is "
+            f"known in a run only."
+        )
+    return tuple(found) if isinstance(found, list) else (found,)
+
+
 def vector(op_type: str, name: str, value: Any) -> Ints:
     """Return integers as `ints` does; `ValueError` unless they are a plain list."""
     found = ints(op_type, name, value)

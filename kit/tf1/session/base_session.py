@@ -7,7 +7,7 @@ The work is done by `kit.session`. Where the original would wait for ever, a run
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
@@ -15,17 +15,22 @@ from kit.errors import CancelledError, InvalidArgumentError
 from kit.session.client.fetches import Fetches
 from kit.session.client.metadata import RunMetadata as NativeMetadata
 from kit.session.client.session import Session as NativeSession
-from kit.session.master.devices import Device
 from kit.settings import current
 from kit.tf1.graph.graph import Graph, get_default_graph
 from kit.tf1.graph.graph_def import GraphDef
 from kit.tf1.session.config import ConfigProto, RunOptions
 from kit.tf1.session.fetching import feedable, fetchable
-from kit.tf1.session.meeting import check_all, check_known, meet
 from kit.tf1.session.originals import originals
 from kit.tf1.session.run_metadata import RunMetadata, fill, wants_metadata
 from kit.tf1.session.running import sessions
-from kit.tf1.session.targets import native_target, server_of, text_of
+from kit.tf1.session.targets import (
+    check_all,
+    check_known,
+    meet,
+    native_target,
+    server_of,
+    text_of,
+)
 
 # --------------------------------------------------------------------------------------
 # What `session.list_devices()` tells of a device.
@@ -45,14 +50,6 @@ class DeviceAttributes(NamedTuple):
     device_type: str
     memory_limit_bytes: int
     incarnation: int
-
-
-def attributes_of(devices: Sequence[tuple[Device, int]]) -> list[DeviceAttributes]:
-    """Return devices and their incarnations as the original describes them."""
-    return [
-        DeviceAttributes(one.name, one.type, _NOMINAL_BYTES, incarnation)
-        for one, incarnation in devices
-    ]
 
 
 class BaseSession:
@@ -80,12 +77,13 @@ class BaseSession:
         self._is_met, self._n_placed = False, 0
         self._looks_at_all = bool(text) or not self._prunes_first
         self._native = NativeSession(
-            native_target(text, self._config.device_count.get("CPU", 1)),
+            native_target(text),
             self._graph,
             soft_placement=self._config.allow_soft_placement,
             device_filters=tuple(self._config.device_filters),
             isolate_state=self._config.isolate_session_state,
             place_all=self._looks_at_all,
+            n_cpus=max(1, self._config.device_count.get("CPU", 1)),
         )
 
     @property
@@ -209,7 +207,11 @@ class BaseSession:
         limit = self._deadline_s(None)
         with originals():
             self._meet(limit)
-            return attributes_of(self._native.list_devices(limit))
+            found = self._native.list_devices(limit)
+        return [
+            DeviceAttributes(one.name, one.type, _NOMINAL_BYTES, incarnation)
+            for one, incarnation in found
+        ]
 
     def as_default(self) -> AbstractContextManager[Any]:
         """Make it the default session of this thread for a block; it stays open."""

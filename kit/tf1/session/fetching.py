@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from kit.graph.array_protocol import ArrayProtocol
-from kit.graph.op import Op
-from kit.graph.slices import IndexedSlices
+from kit.graph.convert import holds_tensor
+from kit.graph.op import IndexedSlices, Op
 from kit.tf1.graph.graph import Graph
 from kit.tf1.tensor.sparse import SparseTensor, SparseTensorValue
 
@@ -96,7 +96,7 @@ def _of_parts(parts: list[Any], value: Any) -> list[tuple[Any, Any]]:
 
 def _fed(graph: Graph, key: Any, value: Any) -> Any:
     """Return a value as it is fed, after a look at it and its tensor."""
-    if isinstance(value, list | tuple) and _holds_tensor(value):
+    if holds_tensor(value):
         raise ValueError(
             "The value of a feed cannot hold tensors; run them first and feed what "
             "comes out."
@@ -139,12 +139,3 @@ def _check_number(tensor: Any, value: int) -> None:
             f"Type of feed value {value} is not compatible with Tensor type "
             f"{tensor.dtype.name}: it would become another number."
         )
-
-
-def _holds_tensor(values: Any) -> bool:
-    return any(
-        _holds_tensor(one)
-        if isinstance(one, list | tuple)
-        else isinstance(one, ArrayProtocol)
-        for one in values
-    )

@@ -1,4 +1,4 @@
-"""What the target of a session means: this process alone, or a server at an address.
+"""What the target of a session means, and whether it is there with a place for all.
 
 ''                   a cluster of one task inside this session
 grpc://host:port     the server there; of this process it is called directly
@@ -7,28 +7,29 @@ psring://...         the same in the words of `kit`
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from typing import Any
 
-from kit.errors import InvalidArgumentError, NotFoundError
+from kit.errors import (
+    AbortedError,
+    DeadlineExceededError,
+    InvalidArgumentError,
+    KitError,
+    NotFoundError,
+    UnavailableError,
+)
+from kit.graph.node import node_of
+from kit.graph.op import Op
 from kit.server import target as remote
-from kit.session.client.connection import Connection, Direct
-from kit.session.client.options import SessionOptions
-from kit.session.client.targets import local_master
+from kit.session.client.session import Session
+from kit.session.master.devices import place
+from kit.session.master.plan import RunSignature
+from kit.tf1.session.config import ConfigProto
 from kit.tf1.session.server import Server, server_at
 from kit.wire.listening.address import TcpAddress, parse_address
 
 _SCHEMES = ("grpc://", remote.SCHEME)
-
-
-class LocalTarget:
-    """A cluster of one task with some CPU devices, which one session has for itself."""
-
-    def __init__(self, n_cpus: int) -> None:
-        self._n_cpus = n_cpus
-
-    def connect_session(self, options: SessionOptions) -> Connection:
-        """Return a connection to it; called by `kit.session`."""
-        return Direct(local_master(self._n_cpus), options, owns=True)
 
 
 def text_of(target: Any) -> str:
@@ -48,16 +49,14 @@ def text_of(target: Any) -> str:
     )
 
 
-def native_target(target: str, n_cpus: int) -> Any:
-    """Return what `kit.session` takes for a target.
-
-    The number of CPU devices matters for a session of this process alone.
+def native_target(target: str) -> Any:
+    """Return what `kit.session` takes for a target, None for this process alone.
 
     Raises `NotFoundError` for a text that is not a target, `InvalidArgumentError` for
     one without a port.
     """
     if not target:
-        return LocalTarget(max(1, n_cpus))
+        return None
     scheme = next((one for one in _SCHEMES if target.startswith(one)), None)
     if scheme is None:
         raise NotFoundError(
@@ -85,3 +84,46 @@ def server_of(target: str) -> Server | None:
             if isinstance(address, TcpAddress):
                 return server_at(address.host, address.port)
     return None
+
+
+_PAUSE_S = 0.05
+_ASK_S = 0.5
+
+
+def meet(session: Session, target: str, deadline_s: float) -> None:
+    """Wait until a session's target answers.
+
+    A client may start before its server does. Raises `DeadlineExceededError`.
+    """
+    deadline = time.monotonic() + deadline_s
+    while target:
+        try:
+            session.list_devices(max(_PAUSE_S, deadline - time.monotonic()))
+            return
+        except UnavailableError as error:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise DeadlineExceededError(
+                    f"{target} did not answer within {deadline_s:g} s: "
+                    f"{error.message} Start the server there, or correct the target."
+                ) from error
+            time.sleep(min(_PAUSE_S, left_s))
+
+
+def check_known(session: Session) -> None:
+    """Raise `AbortedError` if the master does not know the session any more."""
+    try:
+        session._connection.prepare(RunSignature((), (), ()), _ASK_S)
+    except AbortedError:
+        raise
+    except KitError:
+        return  # it cannot be asked, and that is not for the one who closes to hear
+
+
+def check_all(
+    ops: Sequence[Op], session: Session, deadline_s: float, config: ConfigProto
+) -> None:
+    """Raise `PlacementError` for the first of `ops` that no device fits."""
+    devices = [one for one, _ in session.list_devices(deadline_s)]
+    nodes = {one.name: node_of(one) for one in ops}
+    place(nodes, devices, devices[0].task, soft=config.allow_soft_placement)

@@ -6,13 +6,15 @@ float32, and a bool may become a number.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from kit.graph.dtypes import STRING, Array, DType, name_of, to_array
-from kit.tf1.tensor.dimension import Dimension
 from kit.tf1.tensor.dtypes import DType as PublicDType
+from kit.tf1.tensor.shape import Dimension
 
 # For each kind of dtype, the kinds of Python values that may become one.
 _FITS = {"b": "b", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc", "O": "O"}
@@ -34,6 +36,27 @@ def to_constant(value: Any, dtype: PublicDType | None = None) -> Array:
     if wanted is None:
         return _downcast(array)
     return _as(array, wanted, value)
+
+
+def spread(array: Any, shape: Sequence[int]) -> Any:
+    """Return values in a shape; too few of them are continued with the last.
+
+    Raises `ValueError` for too many.
+
+    >>> spread(np.array([1, 2]), [2, 2]).tolist()
+    [[1, 2], [2, 2]]
+    """
+    wanted = math.prod(shape)
+    flat = array.reshape(-1)
+    if flat.size > wanted:
+        raise ValueError(
+            f"Too many elements provided. Needed at most {wanted}, but received "
+            f"{flat.size}."
+        )
+    if flat.size < wanted:
+        last = flat[-1:] if flat.size else np.zeros(1, array.dtype)
+        flat = np.concatenate([flat, np.repeat(last, wanted - flat.size)])
+    return flat.reshape(tuple(shape))
 
 
 def _of_python(value: Any) -> Array:

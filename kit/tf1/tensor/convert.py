@@ -14,17 +14,16 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from kit.graph.array_protocol import ArrayProtocol
+from kit.graph.convert import holds_tensor
 from kit.graph.gradients import dense
-from kit.graph.op import Op
+from kit.graph.op import IndexedSlices, Op
 from kit.graph.op import Tensor as NativeTensor
-from kit.graph.slices import IndexedSlices
 from kit.graph.table import lookup
 from kit.tf1.graph.graph import Graph, get_default_graph
 from kit.tf1.tensor.allowed import check_allowed
 from kit.tf1.tensor.constant import to_constant
-from kit.tf1.tensor.dimension import Dimension
 from kit.tf1.tensor.dtypes import DType, as_dtype
-from kit.tf1.tensor.shape import TensorShape
+from kit.tf1.tensor.shape import Dimension, TensorShape
 from kit.tf1.tensor.tensor import Tensor
 
 
@@ -147,7 +146,7 @@ def _converted(value: Any, dtype: DType | None, name: str | None) -> Any:
         return _checked(value._as_tensor(), dtype)
     if isinstance(value, IndexedSlices):
         return _checked(dense(value), dtype)
-    if isinstance(value, list | tuple) and _holds_tensor(value):
+    if holds_tensor(value):
         return _packed(value, dtype or _first_dtype(value), name or "packed")
     if isinstance(value, TensorShape | Dimension):
         return _shape_constant(value, dtype, name or "shape_as_tensor")
@@ -178,7 +177,7 @@ def _packed(values: Any, dtype: DType | None, name: str) -> Any:
     with op_scope(name, None, values) as scope:
         parts = [
             _packed(one, dtype, str(i))
-            if isinstance(one, list | tuple) and _holds_tensor(one)
+            if holds_tensor(one)
             else argument("Pack", str(i), one, dtype)
             for i, one in enumerate(values)
         ]
@@ -202,14 +201,6 @@ def _shape_constant(value: Any, dtype: DType | None, name: str) -> Any:
             f"Cannot convert a {type(value).__name__} to dtype {dtype.name}"
         )
     return _converted(sizes, dtype or as_dtype("int32"), name)
-
-
-def _holds_tensor(values: Any) -> bool:
-    return any(
-        isinstance(one, ArrayProtocol)
-        or (isinstance(one, list | tuple) and _holds_tensor(one))
-        for one in values
-    )
 
 
 def _first_dtype(values: Any) -> DType | None:

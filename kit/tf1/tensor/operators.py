@@ -22,8 +22,8 @@ from kit.tf1.tensor.convert import (
     create,
     op_scope,
 )
-from kit.tf1.tensor.dimension import dimension_value
 from kit.tf1.tensor.dtypes import DType, bool_, float32, float64
+from kit.tf1.tensor.shape import dimension_value
 from kit.tf1.tensor.speak import OPERATORS
 
 _Function = Callable[[Any, Any, str], Any]

@@ -33,6 +33,11 @@ _FROM_ARRAY: dict[np.ufunc, tuple[str, str]] = {
 }
 
 
+def _asks(name: str) -> Any:
+    """Return a method that asks the table, which is filled later."""
+    return lambda self, *other: OPERATORS[name](self, *other)
+
+
 class Operators:
     """Gives a class the strict operators of the original."""
 
@@ -55,95 +60,20 @@ class Operators:
             f"session first."
         )
 
-    def __add__(self, other: Any) -> Any:
-        return OPERATORS["add"](self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return OPERATORS["radd"](self, other)
-
-    def __sub__(self, other: Any) -> Any:
-        return OPERATORS["sub"](self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return OPERATORS["rsub"](self, other)
-
-    def __mul__(self, other: Any) -> Any:
-        return OPERATORS["mul"](self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return OPERATORS["rmul"](self, other)
-
-    def __truediv__(self, other: Any) -> Any:
-        return OPERATORS["truediv"](self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return OPERATORS["rtruediv"](self, other)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return OPERATORS["floordiv"](self, other)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return OPERATORS["rfloordiv"](self, other)
-
-    def __mod__(self, other: Any) -> Any:
-        return OPERATORS["mod"](self, other)
-
-    def __rmod__(self, other: Any) -> Any:
-        return OPERATORS["rmod"](self, other)
-
-    def __pow__(self, other: Any) -> Any:
-        return OPERATORS["pow"](self, other)
-
-    def __rpow__(self, other: Any) -> Any:
-        return OPERATORS["rpow"](self, other)
-
-    def __matmul__(self, other: Any) -> Any:
-        return OPERATORS["matmul"](self, other)
-
-    def __rmatmul__(self, other: Any) -> Any:
-        return OPERATORS["rmatmul"](self, other)
-
-    def __lt__(self, other: Any) -> Any:
-        return OPERATORS["lt"](self, other)
-
-    def __le__(self, other: Any) -> Any:
-        return OPERATORS["le"](self, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return OPERATORS["gt"](self, other)
-
-    def __ge__(self, other: Any) -> Any:
-        return OPERATORS["ge"](self, other)
-
-    def __and__(self, other: Any) -> Any:
-        return OPERATORS["and"](self, other)
-
-    def __rand__(self, other: Any) -> Any:
-        return OPERATORS["rand"](self, other)
-
-    def __or__(self, other: Any) -> Any:
-        return OPERATORS["or"](self, other)
-
-    def __ror__(self, other: Any) -> Any:
-        return OPERATORS["ror"](self, other)
-
-    def __xor__(self, other: Any) -> Any:
-        return OPERATORS["xor"](self, other)
-
-    def __rxor__(self, other: Any) -> Any:
-        return OPERATORS["rxor"](self, other)
-
-    def __neg__(self) -> Any:
-        return OPERATORS["neg"](self)
-
-    def __abs__(self) -> Any:
-        return OPERATORS["abs"](self)
-
-    def __invert__(self) -> Any:
-        return OPERATORS["invert"](self)
-
-    def __getitem__(self, key: Any) -> Any:
-        return OPERATORS["getitem"](self, key)
+    __add__, __radd__ = _asks("add"), _asks("radd")
+    __sub__, __rsub__ = _asks("sub"), _asks("rsub")
+    __mul__, __rmul__ = _asks("mul"), _asks("rmul")
+    __truediv__, __rtruediv__ = _asks("truediv"), _asks("rtruediv")
+    __floordiv__, __rfloordiv__ = _asks("floordiv"), _asks("rfloordiv")
+    __mod__, __rmod__ = _asks("mod"), _asks("rmod")
+    __pow__, __rpow__ = _asks("pow"), _asks("rpow")
+    __matmul__, __rmatmul__ = _asks("matmul"), _asks("rmatmul")
+    __lt__, __le__, __gt__, __ge__ = map(_asks, ("lt", "le", "gt", "ge"))
+    __and__, __rand__ = _asks("and"), _asks("rand")
+    __or__, __ror__ = _asks("or"), _asks("ror")
+    __xor__, __rxor__ = _asks("xor"), _asks("rxor")
+    __neg__, __abs__, __invert__ = map(_asks, ("neg", "abs", "invert"))
+    __getitem__ = _asks("getitem")
 
     def __eq__(self, other: object) -> bool:
         return self is other

@@ -28,15 +28,6 @@ from kit.tf1.session.server import JobDef as JobDef
 from kit.tf1.session.server import Server as Server
 from kit.tf1.session.server import ServerDef as ServerDef
 from kit.tf1.session.server import replica_device_setter as replica_device_setter
-from kit.tf1.train.checkpointing.checkpoint_files import (
-    checkpoint_exists as checkpoint_exists,
-)
-from kit.tf1.train.checkpointing.checkpoint_files import (
-    get_checkpoint_mtimes as get_checkpoint_mtimes,
-)
-from kit.tf1.train.checkpointing.checkpoint_files import (
-    remove_checkpoint as remove_checkpoint,
-)
 from kit.tf1.train.checkpointing.checkpoint_reader import (
     CheckpointReader as CheckpointReader,
 )
@@ -54,13 +45,22 @@ from kit.tf1.train.checkpointing.checkpoint_state import (
     CheckpointState as CheckpointState,
 )
 from kit.tf1.train.checkpointing.checkpoint_state import (
+    checkpoint_exists as checkpoint_exists,
+)
+from kit.tf1.train.checkpointing.checkpoint_state import (
     generate_checkpoint_state_proto as generate_checkpoint_state_proto,
+)
+from kit.tf1.train.checkpointing.checkpoint_state import (
+    get_checkpoint_mtimes as get_checkpoint_mtimes,
 )
 from kit.tf1.train.checkpointing.checkpoint_state import (
     get_checkpoint_state as get_checkpoint_state,
 )
 from kit.tf1.train.checkpointing.checkpoint_state import (
     latest_checkpoint as latest_checkpoint,
+)
+from kit.tf1.train.checkpointing.checkpoint_state import (
+    remove_checkpoint as remove_checkpoint,
 )
 from kit.tf1.train.checkpointing.checkpoint_state import (
     update_checkpoint_state as update_checkpoint_state,
@@ -78,10 +78,10 @@ from kit.tf1.train.monitored.monitored_session import (
     MonitoredSession as MonitoredSession,
 )
 from kit.tf1.train.monitored.monitored_session import (
-    SingularMonitoredSession as SingularMonitoredSession,
-)
-from kit.tf1.train.monitored.monitored_training import (
     MonitoredTrainingSession as MonitoredTrainingSession,
+)
+from kit.tf1.train.monitored.monitored_session import (
+    SingularMonitoredSession as SingularMonitoredSession,
 )
 from kit.tf1.train.monitored.scaffold import Scaffold as Scaffold
 from kit.tf1.train.monitored.session_creators import (
@@ -116,7 +116,7 @@ from kit.tf1.train.optimizers.sync_replicas import (
     SyncReplicasOptimizer as SyncReplicasOptimizer,
 )
 from kit.tf1.train.queues.coordinator import Coordinator as Coordinator
-from kit.tf1.train.queues.looper import LooperThread as LooperThread
+from kit.tf1.train.queues.coordinator import LooperThread as LooperThread
 from kit.tf1.train.queues.queue_runner import QueueRunner as QueueRunner
 from kit.tf1.train.queues.queue_runner import QueueRunnerDef as QueueRunnerDef
 from kit.tf1.train.queues.queue_runner import add_queue_runner as add_queue_runner

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kit.tf1.graph.graph import get_default_graph
-from kit.tf1.tensor.constant import to_constant
+from kit.tf1.tensor.constant import spread, to_constant
 from kit.tf1.tensor.convert import create
 from kit.tf1.tensor.dtypes import DType, as_dtype, float32
 from kit.tf1.tensor.shape import TensorShape
@@ -84,27 +84,6 @@ class Constant(Initializer):
         if self.verify_shape and list(array.shape) != shape:
             raise TypeError(f"Expected Tensor's shape: {shape}, got {array.shape}.")
         return _const(spread(array, shape), "Const")
-
-
-def spread(array: Any, shape: Sequence[int]) -> Any:
-    """Return values in a shape; too few of them are continued with the last.
-
-    Raises `ValueError` for too many.
-
-    >>> spread(np.array([1, 2]), [2, 2]).tolist()
-    [[1, 2], [2, 2]]
-    """
-    wanted = math.prod(shape)
-    flat = array.reshape(-1)
-    if flat.size > wanted:
-        raise ValueError(
-            f"Too many elements provided. Needed at most {wanted}, but received "
-            f"{flat.size}."
-        )
-    if flat.size < wanted:
-        last = flat[-1:] if flat.size else np.zeros(1, array.dtype)
-        flat = np.concatenate([flat, np.repeat(last, wanted - flat.size)])
-    return flat.reshape(tuple(shape))
 
 
 class RandomUniform(Initializer):

@@ -11,7 +11,7 @@ from kit.tf1.tensor.convert import create, op_scope
 from kit.tf1.tensor.dtypes import DType, as_dtype, float32
 from kit.tf1.tensor.shape import TensorShape
 from kit.tf1.tensor.speak import Operators
-from kit.tf1.variables.partition_info import PartitionInfo
+from kit.tf1.variables.partitioners import PartitionInfo
 from kit.tf1.variables.variables import Variable
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from typing import Any
 from kit.graph.array_protocol import ArrayProtocol
 from kit.tf1.graph.collections import GraphKeys
 from kit.tf1.graph.graph import Graph, get_default_graph
-from kit.tf1.graph.replication import VariableAggregation, VariableSynchronization
 from kit.tf1.tensor.convert import graph_for
 from kit.tf1.tensor.dtypes import as_dtype, float32
 from kit.tf1.variables.partitioned import PartitionedVariable, partitioned
 from kit.tf1.variables.variable_store import VariableStore, store_of
+from kit.tf1.variables.variables import VariableAggregation, VariableSynchronization
 
 # --------------------------------------------------------------------------------------
 # A variable scope: a name, and how the variables below it are made.

@@ -15,7 +15,7 @@ from kit.tf1.tensor.convert import convert_to_tensor
 from kit.tf1.tensor.dtypes import DType, as_dtype
 from kit.tf1.tensor.shape import TensorShape
 from kit.tf1.variables.initial_values import default_initializer
-from kit.tf1.variables.partition_info import PartitionInfo
+from kit.tf1.variables.partitioners import PartitionInfo
 from kit.tf1.variables.variables import Variable
 
 

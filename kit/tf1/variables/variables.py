@@ -1,16 +1,19 @@
-"""`tf.Variable`: state on a task, with the original's names and methods."""
+"""`tf.Variable`: state on a task, with the original's names and methods.
+
+A variable has one copy, on its task: what programs say of several changes nothing.
+"""
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-from kit.graph.slices import IndexedSlices
+from kit.graph.op import IndexedSlices
 from kit.graph.static import is_known
 from kit.graph.variable import Variable as NativeVariable
 from kit.tf1.graph.collections import GraphKeys
 from kit.tf1.graph.graph import Graph, get_default_graph
-from kit.tf1.graph.replication import VariableAggregation, VariableSynchronization
 from kit.tf1.session.running import session_for
 from kit.tf1.tensor.convert import convert_to_tensor, create
 from kit.tf1.tensor.dtypes import as_dtype
@@ -18,6 +21,24 @@ from kit.tf1.tensor.shape import TensorShape
 from kit.tf1.tensor.speak import Operators
 from kit.tf1.tensor.tensor import Tensor
 from kit.tf1.variables import assigning
+
+
+class VariableSynchronization(enum.Enum):
+    """When copies are made alike."""
+
+    AUTO = 0
+    NONE = 1
+    ON_WRITE = 2
+    ON_READ = 3
+
+
+class VariableAggregation(enum.Enum):
+    """How changes of several copies become one."""
+
+    NONE = 0
+    SUM = 1
+    MEAN = 2
+    ONLY_FIRST_REPLICA = 3
 
 
 class Variable(Operators, NativeVariable):

@@ -16,9 +16,8 @@ from kit.graph.dtypes import Array, name_of
 from kit.graph.gradients import dense
 from kit.graph.graph import Graph
 from kit.graph.node import Edge, Node, node_of, to_plain
-from kit.graph.op import Op, Tensor
+from kit.graph.op import IndexedSlices, Op, Tensor
 from kit.graph.ops.state.function import function_of
-from kit.graph.slices import IndexedSlices
 from kit.graph.static import agrees, known, text
 from kit.graph.table import lookup
 from kit.session.client.session import Session

@@ -21,10 +21,9 @@ from kit.graph.convert import tensor
 from kit.graph.dtypes import name_of
 from kit.graph.gradients import gradients
 from kit.graph.graph import Graph
-from kit.graph.op import Op, Tensor
+from kit.graph.op import IndexedSlices, Op, Tensor
 from kit.graph.ops.array.fill import fill, full_like
 from kit.graph.ops.state import state
-from kit.graph.slices import IndexedSlices
 from kit.graph.static import is_known, known
 from kit.graph.variable import Variable
 

@@ -7,8 +7,7 @@ from functools import partial
 import numpy as np
 
 from kit.graph.convert import make
-from kit.graph.ops.math import cumulative, ranking
-from kit.graph.ops.nn import top_k
+from kit.graph.ops.math import ranking, reduce
 from tests.graph.cases.case import Case, Host, numbers
 
 A, CUBE, ROW = numbers(1, 3, 4), numbers(2, 2, 3, 4), numbers(3, 5)
@@ -50,7 +49,7 @@ def taken(x: Host, places: Host) -> Host:
 
 
 CASES = [
-    Case("Cumsum", cumulative.cumsum, lambda x: running(x, 0), (A,)),
+    Case("Cumsum", reduce.cumsum, lambda x: running(x, 0), (A,)),
     Case("Cumsum", np.cumsum, lambda x: running(x.ravel(), 0), (A,)),
     Case(
         "Cumsum",
@@ -61,26 +60,26 @@ CASES = [
     ),
     Case(
         "Cumsum",
-        partial(cumulative.cumsum, axis=-1),
+        partial(reduce.cumsum, axis=-1),
         lambda x: np.array([[3, 4, 7, 9], [0, -5, -5, -5]], np.int32),
         (INTS,),
         has_slope=False,
     ),
     Case(
         "Cumsum",
-        partial(cumulative.cumsum, axis=1, exclusive=True),
+        partial(reduce.cumsum, axis=1, exclusive=True),
         partial(running, axis=1, exclusive=True),
         (CUBE,),
     ),
     Case(
         "Cumsum",
-        partial(cumulative.cumsum, axis=-1, reverse=True),
+        partial(reduce.cumsum, axis=-1, reverse=True),
         partial(running, axis=2, reverse=True),
         (CUBE,),
     ),
     Case(
         "Cumsum",
-        partial(cumulative.cumsum, exclusive=True, reverse=True),
+        partial(reduce.cumsum, exclusive=True, reverse=True),
         partial(running, axis=0, exclusive=True, reverse=True),
         (ROW,),
     ),
@@ -117,14 +116,14 @@ CASES = [
     ),
     Case(
         "InTopKV2",
-        partial(top_k.in_top_k, k=1),
+        partial(ranking.in_top_k, k=1),
         lambda x, y: np.array([True, False, False, False]),
         (ODD, np.array([2, 1, 0, 3], np.int32)),
         has_slope=False,
     ),
     Case(
         "InTopKV2",
-        partial(top_k.in_top_k, k=2),
+        partial(ranking.in_top_k, k=2),
         lambda x, y: np.array([False, False, True, True]),
         (ODD, np.array([0, 1, 1, 1], np.int64)),
         has_slope=False,

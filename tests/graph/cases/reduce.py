@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kit.graph.convert import make
-from kit.graph.ops.math import arg, linear, reduce
+from kit.graph.ops.math import linear, reduce
 from tests.graph.cases.case import Case, Host, numbers
 
 A, CUBE = numbers(1, 3, 4), numbers(2, 2, 3, 4)
@@ -119,15 +119,15 @@ REDUCTIONS = [
     ),
     Case(
         "ArgMax",
-        partial(arg.argmax, axis=1),
+        partial(reduce.argmax, axis=1),
         lambda x: first_best(x, lambda a, b: a > b),
         (TIED,),
         has_slope=False,
     ),
-    Case("ArgMax", arg.argmax, lambda x: np.int64(1), (TIED,), has_slope=False),
+    Case("ArgMax", reduce.argmax, lambda x: np.int64(1), (TIED,), has_slope=False),
     Case(
         "ArgMin",
-        partial(arg.argmin, axis=-1, dtype="int32"),
+        partial(reduce.argmin, axis=-1, dtype="int32"),
         lambda x: first_best(x, lambda a, b: a < b).astype(np.int32),
         (A,),
         has_slope=False,

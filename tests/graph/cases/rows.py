@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from kit.graph.convert import make
+from kit.graph.convert import make, make_op
 from kit.graph.ops.array import blocks, rows
 from tests.graph.cases.case import Case, Host, numbers
 
@@ -134,7 +134,7 @@ ROWS = [
     ),
     Case(
         "SumByIndex",
-        lambda i, v: list(make("SumByIndex", i, v)),
+        lambda i, v: list(make_op("SumByIndex", i, v).outputs),
         lambda i, v: [np.array([3, 7]), np.array([v[1], v[0] + v[2]])],
         (np.array([7, 3, 7]), numbers(9, 3, 2)),
         has_slope=False,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kit.graph.convert import make, tensor
+from kit.graph.convert import make, make_op, tensor
 from kit.graph.ops.array import broadcast, fill, join, pad, shape
 from tests.graph.cases.case import Case, Host, numbers
 
@@ -140,7 +140,7 @@ JOINED = [
     ),
     Case(
         "ConcatGrad",
-        lambda g, x, y: list(make("ConcatGrad", g, x, y, axis=0, num=2)),
+        lambda g, x, y: list(make_op("ConcatGrad", g, x, y, axis=0, num=2).outputs),
         lambda g, x, y: [g[:2], g[2:]],
         (numbers(8, 3, 3), A, B[:1]),
     ),

@@ -12,14 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.errors import InvalidArgumentError
-from kit.graph.kernels.segments import (
-    gather,
-    scatter,
-    scatter_add,
-    scatter_sub,
-    scatter_update,
-    sum_by_index,
-)
+from kit.graph.kernels.segments import gather, scatter, sum_by_index
 from tests.graph.kernels.slopes import host
 
 ONE_BY_ONE: dict[str, Any] = {
@@ -94,8 +87,8 @@ def test_scatter_has_the_bits_of_changing_row_after_row(
 def test_scatter_in_place_changes_the_target_itself(xp: ModuleType) -> None:
     target = xp.zeros(3)
 
-    out = scatter_add(
-        xp, target, xp.asarray([2, 2]), xp.asarray([1.0, 2.0]), in_place=True
+    out = scatter(
+        "add", xp, target, xp.asarray([2, 2]), xp.asarray([1.0, 2.0]), in_place=True
     )
 
     assert out is target
@@ -141,8 +134,8 @@ def test_indices_may_have_any_shape(xp: ModuleType) -> None:
     target = xp.zeros((3, 2))
     indices = xp.asarray([[0, 1], [1, 2]])
 
-    out = scatter_sub(xp, target, indices, xp.ones((2, 2, 2)))
-    one = scatter_update(xp, target, xp.asarray(1), xp.ones(2))
+    out = scatter("sub", xp, target, indices, xp.ones((2, 2, 2)))
+    one = scatter("update", xp, target, xp.asarray(1), xp.ones(2))
 
     assert host(out).tolist() == [[-1, -1], [-2, -2], [-1, -1]]
     assert host(one).tolist() == [[0, 0], [1, 1], [0, 0]]
@@ -229,12 +222,12 @@ def test_values_that_do_not_fit_are_refused(
     named = xp.zeros(indices, dtype="int64")
 
     with pytest.raises(InvalidArgumentError, match=word):
-        scatter_add(xp, xp.zeros(target), named, xp.zeros(values))
+        scatter("add", xp, xp.zeros(target), named, xp.zeros(values))
 
 
 def test_values_of_another_dtype_are_refused(xp: ModuleType) -> None:
     with pytest.raises(InvalidArgumentError, match=r"float32.*float64"):
-        scatter_add(xp, xp.zeros(3), xp.asarray([0]), xp.zeros(1, dtype="float32"))
+        scatter("add", xp, xp.zeros(3), xp.asarray([0]), xp.zeros(1, dtype="float32"))
 
 
 def test_sum_needs_one_index_for_each_row(xp: ModuleType) -> None:

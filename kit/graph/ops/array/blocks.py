@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-from kit.graph.arguments import given_or_input, numbers_or_input
+from kit.graph.arguments import Ints, given_or_input, numbers_or_input
 from kit.graph.convert import make, tensor
 from kit.graph.fold import numbers_of
 from kit.graph.op import Op, Tensor
 from kit.graph.static import Shape, Static, text
-from kit.graph.table import Attrs, bound, missing, register
+from kit.graph.table import Attrs, OpDef, infer_like, missing, register
 
 
 def slice_of(x: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
@@ -23,8 +23,7 @@ def slice_of(x: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
     begins, first = numbers_or_input(begin, "begin")
     sizes, second = numbers_or_input(size, "size")
     attrs = {"begin": begins, "size": sizes}
-    made: Tensor = make("Slice", found, *first, *second, name=name, **attrs)
-    return made
+    return make("Slice", found, *first, *second, name=name, **attrs)
 
 
 def _infer_slice(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
@@ -64,21 +63,18 @@ def _block(
     return size
 
 
-def _bind_slice(_: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    def compute(x: Any, *extra: Any) -> Any:
-        begins = given_or_input(attrs["begin"], extra)
-        sizes = given_or_input(attrs["size"], extra[-1:])
-        ends = [
-            whole if size == -1 else begin + size
-            for begin, size, whole in zip(begins, sizes, x.shape, strict=True)
-        ]
-        for begin, end, whole in zip(begins, ends, x.shape, strict=True):
-            if not 0 <= begin <= end <= whole:
-                raise ValueError(f"{begin}:{end} is not inside an axis of {whole}.")
-        parts = [slice(a, b) for a, b in zip(begins, ends, strict=True)]
-        return x[(*parts, ...)]
-
-    return compute
+def _slice(
+    _: ModuleType, x: Any, *extra: Any, begin: Ints | None, size: Ints | None
+) -> Any:
+    begins = given_or_input(begin, extra)
+    sizes = given_or_input(size, extra[-1:])
+    parts = []
+    for low, length, whole in zip(begins, sizes, x.shape, strict=True):
+        high = whole if length == -1 else low + length
+        if not 0 <= low <= high <= whole:
+            raise ValueError(f"{low}:{high} is not inside an axis of {whole}.")
+        parts.append(slice(low, high))
+    return x[(*parts, ...)]
 
 
 def _slice_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -87,20 +83,13 @@ def _slice_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [back, *[None] * (len(op.inputs) - 1)]
 
 
-def _bind_place(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    def compute(g: Any, x: Any, *extra: Any) -> Any:
-        out = xp.zeros(x.shape, g.dtype)
-        begins = given_or_input(attrs["begin"], extra)
-        pairs = zip(begins, g.shape, strict=True)
-        out[tuple(slice(begin, begin + size) for begin, size in pairs)] = g
-        return out
-
-    return compute
+def _place_at(xp: ModuleType, g: Any, x: Any, *extra: Any, begin: Ints | None) -> Any:
+    out = xp.zeros(x.shape, g.dtype)
+    begins = given_or_input(begin, extra)
+    pairs = zip(begins, g.shape, strict=True)
+    out[tuple(slice(low, low + size) for low, size in pairs)] = g
+    return out
 
 
-def _infer_like(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
-    return [Static(inputs[1].shape, inputs[0].dtype)]
-
-
-register(bound("Slice", _infer_slice, _bind_slice, gradient=_slice_gradient))
-register(bound("PlaceAt", _infer_like, _bind_place, gradient=missing))
+register(OpDef("Slice", _infer_slice, _slice, _slice_gradient))
+register(OpDef("PlaceAt", infer_like(1), _place_at, missing))

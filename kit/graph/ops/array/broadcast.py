@@ -15,15 +15,14 @@ from kit.graph.fold import sizes_of
 from kit.graph.op import Op, Tensor
 from kit.graph.ops.math.elementwise import sum_like
 from kit.graph.static import Shape, Static, broadcast, text
-from kit.graph.table import Attrs, bound, register
+from kit.graph.table import Attrs, OpDef, infer_like, register, register_bound
 
 
 @speaks(np.broadcast_to)
 def broadcast_to(x: Any, shape: Any, name: str | None = None) -> Tensor:
     """Return the tensor repeated so that it has this shape; a copy of that size."""
     attr, extra = numbers_or_input(shape, "the shape")
-    made: Tensor = make("BroadcastTo", tensor(x), *extra, shape=attr, name=name)
-    return made
+    return make("BroadcastTo", tensor(x), *extra, shape=attr, name=name)
 
 
 def tile(x: Any, multiples: Any, name: str | None = None) -> Tensor:
@@ -32,8 +31,7 @@ def tile(x: Any, multiples: Any, name: str | None = None) -> Tensor:
     Raises `ValueError` unless there is a number for each axis.
     """
     attr, extra = numbers_or_input(multiples, "multiples")
-    made: Tensor = make("Tile", tensor(x), *extra, multiples=attr, name=name)
-    return made
+    return make("Tile", tensor(x), *extra, multiples=attr, name=name)
 
 
 def _infer_to(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
@@ -69,10 +67,6 @@ def _to(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
 
 def _to_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [sum_like(gradients[0], op.inputs[0]), *[None] * (len(op.inputs) - 1)]
-
-
-def _infer_like(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
-    return [Static(inputs[1].shape, inputs[0].dtype)]
 
 
 def _like(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
@@ -111,36 +105,28 @@ def _tile_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [folded, *[None] * (len(op.inputs) - 1)]
 
 
-def _sum_of_tiles(_: ModuleType, __: Attrs) -> Callable[..., Any]:
-    def compute(g: Any, x: Any) -> Any:
-        parts: list[int] = []
-        for all_of_it, size in zip(g.shape, x.shape, strict=True):
-            parts += [all_of_it // max(size, 1), size]
-        return g.reshape(parts).sum(axis=tuple(range(0, len(parts), 2)), dtype=g.dtype)
-
-    return compute
+def _sum_of_tiles(_: ModuleType, g: Any, x: Any) -> Any:
+    parts: list[int] = []
+    for all_of_it, size in zip(g.shape, x.shape, strict=True):
+        parts += [all_of_it // max(size, 1), size]
+    return g.reshape(parts).sum(axis=tuple(range(0, len(parts), 2)), dtype=g.dtype)
 
 
 def _sum_of_tiles_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [make("TileLike", gradients[0], op.inputs[0]), None]
 
 
-def _tile_like(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
-    def compute(x: Any, whole: Any) -> Any:
-        pairs = zip(whole.shape, x.shape, strict=True)
-        return xp.tile(x, [total // max(size, 1) for total, size in pairs])
-
-    return compute
+def _tile_like(xp: ModuleType, x: Any, whole: Any) -> Any:
+    pairs = zip(whole.shape, x.shape, strict=True)
+    return xp.tile(x, [total // max(size, 1) for total, size in pairs])
 
 
 def _tile_like_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [make("SumOfTiles", gradients[0], op.inputs[0]), None]
 
 
-register(bound("BroadcastTo", _infer_to, _to, gradient=_to_gradient))
-register(bound("BroadcastLike", _infer_like, _like, gradient=_to_gradient))
-register(bound("Tile", _infer_tile, _tile, gradient=_tile_gradient))
-register(
-    bound("SumOfTiles", _infer_like, _sum_of_tiles, gradient=_sum_of_tiles_gradient)
-)
-register(bound("TileLike", _infer_like, _tile_like, gradient=_tile_like_gradient))
+register_bound("BroadcastTo", _infer_to, _to, _to_gradient)
+register_bound("BroadcastLike", infer_like(1), _like, _to_gradient)
+register_bound("Tile", _infer_tile, _tile, _tile_gradient)
+register(OpDef("SumOfTiles", infer_like(1), _sum_of_tiles, _sum_of_tiles_gradient))
+register(OpDef("TileLike", infer_like(1), _tile_like, _tile_like_gradient))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kit.graph.arguments import given_or_input, number, numbers, numbers_or_input
+from kit.graph.arguments import Ints, given_or_input, number, numbers, numbers_or_input
 from kit.graph.array_protocol import ArrayProtocol, speaks
 from kit.graph.convert import make, operands, tensor
 from kit.graph.dtypes import STRING, DType, dtype_of, name_of
@@ -16,7 +16,7 @@ from kit.graph.fold import sizes_of
 from kit.graph.op import Op, Tensor
 from kit.graph.ops.math.cast import cast
 from kit.graph.static import Static, axis_of
-from kit.graph.table import Attrs, bound, register
+from kit.graph.table import Attrs, OpDef, register, register_bound
 
 
 def fill(shape: Any, value: Any, name: str | None = None) -> Tensor:
@@ -25,8 +25,7 @@ def fill(shape: Any, value: Any, name: str | None = None) -> Tensor:
     `shape` is ints or a tensor of them, `value` has no axes.
     """
     attr, extra = numbers_or_input(shape, "the shape")
-    made: Tensor = make("Fill", tensor(value), *extra, shape=attr, name=name)
-    return made
+    return make("Fill", tensor(value), *extra, shape=attr, name=name)
 
 
 def zeros(shape: Any, dtype: Any = "float32", name: str | None = None) -> Tensor:
@@ -69,8 +68,7 @@ def full_like(
         value = cast(fill_value, wanted)
     else:
         value = tensor(np.asarray(fill_value).astype(wanted))
-    made: Tensor = make("BroadcastLike", value, found, name=name)
-    return made
+    return make("BroadcastLike", value, found, name=name)
 
 
 def arange(
@@ -82,16 +80,12 @@ def arange(
     bounds = operands(start, stop, step)
     if dtype is not None:
         bounds = [cast(one, dtype) for one in bounds]
-    made: Tensor = make("Range", *bounds, name=name)
-    return made
+    return make("Range", *bounds, name=name)
 
 
 def linspace(start: Any, stop: Any, num: Any, name: str | None = None) -> Tensor:
     """Return `num` numbers from start to stop, both included, equally far apart."""
-    made: Tensor = make(
-        "LinSpace", *operands(start, stop), num=number(num, "num"), name=name
-    )
-    return made
+    return make("LinSpace", *operands(start, stop), num=number(num, "num"), name=name)
 
 
 def eye(
@@ -100,8 +94,7 @@ def eye(
     """Return a matrix with ones on the diagonal and zeros elsewhere."""
     n = number(rows, "the number of rows")
     m = n if columns is None else number(columns, "the number of columns")
-    made: Tensor = make("Eye", shape=(n, m), dtype=dtype_of(dtype), name=name)
-    return made
+    return make("Eye", shape=(n, m), dtype=dtype_of(dtype), name=name)
 
 
 def one_hot(
@@ -128,15 +121,13 @@ def one_hot(
         cast(one, wanted) if isinstance(one, ArrayProtocol) else tensor(one, wanted)
         for one in (on_value, off_value)
     ]
-    made: Tensor = make("OneHot", tensor(indices), *values, *extra, name=name, **attrs)
-    return made
+    return make("OneHot", tensor(indices), *values, *extra, name=name, **attrs)
 
 
 def _same_shape(op_type: str, x: Any, dtype: Any, name: str | None) -> Tensor:
     found = tensor(x)
     wanted = found.static.dtype if dtype is None else dtype_of(dtype)
-    made: Tensor = make(op_type, found, dtype=wanted, name=name)
-    return made
+    return make(op_type, found, dtype=wanted, name=name)
 
 
 def _infer_fill(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
@@ -148,15 +139,10 @@ def _infer_fill(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     return [Static(sizes_of(inputs[1]) if given is None else given, inputs[0].dtype)]
 
 
-def _fill(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    given = attrs["shape"]
-
-    def compute(value: Any, *extra: Any) -> Any:
-        out = xp.empty(given_or_input(given, extra), value.dtype)
-        out[...] = value
-        return out
-
-    return compute
+def _fill(xp: ModuleType, value: Any, *extra: Any, shape: Ints | None) -> Any:
+    out = xp.empty(given_or_input(shape, extra), value.dtype)
+    out[...] = value
+    return out
 
 
 def _fill_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -211,10 +197,8 @@ def _infer_linspace(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     return [Static((attrs["num"],), inputs[0].dtype)]
 
 
-def _linspace(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    return lambda start, stop: xp.linspace(
-        start.item(), stop.item(), attrs["num"], dtype=start.dtype
-    )
+def _linspace(xp: ModuleType, start: Any, stop: Any, *, num: int) -> Any:
+    return xp.linspace(start.item(), stop.item(), num, dtype=start.dtype)
 
 
 def _infer_one_hot(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
@@ -232,28 +216,31 @@ def _infer_one_hot(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     return [Static(shape, on.dtype)]
 
 
-def _one_hot(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    depth, axis = attrs["depth"], attrs["axis"]
+def _one_hot(
+    xp: ModuleType,
+    indices: Any,
+    on: Any,
+    off: Any,
+    *extra: Any,
+    depth: int | None,
+    axis: int,
+) -> Any:
+    classes = xp.arange(int(extra[0]) if depth is None else depth)
+    place = axis % (indices.ndim + 1)
+    shape = [1] * (indices.ndim + 1)
+    shape[place] = -1
+    is_on = xp.expand_dims(indices, place) == classes.reshape(shape)
+    return xp.where(is_on, on, off)
 
-    def compute(indices: Any, on: Any, off: Any, *extra: Any) -> Any:
-        classes = xp.arange(depth if depth is not None else int(extra[0]))
-        place = axis % (indices.ndim + 1)
-        shape = [1] * (indices.ndim + 1)
-        shape[place] = -1
-        is_on = xp.expand_dims(indices, place) == classes.reshape(shape)
-        return xp.where(is_on, on, off)
 
-    return compute
+def _eye(xp: ModuleType, *, shape: Ints, dtype: DType) -> Any:
+    return xp.eye(*shape, dtype=dtype)
 
 
-def _eye(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    return lambda: xp.eye(*attrs["shape"], dtype=attrs["dtype"])
-
-
-register(bound("Fill", _infer_fill, _fill, gradient=_fill_gradient))
-register(bound("ZerosLike", _infer_like, _all(0)))
-register(bound("OnesLike", _infer_like, _all(1)))
-register(bound("Range", _infer_range, lambda xp, _: lambda *b: _range(xp, *b)))
-register(bound("LinSpace", _infer_linspace, _linspace))
-register(bound("OneHot", _infer_one_hot, _one_hot))
-register(bound("Eye", lambda _, attrs: [Static(attrs["shape"], attrs["dtype"])], _eye))
+register(OpDef("Fill", _infer_fill, _fill, _fill_gradient))
+register_bound("ZerosLike", _infer_like, _all(0))
+register_bound("OnesLike", _infer_like, _all(1))
+register_bound("Range", _infer_range, lambda xp, _: lambda *b: _range(xp, *b))
+register(OpDef("LinSpace", _infer_linspace, _linspace))
+register(OpDef("OneHot", _infer_one_hot, _one_hot))
+register(OpDef("Eye", lambda _, attrs: [Static(attrs["shape"], attrs["dtype"])], _eye))

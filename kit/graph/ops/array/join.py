@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
 from kit.graph.arguments import Ints, number, numbers
-from kit.graph.convert import make, operands, tensor
+from kit.graph.convert import make, make_op, operands, tensor
 from kit.graph.op import Op, Tensor
 from kit.graph.static import Shape, Static, axis_of, merge, same_dtype, text
-from kit.graph.table import Attrs, OpDef, bound, register
+from kit.graph.table import Attrs, OpDef, register
 
 
 def concat(xs: Sequence[Any], axis: Any = 0, name: str | None = None) -> Tensor:
     """Return tensors joined along an axis they have; all other sizes must be equal."""
     place = number(axis, "the axis")
-    made: Tensor = make("ConcatV2", *operands(*xs), axis=place, name=name)
-    return made
+    return make("ConcatV2", *operands(*xs), axis=place, name=name)
 
 
 def stack(xs: Sequence[Any], axis: Any = 0, name: str | None = None) -> Tensor:
     """Return tensors of one shape side by side along a new axis."""
     place = number(axis, "the axis")
-    made: Tensor = make("Pack", *operands(*xs), axis=place, name=name)
-    return made
+    return make("Pack", *operands(*xs), axis=place, name=name)
 
 
 def unstack(
@@ -44,8 +42,7 @@ def unstack(
             f"the axis {place} of {found!r} has a size that is not known when the line "
             f"is written; give it as num."
         )
-    op = found.graph.create("Unpack", found, num=num, axis=place, name=name)
-    return list(op.outputs)
+    return list(make_op("Unpack", found, num=num, axis=place, name=name).outputs)
 
 
 def split(
@@ -62,9 +59,9 @@ def split(
         num_or_sizes = sizes[0]
     attrs: dict[str, Any] = {"axis": place}
     if getattr(num_or_sizes, "__len__", None) is None or isinstance(num_or_sizes, int):
-        op = found.graph.create("Split", found, num=sizes[0], name=name, **attrs)
+        op = make_op("Split", found, num=sizes[0], name=name, **attrs)
     else:
-        op = found.graph.create("SplitV", found, sizes=sizes, name=name, **attrs)
+        op = make_op("SplitV", found, sizes=sizes, name=name, **attrs)
     return list(op.outputs)
 
 
@@ -90,17 +87,15 @@ def _infer_concat(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     return [Static((*common[:place], total, *common[place + 1 :]), dtype)]
 
 
-def _concat(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    axis = attrs["axis"]
-    return lambda *xs: xp.concatenate(xs, axis)
+def _concat(xp: ModuleType, *xs: Any, axis: int) -> Any:
+    return xp.concatenate(xs, axis)
 
 
 def _concat_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     if len(op.inputs) == 1:
         return list(gradients)
     attrs = {"axis": op.attrs["axis"], "num": len(op.inputs)}
-    parts: Sequence[Any] = make("ConcatGrad", gradients[0], *op.inputs, **attrs)
-    return parts
+    return make_op("ConcatGrad", gradients[0], *op.inputs, **attrs).outputs
 
 
 def _concat_back(xp: ModuleType, g: Any, *xs: Any, axis: int, num: int) -> Any:
@@ -118,11 +113,7 @@ def _cut(x: Any, sizes: Sequence[int], axis: int) -> tuple[Any, ...]:
 
 
 def _concat_back_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
-    parts = [
-        make("ZerosLike", out) if g is None else g
-        for g, out in zip(gradients, op.outputs, strict=True)
-    ]
-    whole = make("ConcatV2", *parts, axis=op.attrs["axis"])
+    whole = make("ConcatV2", *filled(op, gradients), axis=op.attrs["axis"])
     return [whole, *[None] * (len(op.inputs) - 1)]
 
 
@@ -138,9 +129,8 @@ def _infer_pack(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     return [Static((*shape[:place], len(inputs), *shape[place:]), dtype)]
 
 
-def _pack(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    axis = attrs["axis"]
-    return lambda *xs: xp.stack(xs, axis)
+def _pack(xp: ModuleType, *xs: Any, axis: int) -> Any:
+    return xp.stack(xs, axis)
 
 
 def _pack_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -171,10 +161,11 @@ def _single(parts: tuple[Any, ...]) -> Any:
 
 
 def _unpack_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
-    return [make("Pack", *_filled(op, gradients), axis=op.attrs["axis"])]
+    return [make("Pack", *filled(op, gradients), axis=op.attrs["axis"])]
 
 
-def _filled(op: Op, gradients: Sequence[Any]) -> list[Any]:
+def filled(op: Op, gradients: Sequence[Any]) -> list[Any]:
+    """Return the gradients of an op's outputs, zeros for those that led nowhere."""
     return [
         make("ZerosLike", out) if g is None else g
         for g, out in zip(gradients, op.outputs, strict=True)
@@ -233,10 +224,10 @@ def _split_sizes(_: ModuleType, x: Any, *, sizes: Ints, axis: int) -> Any:
 
 
 def _split_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
-    return [make("ConcatV2", *_filled(op, gradients), axis=op.attrs["axis"])]
+    return [make("ConcatV2", *filled(op, gradients), axis=op.attrs["axis"])]
 
 
-register(bound("ConcatV2", _infer_concat, _concat, gradient=_concat_gradient))
+register(OpDef("ConcatV2", _infer_concat, _concat, _concat_gradient))
 register(
     OpDef(
         "ConcatGrad",
@@ -246,7 +237,7 @@ register(
         n_outputs=lambda attrs: int(attrs["num"]),
     )
 )
-register(bound("Pack", _infer_pack, _pack, gradient=_pack_gradient))
+register(OpDef("Pack", _infer_pack, _pack, _pack_gradient))
 _NUM: dict[str, Any] = {"n_outputs": lambda attrs: int(attrs["num"])}
 register(OpDef("Unpack", _infer_unpack, _unpack, _unpack_gradient, **_NUM))
 register(OpDef("Split", _infer_split, _split, _split_gradient, **_NUM))

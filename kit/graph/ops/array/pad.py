@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from kit.graph.arguments import axes, given_or_input, numbers_or_input
+from kit.graph.arguments import Ints, axes, given_or_input, numbers_or_input
 from kit.graph.convert import make, tensor
 from kit.graph.dtypes import STRING, Array, DType, to_array
 from kit.graph.fold import sizes_of
 from kit.graph.op import Op, Tensor
 from kit.graph.static import Shape, Static, axis_of, text
-from kit.graph.table import Attrs, bound, register
+from kit.graph.table import Attrs, OpDef, infer_like, register, register_bound
 
 # Least number of elements that must be left for an edge of 0 to be mirrored.
 _MIRRORS = {"reflect": 1, "symmetric": 0}
@@ -40,16 +40,12 @@ def pad(
     if extra and extra[0].static.shape not in (None, (None, 2)):
         _check_rows(extra[0].static.shape, found.static.shape)
     fill = _fill(constant_values, found.static.dtype)
-    made: Tensor = make(
-        "Pad", found, *extra, name=name, paddings=attr, mode=mode, fill=fill
-    )
-    return made
+    return make("Pad", found, *extra, name=name, paddings=attr, mode=mode, fill=fill)
 
 
 def reverse(x: Any, axis: Any, name: str | None = None) -> Tensor:
     """Return the tensor with the elements along some axes in reverse order."""
-    made: Tensor = make("ReverseV2", tensor(x), axis=axes(axis) or (), name=name)
-    return made
+    return make("ReverseV2", tensor(x), axis=axes(axis) or (), name=name)
 
 
 def _fill(value: Any, dtype: DType) -> Array:
@@ -113,8 +109,8 @@ def _grown(
     )
 
 
-def _rows(attrs: Attrs, extra: Sequence[Any]) -> list[tuple[int, int]]:
-    flat = given_or_input(attrs["paddings"], extra)
+def _rows(paddings: Ints | None, extra: Sequence[Any]) -> list[tuple[int, int]]:
+    flat = given_or_input(paddings, extra)
     return list(zip(flat[::2], flat[1::2], strict=True))
 
 
@@ -122,7 +118,7 @@ def _pad(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
     mode, fill = attrs["mode"], attrs["fill"].item()
 
     def compute(x: Any, *extra: Any) -> Any:
-        rows = _rows(attrs, extra)
+        rows = _rows(attrs["paddings"], extra)
         if mode != "constant":
             for edges, size in zip(rows, x.shape, strict=True):
                 _grown(*edges, size, mode)
@@ -148,22 +144,21 @@ def _gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [back, *[None] * (len(op.inputs) - 1)]
 
 
-def _pad_back(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    def compute(g: Any, x: Any, *extra: Any) -> Any:
-        rows, mode = _rows(attrs, extra), attrs["mode"]
-        for axis, (before, after) in enumerate(rows):
-            turned = xp.moveaxis(g, axis, 0)
-            size = x.shape[axis]
-            part = turned[before : before + size]
-            if mode in _MIRRORS and (before or after):
-                part, skip = part.copy(), _MIRRORS[mode]
-                part[skip : skip + before] += turned[:before][::-1]
-                end = size - skip
-                part[end - after : end] += turned[before + size :][::-1]
-            g = xp.moveaxis(part, 0, axis)
-        return g
-
-    return compute
+def _pad_back(
+    xp: ModuleType, g: Any, x: Any, *extra: Any, paddings: Ints | None, mode: str
+) -> Any:
+    rows = _rows(paddings, extra)
+    for axis, (before, after) in enumerate(rows):
+        turned = xp.moveaxis(g, axis, 0)
+        size = x.shape[axis]
+        part = turned[before : before + size]
+        if mode in _MIRRORS and (before or after):
+            part, skip = part.copy(), _MIRRORS[mode]
+            part[skip : skip + before] += turned[:before][::-1]
+            end = size - skip
+            part[end - after : end] += turned[before + size :][::-1]
+        g = xp.moveaxis(part, 0, axis)
+    return g
 
 
 def _pad_back_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -182,26 +177,16 @@ def _infer_reverse(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     return [Static(shape, inputs[0].dtype)]
 
 
-def _reverse(_: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    def compute(x: Any) -> Any:
-        gone = {one % x.ndim for one in attrs["axis"]}
-        turn = slice(None, None, -1)
-        return x[tuple(turn if i in gone else slice(None) for i in range(x.ndim))]
-
-    return compute
+def _reverse(_: ModuleType, x: Any, *, axis: Ints) -> Any:
+    gone = {one % x.ndim for one in axis}
+    turn = slice(None, None, -1)
+    return x[tuple(turn if i in gone else slice(None) for i in range(x.ndim))]
 
 
 def _reverse_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [make("ReverseV2", gradients[0], axis=op.attrs["axis"])]
 
 
-register(bound("Pad", _infer, _pad, gradient=_gradient))
-register(
-    bound(
-        "PadGrad",
-        lambda inputs, _: [Static(inputs[1].shape, inputs[0].dtype)],
-        _pad_back,
-        gradient=_pad_back_gradient,
-    )
-)
-register(bound("ReverseV2", _infer_reverse, _reverse, gradient=_reverse_gradient))
+register_bound("Pad", _infer, _pad, _gradient)
+register(OpDef("PadGrad", infer_like(1), _pad_back, _pad_back_gradient))
+register(OpDef("ReverseV2", _infer_reverse, _reverse, _reverse_gradient))

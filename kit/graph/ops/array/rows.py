@@ -6,6 +6,7 @@ An index that is out of range is an error in a run; nothing wraps.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
@@ -13,19 +14,18 @@ from typing import Any
 import numpy as np
 
 from kit.errors import InvalidArgumentError
-from kit.graph.arguments import number, numbers_or_input
+from kit.graph.arguments import Ints, given_or_input, number, numbers_or_input
 from kit.graph.array_protocol import ArrayProtocol
-from kit.graph.convert import make, tensor
+from kit.graph.convert import make, make_op, tensor
 from kit.graph.dtypes import name_of
 from kit.graph.fold import sizes_of
 from kit.graph.kernels import segments
 from kit.graph.kernels.bounds import check_indices
-from kit.graph.op import Op, Tensor
+from kit.graph.op import IndexedSlices, Op, Tensor
 from kit.graph.ops.array.shape import reshape, shape_of
 from kit.graph.ops.math.arithmetic import add, multiply
-from kit.graph.slices import IndexedSlices
 from kit.graph.static import Shape, Static, axis_of, is_known, text
-from kit.graph.table import Attrs, OpDef, bound, missing, register
+from kit.graph.table import Attrs, OpDef, infer_like, missing, register, register_bound
 
 
 def gather(x: Any, indices: Any, axis: Any = 0, name: str | None = None) -> Tensor:
@@ -34,8 +34,7 @@ def gather(x: Any, indices: Any, axis: Any = 0, name: str | None = None) -> Tens
     The shape of `indices` takes the axis' place. Negative indices are errors.
     """
     place = number(axis, "the axis")
-    made: Tensor = make("GatherV2", tensor(x), tensor(indices), axis=place, name=name)
-    return made
+    return make("GatherV2", tensor(x), tensor(indices), axis=place, name=name)
 
 
 def from_the_start(indices: Any, x: Tensor, axis: int) -> Any:
@@ -57,8 +56,7 @@ def from_the_start(indices: Any, x: Tensor, axis: int) -> Any:
 
 def gather_nd(x: Any, indices: Any, name: str | None = None) -> Tensor:
     """Return the slices at places: the last axis of `indices` is one place in `x`."""
-    made: Tensor = make("GatherNd", tensor(x), tensor(indices), name=name)
-    return made
+    return make("GatherNd", tensor(x), tensor(indices), name=name)
 
 
 def scatter_nd(
@@ -66,15 +64,15 @@ def scatter_nd(
 ) -> Tensor:
     """Return zeros of this shape with updates added at places; equal places add up."""
     attr, extra = numbers_or_input(shape, "the shape")
-    made: Tensor = make(
+    return make(
         "ScatterNd", tensor(indices), tensor(updates), *extra, shape=attr, name=name
     )
-    return made
 
 
 def sum_rows(rows: IndexedSlices, name: str | None = None) -> IndexedSlices:
     """Return slices with each index once, ascending, rows of one index added up."""
-    indices, values = make("SumByIndex", rows.indices, rows.values, name=name)
+    op = make_op("SumByIndex", rows.indices, rows.values, name=name)
+    indices, values = op.outputs
     return IndexedSlices(values, indices, rows.dense_shape)
 
 
@@ -121,18 +119,13 @@ def _gather_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [IndexedSlices(reshape(g, row), reshape(indices, -1), whole), None]
 
 
-def _gather_back(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    axis = attrs["axis"]
-
-    def compute(g: Any, indices: Any, x: Any) -> Any:
-        place = axis % x.ndim
-        turned = xp.moveaxis(xp.zeros(x.shape, g.dtype), place, 0)
-        flat = g.reshape((*g.shape[:place], -1, *g.shape[place + indices.ndim :]))
-        rows = xp.moveaxis(flat, place, 0)
-        found = segments.scatter("add", xp, turned, indices.reshape(-1), rows)
-        return xp.moveaxis(found, 0, place)
-
-    return compute
+def _gather_back(xp: ModuleType, g: Any, indices: Any, x: Any, *, axis: int) -> Any:
+    place = axis % x.ndim
+    turned = xp.moveaxis(xp.zeros(x.shape, g.dtype), place, 0)
+    flat = g.reshape((*g.shape[:place], -1, *g.shape[place + indices.ndim :]))
+    rows = xp.moveaxis(flat, place, 0)
+    found = segments.scatter("add", xp, turned, indices.reshape(-1), rows)
+    return xp.moveaxis(found, 0, place)
 
 
 def _gather_back_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -174,20 +167,10 @@ def _flat_places(xp: ModuleType, indices: Any, shape: Sequence[int]) -> Any:
     return flat
 
 
-def _gather_nd(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
-    def compute(x: Any, indices: Any) -> Any:
-        depth = indices.shape[-1]
-        rows = x.reshape((_count(x.shape[:depth]), *x.shape[depth:]))
-        return xp.take(rows, _flat_places(xp, indices, x.shape), axis=0)
-
-    return compute
-
-
-def _count(sizes: Sequence[int]) -> int:
-    total = 1
-    for size in sizes:
-        total *= size
-    return total
+def _gather_nd(xp: ModuleType, x: Any, indices: Any) -> Any:
+    depth = indices.shape[-1]
+    rows = x.reshape((math.prod(x.shape[:depth]), *x.shape[depth:]))
+    return xp.take(rows, _flat_places(xp, indices, x.shape), axis=0)
 
 
 def _gather_nd_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -215,25 +198,22 @@ def _infer_scatter_nd(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static
     return [Static(shape, updates.dtype)]
 
 
-def _scatter_nd(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    given = attrs["shape"]
-
-    def compute(indices: Any, updates: Any, *extra: Any) -> Any:
-        shape = given if given is not None else tuple(extra[0].tolist())
-        depth = indices.shape[-1]
-        flat = _flat_places(xp, indices, shape).reshape(-1)
-        tail = tuple(shape[depth:])
-        if updates.shape != (*indices.shape[:-1], *tail):
-            raise InvalidArgumentError(
-                f"updates of {list(updates.shape)} do not fit indices of "
-                f"{list(indices.shape)} into {list(shape)}."
-            )
-        rows = updates.reshape((flat.size, *tail))
-        zeros = xp.zeros((_count(shape[:depth]), *tail), updates.dtype)
-        found = segments.scatter("add", xp, zeros, flat, rows, in_place=True)
-        return found.reshape(shape)
-
-    return compute
+def _scatter_nd(
+    xp: ModuleType, indices: Any, updates: Any, *extra: Any, shape: Ints | None
+) -> Any:
+    shape = given_or_input(shape, extra)
+    depth = indices.shape[-1]
+    flat = _flat_places(xp, indices, shape).reshape(-1)
+    tail = tuple(shape[depth:])
+    if updates.shape != (*indices.shape[:-1], *tail):
+        raise InvalidArgumentError(
+            f"updates of {list(updates.shape)} do not fit indices of "
+            f"{list(indices.shape)} into {list(shape)}."
+        )
+    rows = updates.reshape((flat.size, *tail))
+    zeros = xp.zeros((math.prod(shape[:depth]), *tail), updates.dtype)
+    found = segments.scatter("add", xp, zeros, flat, rows, in_place=True)
+    return found.reshape(shape)
 
 
 def _scatter_nd_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -252,17 +232,8 @@ def _sum_by_index(xp: ModuleType, indices: Any, values: Any) -> Any:
     return segments.sum_by_index(xp, values, indices)
 
 
-register(bound("GatherV2", _infer_gather, _gather, gradient=_gather_gradient))
-register(
-    bound(
-        "GatherGrad",
-        lambda inputs, _: [Static(inputs[2].shape, inputs[0].dtype)],
-        _gather_back,
-        gradient=_gather_back_gradient,
-    )
-)
-register(bound("GatherNd", _infer_gather_nd, _gather_nd, gradient=_gather_nd_gradient))
-register(
-    bound("ScatterNd", _infer_scatter_nd, _scatter_nd, gradient=_scatter_nd_gradient)
-)
+register_bound("GatherV2", _infer_gather, _gather, _gather_gradient)
+register(OpDef("GatherGrad", infer_like(2), _gather_back, _gather_back_gradient))
+register(OpDef("GatherNd", _infer_gather_nd, _gather_nd, _gather_nd_gradient))
+register(OpDef("ScatterNd", _infer_scatter_nd, _scatter_nd, _scatter_nd_gradient))
 register(OpDef("SumByIndex", _infer_sum_by_index, _sum_by_index, missing, n_outputs=2))

@@ -15,7 +15,7 @@ from kit.graph.dtypes import dtype_of
 from kit.graph.fold import sizes_of
 from kit.graph.op import Op, Tensor
 from kit.graph.static import Shape, Static, axis_of, n_elements, text
-from kit.graph.table import Attrs, bound, register
+from kit.graph.table import Attrs, infer_like, register_bound
 
 
 @speaks(np.reshape)
@@ -26,46 +26,39 @@ def reshape(x: Any, shape: Any, name: str | None = None) -> Tensor:
     Raises `ValueError` if the number of elements does not fit.
     """
     attr, extra = numbers_or_input(shape, "the shape")
-    made: Tensor = make("Reshape", tensor(x), *extra, shape=attr, name=name)
-    return made
+    return make("Reshape", tensor(x), *extra, shape=attr, name=name)
 
 
 def transpose(x: Any, perm: Any = None, name: str | None = None) -> Tensor:
     """Return the tensor with its axes in the order `perm`, or reversed."""
-    made: Tensor = make("Transpose", tensor(x), perm=axes(perm), name=name)
-    return made
+    return make("Transpose", tensor(x), perm=axes(perm), name=name)
 
 
 @speaks(np.expand_dims)
 def expand_dims(x: Any, axis: Any, name: str | None = None) -> Tensor:
     """Return the tensor with new axes of size 1, at these places of the result."""
-    made: Tensor = make("ExpandDims", tensor(x), axis=axes(axis), name=name)
-    return made
+    return make("ExpandDims", tensor(x), axis=axes(axis), name=name)
 
 
 @speaks(np.squeeze)
 def squeeze(x: Any, axis: Any = None, name: str | None = None) -> Tensor:
     """Return the tensor without these axes, or without all, of size 1."""
-    made: Tensor = make("Squeeze", tensor(x), axis=axes(axis), name=name)
-    return made
+    return make("Squeeze", tensor(x), axis=axes(axis), name=name)
 
 
 def shape_of(x: Any, dtype: Any = "int32", name: str | None = None) -> Tensor:
     """Return the shape as a tensor."""
-    made: Tensor = make("Shape", tensor(x), dtype=dtype_of(dtype), name=name)
-    return made
+    return make("Shape", tensor(x), dtype=dtype_of(dtype), name=name)
 
 
 def size_of(x: Any, dtype: Any = "int32", name: str | None = None) -> Tensor:
     """Return the number of elements as a tensor."""
-    made: Tensor = make("Size", tensor(x), dtype=dtype_of(dtype), name=name)
-    return made
+    return make("Size", tensor(x), dtype=dtype_of(dtype), name=name)
 
 
 def rank_of(x: Any, name: str | None = None) -> Tensor:
     """Return the number of axes as a tensor of int32."""
-    made: Tensor = make("Rank", tensor(x), dtype=np.dtype(np.int32), name=name)
-    return made
+    return make("Rank", tensor(x), dtype=np.dtype(np.int32), name=name)
 
 
 def _infer_reshape(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
@@ -206,39 +199,31 @@ def _number(ask: Callable[[Any], Any]) -> Callable[..., Any]:
     return bind
 
 
-register(bound("Reshape", _infer_reshape, _reshape, gradient=_like_gradient))
-register(
-    bound(
-        "ReshapeLike",
-        lambda inputs, _: [Static(inputs[1].shape, inputs[0].dtype)],
-        lambda xp, _: lambda g, x: g.reshape(x.shape),
-        gradient=_like_gradient,
-    )
+register_bound("Reshape", _infer_reshape, _reshape, _like_gradient)
+register_bound(
+    "ReshapeLike",
+    infer_like(1),
+    lambda xp, _: lambda g, x: g.reshape(x.shape),
+    _like_gradient,
 )
-register(
-    bound(
-        "Transpose",
-        _infer_transpose,
-        lambda xp, attrs: lambda x: x.transpose(attrs["perm"]),
-        gradient=_transpose_gradient,
-    )
+register_bound(
+    "Transpose",
+    _infer_transpose,
+    lambda xp, attrs: lambda x: x.transpose(attrs["perm"]),
+    _transpose_gradient,
 )
-register(
-    bound(
-        "ExpandDims",
-        _infer_expand,
-        lambda xp, attrs: lambda x: xp.expand_dims(x, attrs["axis"]),
-        gradient=_like_gradient,
-    )
+register_bound(
+    "ExpandDims",
+    _infer_expand,
+    lambda xp, attrs: lambda x: xp.expand_dims(x, attrs["axis"]),
+    _like_gradient,
 )
-register(
-    bound(
-        "Squeeze",
-        _infer_squeeze,
-        lambda xp, attrs: lambda x: xp.squeeze(x, attrs["axis"]),
-        gradient=_like_gradient,
-    )
+register_bound(
+    "Squeeze",
+    _infer_squeeze,
+    lambda xp, attrs: lambda x: xp.squeeze(x, attrs["axis"]),
+    _like_gradient,
 )
-register(bound("Shape", _infer_shape, _number(lambda x: x.shape)))
-register(bound("Size", _infer_size, _number(lambda x: x.size)))
-register(bound("Rank", _infer_rank, _number(lambda x: x.ndim)))
+register_bound("Shape", _infer_shape, _number(lambda x: x.shape))
+register_bound("Size", _infer_size, _number(lambda x: x.size))
+register_bound("Rank", _infer_rank, _number(lambda x: x.ndim))

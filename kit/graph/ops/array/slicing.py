@@ -23,7 +23,7 @@ from kit.graph.dtypes import name_of
 from kit.graph.op import Op, Tensor
 from kit.graph.ops.array.rows import from_the_start, gather
 from kit.graph.static import Shape, Static, text
-from kit.graph.table import Attrs, bound, register
+from kit.graph.table import Attrs, OpDef, infer_like, register, register_bound
 
 Item: TypeAlias = tuple[Any, ...]
 
@@ -40,8 +40,7 @@ def strided_slice(x: Any, key: Any, name: str | None = None) -> Tensor:
     inputs: list[Tensor] = []
     parts = key if isinstance(key, tuple) else (key,)
     spec = tuple(_item(one, inputs) for one in parts)
-    made: Tensor = make("StridedSlice", found, *inputs, spec=spec, name=name)
-    return made
+    return make("StridedSlice", found, *inputs, spec=spec, name=name)
 
 
 def _has_axes(key: Any) -> bool:
@@ -194,15 +193,10 @@ def _gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [back, *[None] * (len(op.inputs) - 1)]
 
 
-def _bind_back(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    spec = attrs["spec"]
-
-    def compute(g: Any, x: Any, *inputs: Any) -> Any:
-        out = xp.zeros(x.shape, g.dtype)
-        out[_key(spec, inputs)] = g
-        return out
-
-    return compute
+def _back(xp: ModuleType, g: Any, x: Any, *inputs: Any, spec: Sequence[Item]) -> Any:
+    out = xp.zeros(x.shape, g.dtype)
+    out[_key(spec, inputs)] = g
+    return out
 
 
 def _gradient_back(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -210,11 +204,7 @@ def _gradient_back(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [part, *[None] * (len(op.inputs) - 1)]
 
 
-def _infer_like(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
-    return [Static(inputs[1].shape, inputs[0].dtype)]
-
-
 SLICING.append(strided_slice)
 
-register(bound("StridedSlice", _infer, _bind, gradient=_gradient))
-register(bound("StridedSliceGrad", _infer_like, _bind_back, gradient=_gradient_back))
+register_bound("StridedSlice", _infer, _bind, _gradient)
+register(OpDef("StridedSliceGrad", infer_like(1), _back, _gradient_back))

@@ -24,7 +24,7 @@ from kit.graph.ops.math.elementwise import (
     zero_for,
 )
 from kit.graph.static import Static, merge, same_dtype
-from kit.graph.table import Attrs, OpDef, missing, register
+from kit.graph.table import Attrs, OpDef, infer_like, missing, register
 
 
 def _whole(function: str) -> Callable[..., Any]:
@@ -46,13 +46,10 @@ def _whole(function: str) -> Callable[..., Any]:
     return bind
 
 
-def _squared_difference(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
-    def compute(x: Any, y: Any) -> Any:
-        d = xp.subtract(x, y)
-        d *= d
-        return d
-
-    return compute
+def _squared_difference(xp: ModuleType, x: Any, y: Any) -> Any:
+    d = xp.subtract(x, y)
+    d *= d
+    return d
 
 
 def _power_by_x(g: Any, x: Any, y: Any, _: Any) -> Any:
@@ -68,13 +65,10 @@ def _power_by_y(g: Any, x: Any, _: Any, z: Any) -> Any:
     return multiply(g, make("PowLog", x, z))
 
 
-def _pow_log(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
-    def compute(x: Any, z: Any) -> Any:
-        x = xp.broadcast_to(x, z.shape)
-        positive = x > 0
-        return xp.where(positive, z * xp.log(xp.where(positive, x, 1)), 0 * z)
-
-    return compute
+def _pow_log(xp: ModuleType, x: Any, z: Any) -> Any:
+    x = xp.broadcast_to(x, z.shape)
+    positive = x > 0
+    return xp.where(positive, z * xp.log(xp.where(positive, x, 1)), 0 * z)
 
 
 def _chosen(first: str) -> Callable[..., Any]:
@@ -144,8 +138,7 @@ minimum = enter_binary("Minimum", np.minimum, "the less of both", _chosen("LessE
 
 def squared_difference(x: Any, y: Any, name: str | None = None) -> Tensor:
     """Return (x - y)**2, element by element with broadcasting."""
-    made: Tensor = make("SquaredDifference", *resolved(np.subtract, x, y), name=name)
-    return made
+    return make("SquaredDifference", *resolved(np.subtract, x, y), name=name)
 
 
 def add_n(xs: Sequence[Any], name: str | None = None) -> Tensor:
@@ -155,8 +148,7 @@ def add_n(xs: Sequence[Any], name: str | None = None) -> Tensor:
     """
     if not isinstance(xs, list | tuple) or not xs:
         raise ValueError(f"add_n adds a list of at least one tensor, not {xs!r}.")
-    made: Tensor = make("AddN", *[tensor(x) for x in xs], name=name)
-    return made
+    return make("AddN", *[tensor(x) for x in xs], name=name)
 
 
 def _infer_add_n(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
@@ -192,21 +184,7 @@ _difference_gradient = by_each(
 )
 
 register(
-    OpDef(
-        "SquaredDifference",
-        infer_binary,
-        lambda xp, x, y: _squared_difference(xp, {})(x, y),
-        _difference_gradient,
-        bind=_squared_difference,
-    )
+    OpDef("SquaredDifference", infer_binary, _squared_difference, _difference_gradient)
 )
 register(OpDef("AddN", _infer_add_n, _add_n, _add_n_gradient))
-register(
-    OpDef(
-        "PowLog",
-        lambda inputs, _: [inputs[1]._replace(value=None)],
-        lambda xp, x, z: _pow_log(xp, {})(x, z),
-        missing,
-        bind=_pow_log,
-    )
-)
+register(OpDef("PowLog", infer_like(1), _pow_log, missing))

@@ -13,7 +13,7 @@ from kit.graph.convert import make, tensor
 from kit.graph.dtypes import STRING, dtype_of, name_of
 from kit.graph.op import Op, Tensor
 from kit.graph.static import Static
-from kit.graph.table import Attrs, bound, register
+from kit.graph.table import Attrs, register_bound
 
 
 @speaks(np.astype)
@@ -25,8 +25,7 @@ def cast(x: Any, dtype: Any, copy: bool = True, name: str | None = None) -> Tens
     found, wanted = tensor(x), dtype_of(dtype)
     if found.static.dtype == wanted:
         return found
-    made: Tensor = make("Cast", found, dtype=wanted, name=name)
-    return made
+    return make("Cast", found, dtype=wanted, name=name)
 
 
 def _infer(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
@@ -55,4 +54,4 @@ def _gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [cast(gradients[0], source) if source.kind in "fc" else None]
 
 
-register(bound("Cast", _infer, _bind, gradient=_gradient))
+register_bound("Cast", _infer, _bind, _gradient)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,18 +21,14 @@ from kit.graph.ops.math.elementwise import (
 from kit.graph.static import Static
 from kit.graph.table import Attrs
 
-equal = enter_binary("Equal", np.equal, "whether x == y", infer=infer_compare)
-not_equal = enter_binary(
-    "NotEqual", np.not_equal, "whether x != y", infer=infer_compare
-)
-less = enter_binary("Less", np.less, "whether x < y", infer=infer_compare)
-less_equal = enter_binary(
-    "LessEqual", np.less_equal, "whether x <= y", infer=infer_compare
-)
-greater = enter_binary("Greater", np.greater, "whether x > y", infer=infer_compare)
-greater_equal = enter_binary(
-    "GreaterEqual", np.greater_equal, "whether x >= y", infer=infer_compare
-)
+_compared = partial(enter_binary, infer=infer_compare)
+
+equal = _compared("Equal", np.equal, "whether x == y")
+not_equal = _compared("NotEqual", np.not_equal, "whether x != y")
+less = _compared("Less", np.less, "whether x < y")
+less_equal = _compared("LessEqual", np.less_equal, "whether x <= y")
+greater = _compared("Greater", np.greater, "whether x > y")
+greater_equal = _compared("GreaterEqual", np.greater_equal, "whether x >= y")
 
 
 def _infer_logic(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
@@ -45,15 +42,11 @@ def _infer_logic(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     return infer(inputs, attrs)
 
 
-logical_and = enter_binary(
-    "LogicalAnd", np.logical_and, "whether both are true", infer=_infer_logic
-)
-logical_or = enter_binary(
-    "LogicalOr", np.logical_or, "whether one is true, or both", infer=_infer_logic
-)
-logical_xor = enter_binary(
-    "LogicalXor", np.logical_xor, "whether just one is true", infer=_infer_logic
-)
+_logical = partial(enter_binary, infer=_infer_logic)
+
+logical_and = _logical("LogicalAnd", np.logical_and, "whether both are true")
+logical_or = _logical("LogicalOr", np.logical_or, "whether one is true, or both")
+logical_xor = _logical("LogicalXor", np.logical_xor, "whether just one is true")
 logical_not = enter_unary(
     "LogicalNot", np.logical_not, "whether x is false", infer=_infer_logic
 )

@@ -16,7 +16,16 @@ from kit.graph.convert import make, resolved, tensor
 from kit.graph.dtypes import STRING, name_of
 from kit.graph.op import Op, Tensor
 from kit.graph.static import Shape, Static, broadcast, is_known, same_dtype
-from kit.graph.table import Attrs, Bind, Gradient, Infer, OpDef, bound, register
+from kit.graph.table import (
+    Attrs,
+    Bind,
+    Gradient,
+    Infer,
+    OpDef,
+    infer_like,
+    register,
+    register_bound,
+)
 
 # From the gradient of the result, the inputs and the result: the gradient by an input.
 Rule2: TypeAlias = Callable[[Any, Any, Any, Any], Any]
@@ -35,24 +44,6 @@ class UnaryBuilder(Protocol):
 
     def __call__(self, x: Any, name: str | None = None) -> Tensor:
         """Return the op's result, which has the operand's shape."""
-
-
-_BY_TYPE: dict[str, np.ufunc] = {}
-
-
-def binary(op_type: str, x: Any, y: Any, name: str | None = None) -> Tensor:
-    """Return an element-wise op of two operands, in the dtype numpy would use."""
-    inputs = resolved(_BY_TYPE[op_type], x, y)
-    if op_type == "Add" and inputs[0].static.dtype == STRING:
-        op_type = "StringJoin"
-    made: Tensor = make(op_type, *inputs, name=name)
-    return made
-
-
-def unary(op_type: str, x: Any, name: str | None = None) -> Tensor:
-    """Return an element-wise op of one operand, in the dtype numpy would use."""
-    made: Tensor = make(op_type, *resolved(_BY_TYPE[op_type], x), name=name)
-    return made
 
 
 def sum_like(gradient: Any, x: Tensor, other: Tensor | None = None) -> Any:
@@ -167,11 +158,12 @@ def enter_binary(
 ) -> BinaryBuilder:
     """Enter an op of two operands into the tables and return its builder."""
     bind = bind or named(ufunc.__name__)
-    register(bound(op_type, infer, bind, gradient=gradient))
-    _BY_TYPE[op_type] = ufunc
+    register_bound(op_type, infer, bind, gradient)
 
     def builder(x: Any, y: Any, name: str | None = None) -> Tensor:
-        return binary(op_type, x, y, name)
+        inputs = resolved(ufunc, x, y)
+        joins = ufunc is np.add and inputs[0].static.dtype == STRING
+        return make("StringJoin" if joins else op_type, *inputs, name=name)
 
     builder.__doc__ = f"Return {doc}, element by element with broadcasting."
     UFUNCS.setdefault(ufunc, builder)
@@ -188,11 +180,10 @@ def enter_unary(
 ) -> UnaryBuilder:
     """Enter an op of one operand into the tables and return its builder."""
     bind = bind or named(ufunc.__name__)
-    register(bound(op_type, infer, bind, gradient=gradient))
-    _BY_TYPE[op_type] = ufunc
+    register_bound(op_type, infer, bind, gradient)
 
     def builder(x: Any, name: str | None = None) -> Tensor:
-        return unary(op_type, x, name)
+        return make(op_type, *resolved(ufunc, x), name=name)
 
     builder.__doc__ = f"Return {doc}, element by element."
     UFUNCS.setdefault(ufunc, builder)
@@ -211,12 +202,8 @@ def _sum_like(_: ModuleType, g: Any, x: Any) -> Any:
     return g.sum(axis=axes, dtype=g.dtype).reshape(x.shape)
 
 
-def _infer_sum_like(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
-    return [Static(inputs[1].shape, inputs[0].dtype)]
-
-
 def _sum_like_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [make("BroadcastLike", gradients[0], op.inputs[0]), None]
 
 
-register(OpDef("SumLike", _infer_sum_like, _sum_like, _sum_like_gradient))
+register(OpDef("SumLike", infer_like(1), _sum_like, _sum_like_gradient))

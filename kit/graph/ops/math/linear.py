@@ -18,7 +18,7 @@ from kit.graph.ops.math.elementwise import sum_like
 from kit.graph.ops.math.reduce import reduce_max, reduce_sum
 from kit.graph.ops.math.unary import absolute, sqrt, square
 from kit.graph.static import Shape, Static, broadcast, same_dtype, text
-from kit.graph.table import Attrs, bound, register
+from kit.graph.table import Attrs, OpDef, infer_like, register, register_bound
 
 
 def matmul(
@@ -35,10 +35,9 @@ def matmul(
     and for vectors; `product` takes those as well.
     """
     x, y = operands(a, b)
-    made: Tensor = make(
+    return make(
         "MatMul", x, y, name=name, transpose_a=transpose_a, transpose_b=transpose_b
     )
-    return made
 
 
 @speaks(np.matmul, np.dot)
@@ -78,8 +77,7 @@ def diag(x: Any, name: str | None = None) -> Tensor:
     rank = None if found.static.shape is None else len(found.static.shape)
     if rank not in (1, 2):
         raise ValueError(f"diag takes a vector or a matrix, not {found!r}.")
-    made: Tensor = make("Diag" if rank == 1 else "DiagPart", found, name=name)
-    return made
+    return make("Diag" if rank == 1 else "DiagPart", found, name=name)
 
 
 @speaks(np.linalg.norm)
@@ -177,35 +175,22 @@ def _infer_part(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     return [Static((None if unknown else min(rows, columns),), inputs[0].dtype)]  # type: ignore[type-var]
 
 
+def _diag_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    return [make("DiagPart", gradients[0]), *[None] * (len(op.inputs) - 1)]
+
+
 def _part_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [make("DiagLike", gradients[0], op.inputs[0])]
 
 
-def _diag_like(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
-    def compute(g: Any, x: Any) -> Any:
-        out = xp.zeros(x.shape, g.dtype)
-        each = xp.arange(g.shape[0])
-        out[each, each] = g
-        return out
-
-    return compute
+def _diag_like(xp: ModuleType, g: Any, x: Any) -> Any:
+    out = xp.zeros(x.shape, g.dtype)
+    each = xp.arange(g.shape[0])
+    out[each, each] = g
+    return out
 
 
-register(bound("MatMul", _infer, _bind, gradient=_gradient))
-register(
-    bound(
-        "Diag",
-        _infer_diag,
-        lambda xp, _: xp.diag,
-        gradient=lambda op, gradients: [make("DiagPart", gradients[0])],
-    )
-)
-register(bound("DiagPart", _infer_part, lambda xp, _: xp.diag, gradient=_part_gradient))
-register(
-    bound(
-        "DiagLike",
-        lambda inputs, _: [Static(inputs[1].shape, inputs[0].dtype)],
-        _diag_like,
-        gradient=lambda op, gradients: [make("DiagPart", gradients[0]), None],
-    )
-)
+register_bound("MatMul", _infer, _bind, _gradient)
+register_bound("Diag", _infer_diag, lambda xp, _: xp.diag, _diag_gradient)
+register_bound("DiagPart", _infer_part, lambda xp, _: xp.diag, _part_gradient)
+register(OpDef("DiagLike", infer_like(1), _diag_like, _diag_gradient))

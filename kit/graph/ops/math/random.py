@@ -22,7 +22,7 @@ from kit.graph.kernels import random as kernels
 from kit.graph.op import Tensor
 from kit.graph.ops.math.arithmetic import add, multiply, subtract
 from kit.graph.static import Static
-from kit.graph.table import Attrs, OpDef, register
+from kit.graph.table import Attrs, OpDef, infer_like, register
 
 Seeds: TypeAlias = tuple[int, int] | None
 
@@ -116,8 +116,7 @@ def shuffle(x: Any, seed: int | None = None, name: str | None = None) -> Tensor:
     """Return the rows of x in a random order, a new one in each run."""
     value = tensor(x)
     seeds = seeds_in(value.graph, seed)
-    made: Tensor = make("RandomShuffle", value, name=name, seeds=seeds)
-    return made
+    return make("RandomShuffle", value, name=name, seeds=seeds)
 
 
 def _bell(
@@ -151,10 +150,9 @@ def _draw(
         raise ValueError(f"the shape is {list(sizes)}; give sizes of at least 0.")
     inputs = (*extra, *more)
     seeds = seeds_in(graph_of(inputs), seed)
-    made: Tensor = make(
+    return make(
         op_type, *inputs, name=name, shape=sizes, dtype=dtype, seeds=seeds, **attrs
     )
-    return made
 
 
 def _float_of(dtype: Any) -> DType:
@@ -178,10 +176,6 @@ def _as(given: Any, dtype: DType) -> Tensor:
 def _infer(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     sizes = attrs["shape"]
     return [Static(sizes_of(inputs[0]) if sizes is None else sizes, attrs["dtype"])]
-
-
-def _infer_shuffle(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
-    return [Static(inputs[0].shape, inputs[0].dtype)]
 
 
 def _stream(call: Any, seeds: Seeds) -> kernels.Generator:
@@ -239,4 +233,4 @@ _DRAWS: dict[str, Callable[..., Any]] = {
 }
 for _name, _forward in _DRAWS.items():
     register(OpDef(_name, _infer, _forward, stateful=True))
-register(OpDef("RandomShuffle", _infer_shuffle, _shuffle, stateful=True))
+register(OpDef("RandomShuffle", infer_like(0), _shuffle, stateful=True))

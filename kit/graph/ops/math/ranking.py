@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from kit.errors import InvalidArgumentError
-from kit.graph.arguments import numbers_or_input
-from kit.graph.convert import make, tensor
+from kit.graph.arguments import number, numbers_or_input
+from kit.graph.convert import make, make_op, tensor
 from kit.graph.dtypes import name_of
 from kit.graph.kernels.bounds import check_indices
 from kit.graph.op import Op, Tensor
-from kit.graph.static import Static, text
-from kit.graph.table import Attrs, bound, register
+from kit.graph.static import Static, merge, text
+from kit.graph.table import Attrs, OpDef, infer_like, register, register_bound
 
 _PLACE = np.dtype(np.int32)
 
@@ -31,7 +31,7 @@ def top_k(x: Any, k: Any = 1, name: str | None = None) -> tuple[Tensor, Tensor]:
     """
     attr, extra = numbers_or_input(k, "k")
     count = None if attr is None else attr[0]
-    values, places = make("TopKV2", tensor(x), *extra, name=name, k=count)
+    values, places = make_op("TopKV2", tensor(x), *extra, name=name, k=count).outputs
     return values, places
 
 
@@ -40,8 +40,7 @@ def invert_permutation(x: Any, name: str | None = None) -> Tensor:
 
     In the run raises `InvalidArgumentError` for anything else.
     """
-    made: Tensor = make("InvertPermutation", tensor(x), name=name)
-    return made
+    return make("InvertPermutation", tensor(x), name=name)
 
 
 def _infer_top_k(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
@@ -62,21 +61,18 @@ def _infer_top_k(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     return [Static(shape, x.dtype), Static(shape, _PLACE)]
 
 
-def _top_k(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    def compute(x: Any, *extra: Any) -> Any:
-        k = attrs["k"] if not extra else int(extra[0].reshape(()))
-        size = x.shape[-1] if x.ndim else 0
-        if not 0 <= k <= size:
-            raise InvalidArgumentError(
-                f"input must have at least k = {k} columns, but it has {size}; k is at "
-                f"least 0."
-            )
-        # Turned round twice, so that the first of equal ones comes first.
-        upwards = xp.argsort(x[..., ::-1], axis=-1, kind="stable")
-        places = (size - 1 - upwards[..., ::-1])[..., :k].astype(_PLACE)
-        return xp.take_along_axis(x, places.astype(np.int64), axis=-1), places
-
-    return compute
+def _top_k(xp: ModuleType, x: Any, *extra: Any, k: int | None) -> Any:
+    k = int(extra[0].reshape(())) if k is None else k
+    size = x.shape[-1] if x.ndim else 0
+    if not 0 <= k <= size:
+        raise InvalidArgumentError(
+            f"input must have at least k = {k} columns, but it has {size}; k is at "
+            f"least 0."
+        )
+    # Turned round twice, so that the first of equal ones comes first.
+    upwards = xp.argsort(x[..., ::-1], axis=-1, kind="stable")
+    places = (size - 1 - upwards[..., ::-1])[..., :k].astype(_PLACE)
+    return xp.take_along_axis(x, places.astype(np.int64), axis=-1), places
 
 
 def _top_k_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -91,15 +87,12 @@ def _take_along(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
     return lambda x, places: xp.take_along_axis(x, places.astype(np.int64), axis=-1)
 
 
-def _put_along(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
-    def compute(values: Any, places: Any, like: Any) -> Any:
-        found = xp.zeros(like.shape, values.dtype)
-        rows = found.reshape(-1, like.shape[-1])
-        columns = places.reshape(-1, places.shape[-1])
-        rows[xp.arange(len(rows))[:, None], columns] = values.reshape(columns.shape)
-        return found
-
-    return compute
+def _put_along(xp: ModuleType, values: Any, places: Any, like: Any) -> Any:
+    found = xp.zeros(like.shape, values.dtype)
+    rows = found.reshape(-1, like.shape[-1])
+    columns = places.reshape(-1, places.shape[-1])
+    rows[xp.arange(len(rows))[:, None], columns] = values.reshape(columns.shape)
+    return found
 
 
 def _put_along_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -120,40 +113,71 @@ def _infer_permutation(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     return [Static((None,) if shape is None else shape, dtype)]
 
 
-def _invert(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
-    def compute(x: Any) -> Any:
-        if x.ndim != 1:
-            raise InvalidArgumentError(
-                f"a permutation is one row of integers, not {list(x.shape)}."
-            )
-        check_indices(xp, x, x.size, "the permutation")
-        found = xp.full(x.shape, -1, x.dtype)
-        found[x] = xp.arange(x.size, dtype=x.dtype)
-        if x.size and int(found.min()) < 0:
-            missing = int(xp.argmin(found))
-            raise InvalidArgumentError(
-                f"{missing} is missing in the permutation, so another is duplicated."
-            )
-        return found
-
-    return compute
+def _invert(xp: ModuleType, x: Any) -> Any:
+    if x.ndim != 1:
+        raise InvalidArgumentError(
+            f"a permutation is one row of integers, not {list(x.shape)}."
+        )
+    check_indices(xp, x, x.size, "the permutation")
+    found = xp.full(x.shape, -1, x.dtype)
+    found[x] = xp.arange(x.size, dtype=x.dtype)
+    if x.size and int(found.min()) < 0:
+        missing = int(xp.argmin(found))
+        raise InvalidArgumentError(
+            f"{missing} is missing in the permutation, so another is duplicated."
+        )
+    return found
 
 
-register(bound("TopKV2", _infer_top_k, _top_k, gradient=_top_k_gradient, n_outputs=2))
-register(
-    bound(
-        "PutAlong",
-        lambda inputs, _: [Static(inputs[2].shape, inputs[0].dtype)],
-        _put_along,
-        gradient=_put_along_gradient,
+register(OpDef("TopKV2", _infer_top_k, _top_k, _top_k_gradient, n_outputs=2))
+register(OpDef("PutAlong", infer_like(2), _put_along, _put_along_gradient))
+register_bound("TakeAlong", infer_like(1), _take_along, _take_along_gradient)
+register(OpDef("InvertPermutation", _infer_permutation, _invert))
+
+
+def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:
+    """Return for each row whether fewer than `k` classes are above its target.
+
+    False also for a target that is not a class, and where a number is not finite.
+    """
+    return make(
+        "InTopKV2", tensor(predictions), tensor(targets), name=name, k=number(k, "k")
     )
-)
-register(
-    bound(
-        "TakeAlong",
-        lambda inputs, _: [Static(inputs[1].shape, inputs[0].dtype)],
-        _take_along,
-        gradient=_take_along_gradient,
-    )
-)
-register(bound("InvertPermutation", _infer_permutation, _invert))
+
+
+def _infer_in_top_k(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
+    predictions, targets = inputs
+    if predictions.dtype.kind != "f" or targets.dtype.kind not in "iu":
+        raise TypeError(
+            f"predictions are floating point and targets are integers, not "
+            f"{predictions.dtype} and {targets.dtype}."
+        )
+    for what, found, rank in (
+        ("predictions", predictions.shape, 2),
+        ("targets", targets.shape, 1),
+    ):
+        if found is not None and len(found) != rank:
+            raise ValueError(f"{what} must have {rank} axes, not {text(found)}.")
+    rows = None if predictions.shape is None else predictions.shape[:1]
+    shape = merge(rows, targets.shape, "the rows and the targets")
+    return [Static((None,) if shape is None else shape, np.dtype(bool))]
+
+
+def _in_top_k(xp: ModuleType, predictions: Any, targets: Any, *, k: int) -> Any:
+    if predictions.ndim != 2 or targets.shape != predictions.shape[:1]:
+        raise InvalidArgumentError(
+            f"predictions of {list(predictions.shape)} do not go with targets of "
+            f"{list(targets.shape)}: give a row of classes for each target."
+        )
+    n_classes = predictions.shape[1]
+    if not n_classes:
+        return xp.zeros(targets.shape, bool)
+    is_class = (targets >= 0) & (targets < n_classes)
+    places = xp.where(is_class, targets, 0).astype(np.int64)[:, None]
+    own = xp.take_along_axis(predictions, places, axis=1)
+    above = (predictions > own).sum(axis=1)
+    is_told = is_class & xp.isfinite(predictions).all(axis=1)
+    return is_told & (above < k)
+
+
+register(OpDef("InTopKV2", _infer_in_top_k, _in_top_k))

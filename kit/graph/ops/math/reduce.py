@@ -1,4 +1,4 @@
-"""Sums, means, products and extremes along axes.
+"""Sums, means, products and extremes along axes, where the extremes are, running sums.
 
 The builders of this file keep the dtype of what they reduce; those that stand for
 numpy's functions are in `numpy_reduce`.
@@ -10,15 +10,28 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, Protocol
 
-from kit.graph.arguments import Ints, axes
+import numpy as np
+
+from kit.graph.arguments import Ints, axes, number
+from kit.graph.array_protocol import speaks
 from kit.graph.convert import make, tensor
-from kit.graph.dtypes import STRING, name_of
+from kit.graph.dtypes import STRING, dtype_of, name_of
 from kit.graph.kernels.precision import widened
 from kit.graph.op import Op, Tensor
+from kit.graph.ops.array.shape import reshape
 from kit.graph.ops.math.arithmetic import divide, multiply, subtract
 from kit.graph.ops.math.cast import cast
 from kit.graph.static import Shape, Static, axis_of
-from kit.graph.table import Attrs, Gradient, OpDef, bound, lookup, missing, register
+from kit.graph.table import (
+    Attrs,
+    Gradient,
+    OpDef,
+    infer_like,
+    lookup,
+    missing,
+    register,
+    register_bound,
+)
 
 
 class ReductionBuilder(Protocol):
@@ -83,16 +96,16 @@ def _enter(
         x: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
     ) -> Tensor:
         attrs = {"axis": axes(axis), "keepdims": bool(keepdims)}
-        made: Tensor = make(op_type, tensor(x), name=name, **attrs)
-        return made
+        return make(op_type, tensor(x), name=name, **attrs)
 
     builder.__doc__ = f"Return {doc} along some axes, in the dtype of `x`."
-    register(bound(op_type, infer, bind, gradient=gradient))
+    register_bound(op_type, infer, bind, gradient)
     return builder
 
 
-def _sum(_: ModuleType, x: Any, axis: Ints | None, keep: bool) -> Any:
-    return x.sum(axis=axis, dtype=x.dtype, keepdims=keep)
+def _method(name: str) -> Callable[..., Any]:
+    """Return the computation that is a method of the array."""
+    return lambda _, x, axis, keep: getattr(x, name)(axis=axis, keepdims=keep)
 
 
 def _mean(xp: ModuleType, x: Any, axis: Ints | None, keep: bool) -> Any:
@@ -103,10 +116,6 @@ def _mean(xp: ModuleType, x: Any, axis: Ints | None, keep: bool) -> Any:
         return xp.trunc(total / count).astype(x.dtype)
     total /= count
     return total.astype(x.dtype, copy=False)
-
-
-def _prod(_: ModuleType, x: Any, axis: Ints | None, keep: bool) -> Any:
-    return x.prod(axis=axis, dtype=x.dtype, keepdims=keep)
 
 
 def _log_sum_exp(xp: ModuleType, x: Any, axis: Ints | None, keep: bool) -> Any:
@@ -150,7 +159,10 @@ def _log_sum_exp_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
 
 
 reduce_sum = _enter(
-    "Sum", "the sum", _sum, lambda op, gradients: [spread(gradients[0], op)]
+    "Sum",
+    "the sum",
+    lambda _, x, axis, keep: x.sum(axis=axis, dtype=x.dtype, keepdims=keep),
+    lambda op, gradients: [spread(gradients[0], op)],
 )
 reduce_mean = _enter(
     "Mean",
@@ -158,31 +170,16 @@ reduce_mean = _enter(
     _mean,
     lambda op, gradients: [spread(gradients[0], op, mean=True)],
 )
-reduce_prod = _enter("Prod", "the product", _prod, _prod_gradient)
-reduce_max = _enter(
-    "Max",
-    "the greatest element",
-    lambda _, x, axis, keep: x.max(axis=axis, keepdims=keep),
-    _extreme_gradient,
+reduce_prod = _enter(
+    "Prod",
+    "the product",
+    lambda _, x, axis, keep: x.prod(axis=axis, dtype=x.dtype, keepdims=keep),
+    _prod_gradient,
 )
-reduce_min = _enter(
-    "Min",
-    "the least element",
-    lambda _, x, axis, keep: x.min(axis=axis, keepdims=keep),
-    _extreme_gradient,
-)
-reduce_all = _enter(
-    "All",
-    "whether all are true",
-    lambda _, x, axis, keep: x.all(axis=axis, keepdims=keep),
-    infer=_infer_bool,
-)
-reduce_any = _enter(
-    "Any",
-    "whether any is true",
-    lambda _, x, axis, keep: x.any(axis=axis, keepdims=keep),
-    infer=_infer_bool,
-)
+reduce_max = _enter("Max", "the greatest element", _method("max"), _extreme_gradient)
+reduce_min = _enter("Min", "the least element", _method("min"), _extreme_gradient)
+reduce_all = _enter("All", "whether all are true", _method("all"), infer=_infer_bool)
+reduce_any = _enter("Any", "whether any is true", _method("any"), infer=_infer_bool)
 reduce_log_sum_exp = _enter(
     "LogSumExp",
     "log(sum(exp(x))), without overflow",
@@ -192,19 +189,16 @@ reduce_log_sum_exp = _enter(
 )
 
 
-def _spread(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    axis, keep, mean = attrs["axis"], attrs["keepdims"], attrs["mean"]
-
-    def compute(g: Any, x: Any) -> Any:
-        if mean:
-            g = g / (x.size // max(g.size, 1))
-        if not keep:
-            g = g.reshape(reduced(x.shape, axis, True))
-        out = xp.empty(x.shape, g.dtype)
-        out[...] = g
-        return out
-
-    return compute
+def _spread(
+    xp: ModuleType, g: Any, x: Any, *, axis: Ints | None, keepdims: bool, mean: bool
+) -> Any:
+    if mean:
+        g = g / (x.size // max(g.size, 1))
+    if not keepdims:
+        g = g.reshape(reduced(x.shape, axis, True))
+    out = xp.empty(x.shape, g.dtype)
+    out[...] = g
+    return out
 
 
 def _spread_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -212,43 +206,24 @@ def _spread_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [make("Mean" if op.attrs["mean"] else "Sum", gradients[0], **attrs), None]
 
 
-def _prod_of_others(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+def _prod_of_others(xp: ModuleType, x: Any, *, axis: Ints | None) -> Any:
     """Multiply the factors before each element and those after it: zeros are safe."""
-
-    def compute(x: Any) -> Any:
-        n = x.ndim
-        gone = [i % n for i in (attrs["axis"] or range(n))] if n else []
-        if attrs["axis"] == ():
-            gone = []
-        order = [i for i in range(n) if i not in gone] + gone
-        turned = x.transpose(order)
-        lead = turned.shape[: n - len(gone)]
-        flat = turned.reshape((*lead, -1)) if x.size else turned.reshape((*lead, 0))
-        ones = xp.ones((*lead, 1), x.dtype)
-        before = xp.concatenate([ones, flat[..., :-1]], axis=-1).cumprod(axis=-1)
-        after = xp.concatenate([ones, flat[..., :0:-1]], axis=-1).cumprod(axis=-1)
-        found = (before * after[..., ::-1]).reshape(turned.shape)
-        return found.transpose([order.index(i) for i in range(n)])
-
-    return compute
+    n = x.ndim
+    chosen = range(n) if axis is None else axis
+    gone = [i % n for i in chosen] if n else []
+    order = [i for i in range(n) if i not in gone] + gone
+    turned = x.transpose(order)
+    lead = turned.shape[: n - len(gone)]
+    flat = turned.reshape((*lead, -1)) if x.size else turned.reshape((*lead, 0))
+    ones = xp.ones((*lead, 1), x.dtype)
+    before = xp.concatenate([ones, flat[..., :-1]], axis=-1).cumprod(axis=-1)
+    after = xp.concatenate([ones, flat[..., :0:-1]], axis=-1).cumprod(axis=-1)
+    found = (before * after[..., ::-1]).reshape(turned.shape)
+    return found.transpose([order.index(i) for i in range(n)])
 
 
-register(
-    bound(
-        "Spread",
-        lambda inputs, _: [Static(inputs[1].shape, inputs[0].dtype)],
-        _spread,
-        gradient=_spread_gradient,
-    )
-)
-register(
-    bound(
-        "ProdOfOthers",
-        lambda inputs, _: [Static(inputs[0].shape, inputs[0].dtype)],
-        _prod_of_others,
-        gradient=missing,
-    )
-)
+register(OpDef("Spread", infer_like(1), _spread, _spread_gradient))
+register(OpDef("ProdOfOthers", infer_like(0), _prod_of_others, missing))
 
 
 # --------------------------------------------------------------------------------------
@@ -263,7 +238,7 @@ def reduce_along(
     `kind` is the op's type: `Sum`. The result has no gradient. In the run raises
     `InvalidArgumentError` for an axis that `x` does not have.
     """
-    made: Tensor = make(
+    return make(
         "ReduceAlong",
         tensor(x),
         tensor(axis),
@@ -271,7 +246,6 @@ def reduce_along(
         kind=kind,
         keepdims=bool(keepdims),
     )
-    return made
 
 
 def _infer_along(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
@@ -292,3 +266,120 @@ def _forward(xp: ModuleType, x: Any, axis: Any, *, kind: str, keepdims: bool) ->
 
 
 register(OpDef("ReduceAlong", _infer_along, _forward, missing))
+
+
+@speaks(np.argmax)
+def argmax(
+    x: Any,
+    axis: Any = None,
+    dtype: Any = "int64",
+    keepdims: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """Return the index of the first greatest element; without axis of all elements."""
+    return _place("ArgMax", x, axis, dtype, keepdims, name)
+
+
+@speaks(np.argmin)
+def argmin(
+    x: Any,
+    axis: Any = None,
+    dtype: Any = "int64",
+    keepdims: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """Return the index of the first least element; without axis of all elements."""
+    return _place("ArgMin", x, axis, dtype, keepdims, name)
+
+
+def _place(
+    op_type: str, x: Any, axis: Any, dtype: Any, keepdims: bool, name: str | None
+) -> Tensor:
+    attrs = {
+        "axis": None if axis is None else number(axis, "the axis"),
+        "dtype": dtype_of(dtype),
+        "keepdims": bool(keepdims),
+    }
+    return make(op_type, tensor(x), name=name, **attrs)
+
+
+def _infer_place(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    if inputs[0].dtype == STRING:
+        raise TypeError("texts have no greatest and no least element here.")
+    axis = None if attrs["axis"] is None else (attrs["axis"],)
+    shape = reduced(inputs[0].shape, axis, attrs.get("keepdims", False))
+    return [Static(shape, attrs["dtype"])]
+
+
+def _bind_place(function: str) -> Callable[..., Any]:
+    def bind(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+        find, axis = getattr(xp, function), attrs["axis"]
+        dtype, keep = attrs["dtype"], attrs.get("keepdims", False)
+        return lambda x: find(x, axis=axis, keepdims=keep).astype(dtype, copy=False)
+
+    return bind
+
+
+register_bound("ArgMax", _infer_place, _bind_place("argmax"))
+register_bound("ArgMin", _infer_place, _bind_place("argmin"))
+
+
+@speaks(np.cumsum)
+def cumsum_of(x: Any, axis: Any = None, dtype: Any = None) -> Tensor:
+    """Return the sums up to each element, in the dtype of numpy's; None: of a row."""
+    found = tensor(x)
+    wanted = dtype or np.add.reduce(np.zeros(1, found.static.dtype)).dtype
+    found = cast(found, wanted)
+    return cumsum(reshape(found, [-1]), 0) if axis is None else cumsum(found, axis)
+
+
+def cumsum(
+    x: Any,
+    axis: Any = 0,
+    exclusive: bool = False,
+    reverse: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """Return the running sums along an axis.
+
+    `exclusive` leaves the element itself out; `reverse` adds from the end.
+    """
+    attrs = {"axis": number(axis, "the axis")}
+    attrs |= {"exclusive": bool(exclusive), "reverse": bool(reverse)}
+    return make("Cumsum", tensor(x), name=name, **attrs)
+
+
+def _infer_cumsum(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
+    shape, dtype = inputs[0].shape, inputs[0].dtype
+    if dtype.kind not in "iufc":
+        raise TypeError(f"{name_of(dtype)} cannot be added up; cast it first.")
+    if shape is not None:
+        axis_of(attrs["axis"], len(shape))
+    return [Static(shape, dtype)]
+
+
+def _cumsum(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+    axis, is_exclusive = attrs["axis"], attrs["exclusive"]
+
+    def forwards(x: Any) -> Any:
+        found = xp.cumsum(x, axis=axis, dtype=x.dtype)
+        if not is_exclusive or not found.shape[axis]:
+            return found
+        # Not found - x: what is infinite or rounded off would stay in it.
+        shifted, whole = xp.zeros_like(found), [slice(None)] * found.ndim
+        from_second, to_last = list(whole), list(whole)
+        from_second[axis], to_last[axis] = slice(1, None), slice(None, -1)
+        shifted[tuple(from_second)] = found[tuple(to_last)]
+        return shifted
+
+    if not attrs["reverse"]:
+        return forwards
+    return lambda x: xp.flip(forwards(xp.flip(x, axis)), axis)
+
+
+def _cumsum_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    attrs = {**op.attrs, "reverse": not op.attrs["reverse"]}
+    return [make("Cumsum", gradients[0], **attrs)]
+
+
+register_bound("Cumsum", _infer_cumsum, _cumsum, _cumsum_gradient)

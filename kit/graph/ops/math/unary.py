@@ -6,6 +6,7 @@ table row:  op type | numpy function | what it returns | gradient
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -24,30 +25,25 @@ from kit.graph.ops.math.elementwise import (
     infer_binary,
     infer_float,
     infer_test,
+    infer_unary,
 )
-from kit.graph.table import Attrs, bound, register
+from kit.graph.table import Infer, OpDef, register
 
 
 def _zeros(g: Any, x: Any, y: Any) -> Any:
     return make("ZerosLike", g)
 
 
-def _tanh_slope(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
-    def compute(y: Any, g: Any) -> Any:
-        slope = xp.multiply(y, y)
-        slope = xp.subtract(1, slope, out=slope if slope.ndim else None)
-        slope *= g
-        return slope
-
-    return compute
+def _tanh_slope(xp: ModuleType, y: Any, g: Any) -> Any:
+    slope = xp.multiply(y, y)
+    slope = xp.subtract(1, slope, out=slope if slope.ndim else None)
+    slope *= g
+    return slope
 
 
-def _rsqrt(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
-    def compute(x: Any) -> Any:
-        root = xp.sqrt(x)
-        return xp.divide(1, root, out=root if root.ndim else None)
-
-    return compute
+def _rsqrt(xp: ModuleType, x: Any) -> Any:
+    root = xp.sqrt(x)
+    return xp.divide(1, root, out=root if root.ndim else None)
 
 
 def _enter(
@@ -55,14 +51,13 @@ def _enter(
     ufunc: np.ufunc,
     doc: str,
     rule: Callable[[Any, Any, Any], Any] | None = None,
-    *,
-    floats: bool = False,
+    infer: Infer = infer_unary,
 ) -> UnaryBuilder:
     gradient = None if rule is None else by_one(rule)
-    if floats:
-        return enter_unary(op_type, ufunc, doc, gradient, infer_float)
-    return enter_unary(op_type, ufunc, doc, gradient)
+    return enter_unary(op_type, ufunc, doc, gradient, infer)
 
+
+_real = partial(_enter, infer=infer_float)
 
 negative: UnaryBuilder = _enter("Neg", np.negative, "-x", lambda g, x, y: negative(g))
 absolute = _enter(
@@ -72,54 +67,37 @@ square = _enter(
     "Square", np.square, "x * x", lambda g, x, y: multiply(g, multiply(x, 2))
 )
 sign = _enter("Sign", np.sign, "-1, 0 or 1", _zeros)
-exp = _enter("Exp", np.exp, "e**x", lambda g, x, y: multiply(g, y), floats=True)
-expm1 = _enter(
+exp = _real("Exp", np.exp, "e**x", lambda g, x, y: multiply(g, y))
+expm1 = _real(
     "Expm1",
     np.expm1,
     "e**x - 1, exact for small x",
     lambda g, x, y: multiply(g, add(y, 1)),
-    floats=True,
 )
-log = _enter(
-    "Log", np.log, "the natural logarithm", lambda g, x, y: divide(g, x), floats=True
-)
-log1p = _enter(
+log = _real("Log", np.log, "the natural logarithm", lambda g, x, y: divide(g, x))
+log1p = _real(
     "Log1p",
     np.log1p,
     "log(1 + x), exact for small x",
     lambda g, x, y: divide(g, add(x, 1)),
-    floats=True,
 )
-sqrt = _enter(
-    "Sqrt",
-    np.sqrt,
-    "the square root",
-    lambda g, x, y: divide(multiply(g, 0.5), y),
-    floats=True,
+sqrt = _real(
+    "Sqrt", np.sqrt, "the square root", lambda g, x, y: divide(multiply(g, 0.5), y)
 )
-sin: UnaryBuilder = _enter(
-    "Sin", np.sin, "the sine", lambda g, x, y: multiply(g, cos(x)), floats=True
+sin: UnaryBuilder = _real(
+    "Sin", np.sin, "the sine", lambda g, x, y: multiply(g, cos(x))
 )
-cos: UnaryBuilder = _enter(
-    "Cos",
-    np.cos,
-    "the cosine",
-    lambda g, x, y: negative(multiply(g, sin(x))),
-    floats=True,
+cos: UnaryBuilder = _real(
+    "Cos", np.cos, "the cosine", lambda g, x, y: negative(multiply(g, sin(x)))
 )
-tanh = _enter(
-    "Tanh",
-    np.tanh,
-    "the hyperbolic tangent",
-    lambda g, x, y: make("TanhGrad", y, g),
-    floats=True,
+tanh = _real(
+    "Tanh", np.tanh, "the hyperbolic tangent", lambda g, x, y: make("TanhGrad", y, g)
 )
-reciprocal = _enter(
+reciprocal = _real(
     "Reciprocal",
     np.reciprocal,
     "1 / x",
     lambda g, x, y: negative(multiply(g, multiply(y, y))),
-    floats=True,
 )
 floor = _enter("Floor", np.floor, "the next whole number below")
 ceil = _enter("Ceil", np.ceil, "the next whole number above")
@@ -133,8 +111,7 @@ is_inf = enter_unary("IsInf", np.isinf, "whether x is infinite", infer=infer_tes
 
 def rsqrt(x: Any, name: str | None = None) -> Tensor:
     """Return 1 / sqrt(x), element by element."""
-    made: Tensor = make("Rsqrt", *resolved(np.sqrt, x), name=name)
-    return made
+    return make("Rsqrt", *resolved(np.sqrt, x), name=name)
 
 
 @speaks(np.round, np.around)
@@ -157,21 +134,21 @@ def _rounded(x: Tensor, decimals: int, name: str | None) -> Tensor:
 
 
 register(
-    bound(
+    OpDef(
         "Rsqrt",
         infer_float,
         _rsqrt,
-        gradient=by_one(
+        by_one(
             lambda g, x, y: multiply(multiply(g, -0.5), multiply(y, multiply(y, y)))
         ),
     )
 )
 register(
-    bound(
+    OpDef(
         "TanhGrad",
         infer_binary,
         _tanh_slope,
-        gradient=by_each(
+        by_each(
             lambda gg, y, g, z: multiply(multiply(gg, -2), multiply(y, g)),
             lambda gg, y, g, z: multiply(gg, subtract(1, multiply(y, y))),
         ),

@@ -19,7 +19,7 @@ from kit.graph.ops.math.arithmetic import multiply, subtract
 from kit.graph.ops.math.compare import less
 from kit.graph.ops.math.elementwise import UnaryBuilder
 from kit.graph.static import Static, merge, same_dtype
-from kit.graph.table import Attrs, Bind, Gradient, Infer, bound, register
+from kit.graph.table import Attrs, Forward, Gradient, Infer, OpDef, register
 
 # From the gradient g of the result and what the op was given and made.
 Rule: TypeAlias = Callable[..., Any]
@@ -72,76 +72,32 @@ def _output_of(op: Op) -> Any:
     return op.outputs[0]
 
 
-def _relu(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
-    maximum = xp.maximum
-    return lambda x: maximum(x, 0)
+def _relu6(xp: ModuleType, x: Any) -> Any:
+    return xp.minimum(xp.maximum(x, 0), 6)
 
 
-def _relu_grad(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
-    product = xp.multiply
-    return lambda dy, y: product(dy, y > 0)
+def _elu(xp: ModuleType, x: Any) -> Any:
+    # One of the two terms is always 0, so the sum is exact.
+    y = xp.expm1(xp.minimum(x, 0))
+    y += xp.maximum(x, 0)
+    return y
 
 
-def _relu6(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
-    return lambda x: xp.minimum(xp.maximum(x, 0), 6)
+def _leaky_relu(xp: ModuleType, x: Any, *, alpha: float) -> Any:
+    return xp.maximum(x, x * alpha) if 0 < alpha <= 1 else xp.where(x > 0, x, x * alpha)
 
 
-def _relu6_grad(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
-    return lambda dy, y: xp.multiply(dy, (y > 0) & (y < 6))
+def _sigmoid_grad(xp: ModuleType, y: Any, dy: Any) -> Any:
+    slope = xp.subtract(1, y)
+    slope *= y
+    slope *= dy
+    return slope
 
 
-def _elu(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
-    def compute(x: Any) -> Any:
-        # One of the two terms is always 0, so the sum is exact.
-        y = xp.expm1(xp.minimum(x, 0))
-        y += xp.maximum(x, 0)
-        return y
-
-    return compute
-
-
-def _elu_grad(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
-    # Above 0 the slope is 1: the part of y that is above is left out.
-    return lambda dy, y: xp.multiply(dy, xp.minimum(y, 0) + 1)
-
-
-def _leaky_relu(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    alpha = float(attrs["alpha"])
-    if 0 < alpha <= 1:
-        return lambda x: xp.maximum(x, x * alpha)
-    return lambda x: xp.where(x > 0, x, x * alpha)
-
-
-def _leaky_relu_grad(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    alpha = float(attrs["alpha"])
-    return lambda dy, x: xp.where(x > 0, dy, dy * alpha)
-
-
-def _sigmoid(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
-    return lambda x: sigmoids.sigmoid(xp, x)
-
-
-def _sigmoid_grad(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
-    def compute(y: Any, dy: Any) -> Any:
-        slope = xp.subtract(1, y)
-        slope *= y
-        slope *= dy
-        return slope
-
-    return compute
-
-
-def _softplus(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
-    return lambda x: sigmoids.softplus(xp, x)
-
-
-def _softplus_grad(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
-    def compute(dy: Any, x: Any) -> Any:
-        slope = sigmoids.sigmoid(xp, x)
-        slope *= dy
-        return slope
-
-    return compute
+def _softplus_grad(xp: ModuleType, dy: Any, x: Any) -> Any:
+    slope = sigmoids.sigmoid(xp, x)
+    slope *= dy
+    return slope
 
 
 def _linear(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -174,26 +130,29 @@ def _elu_grad_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
 def _enter(
     op_type: str,
     doc: str,
-    bind: Bind,
+    forward: Forward,
     gradient: Gradient,
     infer: Infer = infer_real,
 ) -> UnaryBuilder:
     """Enter an activation into the table and return its builder."""
-    register(bound(op_type, infer, bind, gradient=gradient))
+    register(OpDef(op_type, infer, forward, gradient))
 
     def builder(x: Any, name: str | None = None) -> Tensor:
         floats = infer is infer_real
-        made: Tensor = make(
+        return make(
             op_type, *(resolved(np.exp, x) if floats else [tensor(x)]), name=name
         )
-        return made
 
     builder.__doc__ = f"Return {doc}, element by element."
     return builder
 
 
 relu = _enter(
-    "Relu", "max(x, 0)", _relu, _slope("ReluGrad", _output_of), _infer_ordered
+    "Relu",
+    "max(x, 0)",
+    lambda xp, x: xp.maximum(x, 0),
+    _slope("ReluGrad", _output_of),
+    _infer_ordered,
 )
 relu6 = _enter(
     "Relu6",
@@ -205,34 +164,36 @@ relu6 = _enter(
 elu = _enter(
     "Elu", "x above 0 and exp(x) - 1 below", _elu, _slope("EluGrad", _output_of)
 )
-sigmoid = _enter("Sigmoid", "1 / (1 + exp(-x))", _sigmoid, _sigmoid_gradient)
+sigmoid = _enter("Sigmoid", "1 / (1 + exp(-x))", sigmoids.sigmoid, _sigmoid_gradient)
 softplus = _enter(
-    "Softplus", "log(1 + exp(x))", _softplus, _slope("SoftplusGrad", _input_of)
+    "Softplus", "log(1 + exp(x))", sigmoids.softplus, _slope("SoftplusGrad", _input_of)
 )
 
 
 def leaky_relu(x: Any, alpha: float = 0.2, name: str | None = None) -> Tensor:
     """Return x above 0 and `alpha` times x below, element by element."""
     inputs = resolved(np.exp, x)
-    made: Tensor = make("LeakyRelu", *inputs, name=name, alpha=float(alpha))
-    return made
+    return make("LeakyRelu", *inputs, name=name, alpha=float(alpha))
 
 
-register(
-    bound(
-        "LeakyRelu",
-        infer_real,
-        _leaky_relu,
-        gradient=_slope("LeakyReluGrad", _input_of),
-    )
-)
-_SLOPES: list[tuple[str, Bind, Gradient]] = [
-    ("ReluGrad", _relu_grad, _linear),
-    ("Relu6Grad", _relu6_grad, _linear),
-    ("LeakyReluGrad", _leaky_relu_grad, _linear),
-    ("EluGrad", _elu_grad, _elu_grad_gradient),
+_leak = _slope("LeakyReluGrad", _input_of)
+register(OpDef("LeakyRelu", infer_real, _leaky_relu, _leak))
+_SLOPES: list[tuple[str, Forward, Gradient]] = [
+    ("ReluGrad", lambda xp, dy, y: xp.multiply(dy, y > 0), _linear),
+    ("Relu6Grad", lambda xp, dy, y: xp.multiply(dy, (y > 0) & (y < 6)), _linear),
+    (
+        "LeakyReluGrad",
+        lambda xp, dy, x, alpha: xp.where(x > 0, dy, dy * alpha),
+        _linear,
+    ),
+    # Above 0 the slope is 1: the part of y that is above is left out.
+    (
+        "EluGrad",
+        lambda xp, dy, y: xp.multiply(dy, xp.minimum(y, 0) + 1),
+        _elu_grad_gradient,
+    ),
     ("SigmoidGrad", _sigmoid_grad, _sigmoid_grad_gradient),
     ("SoftplusGrad", _softplus_grad, _softplus_grad_gradient),
 ]
-for _name, _bind, _gradient in _SLOPES:
-    register(bound(_name, infer_alike, _bind, gradient=_gradient))
+for _name, _forward, _gradient in _SLOPES:
+    register(OpDef(_name, infer_alike, _forward, _gradient))

@@ -12,12 +12,12 @@ from typing import Any, Final
 import numpy as np
 
 from kit.errors import InvalidArgumentError
-from kit.graph.convert import make, tensor
+from kit.graph.convert import make, make_op, tensor
 from kit.graph.kernels.bounds import check_indices
 from kit.graph.op import Op, Tensor
 from kit.graph.ops.array.choose import select
 from kit.graph.ops.array.fill import arange
-from kit.graph.ops.array.join import concat
+from kit.graph.ops.array.join import concat, filled
 from kit.graph.ops.array.rows import check_whole, gather
 from kit.graph.ops.array.shape import reshape, shape_of
 from kit.graph.ops.array.slicing import strided_slice
@@ -72,8 +72,8 @@ def dynamic_partition(
     x: Any, partitions: Any, num: int, name: str | None = None
 ) -> list[Tensor]:
     """Return the rows of x in `num` tensors: row i goes to number `partitions[i]`."""
-    found = make("DynamicPartition", tensor(x), tensor(partitions), name=name, num=num)
-    return list(found) if isinstance(found, tuple) else [found]
+    inputs = tensor(x), tensor(partitions)
+    return list(make_op("DynamicPartition", *inputs, name=name, num=num).outputs)
 
 
 def dynamic_stitch(
@@ -85,8 +85,7 @@ def dynamic_stitch(
     last one stays.
     """
     inputs = [tensor(one) for one in (*indices, *rows)]
-    made: Tensor = make("DynamicStitch", *inputs, name=name, num=len(indices))
-    return made
+    return make("DynamicStitch", *inputs, name=name, num=len(indices))
 
 
 def _from_parts(tables: Sequence[Tensor], ids: Tensor, strategy: str) -> Tensor:
@@ -167,13 +166,10 @@ def _partition(xp: ModuleType, x: Any, partitions: Any, *, num: int) -> Any:
 
 def _partition_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     x, partitions = op.inputs
-    filled = [
-        make("ZerosLike", one) if g is None else g
-        for g, one in zip(gradients, op.outputs, strict=True)
-    ]
+    rows = filled(op, gradients)
     every = reshape(_count_like(reshape(partitions, [-1])), shape_of(partitions))
-    places = dynamic_partition(every, partitions, len(filled))
-    return [reshape(dynamic_stitch(places, filled), shape_of(x)), None]
+    places = dynamic_partition(every, partitions, len(rows))
+    return [reshape(dynamic_stitch(places, rows), shape_of(x)), None]
 
 
 def _infer_stitch(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -13,7 +12,7 @@ from kit.graph.dtypes import name_of
 from kit.graph.kernels import conv, pool
 from kit.graph.op import Op, Tensor
 from kit.graph.static import Static, same_dtype
-from kit.graph.table import Attrs, Bind, Gradient, Infer, bound, register
+from kit.graph.table import Attrs, Forward, Gradient, Infer, OpDef, infer_like, register
 
 
 def conv2d(
@@ -31,8 +30,7 @@ def conv2d(
     for shapes that do not go together, `TypeError` unless both are floats of one kind.
     """
     attrs = {"strides": four(strides, "strides"), "padding": padding}
-    made: Tensor = make("Conv2D", *operands(x, filters), name=name, **attrs)
-    return made
+    return make("Conv2D", *operands(x, filters), name=name, **attrs)
 
 
 def max_pool(
@@ -86,8 +84,7 @@ def _pool(
     ksize = four(size, "size")
     steps = ksize if strides is None else four(strides, "strides")
     attrs = {"ksize": ksize, "strides": steps, "padding": padding}
-    made: Tensor = make(op_type, tensor(x), name=name, **attrs)
-    return made
+    return make(op_type, tensor(x), name=name, **attrs)
 
 
 def _infer_conv(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
@@ -101,7 +98,7 @@ def _infer_conv(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
 def _infer_pool(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     x = inputs[0]
     _refuse_whole(x, "a pool")
-    return [Static(pool.pool_shape(x.shape, *_windows(attrs)), x.dtype)]
+    return [Static(pool.pool_shape(x.shape, **attrs), x.dtype)]
 
 
 def _refuse_whole(static: Static, what: str) -> None:
@@ -112,34 +109,12 @@ def _refuse_whole(static: Static, what: str) -> None:
         )
 
 
-def _like_first(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
-    return [Static(inputs[0].shape, inputs[0].dtype)]
+def _by_images(xp: ModuleType, x: Any, w: Any, dy: Any, **steps: Any) -> Any:
+    return conv.conv2d_input_gradient(xp, x.shape, w, dy, **steps)
 
 
-def _like_second(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
-    return [Static(inputs[1].shape, inputs[1].dtype)]
-
-
-def _windows(attrs: Attrs) -> tuple[Ints, Ints, str]:
-    return attrs["ksize"], attrs["strides"], attrs["padding"]
-
-
-def _steps(attrs: Attrs) -> dict[str, Any]:
-    return {"strides": attrs["strides"], "padding": attrs["padding"]}
-
-
-def _conv(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    return partial(conv.conv2d, xp, **_steps(attrs))
-
-
-def _by_images(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    steps = _steps(attrs)
-    return lambda x, w, dy: conv.conv2d_input_gradient(xp, x.shape, w, dy, **steps)
-
-
-def _by_filters(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    steps = _steps(attrs)
-    return lambda x, w, dy: conv.conv2d_filter_gradient(xp, x, w.shape, dy, **steps)
+def _by_filters(xp: ModuleType, x: Any, w: Any, dy: Any, **steps: Any) -> Any:
+    return conv.conv2d_filter_gradient(xp, x, w.shape, dy, **steps)
 
 
 def _conv_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -162,16 +137,6 @@ def _by_filters_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [by_x, None, make("Conv2D", x, g, **op.attrs)]
 
 
-def _max_pool(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    ksize, strides, padding = _windows(attrs)
-    return lambda x: pool.max_pool(xp, x, ksize, strides, padding)
-
-
-def _max_pool_back(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    windows = _windows(attrs)
-    return lambda x, y, dy: pool.max_pool_gradient(xp, x, y, dy, *windows)
-
-
 def _max_pool_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     inputs = op.inputs[0], op.outputs[0], gradients[0]
     return [make("MaxPoolGrad", *inputs, **op.attrs)]
@@ -182,24 +147,13 @@ def _max_pool_grad_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [None, None, make("MaxPoolGradGrad", x, y, gradients[0], **op.attrs)]
 
 
-def _max_pool_forth(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    windows = _windows(attrs)
-    return lambda x, y, g: pool.max_pool_choice(xp, x, y, g, *windows)
-
-
 def _max_pool_forth_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     x, y, _ = op.inputs
     return [None, None, make("MaxPoolGrad", x, y, gradients[0], **op.attrs)]
 
 
-def _avg_pool(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    ksize, strides, padding = _windows(attrs)
-    return lambda x: pool.avg_pool(xp, x, ksize, strides, padding)
-
-
-def _avg_pool_back(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-    windows = _windows(attrs)
-    return lambda x, dy: pool.avg_pool_gradient(xp, x.shape, dy, *windows)
+def _avg_pool_back(xp: ModuleType, x: Any, dy: Any, **windows: Any) -> Any:
+    return pool.avg_pool_gradient(xp, x.shape, dy, **windows)
 
 
 def _avg_pool_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -211,15 +165,15 @@ def _avg_pool_grad_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
 
 
 # op type | shapes | computation | gradient
-_TABLE: list[tuple[str, Infer, Bind, Gradient]] = [
-    ("Conv2D", _infer_conv, _conv, _conv_gradient),
-    ("Conv2DBackpropInput", _like_first, _by_images, _by_images_gradient),
-    ("Conv2DBackpropFilter", _like_second, _by_filters, _by_filters_gradient),
-    ("MaxPool", _infer_pool, _max_pool, _max_pool_gradient),
-    ("MaxPoolGrad", _like_first, _max_pool_back, _max_pool_grad_gradient),
-    ("MaxPoolGradGrad", _like_second, _max_pool_forth, _max_pool_forth_gradient),
-    ("AvgPool", _infer_pool, _avg_pool, _avg_pool_gradient),
-    ("AvgPoolGrad", _like_first, _avg_pool_back, _avg_pool_grad_gradient),
+_TABLE: list[tuple[str, Infer, Forward, Gradient]] = [
+    ("Conv2D", _infer_conv, conv.conv2d, _conv_gradient),
+    ("Conv2DBackpropInput", infer_like(0), _by_images, _by_images_gradient),
+    ("Conv2DBackpropFilter", infer_like(1), _by_filters, _by_filters_gradient),
+    ("MaxPool", _infer_pool, pool.max_pool, _max_pool_gradient),
+    ("MaxPoolGrad", infer_like(0), pool.max_pool_gradient, _max_pool_grad_gradient),
+    ("MaxPoolGradGrad", infer_like(1), pool.max_pool_choice, _max_pool_forth_gradient),
+    ("AvgPool", _infer_pool, pool.avg_pool, _avg_pool_gradient),
+    ("AvgPoolGrad", infer_like(0), _avg_pool_back, _avg_pool_grad_gradient),
 ]
-for _name, _infer, _bind, _gradient in _TABLE:
-    register(bound(_name, _infer, _bind, gradient=_gradient))
+for _entry in _TABLE:
+    register(OpDef(*_entry))

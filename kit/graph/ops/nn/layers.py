@@ -20,7 +20,7 @@ from kit.graph.ops.math.compare import greater_equal
 from kit.graph.ops.math.random import uniform
 from kit.graph.ops.nn.activations import infer_real
 from kit.graph.static import Static, is_known, same_dtype, text
-from kit.graph.table import Attrs, bound, register
+from kit.graph.table import Attrs, OpDef, register, register_bound
 
 
 def bias_add(x: Any, bias: Any, name: str | None = None) -> Tensor:
@@ -28,14 +28,12 @@ def bias_add(x: Any, bias: Any, name: str | None = None) -> Tensor:
 
     Raises `ValueError` unless `bias` has one axis and `x` at least two.
     """
-    made: Tensor = make("BiasAdd", *operands(x, bias), name=name)
-    return made
+    return make("BiasAdd", *operands(x, bias), name=name)
 
 
 def l2_loss(x: Any, name: str | None = None) -> Tensor:
     """Return half the sum of the squares of all elements."""
-    made: Tensor = make("L2Loss", *resolved(np.exp, x), name=name)
-    return made
+    return make("L2Loss", *resolved(np.exp, x), name=name)
 
 
 def dropout(
@@ -72,8 +70,7 @@ def dropout(
         noise = uniform(_noise_shape(value, noise_shape), dtype=dtype, seed=seed)
         is_kept = cast(greater_equal(noise, rate), dtype)
         scale = 1 / (1 - rate) if is_known_rate else divide(1.0, subtract(1.0, rate))
-        kept: Tensor = multiply(multiply(value, scale), is_kept)
-        return kept
+        return multiply(multiply(value, scale), is_kept)
 
 
 def _noise_shape(x: Tensor, given: Any) -> Any:
@@ -122,12 +119,9 @@ def _infer_bias_grad(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     return [Static(shape[-1:] if shape else (None,), inputs[0].dtype)]
 
 
-def _bias_grad(_: ModuleType, __: Attrs) -> Callable[..., Any]:
-    def compute(g: Any) -> Any:
-        rows = g if g.ndim == 2 else g.reshape(-1, g.shape[-1])
-        return rows.sum(axis=0, dtype=g.dtype)
-
-    return compute
+def _bias_grad(_: ModuleType, g: Any) -> Any:
+    rows = g if g.ndim == 2 else g.reshape(-1, g.shape[-1])
+    return rows.sum(axis=0, dtype=g.dtype)
 
 
 def _bias_grad_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -138,20 +132,15 @@ def _infer_number(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     return [infer_real(inputs, attrs)[0]._replace(shape=())]
 
 
-def _l2_loss(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
-    def compute(x: Any) -> Any:
-        flat = widened(xp, x).reshape(-1)
-        return (xp.dot(flat, flat) / 2).astype(x.dtype)
-
-    return compute
+def _l2_loss(xp: ModuleType, x: Any) -> Any:
+    flat = widened(xp, x).reshape(-1)
+    return (xp.dot(flat, flat) / 2).astype(x.dtype)
 
 
 def _l2_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [multiply(gradients[0], op.inputs[0])]
 
 
-register(bound("BiasAdd", _infer_bias, _add, gradient=_bias_gradient))
-register(
-    bound("BiasAddGrad", _infer_bias_grad, _bias_grad, gradient=_bias_grad_gradient)
-)
-register(bound("L2Loss", _infer_number, _l2_loss, gradient=_l2_gradient))
+register_bound("BiasAdd", _infer_bias, _add, _bias_gradient)
+register(OpDef("BiasAddGrad", _infer_bias_grad, _bias_grad, _bias_grad_gradient))
+register(OpDef("L2Loss", _infer_number, _l2_loss, _l2_gradient))

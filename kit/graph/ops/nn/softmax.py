@@ -6,8 +6,7 @@ is one multiplication of each row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -27,7 +26,7 @@ from kit.graph.ops.math.reduce import reduce_sum
 from kit.graph.ops.math.unary import exp, negative
 from kit.graph.ops.nn.activations import infer_alike, infer_real
 from kit.graph.static import Shape, Static, axis_of, merge, same_dtype, text
-from kit.graph.table import Attrs, OpDef, bound, register
+from kit.graph.table import Attrs, OpDef, register
 
 
 def softmax(x: Any, axis: int = -1, name: str | None = None) -> Tensor:
@@ -54,8 +53,7 @@ def softmax_cross_entropy(
     inputs = _logits_and_labels(logits, labels)
     if axis != -1:
         inputs = [_classes_last(one, axis) for one in inputs]
-    loss: Tensor = make("SoftmaxCrossEntropyWithLogits", *inputs, name=name)[0]
-    return loss
+    return make("SoftmaxCrossEntropyWithLogits", *inputs, name=name)
 
 
 def sparse_softmax_cross_entropy(
@@ -67,8 +65,7 @@ def sparse_softmax_cross_entropy(
     `InvalidArgumentError` for a label that is not a class.
     """
     inputs = tensor(logits), tensor(labels)
-    loss: Tensor = make("SparseSoftmaxCrossEntropyWithLogits", *inputs, name=name)[0]
-    return loss
+    return make("SparseSoftmaxCrossEntropyWithLogits", *inputs, name=name)
 
 
 def sigmoid_cross_entropy(labels: Any, logits: Any, name: str | None = None) -> Tensor:
@@ -78,8 +75,7 @@ def sigmoid_cross_entropy(labels: Any, logits: Any, name: str | None = None) -> 
     the result's too.
     """
     inputs = _logits_and_labels(logits, labels)
-    made: Tensor = make("SigmoidCrossEntropyWithLogits", *inputs, name=name)
-    return made
+    return make("SigmoidCrossEntropyWithLogits", *inputs, name=name)
 
 
 def _logits_and_labels(logits: Any, labels: Any) -> list[Tensor]:
@@ -103,10 +99,7 @@ def _classes_last(x: Tensor, axis: int) -> Tensor:
 
 
 def _along(op_type: str, x: Any, axis: Any, name: str | None) -> Tensor:
-    made: Tensor = make(
-        op_type, *resolved(np.exp, x), name=name, axis=number(axis, "the axis")
-    )
-    return made
+    return make(op_type, *resolved(np.exp, x), name=name, axis=number(axis, "the axis"))
 
 
 def _infer_along(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
@@ -116,13 +109,6 @@ def _infer_along(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
             raise ValueError("softmax is along an axis, and a single number has none.")
         axis_of(attrs["axis"], len(shape))
     return infer_real(inputs, attrs)
-
-
-def _bind_along(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    def bind(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
-        return partial(kernel, xp, axis=attrs["axis"])
-
-    return bind
 
 
 def _softmax_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -209,9 +195,8 @@ def _infer_scale(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     return [Static(inputs[0].shape, same_dtype(inputs, "a scaling of rows"))]
 
 
-def _scale(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
-    product = xp.multiply
-    return lambda rows, factors: product(rows, factors[..., None])
+def _scale(xp: ModuleType, rows: Any, factors: Any) -> Any:
+    return xp.multiply(rows, factors[..., None])
 
 
 def _scale_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -219,26 +204,8 @@ def _scale_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [make("ScaleRows", g, factors), reduce_sum(multiply(g, rows), -1)]
 
 
-def _sigmoid_cross_entropy(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
-    return partial(sigmoids.sigmoid_cross_entropy, xp)
-
-
-register(
-    bound(
-        "Softmax",
-        _infer_along,
-        _bind_along(kernels.softmax),
-        gradient=_softmax_gradient,
-    )
-)
-register(
-    bound(
-        "LogSoftmax",
-        _infer_along,
-        _bind_along(kernels.log_softmax),
-        gradient=_log_softmax_gradient,
-    )
-)
+register(OpDef("Softmax", _infer_along, kernels.softmax, _softmax_gradient))
+register(OpDef("LogSoftmax", _infer_along, kernels.log_softmax, _log_softmax_gradient))
 register(
     OpDef(
         "SoftmaxCrossEntropyWithLogits",
@@ -258,11 +225,11 @@ register(
     )
 )
 register(
-    bound(
+    OpDef(
         "SigmoidCrossEntropyWithLogits",
         infer_alike,
-        _sigmoid_cross_entropy,
-        gradient=_sigmoid_gradient,
+        sigmoids.sigmoid_cross_entropy,
+        _sigmoid_gradient,
     )
 )
-register(bound("ScaleRows", _infer_scale, _scale, gradient=_scale_gradient))
+register(OpDef("ScaleRows", _infer_scale, _scale, _scale_gradient))

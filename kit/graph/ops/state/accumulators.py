@@ -13,7 +13,7 @@ import numpy as np
 
 from kit.graph.dtypes import STRING, DType
 from kit.graph.static import Shape, Static, text
-from kit.graph.table import Attrs, OpDef, register
+from kit.graph.table import Attrs, OpDef, infer_fixed, register
 
 REDUCTIONS = ("MEAN", "SUM")
 
@@ -62,33 +62,18 @@ def _infer_rows(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     return [Static(None, whole), Static(None, attrs["dtype"]), Static(None, whole)]
 
 
-def _infer_count(_: Sequence[Static], __: Attrs) -> Sequence[Static]:
-    return [Static((), np.dtype(np.int32))]
+def _apply(n_parts: int) -> Any:
+    def forward(_: Any, accumulator: Any, step: Any, *parts: Any, **_attrs: Any) -> Any:
+        # Another accumulator of the other kind may have the name.
+        if accumulator.n_parts != n_parts or len(parts) != n_parts:
+            raise ValueError(
+                f"the accumulator {accumulator.name!r} is of the other kind, dense or "
+                f"sparse; give yours another name."
+            )
+        accumulator.apply(int(step), *parts)
+        return ()
 
-
-def _apply(
-    _: Any, accumulator: Any, step: Any, *gradient: Any, **_attrs: Any
-) -> tuple[()]:
-    _check_parts(accumulator, 1, gradient)
-    accumulator.apply(int(step), *gradient)
-    return ()
-
-
-def _apply_rows(
-    _: Any, accumulator: Any, step: Any, *parts: Any, **_attrs: Any
-) -> tuple[()]:
-    _check_parts(accumulator, 3, parts)
-    accumulator.apply(int(step), *parts)
-    return ()
-
-
-def _check_parts(accumulator: Any, wanted: int, parts: Sequence[Any]) -> None:
-    """Raise `ValueError` when an accumulator of the other kind has the name."""
-    if accumulator.n_parts != wanted or len(parts) != wanted:
-        raise ValueError(
-            f"the accumulator {accumulator.name!r} is of the other kind, dense or "
-            f"sparse; give yours another name."
-        )
+    return forward
 
 
 def _take(call: Any, accumulator: Any, n: Any, **_: Any) -> Any:
@@ -115,10 +100,17 @@ for _prefix, _name, _is_sparse in (
     ("Accumulator", "SparseConditionalAccumulator", True),
 ):
     register(OpDef(_name, _infer_accumulator, _accumulator(_is_sparse), **_GIVES))
-    register(OpDef(f"{_prefix}NumAccumulated", _infer_count, _count, **_USES))
+    register(
+        OpDef(
+            f"{_prefix}NumAccumulated",
+            infer_fixed(Static((), np.dtype(np.int32))),
+            _count,
+            **_USES,
+        )
+    )
     register(OpDef(f"{_prefix}SetGlobalStep", _infer_step, _set_step, **_DOES))
-register(OpDef("ResourceAccumulatorApplyGradient", _infer_step, _apply, **_DOES))
-register(OpDef("SparseAccumulatorApplyGradient", _infer_step, _apply_rows, **_DOES))
+register(OpDef("ResourceAccumulatorApplyGradient", _infer_step, _apply(1), **_DOES))
+register(OpDef("SparseAccumulatorApplyGradient", _infer_step, _apply(3), **_DOES))
 register(OpDef("ResourceAccumulatorTakeGradient", _infer_dense, _take, **_TAKES))
 register(
     OpDef("SparseAccumulatorTakeGradient", _infer_rows, _take, **_TAKES, n_outputs=3)

@@ -12,11 +12,7 @@ import numpy as np
 
 from kit.graph.dtypes import STRING, DType, name_of
 from kit.graph.static import Shape, Static, merge
-from kit.graph.table import Attrs, OpDef, register
-
-
-def _infer_queue(_: Sequence[Static], __: Attrs) -> Sequence[Static]:
-    return [Static((), STRING)]
+from kit.graph.table import Attrs, OpDef, infer_fixed, register
 
 
 def _queue(
@@ -112,18 +108,6 @@ def _dequeue_many(
     return found if len(found) > 1 else found[0]
 
 
-def _infer_size(_: Sequence[Static], __: Attrs) -> Sequence[Static]:
-    return [Static((), np.dtype(np.int32))]
-
-
-def _infer_is_closed(_: Sequence[Static], __: Attrs) -> Sequence[Static]:
-    return [Static((), np.dtype(bool))]
-
-
-def _infer_nothing(_: Sequence[Static], __: Attrs) -> Sequence[Static]:
-    return []
-
-
 def _size(_: Any, queue: Any) -> Any:
     return np.asarray(queue.size, np.int32)
 
@@ -145,11 +129,16 @@ _USES: dict[str, Any] = {"stateful": True, "refs": (0,)}
 _PUTS: dict[str, Any] = {**_USES, "blocking": True, "n_outputs": 0}
 _TAKES: dict[str, Any] = {**_USES, "blocking": True, "n_outputs": _n_components}
 
-register(OpDef("FIFOQueueV2", _infer_queue, _queue, stateful=True, gives_ref=True))
+_QUEUE, _SIZE = Static((), STRING), Static((), np.dtype(np.int32))
+_FLAG = Static((), np.dtype(bool))
+
+register(
+    OpDef("FIFOQueueV2", infer_fixed(_QUEUE), _queue, stateful=True, gives_ref=True)
+)
 register(OpDef("QueueEnqueueV2", _infer_enqueue, _enqueue, **_PUTS))
 register(OpDef("QueueEnqueueManyV2", _infer_enqueue_many, _enqueue_many, **_PUTS))
 register(OpDef("QueueDequeueV2", _infer_dequeue, _dequeue, **_TAKES))
 register(OpDef("QueueDequeueManyV2", _infer_dequeue_many, _dequeue_many, **_TAKES))
-register(OpDef("QueueSizeV2", _infer_size, _size, **_USES))
-register(OpDef("QueueIsClosedV2", _infer_is_closed, _is_closed, **_USES))
-register(OpDef("QueueCloseV2", _infer_nothing, _close, **_USES, n_outputs=0))
+register(OpDef("QueueSizeV2", infer_fixed(_SIZE), _size, **_USES))
+register(OpDef("QueueIsClosedV2", infer_fixed(_FLAG), _is_closed, **_USES))
+register(OpDef("QueueCloseV2", infer_fixed(), _close, **_USES, n_outputs=0))

@@ -44,7 +44,7 @@ def _check_texts(*inputs: Static) -> None:
 
 def _save(call: Any, prefix: Any, names: Any, slices: Any, *values: Any) -> tuple[()]:
     arrays = [np.asarray(one) for one in values]
-    call.disk.write(_text(prefix), _texts(names), _texts(slices), arrays)
+    call.disk.write_bundle(_text(prefix), _texts(names), _texts(slices), arrays)
     return ()
 
 
@@ -74,7 +74,7 @@ def _restore(
     shapes: Sequence[Shape] | None = None,
 ) -> Any:
     wanted = _texts(names)
-    found = call.disk.read(_text(prefix), wanted, _texts(slices))
+    found = call.disk.TensorBundle(_text(prefix)).read(wanted, _texts(slices))
     known = shapes or [None] * len(dtypes)
     for name, value, dtype, shape in zip(wanted, found, dtypes, known, strict=True):
         if value.dtype != dtype or not agrees(shape, value.shape):

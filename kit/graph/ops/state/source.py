@@ -14,7 +14,7 @@ from kit.graph.default import default_graph
 from kit.graph.dtypes import Array, dtype_of, to_array
 from kit.graph.op import Op, Tensor
 from kit.graph.static import Shape, Static, as_shape, known, merge
-from kit.graph.table import Attrs, OpDef, register
+from kit.graph.table import Attrs, OpDef, infer_fixed, register
 
 # Known values of larger constants do not help shape rules and would be held twice.
 _SMALL = 64
@@ -37,28 +37,23 @@ def constant(
             )
         filled = np.full(wanted, array.reshape(()), array.dtype)
         array = filled if array.size == 1 else array.reshape(wanted)
-    made: Tensor = default_graph().create("Const", name=name, value=array).outputs[0]
-    return made
+    return make("Const", name=name, value=array)
 
 
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
     """Return a tensor whose value is fed to each run; None in `shape` is any size."""
-    graph = default_graph()
     attrs: dict[str, Any] = {"dtype": dtype_of(dtype), "shape": as_shape(shape)}
-    made: Tensor = graph.create("Placeholder", name=name, **attrs).outputs[0]
-    return made
+    return make("Placeholder", name=name, **attrs)
 
 
 def identity(x: Any, name: str | None = None) -> Tensor:
     """Return the value of `x` as a new op, which can have a place of its own."""
-    made: Tensor = make("Identity", tensor(x), name=name)
-    return made
+    return make("Identity", tensor(x), name=name)
 
 
 def stop_gradient(x: Any, name: str | None = None) -> Tensor:
     """Return the value of `x`; no gradient flows back through it."""
-    made: Tensor = make("StopGradient", tensor(x), name=name)
-    return made
+    return make("StopGradient", tensor(x), name=name)
 
 
 def no_op(name: str | None = None) -> Op:
@@ -129,4 +124,4 @@ register(
 )
 register(OpDef("Identity", _same, _pass_on, _pass_gradient, rows=True))
 register(OpDef("StopGradient", _same, _pass_on))
-register(OpDef("NoOp", lambda inputs, attrs: [], lambda xp: (), n_outputs=0))
+register(OpDef("NoOp", infer_fixed(), lambda xp: (), n_outputs=0))

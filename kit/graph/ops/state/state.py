@@ -14,9 +14,11 @@ import numpy as np
 
 from kit.graph.convert import make, tensor
 from kit.graph.dtypes import DType, name_of
+from kit.graph.kernels import segments
 from kit.graph.op import Tensor
-from kit.graph.static import Shape, Static, merge, same_dtype
-from kit.graph.table import Attrs, OpDef, register
+from kit.graph.ops.array.rows import check_whole
+from kit.graph.static import Shape, Static, agrees, merge, same_dtype, text
+from kit.graph.table import Attrs, OpDef, infer_fixed, register
 
 
 class Ref(Protocol):
@@ -38,11 +40,7 @@ def assign(
     ref: Tensor, value: Any, *, validate: bool = True, name: str | None = None
 ) -> Tensor:
     """Return an op that sets a variable; its result is the new value."""
-    with ref.graph.colocate_with(ref.op):
-        made: Tensor = make(
-            "Assign", ref, _value(ref, value), name=name, validate_shape=validate
-        )
-    return made
+    return _change("Assign", ref, value, name, validate_shape=validate)
 
 
 def assign_add(ref: Tensor, value: Any, *, name: str | None = None) -> Tensor:
@@ -58,18 +56,15 @@ def assign_sub(ref: Tensor, value: Any, *, name: str | None = None) -> Tensor:
 def is_initialized(ref: Tensor, *, name: str | None = None) -> Tensor:
     """Return whether a variable has a value yet."""
     with ref.graph.colocate_with(ref.op):
-        made: Tensor = make("IsVariableInitialized", ref, name=name)
-    return made
+        return make("IsVariableInitialized", ref, name=name)
 
 
-def _change(op_type: str, ref: Tensor, value: Any, name: str | None) -> Tensor:
+def _change(
+    op_type: str, ref: Tensor, value: Any, name: str | None, **attrs: Any
+) -> Tensor:
     with ref.graph.colocate_with(ref.op):
-        made: Tensor = make(op_type, ref, _value(ref, value), name=name)
-    return made
-
-
-def _value(ref: Tensor, value: Any) -> Tensor:
-    return tensor(value, ref.static.dtype, name="value", graph=ref.graph)
+        given = tensor(value, ref.static.dtype, name="value", graph=ref.graph)
+        return make(op_type, ref, given, name=name, **attrs)
 
 
 def _infer_variable(_: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
@@ -110,10 +105,6 @@ def _is_initialized(call: Any, ref: Ref) -> Any:
     return call.xp.asarray(ref.is_initialized)
 
 
-def _infer_is_initialized(_: Sequence[Static], __: Attrs) -> Sequence[Static]:
-    return [Static((), np.dtype(bool))]
-
-
 def _infer_initialized_value(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     ref, fallback = inputs
     dtype = same_dtype(inputs, "a variable and what stands in for it")
@@ -131,8 +122,69 @@ register(OpDef("Assign", _infer_assign, _assign, **_STATE))
 register(OpDef("AssignAdd", _infer_assign, _add, **_STATE))
 register(OpDef("AssignSub", _infer_assign, _sub, **_STATE))
 register(
-    OpDef("IsVariableInitialized", _infer_is_initialized, _is_initialized, **_STATE)
+    OpDef(
+        "IsVariableInitialized",
+        infer_fixed(Static((), np.dtype(bool))),
+        _is_initialized,
+        **_STATE,
+    )
 )
 register(
     OpDef("InitializedValue", _infer_initialized_value, _initialized_value, **_STATE)
 )
+
+
+def scatter(
+    kind: str, ref: Tensor, indices: Any, updates: Any, name: str | None = None
+) -> Tensor:
+    """Return an op that changes rows of a variable; its result is the new value.
+
+    `kind` is update, add, sub, mul, div, min or max. `updates` has the shape of
+    `indices` and then that of a row, or no axis. An index that occurs several times is
+    applied as often, in order. An index out of range is an error in a run.
+    """
+    with ref.graph.as_default(), ref.graph.colocate_with(ref.op):
+        values = tensor(updates, ref.static.dtype, name="updates")
+        rows = tensor(indices, name="indices")
+        return make(_TYPES[kind], ref, rows, values, name=name)
+
+
+def _infer_scatter(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
+    ref, indices, updates = inputs
+    check_whole(indices)
+    if ref.dtype != updates.dtype:
+        raise TypeError(
+            f"a variable of {name_of(ref.dtype)} cannot take {name_of(updates.dtype)}; "
+            f"cast the updates."
+        )
+    if ref.shape is not None and indices.shape is not None:
+        wanted = (*indices.shape, *ref.shape[1:])
+        if updates.shape != () and not agrees(wanted, updates.shape):
+            raise ValueError(
+                f"updates of {text(updates.shape)} do not fit indices of "
+                f"{text(indices.shape)} into {text(ref.shape)}, which need "
+                f"{text(wanted)}."
+            )
+    return [Static(ref.shape, ref.dtype)]
+
+
+def _scatter(kind: str) -> Callable[..., Any]:
+    def forward(call: Any, ref: Ref, indices: Any, updates: Any) -> Any:
+        return ref.update(
+            lambda old: segments.scatter(kind, call.xp, old, indices, updates)
+        )
+
+    return forward
+
+
+_TYPES = {
+    "update": "ScatterUpdate",
+    "add": "ScatterAdd",
+    "sub": "ScatterSub",
+    "mul": "ScatterMul",
+    "div": "ScatterDiv",
+    "min": "ScatterMin",
+    "max": "ScatterMax",
+}
+for _kind, _type in _TYPES.items():
+    register(OpDef(_type, _infer_scatter, _scatter(_kind), stateful=True, refs=(0,)))

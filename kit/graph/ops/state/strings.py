@@ -23,8 +23,7 @@ def string_join(xs: Sequence[Any], separator: str = "", name: str | None = None)
 
 def as_string(x: Any, name: str | None = None) -> Tensor:
     """Return numbers as texts: floats with 6 digits, bools as true and false."""
-    made: Tensor = make("AsString", tensor(x), name=name)
-    return made
+    return make("AsString", tensor(x), name=name)
 
 
 def _infer_join(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:

@@ -19,16 +19,15 @@ from kit.errors import (
 from kit.tf1.graph.collections import GraphKeys, get_collection
 from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.session.base_session import BaseSession
-from kit.tf1.train.checkpointing.checkpoint_files import (
+from kit.tf1.train.checkpointing.checkpoint_state import (
+    STATE_FILE,
     checkpoint_exists,
     get_checkpoint_mtimes,
     remove_checkpoint,
+    write_state,
 )
-from kit.tf1.train.checkpointing.checkpoint_state import STATE_FILE, write_state
-from kit.tf1.train.checkpointing.meta_graph import MetaGraphDef
-from kit.tf1.train.checkpointing.saveables import saveables_of
-from kit.tf1.train.checkpointing.saver_def import SaverDef
-from kit.tf1.train.checkpointing.saver_ops import add_saver_ops
+from kit.tf1.train.checkpointing.saver_def import MetaGraphDef, SaverDef
+from kit.tf1.train.checkpointing.saver_ops import add_saver_ops, saveables_of
 from kit.tf1.train.global_step import global_step as value_of_step
 
 # --------------------------------------------------------------------------------------

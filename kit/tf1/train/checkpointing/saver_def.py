@@ -1,9 +1,11 @@
-"""What a saver's operations are called, as the original's message."""
+"""What a saver writes down: the names of its operations, and the graph with them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from kit.tf1.graph.graph_def import GraphDef
 from kit.tf1.graph.message import CheckedMessage, Choice
 
 
@@ -27,3 +29,26 @@ class SaverDef(CheckedMessage):
     }
     CheckpointFormatVersion = CheckpointFormatVersion
     LEGACY, V1, V2 = 0, 1, 2
+
+
+@dataclass(repr=False)
+class MetaGraphDef:
+    """What there was when the variables were saved; for reading."""
+
+    graph_def: GraphDef
+    saver_def: SaverDef | None
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        parts = [("graph_def", self.graph_def), ("saver_def", self.saver_def)]
+        return "".join(
+            f"{name} {{\n{_indented(str(part))}}}\n"
+            for name, part in parts
+            if part is not None
+        )
+
+
+def _indented(text: str) -> str:
+    return "".join(f"  {line}\n" for line in text.splitlines())

@@ -9,7 +9,7 @@ from kit.hooks.environment import CheckpointBackend
 from kit.tf1 import logging
 from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.session.config import RunOptions
-from kit.tf1.session.timeline import Event, events_of
+from kit.tf1.session.run_metadata import Event, events_of
 from kit.tf1.train.checkpointing.checkpoint_keeper import CheckpointKeeper
 from kit.tf1.train.global_step import get_global_step
 from kit.tf1.variables.variables import Variable

@@ -14,17 +14,72 @@ from typing import Any, ClassVar
 from kit.errors import OutOfRangeError
 from kit.hooks.checkpoint_saver import CheckpointSaverHook
 from kit.hooks.hook import SessionRunHook
+from kit.hooks.steps import StepCounterHook
+from kit.hooks.writers import SummarySaverHook
 from kit.tf1 import logging
+from kit.tf1.graph.collections import GraphKeys, get_collection
 from kit.tf1.graph.graph import get_default_graph
-from kit.tf1.train.monitored.coordinated import CoordinatedCreator
+from kit.tf1.train.monitored.hook_environment import known_global_step_read
 from kit.tf1.train.monitored.recovery import Recovery
 from kit.tf1.train.monitored.scaffold import Scaffold
-from kit.tf1.train.monitored.session_creators import ChiefSessionCreator, SessionCreator
+from kit.tf1.train.monitored.session_creators import (
+    ChiefSessionCreator,
+    SessionCreator,
+    WorkerSessionCreator,
+)
 from kit.tf1.train.monitored.session_layers import (
     CoordinatedSession,
+    HookedSession,
     RecoverableSession,
+    StepContext,
 )
-from kit.tf1.train.monitored.step_context import StepContext
+from kit.tf1.train.queues.coordinator import Coordinator
+from kit.tf1.train.queues.queue_runner import start_queue_runners
+
+
+class CoordinatedCreator:
+    """Knows the session of the moment, and makes the next one."""
+
+    def __init__(
+        self,
+        creator: SessionCreator,
+        hooks: Sequence[SessionRunHook],
+        stop_grace_period_secs: float,
+        recovery: Recovery,
+    ) -> None:
+        self._creator, self._hooks = creator, hooks
+        self._grace_s, self._recovery = stop_grace_period_secs, recovery
+        self._graph = get_default_graph()
+        self.session: Any = None
+
+    def create_session(self) -> CoordinatedSession:
+        """Make a session, start its threads, and show it to the hooks."""
+        # A task may be lost where another graph is the default.
+        with self._graph.as_default():
+            return self._create()
+
+    def _create(self) -> CoordinatedSession:
+        session = self._creator.create_session()
+        coord = Coordinator(clean_stop_exception_types=[])
+        hooked = HookedSession(session, self._hooks, self._recovery)
+        made = CoordinatedSession(hooked, coord, self._grace_s)
+        self.session = session
+        try:
+            if get_collection(GraphKeys.QUEUE_RUNNERS):
+                start_queue_runners(sess=session, coord=coord)
+            self._recovery.watch(session, known_global_step_read())
+            for hook in self._hooks:
+                hook.after_create_session(session, coord)
+        except BaseException:
+            made.close()
+            self.session = None
+            raise
+        return made
+
+    def forget(self) -> None:
+        """Know of no session any more."""
+        self.session = None
+
 
 _ENDS = (OutOfRangeError, StopIteration)
 _STEP_FN = (("step_context",), ("self", "step_context"))
@@ -243,3 +298,83 @@ def _arguments(function: Callable[..., Any]) -> tuple[str, ...]:
     """Return the names of a function's arguments, `self` included."""
     code = inspect.unwrap(function)
     return tuple(inspect.getfullargspec(code).args)
+
+
+USE_DEFAULT = object()
+_CHECKPOINT_SECS, _SUMMARY_STEPS = 600, 100
+
+
+def MonitoredTrainingSession(
+    master: Any = "",
+    is_chief: bool = True,
+    checkpoint_dir: str | None = None,
+    scaffold: Scaffold | None = None,
+    hooks: Sequence[SessionRunHook] | None = None,
+    chief_only_hooks: Sequence[SessionRunHook] | None = None,
+    save_checkpoint_secs: Any = USE_DEFAULT,
+    save_summaries_steps: Any = USE_DEFAULT,
+    save_summaries_secs: Any = USE_DEFAULT,
+    config: Any = None,
+    stop_grace_period_secs: float = 120,
+    log_step_count_steps: int | None = 100,
+    max_wait_secs: float = 7200,
+    save_checkpoint_steps: Any = USE_DEFAULT,
+    summary_dir: str | None = None,
+    save_graph_def: bool = True,
+) -> MonitoredSession:
+    """Return the session of a training: the chief's, or that of a worker.
+
+    The chief restores the newest checkpoint of `checkpoint_dir` or initialises, tells
+    the steps per second, and saves at the start, every 600 seconds (or as the arguments
+    say; two None: never) and at the end. A worker waits for it, `max_wait_secs` (by
+    default 4 times the setting `run_deadline_s`), and calls only `hooks`.
+
+    Raises `RuntimeError` with `checkpoint_dir` but without a global step, and as
+    `MonitoredSession` does.
+    """
+    scaffold = scaffold or Scaffold()
+    if not is_chief:
+        waiting = WorkerSessionCreator(scaffold, master, config, max_wait_secs)
+        return MonitoredSession(waiting, hooks, stop_grace_period_secs)
+    chosen = list(chief_only_hooks or [])
+    if summary_dir or checkpoint_dir:
+        folder = summary_dir or checkpoint_dir
+        if log_step_count_steps and log_step_count_steps > 0:
+            counter = StepCounterHook(log_step_count_steps, output_dir=folder)
+            chosen.append(counter)
+        steps, secs = _times(
+            save_summaries_steps, save_summaries_secs, _SUMMARY_STEPS, None
+        )
+        if _is_on(steps) or _is_on(secs):
+            chosen.append(SummarySaverHook(steps, secs, folder, scaffold=scaffold))
+    if checkpoint_dir:
+        steps, secs = _times(
+            save_checkpoint_steps, save_checkpoint_secs, None, _CHECKPOINT_SECS
+        )
+        if _is_on(steps) or _is_on(secs):
+            saver = CheckpointSaverHook(
+                checkpoint_dir,
+                save_steps=steps,
+                save_secs=secs,
+                scaffold=scaffold,
+                save_graph_def=save_graph_def,
+            )
+            chosen.append(saver)
+    creator = ChiefSessionCreator(scaffold, master, config, checkpoint_dir)
+    return MonitoredSession(creator, [*chosen, *(hooks or [])], stop_grace_period_secs)
+
+
+def _times(
+    steps: Any, secs: Any, default_steps: int | None, default_secs: float | None
+) -> tuple[int | None, float | None]:
+    """Return both times: the defaults only count if neither was given."""
+    if steps is USE_DEFAULT and secs is USE_DEFAULT:
+        return default_steps, default_secs
+    return (
+        None if steps is USE_DEFAULT else steps,
+        None if secs is USE_DEFAULT else secs,
+    )
+
+
+def _is_on(time: float | None) -> bool:
+    return bool(time) and time is not None and time > 0

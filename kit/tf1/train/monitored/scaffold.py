@@ -18,6 +18,10 @@ from kit.tf1.variables.variable_lists import (
 )
 
 
+def _part(name: str, doc: str) -> Any:
+    return property(lambda self: self._parts[name], doc=doc)
+
+
 class Scaffold:
     """The operations that make a graph ready to be trained, and its saver.
 
@@ -127,50 +131,28 @@ class Scaffold:
         tables = get_collection(GraphKeys.TABLE_INITIALIZERS)
         return group(local_variables_initializer(), *tables)
 
-    @property
-    def init_op(self) -> Any:
-        """What gives the global variables their initial values."""
-        return self._parts["init_op"]
-
-    @property
-    def init_feed_dict(self) -> Any:
-        """What is fed to `init_op`."""
-        return self._parts["init_feed_dict"]
+    init_op = _part("init_op", "What gives the global variables their initial values.")
+    init_feed_dict = _part("init_feed_dict", "What is fed to `init_op`.")
+    ready_op = _part("ready_op", "What names the variables that have no value yet.")
+    ready_for_local_init_op = _part(
+        "ready_for_local_init_op",
+        "What names the global variables that have no value yet.",
+    )
+    local_init_op = _part(
+        "local_init_op", "What gives the local variables their initial values."
+    )
+    local_init_feed_dict = _part(
+        "local_init_feed_dict", "What is fed to `local_init_op`."
+    )
+    summary_op = _part(
+        "summary_op", "What a `SummarySaverHook` runs; None unless given."
+    )
+    saver = _part("saver", "What saves and restores.")
 
     @property
     def init_fn(self) -> Callable[[Any], Any] | None:
         """What is called with the session after `init_op`."""
         return self._init_fn
-
-    @property
-    def ready_op(self) -> Any:
-        """What names the variables that have no value yet."""
-        return self._parts["ready_op"]
-
-    @property
-    def ready_for_local_init_op(self) -> Any:
-        """What names the global variables that have no value yet."""
-        return self._parts["ready_for_local_init_op"]
-
-    @property
-    def local_init_op(self) -> Any:
-        """What gives the local variables their initial values."""
-        return self._parts["local_init_op"]
-
-    @property
-    def local_init_feed_dict(self) -> Any:
-        """What is fed to `local_init_op`."""
-        return self._parts["local_init_feed_dict"]
-
-    @property
-    def summary_op(self) -> Any:
-        """What a `SummarySaverHook` runs; None unless given."""
-        return self._parts["summary_op"]
-
-    @property
-    def saver(self) -> Any:
-        """What saves and restores."""
-        return self._parts["saver"]
 
 
 def _init_all() -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 from kit.errors import AbortedError, DeadlineExceededError, KitError, UnavailableError
 from kit.graph.array_protocol import ArrayProtocol
@@ -23,8 +23,29 @@ from kit.tf1.session.run_metadata import RunMetadata, wants_metadata
 from kit.tf1.session.session import Session
 from kit.tf1.train.monitored.patience import Patience, limit_s
 from kit.tf1.train.monitored.recovery import Recovery, what_happened
-from kit.tf1.train.monitored.step_context import StepContext
 from kit.tf1.train.queues.coordinator import Coordinator
+
+
+class StepContext:
+    """The session of a step: with hooks and without, and a way to end the loop."""
+
+    def __init__(self, session: Any, run_with_hooks_fn: Callable[..., Any]) -> None:
+        """Let `run_with_hooks_fn` be what runs with hooks, `session` without."""
+        self._session, self._run_with_hooks = session, run_with_hooks_fn
+
+    @property
+    def session(self) -> Any:
+        """The session itself: what it runs calls no hooks."""
+        return self._session
+
+    def run_with_hooks(self, *args: Any, **kwargs: Any) -> Any:
+        """Run as the monitored session does."""
+        return self._run_with_hooks(*args, **kwargs)
+
+    def request_stop(self) -> NoReturn:
+        """End the loop: the `with` block of the session is left, without an error."""
+        raise StopIteration("step_fn has requested the iterations to stop.")
+
 
 # --------------------------------------------------------------------------------------
 # What the caller and the hooks fetch in one run, as one list and apart again.

@@ -7,8 +7,7 @@ from typing import Any
 from kit.tf1.graph.collections import GraphKeys
 from kit.tf1.graph.control import group
 from kit.tf1.graph.graph import get_default_graph
-from kit.tf1.ops.arithmetic import minimum, pow
-from kit.tf1.ops.cast import cast
+from kit.tf1.ops.arithmetic import cast, minimum, pow
 from kit.tf1.ops.creation import zeros
 from kit.tf1.tensor.convert import convert_to_tensor, graph_for, op_scope
 from kit.tf1.tensor.dtypes import float32

@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from kit.graph.op import Op
+from kit.graph.op import IndexedSlices, Op
 from kit.graph.ops.array.rows import sum_rows
-from kit.graph.slices import IndexedSlices
 from kit.tf1.graph.collections import GraphKeys
 from kit.tf1.graph.control import group
 from kit.tf1.graph.graph import get_default_graph

@@ -6,8 +6,8 @@ graph.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,18 +25,17 @@ from kit.training.optimizers.rule import Rule
 class RuleOptimizer(Optimizer):
     """An optimizer whose updates are those of a rule of `kit.train`."""
 
+    _rule_class: ClassVar[Callable[..., Rule]]
+
     def __init__(self, use_locking: bool, name: str, **settings: Any) -> None:
         super().__init__(use_locking, name)
         self._settings = settings
         self._rule: Rule | None = None
 
-    def _make_rule(self, **settings: Any) -> Rule:
-        raise NotImplementedError()
-
     def _current(self) -> Rule:
         """Return the rule with its settings: numbers, or tensors of the graph."""
         called = {k: self._call_if_callable(one) for k, one in self._settings.items()}
-        return self._make_rule(**{k: _setting(k, one) for k, one in called.items()})
+        return self._rule_class(**{k: _setting(k, one) for k, one in called.items()})
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
         for var in var_list:
@@ -88,6 +87,8 @@ def _setting(name: str, given: Any) -> Any:
 class GradientDescentOptimizer(RuleOptimizer):
     """v -= learning_rate * g."""
 
+    _rule_class = rules.GradientDescent
+
     def __init__(
         self,
         learning_rate: Any,
@@ -96,12 +97,11 @@ class GradientDescentOptimizer(RuleOptimizer):
     ) -> None:
         super().__init__(use_locking, name, learning_rate=learning_rate)
 
-    def _make_rule(self, **settings: Any) -> Rule:
-        return rules.GradientDescent(**settings)
-
 
 class MomentumOptimizer(RuleOptimizer):
     """a = momentum * a + g; v -= learning_rate * a, or with Nesterov's look ahead."""
+
+    _rule_class = rules.Momentum
 
     def __init__(
         self,
@@ -119,15 +119,14 @@ class MomentumOptimizer(RuleOptimizer):
             use_nesterov=bool(use_nesterov),
         )
 
-    def _make_rule(self, **settings: Any) -> Rule:
-        return rules.Momentum(**settings)
-
 
 class AdagradOptimizer(RuleOptimizer):
     """a += g * g; v -= learning_rate * g / sqrt(a).
 
     Raises `ValueError` for an initial value of a that is not positive.
     """
+
+    _rule_class = rules.Adagrad
 
     def __init__(
         self,
@@ -148,12 +147,11 @@ class AdagradOptimizer(RuleOptimizer):
             initial_accumulator_value=initial_accumulator_value,
         )
 
-    def _make_rule(self, **settings: Any) -> Rule:
-        return rules.Adagrad(**settings)
-
 
 class RMSPropOptimizer(RuleOptimizer):
     """Divides by the root of the mean square of the last gradients; may be centered."""
+
+    _rule_class = rules.RMSProp
 
     def __init__(
         self,
@@ -175,12 +173,11 @@ class RMSPropOptimizer(RuleOptimizer):
             centered=bool(centered),
         )
 
-    def _make_rule(self, **settings: Any) -> Rule:
-        return rules.RMSProp(**settings)
-
 
 class AdamOptimizer(RuleOptimizer):
     """Divides the mean gradient by its root mean square, both freed of their start."""
+
+    _rule_class = rules.Adam
 
     def __init__(
         self,
@@ -199,9 +196,6 @@ class AdamOptimizer(RuleOptimizer):
             beta2=beta2,
             epsilon=epsilon,
         )
-
-    def _make_rule(self, **settings: Any) -> Rule:
-        return rules.Adam(**settings)
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
         # All clients must put the powers at one place: beside the first by name.

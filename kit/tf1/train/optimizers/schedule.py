@@ -7,6 +7,7 @@ from typing import Any
 
 from kit.tf1.ops.arithmetic import (
     add,
+    cast,
     ceil,
     cos,
     divide,
@@ -19,7 +20,6 @@ from kit.tf1.ops.arithmetic import (
     negative,
     pow,
 )
-from kit.tf1.ops.cast import cast
 from kit.tf1.ops.index import where
 from kit.tf1.tensor.convert import convert_to_tensor, op_scope
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from kit.tf1.ops.creation import zeros_like
@@ -20,11 +22,8 @@ def create_slot(
 
     It is not trained, and lives where `primary` does unless told otherwise.
     """
-    with variable_scope(None, f"{primary.op.name}/{name}"):
-        if not colocate_with_primary:
-            return _as_part(primary, name, _variable(val))
-        with primary.graph.colocate_with(primary.op):
-            return _as_part(primary, name, _variable(val))
+    with _placed(primary, name, colocate_with_primary):
+        return _as_part(primary, name, _variable(val))
 
 
 def create_filled_slot(
@@ -32,11 +31,18 @@ def create_filled_slot(
 ) -> Any:
     """Return a slot of the shape of `primary` in which each element is one number."""
     wanted = primary.dtype.base_dtype if dtype is None else dtype
-    with variable_scope(None, f"{primary.op.name}/{name}"):
-        if not colocate:
-            return _as_part(primary, name, _filled(primary, number, wanted))
-        with primary.graph.colocate_with(primary.op):
-            return _as_part(primary, name, _filled(primary, number, wanted))
+    with _placed(primary, name, colocate):
+        return _as_part(primary, name, _filled(primary, number, wanted))
+
+
+@contextmanager
+def _placed(primary: Any, name: str, colocate: bool) -> Iterator[None]:
+    graph = primary.graph
+    with (
+        variable_scope(None, f"{primary.op.name}/{name}"),
+        graph.colocate_with(primary.op) if colocate else nullcontext(),
+    ):
+        yield
 
 
 def _as_part(primary: Any, name: str, slot: Any) -> Any:

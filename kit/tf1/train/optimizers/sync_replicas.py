@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from kit.graph.op import IndexedSlices
 from kit.graph.op import Tensor as NativeTensor
-from kit.graph.slices import IndexedSlices
 from kit.hooks.hook import SessionRunHook
 from kit.tf1 import logging
 from kit.tf1.accumulators import ConditionalAccumulator, SparseConditionalAccumulator

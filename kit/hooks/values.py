@@ -1,10 +1,13 @@
-"""Tells values of tensors, now and then."""
+"""Hooks on the values of a run: fed, told, checked, evaluated at the end."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from kit.errors import OutOfRangeError
 from kit.hooks import environment
 from kit.hooks.hook import (
     SessionRunArgs,
@@ -13,6 +16,17 @@ from kit.hooks.hook import (
     SessionRunValues,
 )
 from kit.hooks.timer import SecondOrStepTimer
+
+
+class FeedFnHook(SessionRunHook):
+    """Calls `feed_fn()` before each run; it returns a dict of values for tensors."""
+
+    def __init__(self, feed_fn: Callable[[], Any]) -> None:
+        self.feed_fn = feed_fn
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
+        """Feed what the function returns."""
+        return SessionRunArgs(fetches=None, feed_dict=self.feed_fn())
 
 
 class LoggingTensorHook(SessionRunHook):
@@ -93,3 +107,74 @@ class LoggingTensorHook(SessionRunHook):
             if seconds is not None:
                 line += f" ({seconds:.3f} sec)"
         environment.current().progress(line)
+
+
+class NanLossDuringTrainingError(RuntimeError):
+    """The loss has become NaN.
+
+    Raised by a `NanTensorHook`, which ends the training. The caller lowers the learning
+    rate or looks at the data, and goes on from an older checkpoint. A retry from the
+    same state mostly meets it again.
+    """
+
+    def __str__(self) -> str:
+        return ". ".join(map(str, self.args)) or "NaN loss during training."
+
+
+class NanTensorHook(SessionRunHook):
+    """Raises `NanLossDuringTrainingError` when the loss is NaN, or asks for the end.
+
+    It asks with `fail_on_nan_loss=False`. Infinity is not a NaN, and passes.
+    """
+
+    def __init__(self, loss_tensor: Any, fail_on_nan_loss: bool = True) -> None:
+        self._loss, self._fails = loss_tensor, fail_on_nan_loss
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
+        """Let the loss be run along."""
+        return SessionRunArgs(self._loss)
+
+    def after_run(
+        self, run_context: SessionRunContext, run_values: SessionRunValues
+    ) -> None:
+        """Look at the loss; raises `ValueError` if it is several numbers."""
+        loss = np.asarray(run_values.results)
+        if loss.size > 1:
+            raise ValueError(
+                f"a loss is one number, and this one has the shape {list(loss.shape)}: "
+                f"give its mean or its sum."
+            )
+        if not np.isnan(loss).any():
+            return
+        text = "Model diverged with loss = NaN."
+        if self._fails:
+            environment.current().error(text)
+            raise NanLossDuringTrainingError
+        environment.current().warning(text)
+        run_context.request_stop()
+
+
+class FinalOpsHook(SessionRunHook):
+    """Runs `final_ops` at the end and keeps what comes out in `final_ops_values`."""
+
+    def __init__(self, final_ops: Any, final_ops_feed_dict: Any = None) -> None:
+        self._ops, self._feeds = final_ops, final_ops_feed_dict
+        self._values: Any = None
+
+    @property
+    def final_ops_values(self) -> Any:
+        """What came out; None before the end."""
+        return self._values
+
+    def end(self, session: Any) -> None:
+        """Run them."""
+        if self._ops is None:
+            return
+        try:
+            self._values = session.run(self._ops, feed_dict=self._feeds)
+        except (OutOfRangeError, StopIteration):
+            environment.current().warning(
+                "FinalOpsHook found no more input for its final ops: give them one "
+                "that does not end with the training's."
+            )
+            raise

@@ -46,8 +46,8 @@ from kit.exchange.topologies.counting import (
 )
 from kit.exchange.topologies.placement import place
 from kit.exchange.topologies.topology import Topology, is_served, per_member
+from kit.testing.contracts.interleaving import InterleavedMembers
 from kit.testing.group import LocalMember, local_group, run_together
-from kit.testing.interleaving import InterleavedMembers
 
 Array = npt.NDArray[Any]
 MODELS: tuple[tuple[Spec, ...], ...] = (

@@ -1,0 +1,204 @@
+"""Hooks that look at the global step: end at one, wait for one, tell its speed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kit.errors import DeadlineExceededError
+from kit.hooks import environment
+from kit.hooks.hook import (
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+)
+from kit.hooks.timer import SecondOrStepTimer
+from kit.settings import current
+
+
+class StepHook(SessionRunHook):
+    """Base of hooks that read the global step along with each run.
+
+    Raises `RuntimeError` when it begins and no global step is counted.
+    """
+
+    _step: Any = None
+
+    def begin(self) -> None:
+        """Find out what counts the steps."""
+        self._step = environment.current().global_step()
+        if self._step is None:
+            raise RuntimeError(
+                f"Global step should be created to use {type(self).__name__}: call "
+                f"tf.train.get_or_create_global_step() and give it to minimize()."
+            )
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
+        """Let the step be read."""
+        return SessionRunArgs(self._step)
+
+
+class StopAtStepHook(StepHook):
+    """Asks for the end when the global step has reached `last_step`.
+
+    With `num_steps` it is so many steps after those that were done when the session
+    began; a recovery does not begin to count anew. One run is made in any case. The
+    step is read along with each run, and once more where it may be the last.
+
+    Raises `ValueError` unless exactly one of the two is given, and `RuntimeError` at
+    the begin where no global step is counted.
+    """
+
+    def __init__(
+        self, num_steps: int | None = None, last_step: int | None = None
+    ) -> None:
+        if (num_steps is None) == (last_step is None):
+            raise ValueError(
+                f"Exactly one of num_steps and last_step must be given, not "
+                f"num_steps={num_steps} and last_step={last_step}."
+            )
+        self._num_steps, self._last_step = num_steps, last_step
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """See from where to count."""
+        if self._last_step is None:
+            assert self._num_steps is not None
+            self._last_step = int(session.run(self._step)) + self._num_steps
+
+    def after_run(
+        self, run_context: SessionRunContext, run_values: SessionRunValues
+    ) -> None:
+        """Ask for the end if it was the last step."""
+        assert self._last_step is not None
+        # What came along was read before or after the update: look again if in doubt.
+        may_be_last = run_values.results + 1 >= self._last_step
+        if may_be_last and run_context.session.run(self._step) >= self._last_step:
+            run_context.request_stop()
+
+
+_LOOK_S = 0.5
+_TELL_S = 10.0
+
+
+class GlobalStepWaiterHook(StepHook):
+    """Waits before the first run until the global step is `wait_until_step`.
+
+    It looks twice a second. The original waits for ever; here `DeadlineExceededError`
+    is raised when the step has not moved for `run_deadline_s` of the settings, as then
+    nobody trains. Raises `RuntimeError` when it begins and no global step is counted.
+    """
+
+    def __init__(
+        self,
+        wait_until_step: int,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """`clock` gives seconds, `sleep` waits for some."""
+        self._wanted = wait_until_step
+        self._clock, self._sleep = clock, sleep
+        self._has_begun = False
+
+    def begin(self) -> None:
+        """Find out what counts the steps."""
+        self._has_begun = False
+        super().begin()
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
+        """Wait, before the first run."""
+        if not self._has_begun and self._wanted > 0:
+            self._wait(run_context.session)
+        self._has_begun = True
+        return None
+
+    def _wait(self, session: Any) -> None:
+        where, limit = environment.current(), current().run_deadline_s
+        told = moved = self._clock()
+        last = int(session.run(self._step))
+        where.info(f"Waiting for global step {self._wanted}; it is {last}.")
+        while last < self._wanted:
+            self._sleep(min(_LOOK_S, limit))
+            step, now = int(session.run(self._step)), self._clock()
+            if step != last:
+                last, moved = step, now
+            elif now - moved >= limit:
+                raise DeadlineExceededError(
+                    f"waited for global step {self._wanted}, but it has stood at "
+                    f"{last} for {limit:g} s: nobody trains. Start the other workers, "
+                    f"or wait for an earlier step."
+                )
+            if now - told >= _TELL_S:
+                told = now
+                where.info(f"Waiting for global step {self._wanted}; it is {last}.")
+
+
+_MOST_WARNINGS = 5
+
+
+class StepCounterHook(StepHook):
+    """Tells `global_step/sec` every so many steps or seconds, from the second time on.
+
+    It warns, at most 5 times, if the global step does not move. `output_dir` is kept
+    for programs that give it; nothing is written.
+
+    Raises `ValueError` unless exactly one of the times is given, and `RuntimeError` at
+    the begin where no global step is counted.
+    """
+
+    def __init__(
+        self,
+        every_n_steps: int | None = 100,
+        every_n_secs: float | None = None,
+        output_dir: str | None = None,
+        summary_writer: Any = None,
+    ) -> None:
+        """`summary_writer`, if any, is kept as `output_dir` is."""
+        if (every_n_steps is None) == (every_n_secs is None):
+            raise ValueError(
+                f"exactly one of every_n_steps and every_n_secs should be provided, "
+                f"not {every_n_steps} and {every_n_secs}."
+            )
+        self._timer = SecondOrStepTimer(
+            every_secs=every_n_secs, every_steps=every_n_steps
+        )
+        self._output_dir, self._summary_writer = output_dir, summary_writer
+        self._before: int | None = None
+        self._n_warnings = 0
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Count anew: after a recovery the steps may be those of long ago."""
+        self._timer.reset()
+        self._before = None
+
+    def after_run(
+        self, run_context: SessionRunContext, run_values: SessionRunValues
+    ) -> None:
+        """Count, and tell if it is time."""
+        seen = int(run_values.results)
+        if self._timer.should_trigger_for_step(seen + 1):
+            step = int(run_context.session.run(self._step))
+            if self._timer.should_trigger_for_step(step):
+                seconds, steps = self._timer.update_last_triggered_step(step)
+                if seconds is not None and steps is not None:
+                    self._log_and_record(steps, seconds, step)
+        if self._before == seen and self._n_warnings < _MOST_WARNINGS:
+            self._n_warnings += 1
+            environment.current().warning(
+                f"The global step has not moved since the run before: it is {seen}. If "
+                f"it never does, give global_step= to minimize() or to "
+                f"apply_gradients(); with SyncReplicasOptimizer it moves once for all "
+                f"workers."
+            )
+        self._before = seen
+
+    def _log_and_record(
+        self, elapsed_steps: int, elapsed_time: float, global_step: int
+    ) -> None:
+        """Tell the rate; a class below may do something else with it."""
+        rate = elapsed_steps / elapsed_time if elapsed_time > 0 else float("inf")
+        environment.current().progress(
+            f"global_step/sec: {rate:g} (step {global_step})"
+        )
