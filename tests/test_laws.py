@@ -14,8 +14,7 @@ from pathlib import Path
 from token import STRING
 from tokenize import generate_tokens
 
-import pytest
-
+from tests.cases import for_each
 from tests.source import Source
 
 ROOT = Path(__file__).parents[1]
@@ -308,14 +307,14 @@ def test_a_folder_without_its_init_is_noticed() -> None:
     assert folders_without_a_package(files) == ["kit/new/deep"]
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+@for_each("law", LAWS, ids=lambda law: law.__name__)
 def test_every_file_keeps_the_law(law: Law) -> None:
     complaints = [text for file in FILES for text in law(file)]
 
     assert not complaints, "\n" + "\n".join(complaints)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("law", "path", "text"),
     [(law, path, text) for law, broken in LAWS.items() for path, text in broken],
 )
