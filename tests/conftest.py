@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 import hypothesis
 import psutil
 import pytest
+from _pytest.doctest import DoctestModule
 
 GRACE_S = 10.0
 
@@ -75,6 +76,24 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.collect()
         gc.freeze()
         gc.set_threshold(10_000, 20, 20)  # what a test leaves is looked for in any case
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[
+    None, list[pytest.Collector], list[pytest.Collector]
+]:
+    """Look for examples only in files that have some; few files of tests do.
+
+    All others would be imported, and each of their functions be looked through.
+    """
+    found = yield
+    return [one for one in found if not is_without_examples(one)]
+
+
+def is_without_examples(collector: pytest.Collector) -> bool:
+    return isinstance(collector, DoctestModule) and b">>> " not in (
+        collector.path.read_bytes()
+    )
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from kit import arrays
 from kit.arrays import copy_into, is_finite, module_of, to_numpy
 from kit.errors import GradientMismatch, InvalidArgumentError
+from tests.cases import for_each
 
 Array = npt.NDArray[Any]
 
@@ -190,8 +191,8 @@ def test_copy_reaches_a_place_with_gaps(make: Any) -> None:
     assert buffer.tolist() == [[1, 0, 1, 0], [1, 0, 1, 0]]
 
 
-@pytest.mark.parametrize("make", [OnDevice, np.asarray, lambda x: Tracked(x, STEPS)])
-@pytest.mark.parametrize(
+@for_each("make", [OnDevice, np.asarray, lambda x: Tracked(x, STEPS)])
+@for_each(
     ("x", "part"),
     [
         (np.ones((2, 3)), r"w1 is float64\[2, 3\].*float64\[3, 2\]"),

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.cluster_def import ClusterDef, JobDef, Jobs, as_text
+from tests.cases import for_each
 
 # Recorded from protobuf's own printer for the same messages.
 PRINTED = [
@@ -57,7 +58,7 @@ def test_a_job_prints_inside_its_cluster_as_alone(cluster: ClusterDef) -> None:
     assert inner == [line for job in cluster.job for line in str(job).split("\n")[:-1]]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "job"),
     [
         ('job { name: "a" tasks { value: "x:1" } }', JobDef("a", {0: "x:1"})),
@@ -76,7 +77,7 @@ def test_other_layouts_of_the_text_are_read(text: str, job: JobDef) -> None:
     assert ClusterDef.from_text(text) == ClusterDef([job])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "message"),
     [
         ('\njob { name: "a"\n  foo: 1 }', r"line 3: .* found 'foo'"),
@@ -126,7 +127,7 @@ def test_a_text_that_is_no_str_is_a_type_error() -> None:
         ClusterDef.from_text(b"job {}")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "tasks", "error"),
     [
         (3, {}, TypeError),

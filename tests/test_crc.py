@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from kit.crc import crc32
 from kit.wire.frame import Buffer
+from tests.cases import for_each
 
 FORMS: dict[str, Callable[[bytes], Buffer]] = {
     "bytes": bytes,
@@ -34,7 +35,7 @@ def test_every_kind_of_buffer_has_the_value_of_zlib(
     assert crc32(form(data), before) == zlib.crc32(data, before)
 
 
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@for_each("form", FORMS.values(), ids=FORMS)
 def test_no_bytes_change_nothing(form: Callable[[bytes], Buffer]) -> None:
     assert crc32(form(b"")) == 0
     assert crc32(form(b""), 0xFFFFFFFF) == 0xFFFFFFFF

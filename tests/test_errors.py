@@ -20,6 +20,7 @@ from kit.errors import (
     from_plain,
     to_plain,
 )
+from tests.cases import for_each
 
 # The canonical status codes of the original runtime.
 CODES = {
@@ -66,14 +67,14 @@ KINDS: list[type[KitError]] = [
     for kind in vars(errors).values()
     if isinstance(kind, type) and issubclass(kind, KitError)
 ]
-every_kind = pytest.mark.parametrize("kind", KINDS)
+every_kind = for_each("kind", KINDS)
 
 
 def state(error: KitError) -> tuple[object, ...]:
     return (type(error), error.args, *sorted(vars(error).items()))
 
 
-@pytest.mark.parametrize(("name", "code"), CODES.items())
+@for_each(("name", "code"), CODES.items())
 def test_a_class_of_the_original_has_its_code(name: str, code: int) -> None:
     kind: type[KitError] = getattr(errors, name)
 
@@ -81,7 +82,7 @@ def test_a_class_of_the_original_has_its_code(name: str, code: int) -> None:
     assert kind.__bases__ == (KitError,)
 
 
-@pytest.mark.parametrize(("name", "parent"), PARENTS.items())
+@for_each(("name", "parent"), PARENTS.items())
 def test_a_plain_name_is_below_its_code(name: str, parent: str) -> None:
     kind: type[KitError] = getattr(errors, name)
 
@@ -139,7 +140,7 @@ def test_the_remote_traceback_is_printed_below_the_message() -> None:
 
 
 @every_kind
-@pytest.mark.parametrize("args", [("why",), ("node", "op", "why")])
+@for_each("args", [("why",), ("node", "op", "why")])
 def test_an_error_survives_pickle_and_copy(
     kind: type[KitError], args: tuple[str, ...]
 ) -> None:
@@ -168,7 +169,7 @@ def test_an_error_with_arguments_of_its_own_survives_pickle_and_copy() -> None:
     assert [str(twin) for twin in twins] == ["ps:0 is gone: killed"] * 2
 
 
-@pytest.mark.parametrize(("name", "code"), CODES.items())
+@for_each(("name", "code"), CODES.items())
 def test_code_and_class_are_found_by_each_other(name: str, code: int) -> None:
     kind = exception_type_from_error_code(code)
 
@@ -182,7 +183,7 @@ def test_a_code_without_a_class_is_a_key_error(code: Any) -> None:
         exception_type_from_error_code(code)
 
 
-@pytest.mark.parametrize(("name", "parent"), PARENTS.items())
+@for_each(("name", "parent"), PARENTS.items())
 def test_a_plain_name_has_the_code_of_its_parent(name: str, parent: str) -> None:
     assert error_code_from_exception_type(getattr(errors, name)) == CODES[parent]
 

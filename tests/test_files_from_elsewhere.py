@@ -41,6 +41,7 @@ from kit.tf1.train.checkpointing.checkpoint_state import (
 from kit.trace.trace import Trace
 from kit.training.checkpointing.resume import FolderLock
 from kit.wire.handshake.credentials import Credentials
+from tests.cases import for_each
 
 MOST_BYTES = 64 << 20
 GIB = 1 << 30
@@ -176,13 +177,13 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("make", "spoil"), CASES, ids=lambda function: function.__name__
-)
+@for_each(("make", "spoil"), CASES, lambda function: function.__name__)
 def test_what_is_not_the_file_is_refused(
     tmp_path: Path, make: Callable[[Path], Case], spoil: Callable[[Path], None]
 ) -> None:
-    case = make(tmp_path)
+    folder = tmp_path / f"{make.__name__}-{spoil.__name__}"
+    folder.mkdir()
+    case = make(folder)
     case.read()
 
     spoil(case.path)

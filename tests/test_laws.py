@@ -14,8 +14,7 @@ from pathlib import Path
 from token import STRING
 from tokenize import generate_tokens
 
-import pytest
-
+from tests.cases import for_each
 from tests.source import Source
 
 ROOT = Path(__file__).parents[1]
@@ -337,7 +336,7 @@ def test_no_files_import_each_other_while_they_are_loaded() -> None:
     assert loaded_in_a_circle(files) == []
 
 
-@pytest.mark.parametrize("head", ["", "def f():\n    ", "if TYPE_CHECKING:\n    "])
+@for_each("head", ["", "def f():\n    ", "if TYPE_CHECKING:\n    "])
 def test_a_circle_of_imports_is_noticed(head: str) -> None:
     files = [
         Source("kit/a/__init__.py", "from kit.a import x"),
@@ -369,14 +368,14 @@ def test_the_architecture_draws_each_layer_as_it_is() -> None:
     assert drawn == {name: n for name, n in LAYERS.items() if name not in _HEAD}
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+@for_each("law", LAWS, ids=lambda law: law.__name__)
 def test_every_file_keeps_the_law(law: Law) -> None:
     complaints = [text for file in FILES for text in law(file)]
 
     assert not complaints, "\n" + "\n".join(complaints)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("law", "path", "text"),
     [(law, path, text) for law, broken in LAWS.items() for path, text in broken],
 )

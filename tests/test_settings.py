@@ -18,6 +18,7 @@ import pytest
 
 from kit.errors import InvalidArgumentError
 from kit.settings import Settings, Value, current, settings
+from tests.cases import for_each
 
 # The defaults are promises to users, so they are written out once more.
 DEFAULTS: dict[str, Value] = {
@@ -96,7 +97,7 @@ def test_the_defaults_are_those_that_are_promised() -> None:
     assert Settings().as_plain() == DEFAULTS
 
 
-@pytest.mark.parametrize("name", DEFAULTS)
+@for_each("name", DEFAULTS)
 def test_each_setting_is_documented(name: str) -> None:
     assert f"\n    {name}: " in (inspect.getdoc(Settings) or "")
 
@@ -114,7 +115,7 @@ def test_settings_cannot_be_changed() -> None:
         Settings().trace = False  # type: ignore[misc]
 
 
-@pytest.mark.parametrize(("name", "value"), OUT_OF_RANGE)
+@for_each(("name", "value"), OUT_OF_RANGE)
 def test_a_value_out_of_range_is_refused_by_name(name: str, value: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=f"setting {name} must be") as caught:
         Settings(**{name: value})
@@ -131,7 +132,7 @@ def test_a_task_cannot_be_dead_before_it_is_suspect(changes: dict[str, Any]) -> 
         Settings(**changes)
 
 
-@pytest.mark.parametrize("name", DEFAULTS)
+@for_each("name", DEFAULTS)
 def test_each_variable_sets_its_setting_and_no_other(name: str) -> None:
     text, value = VARIABLES[name]
 
@@ -141,7 +142,7 @@ def test_each_variable_sets_its_setting_and_no_other(name: str) -> None:
     assert type(found[name]) is type(DEFAULTS[name])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("variable", "text", "expected"),
     [
         ("KIT_STEP_DEADLINE_S", "soon", "a number of seconds above 0"),

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from kit.cluster_def import ClusterDef, JobDef
 from kit.spec import ClusterSpec
 from kit.task import Task
+from tests.cases import for_each
 
 SPARSE = {"worker": {3: "d:1", 0: "a:1"}, "ps": ["p:1", "q:1"], "idle": []}
 
@@ -26,7 +27,7 @@ jobs = st.one_of(dense, dense.map(tuple), st.dictionaries(indices, names, max_si
 specs = st.dictionaries(names, jobs, max_size=4).map(ClusterSpec)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "jobs"),
     [
         ({"w": ["a", "b"]}, {"w": {0: "a", 1: "b"}}),
@@ -50,7 +51,7 @@ def test_a_spec_is_made_from_every_accepted_form(
     assert ClusterSpec(given) == jobs
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "error", "message"),
     [
         (None, TypeError, "not from None"),
@@ -133,8 +134,8 @@ MEMBERS: list[Callable[[ClusterSpec, Any], object]] = [
 ]
 
 
-@pytest.mark.parametrize("member", MEMBERS)
-@pytest.mark.parametrize("job", ["chief", b"worker", None])
+@for_each("member", MEMBERS)
+@for_each("job", ["chief", b"worker", None])
 def test_an_unknown_job_is_a_value_error(
     member: Callable[[ClusterSpec, Any], object], job: Any
 ) -> None:
@@ -142,7 +143,7 @@ def test_an_unknown_job_is_a_value_error(
         member(ClusterSpec(SPARSE), job)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tasks", "plain"),
     [
         (["a", "b"], ["a", "b"]),
@@ -237,7 +238,7 @@ def test_the_text_has_the_jobs_sorted(text: Callable[[object], str]) -> None:
 SPEC = ClusterSpec({"w": ["a:1"]})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("left", "right", "equal"),
     [
         (SPEC, ClusterSpec({"w": ["a:1"]}), True),

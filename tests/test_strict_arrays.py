@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from kit.testing.strict_arrays import StrictArray, StrictGpu, strict
+from tests.cases import for_each
 
 HOST = np.arange(6.0).reshape(2, 3)
 
@@ -68,7 +69,7 @@ MIXTURES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("mix", MIXTURES.values(), ids=MIXTURES)
+@for_each("mix", MIXTURES.values(), ids=MIXTURES)
 def test_mixture_with_the_host_is_refused(mix: Callable[[Any], Any]) -> None:
     with pytest.raises(TypeError):
         mix(device())
@@ -96,7 +97,7 @@ SAME: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("compute", SAME.values(), ids=SAME)
+@for_each("compute", SAME.values(), ids=SAME)
 def test_results_are_those_of_numpy_and_stay_on_the_device(
     compute: Callable[[Any, Any], Any],
 ) -> None:
@@ -163,7 +164,7 @@ ACROSS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("mix", ACROSS.values(), ids=ACROSS)
+@for_each("mix", ACROSS.values(), ids=ACROSS)
 def test_array_of_one_pretended_gpu_is_refused_on_another(
     mix: Callable[[Any, Any], Any],
 ) -> None:

@@ -7,9 +7,10 @@ import pytest
 
 from kit.cluster import Cluster, current
 from kit.errors import FailedPreconditionError, InvalidArgumentError
+from tests.cases import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "text"),
     [
         ({"ps": -1}, "ps=-1"),

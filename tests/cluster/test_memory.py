@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from kit.cluster import memory
 from kit.errors import NotEnoughMemory
 from kit.machine import MachineMemory
+from tests.cases import for_each
 
 BINDER = MachineMemory(limit_mib=1024, available_mib=650, is_contained=True)
 
@@ -41,7 +42,7 @@ def test_what_a_cluster_gives_back_can_be_used_by_the_next_one() -> None:
         memory.check(jobs, short)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("jobs", "n_tasks", "fitting"),
     [
         ({"ps": 1, "worker": 7}, 8, {"ps": 1, "worker": 7}),

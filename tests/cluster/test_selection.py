@@ -7,11 +7,12 @@ from hypothesis import strategies as st
 from kit.cluster.cells.selection import check_jobs, is_single, make_tasks, select
 from kit.errors import InvalidArgumentError, PlacementError
 from kit.task import Task
+from tests.cases import for_each
 
 TASKS = make_tasks({"ps": 2, "worker": 3})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("selector", "wanted"),
     [
         ("all", ["ps:0", "ps:1", "worker:0", "worker:1", "worker:2"]),
@@ -31,7 +32,7 @@ def test_a_selector_names_these_tasks(selector: object, wanted: list[str]) -> No
     assert [t.short for t in select(selector, TASKS)] == wanted  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "selector",
     ["worker:3", "chief", "/job:ps/task:7", "", "worker:", "worker:-1", "a b"],
 )
@@ -65,7 +66,7 @@ def test_several_selectors_give_the_union_in_the_order_of_the_cluster(
     assert select(several, TASKS) == [task for task in TASKS if task in union]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("selector", "single"),
     [
         ("worker:1", True),

@@ -3,12 +3,12 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.demo.findings import differing_bits
 from kit.demo.phases import DemoPhase, halves, thirds
+from tests.cases import for_each
 
 
 @given(st.integers(1, 5000), st.sampled_from([thirds, halves]))
@@ -29,7 +29,7 @@ def test_a_third_each_goes_from_server_to_ring_and_back() -> None:
     ]
 
 
-@pytest.mark.parametrize("bit", range(32))
+@for_each("bit", range(32))
 def test_one_flipped_bit_is_one_differing_bit(bit: int) -> None:
     value = np.arange(5, dtype=np.float32)
     other = value.copy()

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.devices.device import DeviceSpec, merge
+from tests.cases import for_each
 
 READ = [
     ("", ""),
@@ -90,14 +91,14 @@ def parts(spec: DeviceSpec) -> tuple[object, ...]:
     return tuple(getattr(spec, part) for part in PARTS)
 
 
-@pytest.mark.parametrize(("text", "canonical"), READ)
+@for_each(("text", "canonical"), READ)
 def test_a_name_is_read_and_written_in_canonical_form(
     text: str | None, canonical: str
 ) -> None:
     assert DeviceSpec.from_string(text).to_string() == canonical
 
 
-@pytest.mark.parametrize("text", REFUSED)
+@for_each("text", REFUSED)
 def test_a_bad_name_is_a_value_error_that_quotes_it(text: str) -> None:
     with pytest.raises(ValueError, match=r"\S") as caught:
         DeviceSpec.from_string(text)
@@ -116,7 +117,7 @@ def test_a_name_in_bytes_is_a_type_error() -> None:
         DeviceSpec.from_string(b"/cpu:0")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+@for_each("order", list(itertools.permutations(range(4))))
 def test_the_order_of_the_parts_does_not_matter(order: tuple[int, ...]) -> None:
     texts = ["job:ps", "replica:0", "task:2", "gpu:1"]
 
@@ -125,7 +126,7 @@ def test_the_order_of_the_parts_does_not_matter(order: tuple[int, ...]) -> None:
     assert parts(spec) == ("ps", 0, 2, "GPU", 1)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "canonical"),
     [
         ({}, ""),
@@ -236,7 +237,7 @@ def test_equal_specs_are_one_key_of_a_dict() -> None:
 
 
 # The rows of the table of nested scopes that have two names.
-@pytest.mark.parametrize(
+@for_each(
     ("outer", "inner", "device"),
     [
         ("/job:ps", "/cpu:0", "/job:ps/device:CPU:0"),

@@ -17,6 +17,7 @@ from kit.devices.load_balancing import (
     RoundRobinStrategy,
     byte_size_load_fn,
 )
+from tests.cases import for_each
 
 
 @dataclass
@@ -104,7 +105,7 @@ DRAWN = [
 ]
 
 
-@pytest.mark.parametrize(("name", "n_tasks", "seed", "task"), DRAWN)
+@for_each(("name", "n_tasks", "seed", "task"), DRAWN)
 def test_random_gives_a_name_the_task_of_the_original(
     name: str, n_tasks: int, seed: int, task: int
 ) -> None:
@@ -120,7 +121,7 @@ def test_random_is_the_digest_of_name_and_seed(
     assert RandomStrategy(n_tasks, seed)(Op(name)) == int(digest, 16) % n_tasks
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("op", "n_bytes"),
     [
         (variable(), 4),
@@ -160,15 +161,15 @@ STRATEGIES = [
 ]
 
 
-@pytest.mark.parametrize("make", STRATEGIES)
-@pytest.mark.parametrize("n_tasks", [0, -1])
+@for_each("make", STRATEGIES)
+@for_each("n_tasks", [0, -1])
 def test_a_strategy_needs_a_task(make: Any, n_tasks: int) -> None:
     with pytest.raises(ValueError, match=f"at least one task, not {n_tasks}"):
         make(n_tasks)
 
 
-@pytest.mark.parametrize("make", STRATEGIES)
-@pytest.mark.parametrize("n_tasks", ["2", 1.5, None])
+@for_each("make", STRATEGIES)
+@for_each("n_tasks", ["2", 1.5, None])
 def test_a_number_of_tasks_that_is_none_is_a_type_error(
     make: Any, n_tasks: object
 ) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kit.devices.nearest import check_known, listed
 from kit.errors import InvalidArgumentError, PlacementError
 from kit.task import Task
+from tests.cases import for_each
 
 TASKS = [Task("ps", 0), *(Task("worker", i) for i in range(4))]
 
@@ -19,7 +20,7 @@ def complaint(device: str, tasks: list[Task] = TASKS) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "device",
     [
         "",
@@ -42,7 +43,7 @@ def test_a_name_that_asks_for_no_task_needs_none(device: str) -> None:
     check_known(device, [])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("device", "advice"),
     [
         ("/job:wroker", "Did you mean '/job:worker'?"),

@@ -15,6 +15,7 @@ from kit.devices.load_balancing import RandomStrategy
 from kit.devices.replica import STANDARD_PS_OPS, replica_device_setter
 from kit.devices.scope import Scope, ScopeStack, resolve
 from kit.spec import ClusterSpec
+from tests.cases import for_each
 
 CLUSTER = {"ps": ["p:0", "p:1"], "worker": ["w:0", "w:1", "w:2"]}
 
@@ -53,7 +54,7 @@ WORKER = "/job:worker"
 
 
 # Rows: the inner scope; where v before it, w and c in it, and x after it go.
-@pytest.mark.parametrize(
+@for_each(
     ("inner", "v", "w", "c", "x"),
     [
         ("/cpu:0", PS[0], f"{PS[1]}/device:CPU:0", f"{WORKER}/device:CPU:0", PS[0]),
@@ -115,7 +116,7 @@ def test_an_outer_scope_completes_both_kinds_of_ops() -> None:
 
 
 # Arguments, and where two variables and a constant go; all as the original has it.
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "found"),
     [
         ({"ps_tasks": 2}, [*PS, WORKER]),
@@ -158,7 +159,7 @@ def test_the_arguments_place_as_in_the_original(
     assert where(arguments) == found
 
 
-@pytest.mark.parametrize(
+@for_each(
     "arguments",
     [
         {},
@@ -256,7 +257,7 @@ def test_variables_take_turns_whatever_ops_are_between_them(
     assert len(variables) == kinds.count("VariableV2")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "kind", "why"),
     [
         ({"cluster": []}, TypeError, "ClusterSpec"),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from kit.devices.device import DeviceSpec, merge
 from kit.devices.scope import Scope, ScopeStack, parse_scope, resolve
+from tests.cases import for_each
 
 
 class Op:
@@ -65,7 +66,7 @@ NESTED: list[tuple[tuple[Scope, ...], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("scopes", "device"), NESTED)
+@for_each(("scopes", "device"), NESTED)
 def test_nested_scopes_give_an_op_the_device_of_the_original(
     scopes: tuple[Scope, ...], device: str
 ) -> None:

@@ -22,6 +22,7 @@ from kit.exchange.topologies.placement import place
 from kit.exchange.topologies.topology import by_name, per_member
 from kit.testing.group import LocalMember, local_group, run_together
 from kit.trace.traffic import TransferKind
+from tests.cases import for_each
 from tests.exchange import replay
 from tests.exchange.models import models
 
@@ -251,8 +252,8 @@ def test_a_larger_model_crosses_several_buckets(way: str, overwrites: bool) -> N
         assert_same_bits(got, want)
 
 
-@pytest.mark.parametrize("name", ["mesh", "ring"])
-@pytest.mark.parametrize("n", [1, 2, 5])
+@for_each("name", ["mesh", "ring"])
+@for_each("n", [1, 2, 5])
 def test_two_n_minus_one_messages_a_bucket_are_metered(name: str, n: int) -> None:
     specs = [Spec("w", (60,), "float32")]  # 240 bytes: three buckets
     layout = lay_out(specs, n, 80)

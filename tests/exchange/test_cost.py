@@ -25,6 +25,7 @@ from kit.exchange.topologies.cost import (
 )
 from kit.exchange.topologies.placement import place
 from kit.exchange.topologies.topology import by_name, names, per_member
+from tests.cases import for_each
 
 ALL = ("mesh", "ps", "ring", "ring-whole")
 RATE = st.floats(1e-12, 1e-3)
@@ -131,8 +132,8 @@ def test_more_bytes_more_workers_and_fewer_cores_never_cost_less(
     assert roomy.predict(Case(name, n, size, n_ps, 1)) <= time
 
 
-@pytest.mark.parametrize("name", ["mesh", "ring", "ring-whole"])
-@pytest.mark.parametrize("n", [1, 2, 3, 8])
+@for_each("name", ["mesh", "ring", "ring-whole"])
+@for_each("n", [1, 2, 3, 8])
 def test_formulas_count_what_the_plan_of_a_worker_does(name: str, n: int) -> None:
     layout = lay_out([Spec("w", (8 * 840,), "float32")], n, 4 * 840)
     group = Group((), tuple(range(n)), ())
@@ -153,8 +154,8 @@ def test_formulas_count_what_the_plan_of_a_worker_does(name: str, n: int) -> Non
     assert found.worked == added + applied
 
 
-@pytest.mark.parametrize("n_ps", [1, 2, 4])
-@pytest.mark.parametrize("n", [1, 3])
+@for_each("n_ps", [1, 2, 4])
+@for_each("n", [1, 3])
 def test_formulas_of_a_server_count_its_plan_and_then_a_worker_s(
     n: int, n_ps: int
 ) -> None:
@@ -176,8 +177,8 @@ def test_formulas_of_a_server_count_its_plan_and_then_a_worker_s(
     assert any(isinstance(op, Copy) for op in worker.ops)
 
 
-@pytest.mark.parametrize("size", [1, 1 << 10, 5 << 20, (5 << 20) + 4])
-@pytest.mark.parametrize("n", [1, 2, 5])
+@for_each("size", [1, 1 << 10, 5 << 20, (5 << 20) + 4])
+@for_each("n", [1, 2, 5])
 def test_buckets_are_counted_as_the_layout_makes_them(n: int, size: int) -> None:
     layout = lay_out([Spec("w", (-(-size // 4),), "float32")], n)
 

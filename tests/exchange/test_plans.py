@@ -21,6 +21,7 @@ from kit.exchange.topologies.topology import (
     per_member,
 )
 from kit.testing import check_topology
+from tests.cases import for_each
 from tests.exchange.models import models
 
 TOPOLOGIES = st.sampled_from(["ring", "ps", "ring-whole", "mesh"])
@@ -68,7 +69,7 @@ def test_in_a_ring_a_worker_talks_to_its_neighbours_alone(
         }
 
 
-@pytest.mark.parametrize("n", range(1, 9))
+@for_each("n", range(1, 9))
 def test_a_ring_moves_two_n_minus_one_over_n_of_the_bytes(n: int) -> None:
     layout, group = make([Spec("w", (840,), "float32")], n, 1, bucket=0)
     size = 840 * 4
@@ -81,7 +82,7 @@ def test_a_ring_moves_two_n_minus_one_over_n_of_the_bytes(n: int) -> None:
         assert sum(isinstance(op, Send) for op in ops[worker]) == 2 * (n - 1)
 
 
-@pytest.mark.parametrize("n", range(1, 9))
+@for_each("n", range(1, 9))
 def test_the_whole_ring_moves_n_minus_one_gradients_in_as_many_messages(n: int) -> None:
     layout, group = make([Spec("w", (10,), "float32")], n, 1, bucket=0)
 
@@ -94,7 +95,7 @@ def test_the_whole_ring_moves_n_minus_one_gradients_in_as_many_messages(n: int) 
         assert per_member(traffic, worker) == ((n - 1) * 40,) * 2
 
 
-@pytest.mark.parametrize("n", range(1, 9))
+@for_each("n", range(1, 9))
 def test_a_mesh_moves_what_a_ring_moves_in_as_many_messages(n: int) -> None:
     layout, group = make([Spec("w", (840,), "float32")], n, 1, bucket=0)
     size = 840 * 4
@@ -124,8 +125,8 @@ def test_no_message_of_a_mesh_waits_for_another_worker_s_sum(
                 assert op.range not in written
 
 
-@pytest.mark.parametrize("n_ps", [1, 2, 3])
-@pytest.mark.parametrize("n", [1, 3, 8])
+@for_each("n_ps", [1, 2, 3])
+@for_each("n", [1, 3, 8])
 def test_a_parameter_server_takes_a_gradient_from_each_worker(
     n: int, n_ps: int
 ) -> None:

@@ -20,6 +20,7 @@ from kit.testing.streams import memory_pair, sliced
 from kit.trace.traffic import Meter
 from kit.wire.sockets import SocketStream
 from kit.wire.stream import Stream
+from tests.cases import for_each
 from widgets.stepping.held import HeldMessage, HeldPort, Hold
 
 
@@ -139,7 +140,7 @@ class Deaf(Delivered):
         """Tell nobody."""
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "said"),
     [
         (Hasty, "a message has arrived before one was posted"),

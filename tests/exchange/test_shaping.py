@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kit.errors import InvalidArgumentError
 from kit.wire.shaping import LineIn, LineOut, LinkSettings
+from tests.cases import for_each
 
 SIZES = st.lists(st.integers(0, 10**7), min_size=1, max_size=20)
 SPEED = LinkSettings(bandwidth=8e9)  # a nanosecond for each byte
@@ -20,7 +21,7 @@ def no_dice() -> float:
     raise AssertionError("without jitter nothing is thrown")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "wanted"),
     [
         (None, (0, 0, 0)),
@@ -40,7 +41,7 @@ def test_text_means_bits_a_second_and_seconds(
     assert LinkSettings.parse(text) == pytest.approx(tuple(wanted))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "fast",

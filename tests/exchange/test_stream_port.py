@@ -23,6 +23,7 @@ from kit.testing.group import LocalMember, local_group, run_together
 from kit.testing.streams import memory_pair, sliced
 from kit.wire.frame import SIZE, Buffer
 from kit.wire.stream import Stream
+from tests.cases import for_each
 
 LAYOUT = lay_out([Spec("x", (25,), "float32")], n_workers=2)
 WHOLE = Range(0, 100)
@@ -72,8 +73,8 @@ def carry(near: LocalMember, far: LocalMember, expected: Expected) -> None:
     far.endpoint.receive(far.endpoint.ports[near.number], expected.range.size)
 
 
-@pytest.mark.parametrize("wrap", [sliced, as_it_is])
-@pytest.mark.parametrize("at", [SIZE, SIZE + 50, SIZE + 99, 56, 59])
+@for_each("wrap", [sliced, as_it_is])
+@for_each("at", [SIZE, SIZE + 50, SIZE + 99, 56, 59])
 def test_a_damaged_frame_is_noticed_however_it_is_cut(
     at: int, wrap: Callable[[Stream], Stream]
 ) -> None:

@@ -28,6 +28,7 @@ from kit.exchange.topologies.ring_whole import WholeRing
 from kit.exchange.topologies.topology import Topology, registered
 from kit.testing import check_topology
 from kit.trace.traffic import TransferKind
+from tests.cases import for_each
 
 
 @pytest.mark.slow
@@ -183,7 +184,7 @@ def is_send(op: Op) -> bool:
     return isinstance(op, Send)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("topology", "said"),
     [
         (Moody(), "worker:0 gets another plan each time that it is made"),

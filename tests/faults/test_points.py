@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kit.errors import InvalidArgumentError
 from kit.faults.points import POINTS, Crash, reach
 from kit.task import Task
+from tests.cases import for_each
 
 WORKER = Task("worker", 1)
 SIGNALS = ("SIGKILL", "SIGSTOP", "SIGTERM")
@@ -50,7 +51,7 @@ def test_no_text_is_no_plan() -> None:
     assert Crash.parse("") is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "worker:1",
@@ -70,7 +71,7 @@ def test_what_is_no_plan_is_refused_with_the_text_and_the_form(text: str) -> Non
     assert "worker:1@5:POINT:SIGNAL" in str(refused.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "point", "task", "step", "strikes"),
     [
         ("worker:1@5:step.done:SIGTERM", "step.done", WORKER, 5, True),

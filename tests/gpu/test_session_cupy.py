@@ -15,6 +15,7 @@ from kit.arrays import all_gpus
 from kit.graph.gradients import dense
 from kit.graph.graph import Graph
 from kit.session.client.session import Session
+from tests.cases import for_each
 from tests.graph.cases.case import Case, all_cases, listed
 
 pytestmark = pytest.mark.gpu
@@ -34,7 +35,7 @@ def name_of(case: Case) -> str:
     return f"{case.op}-{'-'.join(str(list(one.shape)) for one in case.arrays)}"
 
 
-@pytest.mark.parametrize("case", all_cases(), ids=name_of)
+@for_each("case", all_cases(), ids=name_of)
 def test_an_op_gives_the_same_on_a_gpu(case: Case) -> None:
     xs = [kit.placeholder(one.dtype, one.shape) for one in case.arrays]
     results: dict[str, list[Any]] = {}

@@ -24,6 +24,7 @@ from kit.graph.ops.state.function import function_of, py_function, take
 from kit.graph.ops.state.source import constant, placeholder
 from kit.graph.variable import Variable, initialize_all
 from kit.session.client.session import Session
+from tests.cases import for_each
 
 
 @pytest.fixture(autouse=True)
@@ -128,9 +129,7 @@ WRONG: dict[str, tuple[str, Callable[[], Any], Any, Any]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("words", "function", "dtypes", "shapes"), WRONG.values(), ids=WRONG
-)
+@for_each(("words", "function", "dtypes", "shapes"), WRONG.values(), ids=WRONG)
 def test_result_that_was_not_announced_ends_the_run(
     words: str, function: Callable[[], Any], dtypes: Any, shapes: Any
 ) -> None:

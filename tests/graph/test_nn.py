@@ -15,6 +15,7 @@ from kit.graph.graph import Graph
 from kit.graph.op import Tensor
 from kit.graph.ops.state.source import constant, placeholder
 from kit.session.client.session import Session
+from tests.cases import for_each
 from tests.graph.cases.case import Host
 
 TABLE = np.arange(22.0).reshape(11, 2)
@@ -38,7 +39,7 @@ WIDE: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("function", WIDE.values(), ids=WIDE)
+@for_each("function", WIDE.values(), ids=WIDE)
 def test_whole_numbers_become_floats_as_in_numpy(function: Callable[..., Any]) -> None:
     assert function(np.array([1, 2])).dtype == np.exp(np.array([1, 2])).dtype
     assert function(constant([1.0, 2.0])).dtype == np.float32
@@ -62,7 +63,7 @@ HALF: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("function", HALF.values(), ids=HALF)
+@for_each("function", HALF.values(), ids=HALF)
 def test_half_precision_stays_half_in_values_and_gradients(
     function: Callable[[Any], Any],
 ) -> None:
@@ -185,7 +186,7 @@ REFUSED: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
 }
 
 
-@pytest.mark.parametrize(("kind", "words", "line"), REFUSED.values(), ids=REFUSED)
+@for_each(("kind", "words", "line"), REFUSED.values(), ids=REFUSED)
 def test_line_that_cannot_be_is_refused_when_it_is_written(
     kind: type[Exception], words: str, line: Callable[[], Any]
 ) -> None:
@@ -253,8 +254,8 @@ def split_by(strategy: str, n: int) -> list[Tensor]:
     return [constant(part) for part in cut(TABLE, strategy, n)]
 
 
-@pytest.mark.parametrize("n", [1, 2, 4, 11])
-@pytest.mark.parametrize("strategy", ["mod", "div"])
+@for_each("n", [1, 2, 4, 11])
+@for_each("strategy", ["mod", "div"])
 def test_rows_of_a_table_in_parts_are_those_of_the_whole(strategy: str, n: int) -> None:
     parts = split_by(strategy, n)
 
@@ -288,9 +289,9 @@ def test_ids_and_parts_of_unknown_sizes_are_found_in_a_run() -> None:
     assert np.array_equal(value, TABLE[IDS])
 
 
-@pytest.mark.parametrize("bad", [-1, 11])
-@pytest.mark.parametrize("strategy", ["mod", "div"])
-@pytest.mark.parametrize("n", [1, 2])
+@for_each("bad", [-1, 11])
+@for_each("strategy", ["mod", "div"])
+@for_each("n", [1, 2])
 def test_id_that_is_no_row_ends_a_run(bad: int, strategy: str, n: int) -> None:
     ids = placeholder("int32", (1,))
     found = nn.embedding_lookup(split_by(strategy, n), ids, strategy)

@@ -19,6 +19,7 @@ from kit.graph.node import from_plain, node_of, to_plain
 from kit.graph.op import Op
 from kit.graph.ops.state.source import constant, no_op
 from kit.graph.variable import Variable
+from tests.cases import for_each
 from tests.graph.cases.case import Case, all_cases, listed
 
 assert kit.graph.ops  # fills the table
@@ -116,7 +117,7 @@ def test_an_attribute_that_is_no_data_is_refused(graph: Graph) -> None:
         to_plain([node_of(op)])
 
 
-@pytest.mark.parametrize(
+@for_each(
     "plain",
     [
         [1],

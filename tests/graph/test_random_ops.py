@@ -14,6 +14,7 @@ from kit.graph.graph import Graph
 from kit.graph.node import from_plain, node_of, to_plain
 from kit.graph.ops.state.source import constant, placeholder
 from kit.session.client.session import Session
+from tests.cases import for_each
 
 DRAWS: dict[str, Callable[..., Any]] = {
     "uniform": lambda **more: random.uniform([50], **more),
@@ -177,7 +178,7 @@ REFUSED: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
 }
 
 
-@pytest.mark.parametrize(("kind", "words", "line"), REFUSED.values(), ids=REFUSED)
+@for_each(("kind", "words", "line"), REFUSED.values(), ids=REFUSED)
 def test_line_that_cannot_be_is_refused_when_it_is_written(
     kind: type[Exception], words: str, line: Callable[[], Any]
 ) -> None:

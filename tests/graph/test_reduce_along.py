@@ -13,6 +13,7 @@ from kit.graph.graph import Graph
 from kit.graph.ops.math.reduce import reduce_along
 from kit.graph.ops.state.source import placeholder
 from kit.session.client.session import Session
+from tests.cases import for_each
 
 X = np.arange(24.0).reshape(2, 3, 4)
 REDUCTIONS: dict[str, Callable[..., Any]] = {
@@ -36,8 +37,8 @@ def along(kind: str, axis: Any, keepdims: bool = False) -> Any:
         return session.run(found, {where: np.asarray(axis, np.int32)})
 
 
-@pytest.mark.parametrize("axis", [0, -1, [0, 2], []], ids=str)
-@pytest.mark.parametrize("kind", REDUCTIONS)
+@for_each("axis", [0, -1, [0, 2], []], ids=str)
+@for_each("kind", REDUCTIONS)
 def test_fed_axes_do_what_written_ones_do(kind: str, axis: Any) -> None:
     expected = REDUCTIONS[kind](X, axis=tuple(np.atleast_1d(axis).astype(int)))
 

@@ -21,6 +21,7 @@ from kit.graph.ops.math.compare import equal, logical_and
 from kit.graph.ops.state.source import constant, placeholder
 from kit.graph.ops.state.strings import as_string, string_join
 from kit.session.client.session import Session
+from tests.cases import for_each
 
 assert kit.graph.ops  # fills the table
 
@@ -110,7 +111,7 @@ LINES: dict[str, tuple[type[Exception], Callable[[Any], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("what", LINES)
+@for_each("what", LINES)
 def test_a_line_that_cannot_be_right_is_refused_at_once(what: str) -> None:
     kind, line = LINES[what]
 
@@ -157,7 +158,7 @@ RUNS: dict[str, tuple[Callable[[Any], Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("what", RUNS)
+@for_each("what", RUNS)
 def test_a_value_that_cannot_be_right_ends_the_run_and_names_the_op(
     what: str, graph: Graph
 ) -> None:

@@ -16,6 +16,7 @@ from kit.graph.array_protocol import OperatorNotAllowedInGraphError
 from kit.graph.graph import Graph
 from kit.graph.ops.state.source import placeholder
 from kit.session.client.session import Session
+from tests.cases import for_each
 from tests.graph.cases.case import evaluate, listed, numbers
 
 assert kit.graph.ops  # fills the tables
@@ -153,12 +154,12 @@ FUNCTIONS: dict[str, Code] = {
 }
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@for_each("name", FUNCTIONS)
 def test_a_function_of_numpy_does_the_same_to_floats(name: str) -> None:
     agree(FUNCTIONS[name], A)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@for_each("name", FUNCTIONS)
 def test_a_function_of_numpy_does_the_same_to_integers(name: str) -> None:
     agree(FUNCTIONS[name], INTS)
 

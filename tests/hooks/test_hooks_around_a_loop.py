@@ -27,6 +27,7 @@ from kit.hooks import (
     environment,
 )
 from kit.settings import settings
+from tests.cases import for_each
 from tests.hooks.place import Counter, Notes, one_run
 
 
@@ -148,7 +149,7 @@ def test_summaries_without_a_writer_are_warned_of_and_not_run(notes: Notes) -> N
     assert "writes nothing" in notes.told("warning")[0]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("make", "words"),
     [
         (lambda: StopAtStepHook(), "num_steps"),

@@ -18,6 +18,7 @@ from kit.hooks import (
     SummarySaverHook,
     environment,
 )
+from tests.cases import for_each
 from tests.hooks.place import Counter, Notes, one_run
 
 
@@ -43,7 +44,7 @@ def test_number_of_steps_counts_from_the_first_session_alone(notes: Notes) -> No
     assert one_run(hook, Counter(13), 12)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "hook",
     [
         StopAtStepHook(last_step=1),

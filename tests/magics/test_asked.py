@@ -11,6 +11,7 @@ from kit.cluster.plan import ClusterPlan
 from kit.cluster.report import ClusterState
 from kit.errors import ClusterBusy, FailedPreconditionError, InvalidArgumentError
 from kit.magics.asked import Action, Running, arguments, decide
+from tests.cases import for_each
 
 
 def plan(worker: int = 2, **more: bool) -> ClusterPlan:
@@ -23,7 +24,7 @@ LOST = Running(plan(), ClusterState.LOST)
 BUSY = Running(plan(), ClusterState.READY, step=12)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("wanted", "running", "requests", "action"),
     [
         (plan(), None, {}, Action.START),

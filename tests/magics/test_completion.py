@@ -8,6 +8,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from kit.magics.completion import offered
 from kit.task import Task
+from tests.cases import for_each
 from tests.magics.stage import FakeCluster
 
 TASKS = [Task("ps", 0), Task("worker", 0), Task("worker", 1)]
@@ -68,8 +69,6 @@ def test_without_a_cluster_no_device_is_offered(shell: InteractiveShell) -> None
     assert not [one for one in completed(shell, 'kit.device("') if "/job:" in one]
 
 
-@pytest.mark.parametrize(
-    "line", ["", "x = 1", "worker", "print('/job:", "%%px wo", "%%on"]
-)
+@for_each("line", ["", "x = 1", "worker", "print('/job:", "%%px wo", "%%on"])
 def test_lines_of_others_get_no_offer(line: str) -> None:
     assert offered(line, TASKS) == ("", [])

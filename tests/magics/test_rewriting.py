@@ -9,12 +9,13 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from kit.magics.rewriting import rewritten
+from tests.cases import for_each
 from tests.magics.stage import FakeCluster
 
 CALL = "await get_ipython().magics_manager.registry['{}'].begin({})\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "cell",
     [
         "x = 1\n",

@@ -12,6 +12,7 @@ import pytest
 
 from kit.demo.verdict import AnswerVerdict
 from notebooks import checks
+from tests.cases import for_each
 
 NUMBERS: dict[str, tuple[Callable[[Any], AnswerVerdict], float, dict[float, str]]] = {
     "tower bytes": (
@@ -80,7 +81,7 @@ def test_usual_mistakes_get_a_hint_of_their_own(question: Question) -> None:
         assert verdict.words.startswith(f"Not yet: you said {wrong:,.6g}")
 
 
-@pytest.mark.parametrize("given", [0, -7, 12_345_678, math.nan, math.inf, 10**400])
+@for_each("given", [0, -7, 12_345_678, math.nan, math.inf, 10**400])
 def test_other_numbers_get_a_hint_too(question: Question, given: float) -> None:
     verdict = question[0](given)
 
@@ -88,7 +89,7 @@ def test_other_numbers_get_a_hint_too(question: Question, given: float) -> None:
     assert len(verdict.words) > len("Not yet: you said 12,345,678; ")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "words"),
     [
         (..., "three dots"),
@@ -223,7 +224,7 @@ def test_placement_is_judged_by_the_bytes_that_moved() -> None:
     assert "table/read:0" in many.words
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("guess", "words"),
     [
         (100, "you guessed 100. Well guessed."),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import for_each
 from tests.seeds.conftest import collect_ignore
 from tests.seeds.numpy_twin import losses_and_variables
 from tests.server.ports import free_ports
@@ -58,7 +59,7 @@ def serving(program: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate(timeout=BOUND_S)
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@for_each("program", PROGRAMS)
 def test_program_knows_of_kit_by_one_line_only(program: str) -> None:
     lines = (HERE / f"{program}.py").read_text("utf-8").splitlines()
 

@@ -31,6 +31,7 @@ from kit.wire.handshake.messages import HELLO, REPLY, Refusal, Role, unpack_repl
 from kit.wire.listening.address import UnixAddress
 from kit.wire.listening.listener import listen
 from kit.wire.rpc import Caller
+from tests.cases import for_each
 from tests.server.ports import free_ports
 
 ONE, TWO = ["localhost:0"], ["localhost:0", "localhost:0"]
@@ -49,7 +50,7 @@ def make(
     return kit.Server(*given, credentials=credentials, settings=settings, **more)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "error", "words"),
     [
         ((None,), TypeError, "None"),

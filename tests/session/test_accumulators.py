@@ -18,6 +18,7 @@ from kit.session.worker.accumulators import (
 )
 from kit.session.worker.step import Step, Ways
 from kit.task import Task
+from tests.cases import for_each
 from tests.session.scene import failure, in_thread, until
 
 FLOAT = np.dtype("float32")
@@ -260,7 +261,7 @@ def test_sum_of_rows_is_not_divided_and_the_shape_is_that_of_the_whole() -> None
     assert values.tolist() == [[1.0, 2.0], [13.0, 14.0]]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("at", "rows", "shape"),
     [
         ([7], [[1, 2]], []),

@@ -15,6 +15,7 @@ from kit.graph.graph import Graph
 from kit.session.client.metadata import RunMetadata
 from kit.session.client.session import Session
 from kit.testing.strict_arrays import StrictGpu
+from tests.cases import for_each
 from tests.graph.cases.case import Case, all_cases, listed
 from tests.session.strict_devices import TARGET, session_with, task_with
 
@@ -31,7 +32,7 @@ def name_of(case: Case) -> str:
     return f"{case.op}-{'-'.join(str(list(one.shape)) for one in case.arrays)}"
 
 
-@pytest.mark.parametrize("case", all_cases(), ids=name_of)
+@for_each("case", all_cases(), ids=name_of)
 def test_an_op_gives_the_same_on_a_gpu(case: Case) -> None:
     xs = [kit.placeholder(one.dtype, one.shape) for one in case.arrays]
     with kit.device(GPU):

@@ -46,16 +46,31 @@ from tests.session.scene import (
     works,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(120),
+    # A test begins with new processes in the place of those that were killed.
+    pytest.mark.lasting("process", "descriptor"),
+]
 PS0, LAST = Task("ps", 0), Task("worker", 1)
 FAR_S = 60.0
 
 
-@pytest.fixture(params=["unix", "tcp"])
-def processes(request: pytest.FixtureRequest) -> Iterator[ProcessCluster]:
+@pytest.fixture(scope="module", params=["unix", "tcp"])
+def running(request: pytest.FixtureRequest) -> Iterator[ProcessCluster]:
     """Give ps:0, worker:0 and worker:1 as processes; tcp with TLS."""
     with process_cluster(1, 2, settings=Settings(transport=request.param)) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def processes(running: ProcessCluster) -> ProcessCluster:
+    """Give all tasks well, and without the variables of the test before."""
+    running.restart_dead()
+    session = Session(running)
+    session.reset()
+    session.close()
+    return running
 
 
 @contextmanager

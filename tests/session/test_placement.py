@@ -13,6 +13,7 @@ from kit.graph.ops.state.source import constant, identity
 from kit.graph.variable import Variable
 from kit.session.master.devices import Device, place
 from kit.task import Task
+from tests.cases import for_each
 from tests.session.scene import PS, W0, W1, value, variable
 
 TARGET = Task("worker", 0)
@@ -41,7 +42,7 @@ def test_what_nobody_placed_runs_on_the_target(graph: Graph) -> None:
     assert places(graph)[op.name] == full("worker", 0)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("request_", "expected"),
     [
         ("/job:ps", full("ps", 0)),

@@ -17,6 +17,7 @@ from hypothesis.extra import numpy as stn
 from kit.errors import InvalidArgumentError
 from kit.session.transport.serialization import ALIGNMENT, MOST_ARRAYS, pack, unpack
 from kit.wire.frame import Buffer
+from tests.cases import for_each
 
 Array = npt.NDArray[Any]
 
@@ -103,7 +104,7 @@ def test_every_array_begins_at_a_multiple_of_64(arrays: list[Array], key: str) -
             assert array.flags.writeable
 
 
-@pytest.mark.parametrize(
+@for_each(
     "array",
     [
         np.arange(24, dtype=np.int32).reshape(4, 6).T,
@@ -136,7 +137,7 @@ def test_a_scalar_of_strings_and_a_nul_at_the_end_survive() -> None:
     assert came[()] == b"end\0\0"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("array", "problem"),
     [
         (np.array(["text"], object), "bytes.*not a str"),

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from kit.errors import ProtocolError
 from kit.session.transport.serialization import pack, unpack
+from tests.cases import for_each
 
 Array = npt.NDArray[Any]
 
@@ -74,7 +75,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("body", REFUSED.values(), ids=REFUSED)
+@for_each("body", REFUSED.values(), ids=REFUSED)
 def test_anything_else_is_refused(body: bytes) -> None:
     with pytest.raises(ProtocolError, match="drop this connection"):
         unpack(bytearray(body))

@@ -6,6 +6,7 @@ import pytest
 
 from kit.tf1 import app
 from kit.tf1.flags import FlagValues, _truth
+from tests.cases import for_each
 
 
 def flags() -> FlagValues:
@@ -17,7 +18,7 @@ def flags() -> FlagValues:
     return made
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "name", "value"),
     [
         ([], "job_name", "worker"),

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.cases import for_each
 from tests.tf1 import gallery
 from tests.tf1.agreement import difference
 from tests.tf1.outcome import Absent, outcome_of, plain
@@ -56,15 +57,15 @@ def outcome(value: Any) -> Any:
     return outcome_of(case, FAKE)
 
 
-@pytest.mark.parametrize("topic", gallery.topics())
-@pytest.mark.parametrize("version", gallery.VERSIONS)
+@for_each("topic", gallery.topics())
+@for_each("version", gallery.VERSIONS)
 def test_every_case_was_recorded_and_nothing_else(topic: str, version: str) -> None:
     known = gallery.recorded(topic)[version]
 
     assert [*known] == [*gallery.cases_of(topic)]
 
 
-@pytest.mark.parametrize("topic", gallery.topics())
+@for_each("topic", gallery.topics())
 def test_every_case_is_present_in_one_version_at_least(topic: str) -> None:
     book = gallery.recorded(topic)
 
@@ -73,17 +74,17 @@ def test_every_case_is_present_in_one_version_at_least(topic: str) -> None:
     assert not set.intersection(*absent)
 
 
-@pytest.mark.parametrize("path", READ_BY_OLD_PYTHON, ids=lambda path: path.stem)
+@for_each("path", READ_BY_OLD_PYTHON, ids=lambda path: path.stem)
 def test_file_is_understood_by_python_3_7(path: Path) -> None:
     ast.parse(path.read_text("utf-8"), feature_version=(3, 7))
 
 
-@pytest.mark.parametrize("topic", gallery.topics())
+@for_each("topic", gallery.topics())
 def test_record_is_small(topic: str) -> None:
     assert gallery.record_path(topic).stat().st_size < 400 * 1024
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("ours", "theirs"),
     [
         (np.float32(1.000001), np.float32(1.0)),
@@ -100,7 +101,7 @@ def test_these_agree(ours: Any, theirs: Any) -> None:
     assert difference(outcome(ours), outcome(theirs)) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("ours", "theirs"),
     [
         (np.float32(1.001), np.float32(1.0)),

@@ -7,6 +7,7 @@ import pytest
 from kit import tf1 as tf
 from kit.errors import UnimplementedError
 from kit.tf1.not_offered import OutsideScopeError
+from tests.cases import for_each
 
 OUTSIDE = [
     *("keras", "layers", "data", "estimator", "while_loop", "summary", "Print"),
@@ -25,7 +26,7 @@ def found(path: str) -> object:
     return value
 
 
-@pytest.mark.parametrize("path", OUTSIDE)
+@for_each("path", OUTSIDE)
 def test_name_of_the_original_that_is_not_offered_names_a_way(path: str) -> None:
     with pytest.raises(OutsideScopeError, match=r"outside the scope.*Instead: \w+"):
         found(path)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kit.trace.log import Rows
 from kit.trace.window import Thinned, Thinning, Window
+from tests.cases import for_each
 
 ROW = np.dtype([("step", "i8"), ("task", "u2")])
 SIZES = st.lists(st.integers(0, 40), max_size=30)
@@ -87,8 +88,8 @@ def test_steps_below_the_limit_are_all_kept() -> None:
     assert len(table.rows) == 200
 
 
-@pytest.mark.parametrize("first", [0, 1_003])
-@pytest.mark.parametrize("n_steps", [110, 1_000, 12_340])
+@for_each("first", [0, 1_003])
+@for_each("n_steps", [110, 1_000, 12_340])
 def test_older_steps_are_thinned_evenly_and_the_newest_are_whole(
     first: int, n_steps: int
 ) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 
 import kit
 from kit.graph.graph import Graph
@@ -17,6 +16,7 @@ from kit.graph.variable import Variable, initialize_all
 from kit.session.client.session import Session
 from kit.training.optimizers.minimize import Minimizer
 from kit.training.optimizers.rule import Rule
+from tests.cases import for_each
 
 Array = npt.NDArray[Any]
 
@@ -29,7 +29,7 @@ RULES: dict[str, Rule] = {
     "centered": kit.RMSProp(0.02, momentum=0.5, centered=True),
     "adam": kit.Adam(0.02),
 }
-every_rule = pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+every_rule = for_each("rule", RULES.values(), RULES)
 START = np.array([[0.5, -1.0], [0.25, 2.0], [-0.125, 0.75]])
 
 

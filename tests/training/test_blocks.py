@@ -15,6 +15,7 @@ import pytest
 
 from kit.errors import InvalidArgumentError
 from kit.training.data.dask_source import BlockSource, is_dask
+from tests.cases import for_each
 
 Array = npt.NDArray[Any]
 
@@ -147,7 +148,7 @@ def ones(n: int, chunks: Any) -> Any:
     return da.ones(n, chunks=chunks)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("make", "part"),
     [
         (lambda: BlockSource([ones(9, 3), ones(9, 9)], 3, 0, 0, 1), r"\(3, 3, 3\)"),

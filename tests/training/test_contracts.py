@@ -22,6 +22,7 @@ from kit.training.coordination.membership import Epoch, Verdict
 from kit.training.job import Job
 from kit.training.member.member import Member
 from kit.training.optimizers.rule import Flat, Rule, Slot
+from tests.cases import for_each
 
 
 class AcrossLinks:
@@ -157,7 +158,7 @@ class Sleepy(TrainingCoordinator):
         return
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("make", "text"),
     [
         (Hasty, "not all members have come to boundary 0, and a member hears .*GO"),
@@ -275,7 +276,7 @@ class WiderSlots(Descent):
         return (Slot("mean", 0.0), Slot("mean", 1.0))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rule", "text"),
     [
         (KeepsItsHandsOn(), "float32, step 0: the gradient was changed"),

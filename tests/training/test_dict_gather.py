@@ -19,6 +19,7 @@ from kit.exchange.ports.memory import Memory
 from kit.training.worker import dict_gather as module
 from kit.training.worker.dict_gather import DictGather, dict_gather
 from kit.training.worker.native import FEW, compiled
+from tests.cases import for_each
 from tests.exchange.models import models
 
 Values = dict[str, Any]
@@ -99,7 +100,7 @@ UNFIT: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("change", UNFIT.values(), ids=UNFIT)
+@for_each("change", UNFIT.values(), ids=UNFIT)
 def test_what_is_no_array_like_its_place_is_left_to_others(
     change: Callable[[Any], Any],
 ) -> None:

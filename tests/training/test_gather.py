@@ -18,6 +18,7 @@ from kit.exchange.plan import GRAD
 from kit.exchange.ports.memory import Memory
 from kit.training.worker.gradient_buffer import GradientBuffer
 from kit.training.worker.native import FEW
+from tests.cases import for_each
 from tests.exchange.models import models
 
 MANY = [Spec(f"p{number}", (2, 3), "float32") for number in range(FEW + 1)]
@@ -74,7 +75,7 @@ def test_all_at_once_fills_the_buffer_as_one_by_one_does(
         assert place.tobytes() == second.leaves(GRAD)[name].tobytes()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         lambda value: np.asfortranarray(value),
@@ -94,7 +95,7 @@ def test_array_that_lies_otherwise_in_memory_is_taken_by_its_elements(
     assert_taken(memory, given_values)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "words"),
     [
         (lambda value: value.T.copy(), r"float32\[3, 2\]"),
@@ -106,7 +107,7 @@ def test_array_that_lies_otherwise_in_memory_is_taken_by_its_elements(
         (lambda value: None, "NoneType"),
     ],
 )
-@pytest.mark.parametrize("repeats", [0, 3])
+@for_each("repeats", [0, 3])
 def test_one_unfit_gradient_among_many_is_named(
     change: Change, words: str, repeats: int, native: bool
 ) -> None:
@@ -192,7 +193,7 @@ def test_one_new_array_among_those_that_come_again_is_taken(native: bool) -> Non
         assert_taken(memory, given_values)
 
 
-@pytest.mark.parametrize("lasting", [(), ("p99",), ("p0",)])
+@for_each("lasting", [(), ("p99",), ("p0",)])
 def test_gradients_of_past_steps_are_not_kept_alive(
     lasting: tuple[str, ...], native: bool
 ) -> None:

@@ -14,6 +14,7 @@ from kit.exchange.layout import Spec, intersect, lay_out
 from kit.exchange.plan import GRAD
 from kit.exchange.ports.memory import Memory
 from kit.training.worker.gradient_buffer import GradientBuffer
+from tests.cases import for_each
 from tests.exchange.models import models
 
 TASK = "/job:worker/task:1"
@@ -132,7 +133,7 @@ def test_large_values_are_finite_though_their_squares_are_not() -> None:
     assert list(gradient_buffer.take("w", np.full((2, 3), 1e30, np.float32))) == [1]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given_gradients", "words"),
     [
         ({}, "no gradient for 'w', 'b'"),

@@ -16,11 +16,12 @@ from kit.graph.variable import Variable, initialize_all
 from kit.session.client.session import Session
 from kit.training.optimizers.minimize import Minimizer
 from kit.training.optimizers.rule import Rule
+from tests.cases import for_each
 from tests.training import toy
 from tests.training.graph_scene import RULES, START, Scene
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rule", "names"),
     [
         (RULES["descent"], []),
@@ -143,7 +144,7 @@ def pairs_of(make: Callable[[Any], Any]) -> Any:
     return kit.GradientDescent().apply_gradients(make(variable))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("misuse", "error", "words"),
     [
         (lambda v: [], ValueError, "no variables"),

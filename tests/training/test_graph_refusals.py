@@ -16,6 +16,7 @@ from kit.graph.ops.state.source import constant, placeholder
 from kit.graph.variable import Variable
 from kit.testing.cluster import LocalCluster
 from kit.training.graph_step.loss import work_of
+from tests.cases import for_each
 from tests.training.toy import DATA, fit
 
 ROWS = np.zeros((8, 3), np.float32)
@@ -71,7 +72,7 @@ CASES: dict[str, tuple[Callable[[Scene], Any], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("make", "words"), CASES.values(), ids=CASES)
+@for_each(("make", "words"), CASES.values(), ids=CASES)
 def test_loss_or_data_that_cannot_be_compiled_is_refused_by_name(
     make: Callable[[Scene], Any], words: list[str]
 ) -> None:

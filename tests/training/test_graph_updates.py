@@ -18,6 +18,7 @@ from kit.session.client.session import Session
 from kit.testing.strict_arrays import strict
 from kit.training.optimizers.graph_updates import update_rows, update_whole
 from kit.training.optimizers.rule import Rule
+from tests.cases import for_each
 from tests.training import toy
 from tests.training.graph_scene import RULES, START, Array, Scene, every_rule
 
@@ -122,7 +123,7 @@ def lazily(rule: Rule, rows: Sequence[tuple[list[int], Array]]) -> Array:
     return value
 
 
-@pytest.mark.parametrize("name", [name for name in RULES if name != "adam"])
+@for_each("name", [name for name in RULES if name != "adam"])
 def test_rows_without_a_gradient_stay_and_repeated_rows_are_summed(name: str) -> None:
     rule, dice = RULES[name], np.random.default_rng(5)
     rows = [

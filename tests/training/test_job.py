@@ -16,6 +16,7 @@ from kit.exchange.layout import Spec
 from kit.exchange.topologies.topology import names
 from kit.task import Task
 from kit.training.job import Job, difference, terms_of
+from tests.cases import for_each
 from tests.exchange.models import models
 
 PS, WORKERS = Task("ps", 0), (Task("worker", 0), Task("worker", 1))
@@ -34,7 +35,7 @@ def made(**changes: Any) -> Job:
     return Job(**given_values | changes)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "words"),
     [
         ({"steps": -1}, "steps is -1"),

@@ -13,6 +13,7 @@ import kit
 from kit.errors import StepFailed
 from kit.trace.trace import Trace
 from kit.training.worker.worker import named
+from tests.cases import for_each
 from tests.training.paced import begin
 from tests.training.toy import (
     BATCH,
@@ -133,7 +134,7 @@ def test_a_nan_is_kept_as_it_is(tmp_path: Path) -> None:
     assert np.isnan(values).tolist() == [True, True]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "said"),
     [
         ([0.5], r"gave \[0.5\] beside loss and gradients; give a dict"),

@@ -24,6 +24,7 @@ from kit.training.optimizers.rules import (
     from_plain,
     to_plain,
 )
+from tests.cases import for_each
 
 Array = npt.NDArray[Any]
 DTYPES = [np.float32, np.float64]
@@ -122,8 +123,8 @@ ORACLES: list[tuple[Optimizer, Callable[..., Iterator[Array]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("dtype", "limit"), [(np.float32, 3e-8), (np.float64, 1e-16)])
-@pytest.mark.parametrize(("optimizer", "oracle"), ORACLES)
+@for_each(("dtype", "limit"), [(np.float32, 3e-8), (np.float64, 1e-16)])
+@for_each(("optimizer", "oracle"), ORACLES)
 def test_every_step_follows_the_formula(
     optimizer: Optimizer,
     oracle: Callable[..., Iterator[Array]],
@@ -148,7 +149,7 @@ class Hasty(GradientDescent):
         out -= g
 
 
-@pytest.mark.parametrize("optimizer", [optimizer for optimizer, _ in ORACLES])
+@for_each("optimizer", [optimizer for optimizer, _ in ORACLES])
 def test_these_rules_say_that_they_spend_their_gradient(optimizer: Optimizer) -> None:
     assert MeanUpdate(optimizer, 2).spends
 
@@ -193,8 +194,8 @@ def test_centered_rmsprop_stays_finite_when_the_variance_rounds_below_zero() -> 
     assert np.isfinite(value).all()
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("step", [0, 1, 1022, 1023, 1024, 5000, 30_000])
+@for_each("dtype", DTYPES)
+@for_each("step", [0, 1, 1022, 1023, 1024, 5000, 30_000])
 def test_adam_rate_is_that_of_powers_multiplied_up_step_by_step(
     dtype: Any, step: int
 ) -> None:
@@ -213,7 +214,7 @@ def test_adam_rate_of_a_far_step_is_the_learning_rate_at_once(dtype: Any) -> Non
     assert Adam().rate_at(np.dtype(dtype), 10**12) == dtype(0.001)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("make", "part"),
     [
         (lambda: GradientDescent(float("nan")), "learning_rate is nan"),
@@ -246,7 +247,7 @@ def test_adagrad_refuses_a_start_that_is_not_above_zero(value: float) -> None:
         Adagrad(0.1, initial_accumulator_value=value)
 
 
-@pytest.mark.parametrize("optimizer", [optimizer for optimizer, _ in ORACLES])
+@for_each("optimizer", [optimizer for optimizer, _ in ORACLES])
 def test_optimizer_survives_json(optimizer: Optimizer) -> None:
     assert from_plain(json.loads(json.dumps(to_plain(optimizer)))) == optimizer
 

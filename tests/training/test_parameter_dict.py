@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kit.training.worker import parameter_dict
 from kit.training.worker.native import FEW, compiled, marker
 from kit.training.worker.parameter_dict import ParameterDict, watch
+from tests.cases import for_each
 
 Values = dict[str, Any]
 MANY = FEW + 1
@@ -43,8 +44,8 @@ CHANGES: dict[str, Callable[[Values], object]] = {
 }
 
 
-@pytest.mark.parametrize("native", [True, False])
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@for_each("native", [True, False])
+@for_each("change", CHANGES.values(), ids=CHANGES)
 def test_what_a_step_does_to_its_dict_is_gone_in_the_next(
     change: Callable[[Values], object], native: bool
 ) -> None:

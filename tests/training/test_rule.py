@@ -24,6 +24,7 @@ from kit.training.optimizers.rules import (
     Optimizer,
     RMSProp,
 )
+from tests.cases import for_each
 
 Array = npt.NDArray[Any]
 DTYPES = [np.float32, np.float64]
@@ -86,12 +87,12 @@ def test_cutting_the_vector_anywhere_changes_no_bit(
     assert np.concatenate(parts).tobytes() == whole.tobytes()
 
 
-@pytest.mark.parametrize("optimizer", EVERY)
+@for_each("optimizer", EVERY)
 def test_rule_is_what_a_training_takes_it_for(optimizer: Optimizer) -> None:
     check_optimizer(optimizer)
 
 
-@pytest.mark.parametrize("optimizer", EVERY)
+@for_each("optimizer", EVERY)
 def test_memory_used_does_not_grow_with_the_array(optimizer: Optimizer) -> None:
     start, gradients = problem(np.float32, n=8 * rule.PIECE, steps=1)
     slots = new_slots(optimizer, start)
@@ -130,7 +131,7 @@ READ_ONLY = floats(4)
 READ_ONLY.flags.writeable = False
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "part"),
     [
         ((floats(2, 2), floats(2, 2), [floats(2, 2)], floats(2, 2), 0), "1-d"),

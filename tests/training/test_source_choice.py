@@ -15,6 +15,7 @@ import pytest
 from kit.errors import InvalidArgumentError
 from kit.training.data.dask_source import BlockSource
 from kit.training.data.sources import ArraySource, IterableSource, Source, make_source
+from tests.cases import for_each
 
 Array = npt.NDArray[Any]
 
@@ -34,7 +35,7 @@ class Own:
         return step
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("data", "kind"),
     [
         (np.ones(8), ArraySource),

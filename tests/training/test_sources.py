@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from kit.errors import InvalidArgumentError, OutOfRangeError
 from kit.training.data.sources import ArraySource, IterableSource
 from kit.training.data.splits import shuffled
+from tests.cases import for_each
 
 Array = npt.NDArray[Any]
 
@@ -109,7 +110,7 @@ def test_order_is_made_once_per_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made == [0, 1, 2]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("make", "part"),
     [
         (lambda: ArraySource((np.ones((3, 2)), np.ones(4)), 2, 0, 0, 1), r"\(3, 2\)"),

@@ -10,13 +10,14 @@ import pytest
 import kit
 from kit.errors import InvalidArgumentError, NotFinite
 from kit.testing.cluster import LocalCluster
+from tests.cases import for_each
 from tests.training.toy import DATA, fit, initial, quick_cluster
 
 INTS = {"w": np.zeros(3, np.int64)}
 NAN = {"w": np.array([1.0, np.nan])}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "words"),
     [
         ({"topology": "rign"}, ["'rign'", "mesh, ps, ring, ring-whole", "'ring'?"]),

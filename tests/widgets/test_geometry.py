@@ -7,6 +7,7 @@ from itertools import combinations
 
 import pytest
 
+from tests.cases import for_each
 from widgets.board.geometry import WIDTH, SceneLayout, TaskBox, layout, path
 from widgets.board.moment import Link
 
@@ -29,10 +30,8 @@ def inside(box: TaskBox, found: SceneLayout) -> bool:
     )
 
 
-@pytest.mark.parametrize("topology", ["ps", "ring"])
-@pytest.mark.parametrize(
-    ("ps", "worker"), [(1, 1), (1, 3), (2, 5), (3, 9), (1, 12), (1, 16)]
-)
+@for_each("topology", ["ps", "ring"])
+@for_each(("ps", "worker"), [(1, 1), (1, 3), (2, 5), (3, 9), (1, 12), (1, 16)])
 def test_no_two_tasks_overlap_and_none_is_cut_off(
     topology: str, ps: int, worker: int
 ) -> None:

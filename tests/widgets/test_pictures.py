@@ -14,6 +14,7 @@ import pytest
 from bokeh.models import AllLabels, LinearAxis, NoOverlap, Step
 
 from kit.trace.trace import Trace
+from tests.cases import for_each
 from widgets.board import sentences
 from widgets.board.history import TrainingHistory
 from widgets.drawing import charts, curves, feed, strips
@@ -139,9 +140,7 @@ def test_nothing_to_show_is_no_picture() -> None:
     assert charts.timeline_chart(none) == ""
 
 
-@pytest.mark.parametrize(
-    ("low", "high"), [(0, 1), (0, 47), (-3, 12), (0, 1e-7), (5, 1e6), (0.2, 0.3)]
-)
+@for_each(("low", "high"), [(0, 1), (0, 47), (-3, 12), (0, 1e-7), (5, 1e6), (0.2, 0.3)])
 def test_ticks_are_round_and_few_and_inside(low: float, high: float) -> None:
     found = charts.ticks(low, high)
 

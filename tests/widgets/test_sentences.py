@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import pytest
-
 from kit.trace.trace import Trace
+from tests.cases import for_each
 from widgets.board import sentences
 from widgets.board.moment import Moment, Numbers
 
@@ -15,7 +14,7 @@ TASKS = ("/job:ps/task:0", "/job:worker/task:0")
 NOW = Moment(TASKS, step=7, steps=1200)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "said"),
     [
         ({}, "Training, 1,200 steps: ps."),

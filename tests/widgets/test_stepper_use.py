@@ -19,6 +19,7 @@ from kit.exchange.plan import Group, Plan
 from kit.exchange.topologies import topology
 from kit.exchange.topologies.ring import Ring
 from kit.exchange.topologies.topology import Topology
+from tests.cases import for_each
 from widgets import ExchangeStepper, RingStepper, ServerStepper
 
 
@@ -60,7 +61,7 @@ def test_numbers_of_a_task_are_asked_for_by_its_name() -> None:
         stepper.held("worker:2")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "said"),
     [
         ({"n": 0}, "from 1 to 8"),

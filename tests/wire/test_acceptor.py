@@ -26,6 +26,7 @@ from kit.wire import Acceptor, Credentials, Hello, Link, Role, TcpAddress, conne
 from kit.wire.listening.address import Address, UnixAddress
 from kit.wire.listening.listener import Listener, listen
 from kit.wire.sockets import SocketStream
+from tests.cases import for_each
 
 WORKER, PS = Task("worker", 1), Task("ps", 0)
 HELLO = Hello(Role.CONTROL, WORKER)
@@ -172,7 +173,7 @@ def test_other_protocols_are_closed_without_a_word_of_data(
     assert door.links.empty()
 
 
-@pytest.mark.parametrize("n_bytes", range(1, 128, 9))
+@for_each("n_bytes", range(1, 128, 9))
 def test_half_a_hello_leaves_nothing_open(plain: Credentials, n_bytes: int) -> None:
     with opened(plain) as door:
         door.knock((b"PSRH\1\0\1\0\1\0\0\0" + bytes(200))[:n_bytes]).close()

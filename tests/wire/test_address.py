@@ -14,6 +14,7 @@ from kit.wire.listening.address import (
     is_local,
     parse_address,
 )
+from tests.cases import for_each
 
 HOSTS = st.from_regex(r"[a-z][a-z0-9.-]{0,20}", fullmatch=True)
 
@@ -30,7 +31,7 @@ def test_an_address_reads_back_what_it_prints(address: Address) -> None:
     assert parse_address(str(address)) == address
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         *("", "node7", "node7:", ":80", "node7:65536", "node7:-1", "node7:8x"),
@@ -52,7 +53,7 @@ def test_a_unix_path_may_have_107_bytes_and_not_108() -> None:
         UnixAddress("/" + "é" * 54)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "local"),
     [
         ("unix:/run/kit/s", True),

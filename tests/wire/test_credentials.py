@@ -12,6 +12,7 @@ import pytest
 
 from kit.errors import InvalidArgumentError, NotFoundError, PermissionDeniedError
 from kit.wire.handshake.credentials import Credentials
+from tests.cases import for_each
 
 PLAIN = Credentials.new(certificate=False)
 
@@ -38,8 +39,8 @@ def test_plain_data_brings_everything_back(credentials: Credentials) -> None:
     assert Credentials.from_plain(plain) == credentials
 
 
-@pytest.mark.parametrize("field", ["cluster_id", "key", "certificate_pem"])
-@pytest.mark.parametrize("value", [None, "not base64!", 7])
+@for_each("field", ["cluster_id", "key", "certificate_pem"])
+@for_each("value", [None, "not base64!", 7])
 def test_a_damaged_field_is_named_and_no_secret_shown(
     field: str, value: object
 ) -> None:

@@ -25,6 +25,7 @@ from kit.wire.frame import (
     unpack,
     verify,
 )
+from tests.cases import for_each
 
 BOUNDS = Bounds(
     cluster=0x0123456789ABCDEF,
@@ -95,7 +96,7 @@ def test_each_field_lies_where_the_table_says(header: Header) -> None:
         assert struct.unpack_from(f"<{form}", head, offset)[0] == getattr(header, name)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "value"),
     [
         ("magic", b"PSR2"),
@@ -130,7 +131,7 @@ def test_a_field_out_of_bounds_is_named_with_its_value(
         unpack(head, bounds=BOUNDS)
 
 
-@pytest.mark.parametrize("n_bytes", range(SIZE))
+@for_each("n_bytes", range(SIZE))
 def test_a_header_cut_short_is_refused(n_bytes: int) -> None:
     with pytest.raises(ProtocolError, match=f"{n_bytes} are here"):
         unpack(pack(GOOD)[:n_bytes], bounds=BOUNDS)
@@ -157,7 +158,7 @@ def test_the_checksum_is_the_crc_of_header_and_payload() -> None:
     verify(head, unpack(head, bounds=BOUNDS), b"some bytes here")
 
 
-@pytest.mark.parametrize("bit", range(0, 8 * 79, 7))
+@for_each("bit", range(0, 8 * 79, 7))
 def test_one_flipped_bit_anywhere_is_noticed(bit: int) -> None:
     payload = b"fifteen bytes !"
     header = GOOD._replace(flags=CHECKSUM, length=len(payload))

@@ -18,6 +18,7 @@ from kit.errors import (
 from kit.task import Task
 from kit.wire.handshake.handshake import ClientHandshake, Handshake, ServerHandshake
 from kit.wire.handshake.messages import Hello, Role, Versions
+from tests.cases import for_each
 
 KEY, CLUSTER = b"k" * 32, b"c" * 16
 HELLO = Hello(Role.DATA, Task("worker", 2), incarnation=5, run_id=b"r" * 16)
@@ -163,7 +164,7 @@ def test_another_protocol_is_refused_at_its_first_byte(text: bytes) -> None:
     assert theirs.outgoing() == b""
 
 
-@pytest.mark.parametrize("bit", range(0, 8 * 336, 5))
+@for_each("bit", range(0, 8 * 336, 5))
 def test_no_flipped_bit_lets_both_sides_finish(bit: int) -> None:
     """One bit of the whole conversation, wherever it is."""
     seen = 0

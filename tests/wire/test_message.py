@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kit.errors import InvalidArgumentError, ProtocolError
 from kit.wire.message import pack_message, unpack_message
+from tests.cases import for_each
 
 PLAIN = st.recursive(
     st.none()
@@ -39,7 +40,7 @@ def test_the_blob_is_not_copied_for_sending() -> None:
     assert pack_message({}, blob)[-1] is blob
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         b"",

@@ -14,6 +14,7 @@ from kit.errors import DeadlineExceededError, LinkLost
 from kit.wire import Stream
 from kit.wire.frame import Buffer
 from kit.wire.stream import front, read_some, wait_ready, write_all
+from tests.cases import for_each
 
 Streams = tuple[Stream, Stream]
 
@@ -181,7 +182,7 @@ def test_a_stream_names_its_kind_and_its_peer(streams: Streams) -> None:
         assert stream.peer
 
 
-@pytest.mark.parametrize("n_bytes", range(9))
+@for_each("n_bytes", range(9))
 def test_the_front_of_buffers_is_that_of_their_sum(n_bytes: int) -> None:
     parts: list[Buffer] = [b"ab", b"", bytearray(b"cde"), memoryview(b"fg")]
 

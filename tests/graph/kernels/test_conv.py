@@ -16,6 +16,7 @@ from kit.graph.kernels.conv import (
     conv2d_input_gradient,
     conv2d_shape,
 )
+from tests.cases import for_each
 from tests.graph.kernels.sliding import Slide, naive_conv, slides
 from tests.graph.kernels.slopes import host, slopes
 
@@ -97,8 +98,8 @@ def test_gradients_agree_with_finite_differences(xp: ModuleType) -> None:
     np.testing.assert_allclose(dw, slopes(lambda w: loss(x, w), w), atol=1e-8)
 
 
-@pytest.mark.parametrize(("padding", "stride"), RECORDED)
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@for_each(("padding", "stride"), RECORDED)
+@for_each("dtype", ["float16", "float32", "float64"])
 def test_outcomes_of_the_original_come_out(
     xp: ModuleType, padding: str, stride: tuple[int, int], dtype: str
 ) -> None:
@@ -149,7 +150,7 @@ def test_what_is_unknown_makes_only_its_own_sizes_unknown(
     assert conv2d_shape(x, w, [1, 2, 2, 1], "VALID") == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("x", "w", "strides", "padding", "word"),
     [
         ((1, 4, 4, 1), (5, 5, 1, 1), [1, 1, 1, 1], "VALID", "fit"),

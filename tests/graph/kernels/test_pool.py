@@ -18,6 +18,7 @@ from kit.graph.kernels.pool import (
     max_pool_gradient,
     pool_shape,
 )
+from tests.cases import for_each
 from tests.graph.kernels.sliding import (
     Slide,
     naive_max,
@@ -119,7 +120,7 @@ def test_outcomes_of_the_original_come_out(xp: ModuleType) -> None:
     )
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@for_each("dtype", ["float16", "float32", "float64"])
 def test_dtype_stays(xp: ModuleType, dtype: str) -> None:
     x = xp.asarray(X.astype(dtype))
 
@@ -148,8 +149,8 @@ def test_nan_is_not_hidden_by_the_largest(xp: ModuleType) -> None:
     assert np.isnan(host(max_pool(xp, x, [1, 2, 2, 1], [1, 1, 1, 1], "VALID"))).all()
 
 
-@pytest.mark.parametrize("stride", [1, 2])
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@for_each("stride", [1, 2])
+@for_each("dtype", ["float16", "float32", "float64"])
 def test_infinite_gradient_reaches_its_place_alone(
     xp: ModuleType, stride: int, dtype: str
 ) -> None:
@@ -174,7 +175,7 @@ def test_unknown_sizes_stay_unknown() -> None:
     assert pool_shape((None, 7, None, 3), *RULE) == (None, 4, None, 3)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("ksize", "strides", "padding", "word"),
     [
         ([1, 5, 5, 1], [1, 1, 1, 1], "VALID", "fit"),

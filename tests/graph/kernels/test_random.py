@@ -22,6 +22,7 @@ from kit.graph.kernels.random import (
     shuffle,
     truncated_normal,
 )
+from tests.cases import for_each
 from tests.graph.kernels.slopes import host
 
 FLOATS = ["float16", "float32", "float64"]
@@ -102,8 +103,8 @@ def test_second_draw_goes_on_where_the_first_one_ended(xp: ModuleType) -> None:
     assert all(a != b for a, b in zip(first, second, strict=True))
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize(("low", "high"), [(0, 1), (-3, 5), (2.5, 2.75)])
+@for_each("dtype", FLOATS)
+@for_each(("low", "high"), [(0, 1), (-3, 5), (2.5, 2.75)])
 def test_uniform_floats_fill_their_range_evenly(
     xp: ModuleType, dtype: str, low: float, high: float
 ) -> None:
@@ -166,7 +167,7 @@ def test_integers_need_a_range_within_the_dtype(
         random_uniform(np, stream(), [1], low, high, dtype)
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@for_each("dtype", FLOATS)
 def test_normal_numbers_have_their_mean_and_deviation(
     xp: ModuleType, dtype: str
 ) -> None:
@@ -180,7 +181,7 @@ def test_normal_numbers_have_their_mean_and_deviation(
     assert within_one == pytest.approx(math.erf(math.sqrt(0.5)), abs=0.015)
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@for_each("dtype", FLOATS)
 def test_truncated_numbers_stay_within_two_deviations(
     xp: ModuleType, dtype: str
 ) -> None:
@@ -217,7 +218,7 @@ def test_shuffle_keeps_rows_together_and_its_input_as_it_was(xp: ModuleType) -> 
     assert float(shuffle(xp, stream(), xp.asarray(5.0))) == 5.0
 
 
-@pytest.mark.parametrize("draw", [random_uniform, random_normal, truncated_normal])
+@for_each("draw", [random_uniform, random_normal, truncated_normal])
 def test_shapes_may_be_empty_but_not_negative(xp: ModuleType, draw: Any) -> None:
     assert draw(xp, stream(), []).shape == ()
     assert draw(xp, stream(), [2, 0]).shape == (2, 0)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kit.errors import InvalidArgumentError
 from kit.graph.kernels.segments import gather, scatter, sum_by_index
+from tests.cases import for_each
 from tests.graph.kernels.slopes import host
 
 ONE_BY_ONE: dict[str, Any] = {
@@ -141,8 +142,8 @@ def test_indices_may_have_any_shape(xp: ModuleType) -> None:
     assert host(one).tolist() == [[0, 0], [1, 1], [0, 0]]
 
 
-@pytest.mark.parametrize("axis", [0, 1, -1])
-@pytest.mark.parametrize("indices", [2, [1, 1, 0], [[0, 2], [1, 1]], [[]]])
+@for_each("axis", [0, 1, -1])
+@for_each("indices", [2, [1, 1, 0], [[0, 2], [1, 1]], [[]]])
 def test_gather_puts_the_named_slices_in_the_place_of_the_axis(
     xp: ModuleType, axis: int, indices: Any
 ) -> None:
@@ -158,7 +159,7 @@ def test_gather_puts_the_named_slices_in_the_place_of_the_axis(
     assert np.array_equal(host(out), wanted)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("indices", "message"),
     [
         ([0, 3, -1], r"indices\[1\] = 3 is not in \[0, 3\)"),
@@ -207,7 +208,7 @@ def test_gather_along_an_axis_that_is_not_there_is_refused(
         gather(xp, xp.zeros(3), xp.asarray([0]), axis)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("target", "indices", "values", "word"),
     [
         ((3,), (2,), (1,), "values"),

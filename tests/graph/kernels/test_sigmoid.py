@@ -17,6 +17,7 @@ from hypothesis.extra import numpy as hnp
 
 from kit.errors import InvalidArgumentError
 from kit.graph.kernels.sigmoid import sigmoid, sigmoid_cross_entropy, softplus
+from tests.cases import for_each
 from tests.graph.kernels.slopes import host, slopes
 
 SPAN = [-1e4, -745.0, -90.0, -20.0, -1.0, -1e-9, 0.0, 1e-9, 0.5, 20.0, 710.0, 1e4]
@@ -31,8 +32,8 @@ def expected_softplus(x: float) -> float:
     return x + math.log1p(math.exp(-x)) if x >= 0 else math.log1p(math.exp(x))
 
 
-@pytest.mark.parametrize("dtype", PRECISION)
-@pytest.mark.parametrize(
+@for_each("dtype", PRECISION)
+@for_each(
     ("kernel", "expected"), [(sigmoid, expected_sigmoid), (softplus, expected_softplus)]
 )
 def test_values_hold_from_minus_to_plus_ten_thousand(

@@ -19,6 +19,7 @@ from kit.graph.kernels.softmax import (
     softmax_cross_entropy,
     sparse_softmax_cross_entropy,
 )
+from tests.cases import for_each
 from tests.graph.kernels.slopes import host, slopes
 
 Host = npt.NDArray[Any]
@@ -47,7 +48,7 @@ def expected_log_softmax(x: Host) -> Host:
     return np.array([row_log_softmax(row) for row in rows]).reshape(x.shape)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@for_each("shape", SHAPES)
 def test_softmax_and_its_logarithm_are_what_they_are_called(
     xp: ModuleType, shape: tuple[int, ...]
 ) -> None:
@@ -60,7 +61,7 @@ def test_softmax_and_its_logarithm_are_what_they_are_called(
     np.testing.assert_allclose(host(p), np.exp(wanted), rtol=1e-12)
 
 
-@pytest.mark.parametrize("axis", [0, 1, 2, -1, -3])
+@for_each("axis", [0, 1, 2, -1, -3])
 def test_any_axis_may_be_that_of_the_classes(xp: ModuleType, axis: int) -> None:
     x = logits_of((4, 5, 6))
 
@@ -71,7 +72,7 @@ def test_any_axis_may_be_that_of_the_classes(xp: ModuleType, axis: int) -> None:
     np.testing.assert_allclose(host(p), np.exp(wanted), rtol=1e-12)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@for_each("shape", SHAPES)
 def test_cross_entropy_and_its_gradient_follow_from_the_softmax(
     xp: ModuleType, shape: tuple[int, ...]
 ) -> None:
@@ -84,8 +85,8 @@ def test_cross_entropy_and_its_gradient_follow_from_the_softmax(
     np.testing.assert_allclose(host(gradient), np.exp(log_p) - y, atol=1e-14)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
+@for_each("shape", SHAPES)
+@for_each("dtype", ["int32", "int64", "uint8"])
 def test_labels_by_number_give_what_the_same_labels_give_as_distributions(
     xp: ModuleType, shape: tuple[int, ...], dtype: str
 ) -> None:
@@ -171,7 +172,7 @@ def test_labels_that_do_not_add_up_to_one_count_as_in_the_original(
     np.testing.assert_allclose(host(gradient), wanted, rtol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@for_each("dtype", ["float16", "float32", "float64"])
 def test_dtype_stays_and_the_inputs_too(xp: ModuleType, dtype: str) -> None:
     x, y = (xp.asarray(a.astype(dtype)) for a in (logits_of((4, 5)), labels_of((4, 5))))
     kept = host(x).copy(), host(y).copy()
@@ -200,7 +201,7 @@ def test_softmax_over_no_classes_is_empty(xp: ModuleType) -> None:
     assert log_softmax(xp, xp.zeros((3, 0))).shape == (3, 0)
 
 
-@pytest.mark.parametrize("label", [-1, 5, 2**31])
+@for_each("label", [-1, 5, 2**31])
 def test_label_that_is_no_class_is_named_with_its_place(
     xp: ModuleType, label: int
 ) -> None:
@@ -212,7 +213,7 @@ def test_label_that_is_no_class_is_named_with_its_place(
         sparse_softmax_cross_entropy(xp, xp.zeros((4, 5)), labels)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("logits", "labels"), [((2, 3), (3, 2)), ((2, 3), (2,)), ((2, 0), (2, 0)), ((), ())]
 )
 def test_distributions_that_do_not_fit_the_logits_are_refused(
@@ -222,7 +223,7 @@ def test_distributions_that_do_not_fit_the_logits_are_refused(
         softmax_cross_entropy(xp, xp.zeros(logits), xp.zeros(labels))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("logits", "labels"), [((2, 3), (3,)), ((2, 3), (2, 1)), ((2, 0), (2,)), ((), ())]
 )
 def test_numbers_that_do_not_fit_the_logits_are_refused(
