@@ -175,6 +175,15 @@ def end(
     return wait_gone(left | family, kill_s)
 
 
+def end_one(process: Process, grace_s: float, kill_s: float = KILL_S) -> bool:
+    """End one process and none of its children; returns whether it has ended."""
+    for number, patience_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, kill_s)):
+        send(process, number)
+        if not wait_gone([process], patience_s):
+            return True
+    return False
+
+
 @dataclass
 class ProcessRecord:
     """What the kernel has told: who it is, what it started, where its files are."""
