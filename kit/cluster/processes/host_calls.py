@@ -110,7 +110,7 @@ def end_engine(process: tuple[int, int], grace_s: float) -> list[tuple[int, int]
     """End an engine's process alone; return its family, for `end_all`. Blocks."""
     family = reaper.descendants([Process(*process)])
     reaper.end_one(Process(*process), grace_s)
-    return [tuple(one) for one in family]
+    return [(one.pid, one.started) for one in family]
 
 
 def end_all(processes: Sequence[tuple[int, int]], grace_s: float) -> None:
