@@ -51,6 +51,7 @@ from kit.cluster.report import ClusterState, TaskStatus
 from kit.cluster.restarting import busy, rejoin, restart
 from kit.cluster.runtime import default_python
 from kit.cluster.waiting import Plan, follow, follow_async
+from kit.errors import InvalidArgumentError
 from kit.server.directory import Directory
 from kit.server.target import ClusterTarget
 from kit.settings import Settings
@@ -136,6 +137,9 @@ class Cluster:
         check_times(lease_s=lease_s)
         check_times(start_deadline_s=start_deadline_s, stop_deadline_s=stop_deadline_s)
         tasks = tuple(make_tasks(counts))
+        if launcher is not None:
+            launcher.n_processes(len(tasks))  # raises when they cannot be placed
+            _check_transport(transport)
         plan = ClusterPlan(
             tasks,
             threads=_threads(threads, len(tasks), launcher),
@@ -628,6 +632,14 @@ class Cluster:
         payloads = dict.fromkeys(select(where, self.tasks), payload)
         what = f"return from {getattr(function, '__name__', 'the function')}()"
         return loop.submit(supervisor.calls.perform(payloads, deadline_s, what))
+
+
+def _check_transport(transport: str) -> None:
+    if transport == "unix":
+        raise InvalidArgumentError(
+            "transport='unix' links tasks of one host only; leave it out for tasks on "
+            "other hosts: those of one host are linked by unix sockets all the same."
+        )
 
 
 def _threads(asked: int | None, n_tasks: int, launcher: Launcher | None) -> int:

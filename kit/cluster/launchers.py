@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+import subprocess
 import sys
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ from kit.errors import InvalidArgumentError, StartFailed
 from kit.wire.sockets import address_towards
 
 _CONNECT_S = 10
-SSH_LOG = "logs/ssh.log"
+LAUNCH_LOG = "logs/launch.log"  # in the cluster's folder: what launching complained of
 _NOWHERE = "192.0.2.1"  # for documentation (RFC 5737): where the default route leads
 
 
@@ -42,12 +43,12 @@ class Launcher:
     python: str = sys.executable
     launches: ClassVar[str] = ""  # ipyparallel's name of the launcher
 
-    @abstractmethod
     def n_processes(self, n_tasks: int) -> int:
-        """Return how many processes are launched for so many tasks.
+        """Return how many processes are launched for so many tasks, one for each.
 
         Raises `InvalidArgumentError` if the hosts cannot hold them.
         """
+        return n_tasks
 
     @abstractmethod
     def traits(
@@ -65,6 +66,10 @@ class Launcher:
 
     async def check(self) -> None:
         """Raise `StartFailed` for what can be known to fail before anything starts."""
+
+    def ending(self, job: str) -> list[str]:
+        """Return the command that ends what is left of the launched job `job`."""
+        return []
 
     async def waiting_for(self, job: str) -> str:
         """Say why the launched job `job` has not begun; empty if that is not known."""
@@ -189,9 +194,138 @@ def _quiet(program: str, folder: Path) -> list[str]:
 
     By its mark a stop finds it, should it still wait for a host.
     """
-    words = shlex.quote(str(folder / SSH_LOG))
+    words = shlex.quote(str(folder / LAUNCH_LOG))
     script = f'exec {program} "$@" 2>>{words}'
     return ["env", f"{reaper.MARK}={folder}", "sh", "-c", script, program]
+
+
+@dataclass(frozen=True)
+class Slurm(Launcher):
+    """Start the tasks as a job of Slurm, one of its tasks for each of ours.
+
+    The folder that is worked in and the Python environment must be the same on all
+    nodes.
+
+    Parameters
+    ----------
+    partition, time, account : str, optional
+        Of the job, as for `sbatch`: `time="1:00:00"`. The site's own if not given.
+    options : sequence of str
+        More options of sbatch, such as `["--constraint=fast", "--exclusive"]`.
+    address, python
+        As for every launcher.
+
+    Examples
+    --------
+    Nine tasks, wherever the queue puts them::
+
+        launcher = kit.launchers.Slurm(partition="short", time="0:30:00")
+        cluster = kit.Cluster(ps=1, worker=8, launcher=launcher)
+    """
+
+    partition: str = field(default="", kw_only=True)
+    time: str = field(default="", kw_only=True)
+    account: str = field(default="", kw_only=True)
+    options: Sequence[str] = field(default=(), kw_only=True)
+    launches: ClassVar[str] = "slurm"
+
+    def traits(
+        self, folder: Path, program: Sequence[str]
+    ) -> dict[str, dict[str, object]]:
+        """Return those of ipyparallel's Slurm launcher."""
+        named = {
+            "partition": self.partition,
+            "time": self.time,
+            "account": self.account,
+        }
+        options = [f"--{name}={value}" for name, value in named.items() if value]
+        script = [
+            "#!/bin/sh",
+            "#SBATCH --export=ALL",
+            "#SBATCH --job-name=psring",
+            "#SBATCH --ntasks={n}",
+            "#SBATCH --output={output_file}",
+            *(f"#SBATCH {option}" for option in (*options, *self.options)),
+            # The first process of a node forks all tasks there: it needs all cores.
+            "exec srun --cpu-bind=none {program_and_args}",
+        ]
+        return {
+            "SlurmEngineSetLauncher": {
+                "submit_command": _quiet("sbatch", folder),
+                # Its own name: in the working folder, two clusters would share it.
+                "batch_file_name": str(folder / "slurm.sbatch"),
+                "batch_template": "\n".join([*script, ""]),
+                "engine_cmd": list(program[:1]),
+                "engine_args": list(program[1:]),
+            }
+        }
+
+    def ending(self, job: str) -> list[str]:
+        """Return the command that cancels the job."""
+        return ["scancel", job]
+
+    async def waiting_for(self, job: str) -> str:
+        """Say in the words of the queue why the job has not begun."""
+        command = ["squeue", "--noheader", "--jobs", job, "--format", "%T, %r"]
+        status, told = await _run(command, _CONNECT_S)
+        return f"job {job} is {told}" if status == 0 and told else ""
+
+
+@dataclass(frozen=True)
+class MPI(Launcher):
+    """Start the tasks with mpiexec, one of its ranks for each of them.
+
+    The Python environment must be the same on all hosts. When one rank ends, mpiexec
+    ends all: a lost task cannot be restarted.
+
+    Parameters
+    ----------
+    args : sequence of str
+        Arguments of mpiexec beside the number of ranks, such as
+        `["--hostfile", "hosts"]`.
+    command : sequence of str
+        What is run as mpiexec.
+    address, python
+        As for every launcher.
+
+    Examples
+    --------
+    Four tasks on the hosts of a file::
+
+        launcher = kit.launchers.MPI(args=["--hostfile", "hosts"])
+        cluster = kit.Cluster(ps=1, worker=3, launcher=launcher)
+    """
+
+    args: Sequence[str] = field(default=(), kw_only=True)
+    command: Sequence[str] = field(default=("mpiexec",), kw_only=True)
+    launches: ClassVar[str] = "mpi"
+
+    def traits(
+        self, folder: Path, program: Sequence[str]
+    ) -> dict[str, dict[str, object]]:
+        """Return those of ipyparallel's MPI launcher."""
+        # Open MPI passes on no variable that it is not told to.
+        passed = ["-x", "IPP_CONNECTION_INFO"] if self._is_open_mpi() else []
+        return {
+            "MPIEngineSetLauncher": {
+                "mpi_cmd": list(self.command),
+                "mpi_args": [*self.args, *passed],
+                "engine_cmd": list(program),
+                "environment": {reaper.MARK: str(folder)},
+            }
+        }
+
+    def _is_open_mpi(self) -> bool:
+        try:
+            told = subprocess.run(
+                [*self.command, "--version"], capture_output=True, timeout=_CONNECT_S
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise StartFailed(
+                f"{' '.join(self.command)} cannot be run here: {error}. Install MPI, or "
+                f"name its mpiexec: MPI(command=[...])."
+            ) from error
+        return b"Open MPI" in told.stdout or b"OpenRTE" in told.stdout
 
 
 def _as_file(host: str) -> str:
@@ -208,14 +342,14 @@ async def _run(command: Sequence[str], limit_s: float) -> tuple[int, str]:
         process = await asyncio.create_subprocess_exec(
             *command,
             stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
         )
     except FileNotFoundError as error:
         return 127, f"{command[0]} is not installed here ({error.strerror})"
     try:
         async with asyncio.timeout(limit_s):
-            _, told = await process.communicate()
+            told, _ = await process.communicate()
     except TimeoutError:
         return 124, f"no answer within {limit_s:g} s"
     finally:
@@ -226,4 +360,4 @@ async def _run(command: Sequence[str], limit_s: float) -> tuple[int, str]:
     return process.returncode or 0, (lines[-1].rstrip(".") if lines else "")
 
 
-__all__ = ["SSH", "Launcher"]
+__all__ = ["MPI", "SSH", "Launcher", "Slurm"]

@@ -232,6 +232,10 @@ class Engines:
     async def check_reach(self, addresses: Sequence[str]) -> None:
         """Raise `UnavailableError` where one host cannot connect to another."""
 
+    async def why_waiting(self) -> str:
+        """Say what is known of why the start takes so long."""
+        return ""
+
     async def leave(self) -> None:
         """End what runs on other hosts."""
 

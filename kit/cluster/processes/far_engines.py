@@ -18,13 +18,14 @@ from typing import Any, NamedTuple
 
 from kit.cluster.cells import remote
 from kit.cluster.cells.calls import follow
-from kit.cluster.launchers import Launcher
-from kit.cluster.processes import host_calls
+from kit.cluster.launchers import LAUNCH_LOG, Launcher
+from kit.cluster.processes import host_calls, reaper
 from kit.cluster.processes.engines import PRELOAD, Engines, controller_args
 from kit.cluster.processes.host_calls import HostFacts, HostNews
 from kit.cluster.processes.launch import SSHHostsLauncher
 from kit.cluster.processes.processes import why
-from kit.cluster.runtime import tail
+from kit.cluster.processes.reaper import Process
+from kit.cluster.runtime import tail, tail_of
 from kit.errors import StartFailed, UnavailableError
 
 _LOOK_S, _REFRESH_S = 0.1, 1.0
@@ -81,6 +82,7 @@ class FarEngines(Engines):
         self._launcher, self._threads = launcher, threads
         self._reached_at = launcher.reached_at
         self._hosts: list[Host] = []
+        self._job = ""
         self._watcher: asyncio.Task[None] | None = None
         self._on_end: dict[int, tuple[FarProcess, Callable[[], object]]] = {}
         super().__init__(*args)
@@ -110,8 +112,31 @@ class FarEngines(Engines):
         """Start the controller, and what the launcher starts on the hosts."""
         await self._launcher.check()
         await self._launch_controller()
-        await self._cluster.start_engines()
+        try:
+            await self._cluster.start_engines()
+        except Exception as error:
+            told = tail_of(self._folder / LAUNCH_LOG, 3) or str(error)
+            raise StartFailed(
+                f"the tasks could not be launched with {self._launcher.launches}: "
+                f"{told}"
+            ) from error
+        self._note_launched(self._cluster.engine_set)
         self._watcher = asyncio.create_task(self._watch())
+
+    def _note_launched(self, launched: Any) -> None:
+        """See to it that the end of what was launched is noticed, and comes."""
+        pid, self._job = getattr(launched, "pid", None), getattr(launched, "job_id", "")
+        if pid is not None:  # a process of this host, such as mpiexec
+            self._started(launched, "what was launched")
+            self._processes.add(reaper.find(pid) or Process(pid, 0))
+        if self._job and (command := self._launcher.ending(self._job)):
+            self._processes.at_end(command)
+
+    async def why_waiting(self) -> str:
+        """Say what is known of why the start takes so long."""
+        told = await self._launcher.waiting_for(self._job) if self._job else ""
+        here = ", ".join(host.facts.name for host in self._hosts) or "none"
+        return f"Hosts that have registered: {here}. {told}".strip()
 
     # -- hosts -------------------------------------------------------------------
 
@@ -136,7 +161,8 @@ class FarEngines(Engines):
     async def _check_launched(self) -> None:
         """Raise `StartFailed` for a host whose launched process has ended already."""
         met = {host.facts.label for host in self._hosts}
-        for label, one in self._cluster.engine_set.launchers.items():
+        launched = getattr(self._cluster.engine_set, "launchers", {})
+        for label, one in launched.items():
             if label not in met:
                 words = await asyncio.to_thread(one.why_ended)
                 if words is not None:

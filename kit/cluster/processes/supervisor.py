@@ -128,7 +128,7 @@ class Supervisor:
                 kind = PortTaken if PORT_IN_USE in reason else StartFailed
                 raise kind(f"the cluster did not start: {reason}")
             if not stages.done():
-                raise StartFailed(self._too_late())
+                raise StartFailed(await self._too_late())
             stages.result()
         except BaseException:
             await to_the_end(self.stop(stages))
@@ -193,15 +193,16 @@ class Supervisor:
         for task in tasks:
             self.set_ready(task)
 
-    def _too_late(self) -> str:
+    async def _too_late(self) -> str:
         waiting = [
             t.short for t, s in self.status.items() if s.state is ClusterState.STARTING
         ]
         log = self.log_tail(Task.parse(waiting[0]) if waiting else self.plan.tasks[0])
+        told = await self.engines.why_waiting() if self.engines is not None else ""
         return (
             f"the cluster was not ready within {self.plan.start_deadline_s:g} s: still "
             f"waiting for {self._phase} ({', '.join(waiting)}). A busy machine may "
-            f"need start_deadline_s={2 * self.plan.start_deadline_s:g}.\n{log}"
+            f"need start_deadline_s={2 * self.plan.start_deadline_s:g}. {told}\n{log}"
         )
 
     # -- watch -----------------------------------------------------------------
