@@ -275,8 +275,8 @@ class Slurm(Launcher):
 class MPI(Launcher):
     """Start the tasks with mpiexec, one of its ranks for each of them.
 
-    The Python environment must be the same on all hosts. When one rank ends, mpiexec
-    ends all: a lost task cannot be restarted.
+    The Python environment must be the same on all hosts. The tasks are forks of the
+    first rank of each host, so mpiexec does not notice when one is lost.
 
     Parameters
     ----------
@@ -322,7 +322,7 @@ class MPI(Launcher):
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise StartFailed(
-                f"{' '.join(self.command)} cannot be run here: {error}. Install MPI, or "
+                f"{' '.join(self.command)} cannot be run here: {error}. Install MPI or "
                 f"name its mpiexec: MPI(command=[...])."
             ) from error
         return b"Open MPI" in told.stdout or b"OpenRTE" in told.stdout

@@ -21,6 +21,7 @@ import gc
 import importlib
 import json
 import os
+import shutil
 import signal
 import time
 import warnings
@@ -161,6 +162,9 @@ def main() -> None:
     order = fork_server.attend()
     if order is not None:
         _become_engine(*order, forks, arguments.deadline)
+    elif HOST_ENGINE in forks.report()[0]:
+        # The reaper does so too, if the launcher has not ended it before.
+        shutil.rmtree(forks.folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
