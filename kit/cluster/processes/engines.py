@@ -247,7 +247,7 @@ class Engines:
         """Connect the client and wait until every engine is registered."""
         await self._connect_client(deadline_s)
         while not self.registered.issuperset(range(len(self._names))):
-            await self._learn_engines(len(self._names))
+            await self._learn_engines()
 
     async def _connect_client(self, deadline_s: float) -> None:
         info = await self._cluster.controller.get_connection_info(deadline_s)
@@ -277,23 +277,23 @@ class Engines:
             context.destroy()
             raise
 
-    async def _learn_engines(self, n_engines: int) -> None:
-        """Ask the hub which engines it has, until it has so many or for a moment.
+    async def _learn_engines(self) -> None:
+        """Ask the hub which engines it has, besides what it tells; wait for news.
 
         It tells each registration once, by publish and subscribe. Those that come
         after its answer to the client and before the subscription takes effect, some
         milliseconds later, are lost: with 16 engines in half of all starts.
         """
-        client = self._client
+        client, known = self._client, self._known_engines
         answer = client._send(client._query_stream, "connection_request")
-        while not answer.done() and len(client.ids) < n_engines:
+        while not answer.done() and self._known_engines == known:
             await asyncio.sleep(_POLL_S)
         if answer.done():
             # In its own thread, where it learns the others.
             engines = answer.result()["content"]["engines"]
             client._io_loop.add_callback(client._update_engines, engines)
         pause_until = time.monotonic() + _ASK_AGAIN_S
-        while len(client.ids) < n_engines and time.monotonic() < pause_until:
+        while self._known_engines == known and time.monotonic() < pause_until:
             await asyncio.sleep(_POLL_S)
 
     def submit(self, index: int, payload: bytes) -> Future[bytes]:

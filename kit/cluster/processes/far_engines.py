@@ -125,8 +125,8 @@ class FarEngines(Engines):
 
     def _note_launched(self, launched: Any) -> None:
         """See to it that the end of what was launched is noticed, and comes."""
-        pid, self._job = getattr(launched, "pid", None), getattr(launched, "job_id", "")
-        if pid is not None:  # a process of this host, such as mpiexec
+        pid, self._job = getattr(launched, "pid", -1), getattr(launched, "job_id", "")
+        if pid > 0:  # a process of this host, such as mpiexec
             self._started(launched, "what was launched")
             self._processes.add(reaper.find(pid) or Process(pid, 0))
         if self._job and (command := self._launcher.ending(self._job)):
@@ -144,7 +144,7 @@ class FarEngines(Engines):
         """Survey the hosts that come, place the tasks, wait until all are forked."""
         await self._connect_client(self._deadline_s)
         while sum(host.facts.slots for host in self._hosts) < len(self._names):
-            await self._learn_engines(len(self._hosts) + 1)
+            await self._learn_engines()
             for engine in sorted(self._known_engines):
                 if engine not in [host.engine for host in self._hosts]:
                     await self._meet(engine)
