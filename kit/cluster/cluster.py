@@ -244,6 +244,8 @@ class Cluster:
     @property
     def cores_told(self) -> str:
         """What it means that there are few cores for its tasks; empty with enough."""
+        if self.plan.launcher is not None:
+            return ""
         return report.few_cores(self.plan.jobs, machine.cores())
 
     @property
@@ -263,6 +265,8 @@ class Cluster:
 
         `instead_of` is a cluster that is to be stopped before.
         """
+        if self.plan.launcher is not None:
+            return  # that of the hosts is not known here
         freed_mib = 0.0 if instead_of is None else instead_of.memory_mib
         memory.check(self.plan.jobs, machine.memory(), freed_mib)
 

@@ -64,7 +64,7 @@ class Launcher:
         """The address of this machine at which the hosts reach it."""
         return self.address or address_towards(_NOWHERE)
 
-    async def check(self) -> None:
+    async def check(self, n_tasks: int) -> None:
         """Raise `StartFailed` for what can be known to fail before anything starts."""
 
     def ending(self, job: str) -> list[str]:
@@ -162,12 +162,13 @@ class SSH(Launcher):
             chosen += [f"ControlPath={folder}/ssh-%C"]
         return [*self.ssh_args, *(word for one in chosen for word in ("-o", one))]
 
-    async def check(self) -> None:
-        """Log in to each host and import there what a task needs.
+    async def check(self, n_tasks: int) -> None:
+        """Log in to each host that is needed and import there what a task needs.
 
         Raises `StartFailed` with the host and the words of ssh or of its Python.
         """
-        answers = await asyncio.gather(*map(self._check_host, self.hosts))
+        needed = list(self.hosts)[: self.n_processes(n_tasks)]
+        answers = await asyncio.gather(*map(self._check_host, needed))
         problems = [problem for problem in answers if problem]
         if problems:
             raise StartFailed("\n".join(problems))

@@ -7,7 +7,6 @@ import platform
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import pytest
 import kit
 from kit.cluster.report import ClusterState
 from kit.errors import (
+    FailedPreconditionError,
     InvalidArgumentError,
     KitError,
     PeerLost,
@@ -117,17 +117,17 @@ def test_host_that_is_cut_off_is_lost_with_its_tasks(hosts: TwoHosts) -> None:
         until(lambda: training.step > 3, 30)
         try:
             hosts.cut("nodeb")
-            cut_at = time.monotonic()
             until(lambda: cluster.status[1].state is ClusterState.LOST, 30)
-            assert time.monotonic() - cut_at < 30
             assert "host nodeb" in cluster.status[1].reason
             with pytest.raises(KitError, match=r"task:1 is gone"):
                 training.wait(30)
             folder = folder_of(cluster)
+            with pytest.raises(FailedPreconditionError, match="nodeb does not answer"):
+                cluster.restart("worker:1")
             cluster.stop()
         finally:
             hosts.join("nodeb")
-    until(lambda: left_of(folder, hosts) == [], 40)
+    until(lambda: left_of(folder, hosts) == [], 60)
 
 
 def test_kernel_that_is_killed_leaves_nothing_on_any_host(
@@ -153,7 +153,7 @@ def test_kernel_that_is_killed_leaves_nothing_on_any_host(
     kernel.wait()
     kernel.stdout.close()
 
-    until(lambda: left_of(folder, hosts) == [], 40)
+    until(lambda: left_of(folder, hosts) == [], 60)
 
 
 # -- what cannot start -----------------------------------------------------------------

@@ -38,8 +38,7 @@ from kit.cluster.cells.cell_output import OnMessage
 from kit.cluster.cells.remote import Perform
 from kit.cluster.loop import in_thread
 from kit.cluster.processes import reaper
-from kit.cluster.processes.fork_server import HOST_ENGINE
-from kit.cluster.processes.forks import Forks
+from kit.cluster.processes.forks import HOST_ENGINE, Forks
 from kit.cluster.processes.launch import ForkServerLauncher
 from kit.cluster.processes.processes import Processes, why
 from kit.cluster.processes.reaper import Process
@@ -231,6 +230,10 @@ class Engines:
 
     async def check_reach(self, addresses: Sequence[str]) -> None:
         """Raise `UnavailableError` where one host cannot connect to another."""
+
+    def why_no_fork(self, index: int) -> str:
+        """Say why engine `index` cannot get a new process; empty if it can."""
+        return ""
 
     async def why_waiting(self) -> str:
         """Say what is known of why the start takes so long."""

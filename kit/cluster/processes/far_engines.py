@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -110,7 +111,7 @@ class FarEngines(Engines):
 
     async def launch(self) -> None:
         """Start the controller, and what the launcher starts on the hosts."""
-        await self._launcher.check()
+        await self._launcher.check(len(self._names))
         await self._launch_controller()
         try:
             await self._cluster.start_engines()
@@ -135,7 +136,13 @@ class FarEngines(Engines):
     async def why_waiting(self) -> str:
         """Say what is known of why the start takes so long."""
         told = await self._launcher.waiting_for(self._job) if self._job else ""
-        here = ", ".join(host.facts.name for host in self._hosts) or "none"
+        here = ", ".join(host.facts.name for host in self._hosts)
+        if not here:
+            here = (
+                f"none. They must reach this machine at {self._reached_at}, on ports "
+                f"that the system chooses: another address=... of the launcher, or a "
+                f"firewall on the way, may be the cause"
+            )
         return f"Hosts that have registered: {here}. {told}".strip()
 
     # -- hosts -------------------------------------------------------------------
@@ -172,6 +179,7 @@ class FarEngines(Engines):
 
     async def _meet(self, engine: int) -> None:
         facts = await self._call_engine(engine, host_calls.survey, self._reached_at)
+        _check_versions(facts)
         self._hosts.append(Host(engine, facts))
 
     def _place(self) -> None:
@@ -252,6 +260,11 @@ class FarEngines(Engines):
         mib: float | None = process.host.news.mib.get(process.pid)
         return mib
 
+    def why_no_fork(self, index: int) -> str:
+        """Say why engine `index` cannot get a new process; empty if it can."""
+        host = self._host(index)
+        return f"its host {host.facts.name} does not answer" if host.is_lost else ""
+
     def on_end(self, index: int, process: Any, callback: Callable[[], object]) -> None:
         """Call back in the loop when the process ends or its host is lost."""
         self._on_end[index] = process, callback
@@ -327,3 +340,24 @@ class FarEngines(Engines):
         # It would ask each host again, which has ended what there was or is cut off.
         self._cluster.engines.clear()
         await super().forget()
+
+
+def _check_versions(facts: HostFacts) -> None:
+    """Raise `StartFailed` where functions and messages could be misunderstood.
+
+    Warn of a numpy that may compute other bits.
+    """
+    here = host_calls.versions()
+    for name, mine in here.items():
+        theirs = facts.versions[name]
+        if name == "Python":
+            mine, theirs = (one.rpartition(".")[0] for one in (mine, theirs))
+        if mine == theirs:
+            continue
+        both = f"{facts.name} has {name} {theirs}, the notebook has {mine}"
+        if name == "numpy":
+            warnings.warn(f"{both}: results may differ in the last bits", stacklevel=2)
+        else:
+            raise StartFailed(
+                f"{both}; install the same there, or name another python."
+            )

@@ -28,11 +28,9 @@ import warnings
 from pathlib import Path
 
 from kit.cluster.processes import reaper
-from kit.cluster.processes.forks import Forks
+from kit.cluster.processes.forks import HOST_ENGINE, Forks
 from kit.cluster.processes.reaper import Process
 
-# The engine of a host itself, with which all others there end. Far above all tasks.
-HOST_ENGINE = 1_000_000
 _SET_CHILD_SUBREAPER = 36  # prctl(2)
 _POLL_S = 0.01
 _NEWS = {signal.SIGCHLD, signal.SIGUSR1, signal.SIGTERM}

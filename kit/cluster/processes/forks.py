@@ -19,6 +19,9 @@ from pathlib import Path
 from kit.cluster.processes import reaper
 from kit.cluster.processes.reaper import Process
 
+# The engine of a host itself, with which all others there end. Far above all tasks.
+HOST_ENGINE = 1_000_000
+
 
 @dataclass(frozen=True)
 class Forks:

@@ -27,8 +27,7 @@ from pathlib import Path
 import psutil
 
 from kit import machine
-from kit.cluster.processes.fork_server import HOST_ENGINE
-from kit.cluster.processes.forks import Forks
+from kit.cluster.processes.forks import HOST_ENGINE, Forks
 from kit.cluster.processes.processes import ReaperHandle
 from kit.cluster.runtime import (
     engine_environment,

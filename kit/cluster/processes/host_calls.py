@@ -17,14 +17,12 @@ from pathlib import Path
 
 from kit import machine
 from kit.cluster.processes import reaper
-from kit.cluster.processes.fork_server import HOST_ENGINE
-from kit.cluster.processes.forks import Forks
+from kit.cluster.processes.forks import HOST_ENGINE, Forks
 from kit.cluster.processes.reaper import Process
 from kit.cluster.runtime import tail_of
 from kit.wire.listening.address import TcpAddress, parse_address
 from kit.wire.sockets import address_towards, why_unreachable
 
-# What must not differ between hosts, or is worth a word if it does.
 _PACKAGES = ("psring", "numpy", "ipyparallel")
 # The rank that the launcher has given this process, by what tells it.
 _RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
@@ -61,6 +59,12 @@ def _forks() -> Forks:
     return Forks(Path(os.environ[reaper.MARK]))
 
 
+def versions() -> dict[str, str]:
+    """Return what must not differ between hosts, or is worth a word if it does."""
+    known = {name: version(name) for name in _PACKAGES}
+    return {"Python": platform.python_version()} | known
+
+
 def survey(controller: str) -> HostFacts:
     """Return who this host is; `controller` is the address of the notebook's."""
     forks = _forks()
@@ -78,8 +82,7 @@ def survey(controller: str) -> HostFacts:
         str(forks.folder),
         machine.cores(),
         machine.memory().available_mib,
-        {"Python": platform.python_version()}
-        | {name: version(name) for name in _PACKAGES},
+        versions(),
     )
 
 

@@ -329,6 +329,8 @@ class Supervisor:
                 task=str(task),
             )
         reason = self.fork_server_lost
+        if self.engines is not None and not reason:
+            reason = self.engines.why_no_fork(self.plan.tasks.index(task))
         if not self.folder.is_dir():
             reason = f"the cluster's folder {self.folder} was removed"
         if reason:
