@@ -76,6 +76,7 @@ from kit.training.train import train as train
 if TYPE_CHECKING:
     from kit.cluster import Cluster as Cluster
     from kit.cluster import current as current_cluster
+    from kit.cluster import launchers as launchers
 
 __all__ = [
     "Adagrad",
@@ -112,6 +113,7 @@ __all__ = [
     "group",
     "identity",
     "initialize_all",
+    "launchers",
     "load_checkpoint",
     "load_variables",
     "name_scope",
@@ -130,10 +132,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Cluster", "current_cluster"):
+    if name in ("Cluster", "current_cluster", "launchers"):
         from kit import cluster
 
-        return cluster.current if name == "current_cluster" else cluster.Cluster
+        return getattr(cluster, "current" if name == "current_cluster" else name)
     raise AttributeError(f"module 'kit' has no attribute {name!r}")
 
 

@@ -44,6 +44,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "ipyparallel": (
         "kit/cluster/processes/engines.py",
         "kit/cluster/processes/engine_process.py",
+        "kit/cluster/processes/launch.py",
     ),
     "dask": (
         "kit/training/data/dask_source.py",

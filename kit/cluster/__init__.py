@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kit.cluster import launchers as launchers
 from kit.cluster.cells import functions as functions
 from kit.cluster.cells.on import CellFailed as CellFailed
 from kit.cluster.cells.on import CellInterrupted as CellInterrupted
@@ -21,4 +22,5 @@ __all__ = [
     "Outcome",
     "TaskStatus",
     "current",
+    "launchers",
 ]

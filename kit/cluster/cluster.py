@@ -39,6 +39,7 @@ from kit.cluster.cells.selection import (
     make_tasks,
     select,
 )
+from kit.cluster.launchers import Launcher
 from kit.cluster.launching import launch
 from kit.cluster.lifecycle import Lifecycle
 from kit.cluster.loop import LoopTask
@@ -48,8 +49,9 @@ from kit.cluster.processes.engine_access import EngineAccess
 from kit.cluster.processes.reaper import Process
 from kit.cluster.report import ClusterState, TaskStatus
 from kit.cluster.restarting import busy, rejoin, restart
-from kit.cluster.runtime import default_python, log_path, tail_of
+from kit.cluster.runtime import default_python
 from kit.cluster.waiting import Plan, follow, follow_async
+from kit.errors import InvalidArgumentError
 from kit.server.directory import Directory
 from kit.server.target import ClusterTarget
 from kit.settings import Settings
@@ -62,7 +64,7 @@ from kit.wire.shaping import LinkSettings
 
 
 class Cluster:
-    """A cluster of processes on this machine, each one task of a job.
+    """A cluster of processes, on this machine or many, each one task of a job.
 
     Nothing starts until `start()`, or until it is entered with `with` or `async with`,
     which also stop it.
@@ -92,6 +94,9 @@ class Cluster:
         Level of the log of ipyparallel, as in `logging`.
     python : str, optional
         The interpreter of the tasks; by default this one.
+    launcher : Launcher, optional
+        What brings the tasks to other hosts: one of `kit.launchers`. By default all
+        are processes of this host.
     bootstrap : Bootstrap
         What makes an engine a task; for tests.
 
@@ -124,6 +129,7 @@ class Cluster:
         stop_deadline_s: float = 2.0,
         log_level: int = logging.CRITICAL,
         python: str | None = None,
+        launcher: Launcher | None = None,
         bootstrap: Bootstrap = SERVERS,
     ) -> None:
         counts = merge_jobs(ps, worker, jobs or {})
@@ -131,9 +137,12 @@ class Cluster:
         check_times(lease_s=lease_s)
         check_times(start_deadline_s=start_deadline_s, stop_deadline_s=stop_deadline_s)
         tasks = tuple(make_tasks(counts))
+        if launcher is not None:
+            launcher.n_processes(len(tasks))  # raises when they cannot be placed
+            _check_transport(transport)
         plan = ClusterPlan(
             tasks,
-            threads=runtime.choose_threads(threads, len(tasks)),
+            threads=_threads(threads, len(tasks), launcher),
             python=python or default_python(),
             transport=Settings(transport=transport).transport,
             insecure=insecure,
@@ -144,6 +153,7 @@ class Cluster:
             bootstrap=bootstrap,
             settings=current_settings().as_plain(),
             link=str(LinkSettings.parse(link)),
+            launcher=launcher,
         )
         self._begin_with(plan)
 
@@ -234,11 +244,17 @@ class Cluster:
     @property
     def cores_told(self) -> str:
         """What it means that there are few cores for its tasks; empty with enough."""
+        if self.plan.launcher is not None:
+            return ""
         return report.few_cores(self.plan.jobs, machine.cores())
 
     @property
     def memory_told(self) -> str:
         """How much of the memory that there is it takes, in words."""
+        supervisor = self._life.supervisor
+        if self.plan.launcher is not None:
+            used = supervisor.used_mib() if supervisor is not None else {}
+            return f"memory: {sum(used.values()):,.0f} MiB of the tasks on all hosts"
         if self._life.state is ClusterState.READY:
             return memory.told(self.memory_mib, machine.memory())
         need_mib = memory.need_mib(len(self.tasks))
@@ -249,6 +265,8 @@ class Cluster:
 
         `instead_of` is a cluster that is to be stopped before.
         """
+        if self.plan.launcher is not None:
+            return  # that of the hosts is not known here
         freed_mib = 0.0 if instead_of is None else instead_of.memory_mib
         memory.check(self.plan.jobs, machine.memory(), freed_mib)
 
@@ -257,8 +275,8 @@ class Cluster:
 
     def _repr_html_(self) -> str:
         statuses = self.status
-        used = {s.pid: machine.used_mib(s.pid) for s in statuses if s.pid is not None}
-        known = {pid: mib for pid, mib in used.items() if mib is not None}
+        supervisor = self._life.supervisor
+        known = supervisor.used_mib() if supervisor is not None else {}
         caption, foot = repr(self).strip("<>"), self.memory_told if known else ""
         return report.table(caption, statuses, known, foot)
 
@@ -464,12 +482,13 @@ class Cluster:
 
     def log(self, task: str | Task, n_lines: int = 20) -> str:
         """Return the last lines of a task's log; empty if it has written none."""
-        return tail_of(self.log_path(task), n_lines)
+        (found,) = select(str(task), self.tasks)
+        return self._life.ready()[0].log_tail(found, n_lines)
 
     def log_path(self, task: str | Task) -> Path:
-        """Return where a task's log is as long as the cluster runs."""
+        """Return where a task's log is, on its host, as long as the cluster runs."""
         (found,) = select(str(task), self.tasks)
-        return log_path(self._life.ready()[0].folder, found.short)
+        return self._life.ready()[0].log_path(found)
 
     def restart(self, task: str | Task) -> None:
         """Give a task a new process at the same address, lost or not. Blocks.
@@ -617,6 +636,20 @@ class Cluster:
         payloads = dict.fromkeys(select(where, self.tasks), payload)
         what = f"return from {getattr(function, '__name__', 'the function')}()"
         return loop.submit(supervisor.calls.perform(payloads, deadline_s, what))
+
+
+def _check_transport(transport: str) -> None:
+    if transport == "unix":
+        raise InvalidArgumentError(
+            "transport='unix' links tasks of one host only; leave it out for tasks on "
+            "other hosts: those of one host are linked by unix sockets all the same."
+        )
+
+
+def _threads(asked: int | None, n_tasks: int, launcher: Launcher | None) -> int:
+    if launcher is not None and asked is None:
+        return 0  # a share of each host's cores, which is not known here
+    return runtime.choose_threads(asked, n_tasks)
 
 
 def _one_or_all(where: Selector, values: Mapping[Task, Any]) -> Any:

@@ -106,7 +106,8 @@ class Lifecycle:
                     f"one: Cluster({self.plan.as_arguments})."
                 )
             try:
-                memory.check(self.plan.jobs, machine.memory(), 0.0)
+                if self.plan.launcher is None:
+                    memory.check(self.plan.jobs, machine.memory(), 0.0)
                 self.loop = LoopThread(_THREAD)
             except (OSError, RuntimeError) as error:
                 raise _refused(error) from error

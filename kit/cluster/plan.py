@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kit.cluster.launchers import Launcher
 from kit.cluster.processes.bootstrap import SERVERS, Bootstrap
 from kit.task import Task
 
@@ -28,6 +29,7 @@ class ClusterPlan:
     bootstrap: Bootstrap = SERVERS
     settings: Mapping[str, Any] | None = None
     link: str = ""
+    launcher: Launcher | None = None  # None for processes of this host
 
     @property
     def jobs(self) -> dict[str, int]:

@@ -59,8 +59,9 @@ def one_line(
     """
     counts = " ".join(f"{job}={n}" for job, n in jobs.items())
     plural = "s" if threads != 1 else ""
+    each = f", {threads} BLAS thread{plural} each" if threads else ""
     gone = f", lost: {', '.join(lost)}" if lost else ""
-    return f"<Cluster {state}: {counts}, {threads} BLAS thread{plural} each{gone}>"
+    return f"<Cluster {state}: {counts}{each}{gone}>"
 
 
 def few_cores(jobs: Mapping[str, int], cores: int) -> str:
@@ -88,10 +89,10 @@ def few_cores(jobs: Mapping[str, int], cores: int) -> str:
 def table(
     caption: str,
     statuses: Sequence[TaskStatus],
-    memory_mib: Mapping[int, float],
+    memory_mib: Mapping[Task, float],
     foot: str = "",
 ) -> str:
-    """Return an HTML table with a row for each task; `memory_mib` is by pid."""
+    """Return an HTML table with a row for each task."""
     heads = ("task", "pid", "host", "state", "memory, MiB")
     head = "".join(f'<th scope="col">{name}</th>' for name in heads)
     rows = "".join(_row(status, memory_mib) for status in statuses)
@@ -109,8 +110,8 @@ def footer(text: str, n_columns: int) -> str:
     return f'<tfoot><tr><td colspan="{n_columns}">{escape(text)}</td></tr></tfoot>'
 
 
-def _row(status: TaskStatus, memory_mib: Mapping[int, float]) -> str:
-    memory = memory_mib.get(status.pid) if status.pid is not None else None
+def _row(status: TaskStatus, memory_mib: Mapping[Task, float]) -> str:
+    memory = memory_mib.get(status.task)
     state = f"{status.state}: {status.reason}" if status.reason else str(status.state)
     cells = (
         "" if status.pid is None else str(status.pid),

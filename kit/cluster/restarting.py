@@ -7,12 +7,10 @@ that their links to the old process have ended.
 from __future__ import annotations
 
 import asyncio
-import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
 from kit.cluster.cells import remote
-from kit.cluster.processes import reaper
 from kit.cluster.processes.engines import Engines
 from kit.cluster.processes.reaper import Process
 from kit.cluster.processes.supervisor import Supervisor
@@ -24,8 +22,6 @@ from kit.training.client.run import Run
 from kit.training.job import Work
 
 _LOOK_S = 0.01
-_GRACE_S = 1.0
-_KILL_S = 5.0
 
 
 async def restart(supervisor: Supervisor, task: Task) -> None:
@@ -105,7 +101,7 @@ async def _replace(supervisor: Supervisor, task: Task) -> None:
     old = supervisor.forget_engine(task) or engines.report()[0].get(index)
     try:
         async with asyncio.timeout(limit_s):
-            await _end(old, lambda: index not in engines.registered)
+            await engines.end(index, old)
             before = engines.report()[0].get(index)
             engines.fork_again(index)
             supervisor.watch_engine(task, await _new_process(supervisor, task, before))
@@ -119,29 +115,6 @@ async def _replace(supervisor: Supervisor, task: Task) -> None:
         raise StartFailed(
             f"{task.short} did not come up again: {why}\n{log}", task=str(task)
         ) from error
-
-
-async def _end(process: Process | None, is_forgotten: Callable[[], bool]) -> None:
-    """End a process and its children, and wait until its controller has noticed."""
-    family = reaper.descendants([process]) if process is not None else set()
-    try:
-        if process is not None:
-            await _end_process(process)
-        # Its nanny is of the family, and has the end to report first.
-        while not is_forgotten():
-            await asyncio.sleep(_LOOK_S)
-    finally:
-        # Also when it is cancelled: the orphans of what has ended are not found later.
-        reaper.end(family, _GRACE_S)
-
-
-async def _end_process(process: Process) -> None:
-    for number, patience_s in ((signal.SIGTERM, _GRACE_S), (signal.SIGKILL, _KILL_S)):
-        reaper.send(process, number)
-        for _ in range(int(patience_s / _LOOK_S)):
-            if not process.is_running:
-                return
-            await asyncio.sleep(_LOOK_S)
 
 
 async def _new_process(

@@ -33,9 +33,14 @@ def make_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """Make `psring-XXXX` in $XDG_RUNTIME_DIR or else in the temporary folder, 0700."""
     base = environment.get("XDG_RUNTIME_DIR", "")
     is_usable = base and Path(base).is_dir() and os.access(base, os.W_OK | os.X_OK)
-    folder = Path(tempfile.mkdtemp(prefix="psring-", dir=base if is_usable else None))
+    folder = tempfile.mkdtemp(prefix="psring-", dir=base if is_usable else None)
+    return prepared(Path(folder))
+
+
+def prepared(folder: Path) -> Path:
+    """Return the folder with the places in it for what a cluster writes."""
     for name in ("ipython/profile/log", "ipython/profile/security", "logs"):
-        (folder / name).mkdir(parents=True, mode=0o700)
+        (folder / name).mkdir(parents=True, mode=0o700, exist_ok=True)
     return folder
 
 
@@ -84,16 +89,6 @@ def _python_path(current: str) -> str:
     if home not in installed and home not in parts:
         parts.insert(0, home)
     return os.pathsep.join(parts)
-
-
-def log_tail(folder: Path, name: str, n_lines: int = 12) -> str:
-    """Return the last lines of a task's log, nothing if it has none."""
-    return tail_of(log_path(folder, name), n_lines)
-
-
-def log_path(folder: Path, name: str) -> Path:
-    """Return where the log of the task `name` is, such as `worker:1`."""
-    return folder / "logs" / f"{name.replace(':', '-')}.log"
 
 
 def tail_of(path: Path, n_lines: int) -> str:

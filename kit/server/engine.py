@@ -12,6 +12,7 @@ from kit.server.server import Server
 from kit.settings import Settings
 from kit.training.job import Job, Work
 from kit.wire.handshake.credentials import Credentials
+from kit.wire.listening.address import TcpAddress
 
 _server: Server | None = None
 
@@ -23,6 +24,8 @@ def start(config: dict[str, Any]) -> dict[str, Any]:
     folder = str(config["runtime_dir"])
     if config.get("address"):
         address = str(config["address"])  # that of the process before this one
+    elif config["host"]:
+        address = str(TcpAddress(str(config["host"]), 0))
     elif config["transport"] == "tcp":
         address = "127.0.0.1:0"
     else:

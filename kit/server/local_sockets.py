@@ -1,4 +1,4 @@
-"""The unix socket beside a port of the loopback interface: named, found, swept.
+"""The unix socket beside a port of this host: named, found, swept.
 
     tcp-2222.1a2b-3c4d5e.sock       port 2222, of the process 0x1a2b started at 0x3c4d5e
 
@@ -26,6 +26,7 @@ from kit.wire.handshake.opening import connect
 from kit.wire.link import Link
 from kit.wire.listening.address import Address, TcpAddress, UnixAddress, is_local
 from kit.wire.listening.listener import remove_dead
+from kit.wire.sockets import is_own
 
 MAX_BODY = 1 << 30  # parameters travel to an observer in one message
 # Earlier versions wrote no process into the name.
@@ -38,8 +39,11 @@ class _Found(NamedTuple):
 
 
 def socket_beside(runtime_dir: Path, address: Address) -> UnixAddress | None:
-    """Return where this process listens beside a port, None off the loopback."""
-    if not isinstance(address, TcpAddress) or not is_local(address):
+    """Return where this process listens beside a port, None where none of its own is.
+
+    The port must be at one address of this host: others there then come this way.
+    """
+    if not isinstance(address, TcpAddress) or not _is_here(address):
         return None
     owner = f"{os.getpid():x}-{started(os.getpid()) or 0:x}"
     return UnixAddress(str(runtime_dir / f"tcp-{address.port}.{owner}.sock"))
@@ -90,10 +94,14 @@ def _beside(
 ) -> Iterator[UnixAddress]:
     if not isinstance(address, TcpAddress) or settings.transport == "tcp":
         return
-    if is_local(address):
+    if _is_here(address):
         for one in _sockets(runtime_dir, address.port):
             if one.has_owner:
                 yield UnixAddress(str(one.path))
+
+
+def _is_here(address: TcpAddress) -> bool:
+    return is_local(address) or is_own(address.host)
 
 
 def _sockets(runtime_dir: Path, port: int | None = None) -> Iterator[_Found]:

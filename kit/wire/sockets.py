@@ -36,6 +36,7 @@ _RIGHTS: Final = socket.MSG_CMSG_CLOEXEC | _AT_ONCE
 _SOCK_DIAG, _BY_FAMILY, _REQUEST = 4, 20, 1
 _ANY_STATE, _ESTABLISHED = 0xFFFF_FFFF, 1
 _DIAG: Final = struct.Struct("=xB2x48x12xII")
+_LOOK_UP_S: Final = 10.0
 _KERNEL_S: Final = 0.1  # it answers within the call that asks
 _PATIENCE: Final = struct.pack("@ll", 0, int(PATIENCE_S * 1e6))  # a struct timeval
 # A line that was cut is whole again within a second for TCP, where the kernel (6.15 and
@@ -285,3 +286,47 @@ def resolve(
             f"machine's name service."
         )
     return list(found)
+
+
+def address_towards(host: str) -> str:
+    """Return the own address from which packets to a host leave; sends none.
+
+    Raises `UnavailableError` where there is no way to it.
+    """
+    where = resolve(TcpAddress(host, 9), time.monotonic() + _LOOK_UP_S)[0]
+    try:
+        with socket.socket(where[0], socket.SOCK_DGRAM) as sock:
+            sock.connect(where[1])
+            return str(sock.getsockname()[0])
+    except OSError as exc:
+        raise UnavailableError(f"no way leads from here to {host}: {exc}.") from exc
+
+
+def is_own(host: str) -> bool:
+    """Tell whether a numeric address belongs to this host; a few microseconds."""
+    try:
+        number = ip_address(host)
+        if number.is_unspecified:
+            return False
+        family = socket.AF_INET if number.version == 4 else socket.AF_INET6
+        with socket.socket(family, socket.SOCK_DGRAM) as sock:
+            sock.bind((host, 0))
+    except (ValueError, OSError):
+        return False
+    return True
+
+
+def why_unreachable(address: TcpAddress, limit_s: float) -> str:
+    """Open a connection and close it again; return why not, empty if it went well."""
+    try:
+        family, where = resolve(address, time.monotonic() + limit_s)[0]
+        with socket.socket(family, socket.SOCK_STREAM) as sock:
+            sock.settimeout(limit_s)
+            sock.connect(where)
+    except TimeoutError:
+        return f"no answer within {limit_s:g} s"
+    except UnavailableError as exc:
+        return exc.message
+    except OSError as exc:
+        return exc.strerror or str(exc)
+    return ""

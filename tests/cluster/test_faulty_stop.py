@@ -203,7 +203,7 @@ def test_a_start_without_a_controller_can_be_given_up(
 
     async def hit_it(self: Engines, deadline_s: float) -> None:
         assert self.controller is not None
-        while not self._connection("client").exists():
+        while not self._forks.connection("client").exists():
             time.sleep(0.001)
         hit(self.controller, number)
         is_hit.set()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -24,9 +23,9 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     left: list[str] = []
 
     class Ending(Engines):
-        async def launch(self, take: Any) -> None:
+        async def launch(self) -> None:
             if not left:
-                await super().launch(take)
+                await super().launch()
                 return
             text = f"the controller ended with status 1.\n{left.pop(0)}"
             self.ended.set_result(text)

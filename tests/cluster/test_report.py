@@ -30,7 +30,7 @@ def test_the_line_names_what_is_lost() -> None:
 def test_the_table_shows_each_task_and_escapes_text() -> None:
     cells = Cells()
 
-    cells.feed(table("Cluster", [TaskStatus(Task("ps", 0)), LOST], {12: 57.4}))
+    cells.feed(table("Cluster", [TaskStatus(Task("ps", 0)), LOST], {LOST.task: 57.4}))
 
     assert cells.tags.count("tr") == 3
     assert "signal" not in cells.tags

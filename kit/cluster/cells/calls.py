@@ -74,7 +74,7 @@ class TaskCalls:
 
     async def _one(self, task: Task, payload: bytes) -> Any:
         self.check(task)
-        answer = _follow(self._submit(task, payload))
+        answer = follow(self._submit(task, payload))
         error = await self._answer_or_loss(task, answer)
         if error is None:
             return remote.unpack(answer.result(), str(task))
@@ -99,7 +99,7 @@ class TaskCalls:
             lost.cancel()
 
 
-def _follow(result: Future[bytes]) -> asyncio.Future[bytes]:
+def follow(result: Future[bytes]) -> asyncio.Future[bytes]:
     """Follow without ever cancelling it: ipyparallel sets its results regardless."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[bytes] = loop.create_future()

@@ -18,9 +18,10 @@ _SERVER = "kit.server.engine"
 class Bootstrap:
     """Three functions that run on an engine.
 
-    `start` gets job, index, credentials, transport, insecure, runtime_dir and settings
-    and returns address, pid and host; in the place of a lost process it gets the
-    address too. `connect` gets the full spec, `{job: [address]}`.
+    `start` gets job, index, credentials, transport, insecure, runtime_dir, settings and
+    host (its address; empty where all tasks are on one), and returns address, pid and
+    the host's name; in the place of a lost process it gets the address too. `connect`
+    gets the full spec, `{job: [address]}`.
     """
 
     start: Callable[[dict[str, Any]], dict[str, Any]]

@@ -19,6 +19,8 @@ from ipyparallel.engine import app as engine_app
 from ipyparallel.engine.nanny import KernelNanny
 from traitlets.config import Config
 
+from kit.cluster.processes.forks import HOST_ENGINE
+
 
 class ForkedNanny:
     """A nanny that waits, already forked, for the engine to know its own identity.
@@ -84,8 +86,11 @@ def run(index: int, connection: Path, deadline_s: float) -> None:
     # this name starts its nanny the slow way and works the same.
     engine_app.start_nanny = ForkedNanny().start
     _reseed()
+    # Each is 0.7 s. A host that is cut off gives up soon, its tasks go with it.
+    misses = 20 if index == HOST_ENGINE else 50
     engine_app.IPEngine.launch_instance(
         argv=[
+            f"--IPEngine.max_heartbeat_misses={misses}",
             f"--IPEngine.id={index}",
             f"--IPEngine.url_file={connection}",
             f"--IPEngine.timeout={deadline_s}",

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import secrets
 import signal
@@ -32,25 +31,30 @@ from typing import Any
 
 import ipyparallel
 import zmq
-from ipyparallel.cluster.launcher import LocalEngineLauncher
 from traitlets.config import Config
 
+from kit import machine
 from kit.cluster.cells.cell_output import OnMessage
 from kit.cluster.cells.remote import Perform
 from kit.cluster.loop import in_thread
 from kit.cluster.processes import reaper
+from kit.cluster.processes.forks import HOST_ENGINE, Forks
+from kit.cluster.processes.launch import ForkServerLauncher
+from kit.cluster.processes.processes import Processes, why
 from kit.cluster.processes.reaper import Process
-from kit.cluster.runtime import log_tail, tail
+from kit.cluster.runtime import tail, tail_of
 from kit.errors import FailedPreconditionError
 
 _POLL_S = 0.01
 _ANSWER_S = 2.0  # of the hub, to a client; it may be asked several times
 _ASK_AGAIN_S = 0.2
 _JOIN_S = 0.5
+_GRACE_S, _KILL_S = 1.0, 5.0  # of an engine that is restarted
+_LAST_WORD_S = 0.9  # less than calls and cells wait for the news of a loss
 _BEAT_MS = 200
 _MISSES = 150
 # What an engine would import by itself in its first second, seen by comparing.
-_PRELOAD = (
+PRELOAD = (
     "numpy.random",
     "ipykernel.debugger",
     "IPython.core.completerlib",
@@ -60,13 +64,6 @@ _PRELOAD = (
     "kit.cluster.cells.remote",
     "kit.server.engine",
 )
-_CONTROLLER_ARGS = [
-    f"--HeartMonitor.period={_BEAT_MS}",
-    f"--HeartMonitor.max_heartmonitor_misses={_MISSES}",
-    "--IPController.broadcast_scheduler_depth=0",
-    "--IPController.db_class=ipyparallel.controller.dictdb.NoDB",
-    "--IPController.use_threads=True",
-]
 
 # What the client raises for an engine that its controller has taken off the list.
 _UNREGISTERED = (IndexError, KeyError, ipyparallel.NoEnginesRegistered)
@@ -74,17 +71,8 @@ _UNREGISTERED = (IndexError, KeyError, ipyparallel.NoEnginesRegistered)
 PORT_IN_USE = "Address already in use"
 
 
-class ForkServerLauncher(LocalEngineLauncher):  # type: ignore[misc]  # untyped base
-    """Launch one fork server, which forks all engines of the set."""
-
-    def start(self, n: int) -> None:
-        """Start the fork server; the number of engines is in its arguments already."""
-        self.n = n
-        super().start()
-
-
 class Engines:
-    """An ipyparallel controller with its engines and a client of it.
+    """An ipyparallel controller with its engines, forked here, and a client of it.
 
     `folder` is the cluster's own; `names` are the engines' task names in order. All
     methods are for the thread of the cluster's loop.
@@ -97,33 +85,18 @@ class Engines:
         environment: dict[str, str],
         python: str,
         deadline_s: float,
+        processes: Processes,
         log: logging.Logger,
     ) -> None:
         _require_curve()
-        self._folder = folder
+        self._folder, self._forks = folder, Forks(folder)
         self._names = list(names)
+        self._deadline_s = deadline_s
+        self._processes = processes
         self._client: Any = None
         self.controller: Process | None = None
         self.fork_server: Process | None = None
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._cluster: Any = ipyparallel.Cluster(
-            config=self._config(environment, python, deadline_s),
-            engines=ForkServerLauncher,
-            n=len(self._names),
-            profile_dir=str(folder / "ipython" / "profile"),
-            cluster_id="psring",
-            cluster_file="",
-            controller_args=_CONTROLLER_ARGS,
-            delay=0,
-            send_engines_connection_env=False,
-            shutdown_atexit=False,
-            load_profile=False,
-            log=log,
-        )
-
-    def _config(
-        self, environment: dict[str, str], python: str, deadline_s: float
-    ) -> Any:
         config = Config()
         # -P: a file `random.py` in the working folder is no reason for a failing start.
         config.LocalControllerLauncher.controller_cmd = [
@@ -131,45 +104,49 @@ class Engines:
         ]
         curve = {"IPP_ENABLE_CURVE": "1"}
         config.LocalControllerLauncher.environment = environment | curve
+        more = self._launching(config, environment, python)
+        self._cluster: Any = ipyparallel.Cluster(
+            config=config,
+            profile_dir=str(folder / "ipython" / "profile"),
+            cluster_id="psring",
+            cluster_file="",
+            delay=0,
+            shutdown_atexit=False,
+            load_profile=False,
+            log=log,
+            **{"n": len(self._names), "controller_args": controller_args(_MISSES)}
+            | more,
+        )
+
+    def _launching(
+        self, config: Any, environment: dict[str, str], python: str
+    ) -> dict[str, Any]:
+        """Set in `config` how engines are launched; return more of the arguments."""
         config.ForkServerLauncher.environment = environment
         config.ForkServerLauncher.engine_cmd = [
-            python,
-            "-P",
-            "-m",
-            "kit.cluster.processes.fork_server",
+            *(python, "-P", "-m", "kit.cluster.processes.fork_server")
         ]
         config.ForkServerLauncher.engine_args = [
-            f"--names={','.join(self._names)}",
-            f"--connection={self._connection('engine')}",
-            f"--report={self._report}",
-            f"--orders={self._orders}",
-            f"--logs={self._folder / 'logs'}",
-            f"--deadline={deadline_s}",
-            f"--preload={','.join(_PRELOAD)}",
+            f"--folder={self._folder}",
+            f"--deadline={self._deadline_s}",
+            f"--preload={','.join(PRELOAD)}",
         ]
-        return config
+        return {"engines": ForkServerLauncher, "send_engines_connection_env": False}
 
-    def _connection(self, kind: str) -> Path:
-        security = self._folder / "ipython" / "profile" / "security"
-        return security / f"ipcontroller-psring-{kind}.json"
+    async def launch(self) -> None:
+        """Start the controller, and the fork server with its orders."""
+        await self._launch_controller()
+        for index, name in enumerate(self._names):
+            self._forks.order(index, name)
+        await self._cluster.start_engines()
+        self.fork_server = self._started(self._cluster.engine_set, "all engines")
+        self._processes.add(self.fork_server)
 
-    @property
-    def _report(self) -> Path:
-        return self._folder / "engines.jsonl"
-
-    @property
-    def _orders(self) -> Path:
-        return self._folder / "orders"
-
-    async def launch(self, record: Callable[[Process], object]) -> None:
-        """Start the controller and the fork server; `record` gets each at once."""
+    async def _launch_controller(self) -> None:
         self._write_key()
         await self._cluster.start_controller()
         self.controller = self._started(self._cluster.controller, "the controller")
-        record(self.controller)
-        await self._cluster.start_engines()
-        self.fork_server = self._started(self._cluster.engine_set, "all engines")
-        record(self.fork_server)
+        self._processes.add(self.controller)
 
     def _write_key(self) -> None:
         # In a file of the private folder: arguments and environments are less private.
@@ -197,34 +174,85 @@ class Engines:
 
     def report(self) -> tuple[dict[int, Process], dict[int, int]]:
         """Return the processes and the exit statuses of the engines, by number."""
-        processes: dict[int, Process] = {}
-        statuses: dict[int, int] = {}
-        with contextlib.suppress(FileNotFoundError):
-            for line in self._report.read_text().splitlines():
-                entry = json.loads(line)
-                index = entry["engine"]
-                if "pid" in entry:
-                    processes[index] = Process(entry["pid"], entry["started"])
-                    statuses.pop(index, None)  # that of an earlier process
-                else:
-                    statuses[index] = entry["status"]
-        return processes, statuses
+        return self._forks.report()
 
     def fork_again(self, index: int) -> None:
         """Order another process for engine `index`, whose last one is gone."""
-        with self._orders.open("a", encoding="utf-8") as file:
-            file.write(f"{index}\n")
-        if self.fork_server is not None:
-            reaper.send(self.fork_server, signal.SIGUSR1)
+        self._forks.order(index, self._names[index], self.fork_server)
 
     async def processes(self) -> dict[int, Process]:
-        """Wait until the fork server has forked all engines; return their processes."""
+        """Wait until all engines are forked; return their processes."""
         while len(processes := self.report()[0]) < len(self._names):
             await asyncio.sleep(_POLL_S)
         return processes
 
+    async def end(self, index: int, process: Process | None) -> None:
+        """End engine `index` and its children; wait until its controller knows."""
+        family = reaper.descendants([process]) if process is not None else set()
+        try:
+            if process is not None:
+                await _end_process(process)
+            await self._unregistered(index)
+        finally:
+            # Also when it is cancelled: orphans of what has ended are not found later.
+            reaper.end(family, _GRACE_S)
+
+    async def _unregistered(self, index: int) -> None:
+        # Its nanny reports the end, so that one must not be ended before.
+        while index in self.registered:
+            await asyncio.sleep(_POLL_S)
+
+    def on_end(
+        self, index: int, process: Process, callback: Callable[[], object]
+    ) -> None:
+        """Call back in the loop as soon as the process of engine `index` ends."""
+        self._processes.add(process)
+        self._processes.on_end(process, callback)
+
+    async def why_ended(self, index: int) -> str:
+        """Say how the process of engine `index` ended, in words."""
+        # The fork server writes it a moment after the end was seen.
+        for _ in range(50):
+            status = self.report()[1].get(index)
+            if status is not None:
+                return why(status)
+            if self.fork_server is not None and not self.fork_server.is_running:
+                break  # nobody will write it
+            await asyncio.sleep(_LAST_WORD_S / 50)
+        return why(None)
+
+    def where(self, index: int) -> tuple[Path, str]:
+        """Return the cluster's folder where engine `index` is, and where it can listen.
+
+        That is an address of its host; empty where all are on one.
+        """
+        return self._folder, ""
+
+    async def check_reach(self, addresses: Sequence[str]) -> None:
+        """Raise `UnavailableError` where one host cannot connect to another."""
+
+    def why_no_fork(self, index: int) -> str:
+        """Say why engine `index` cannot get a new process; empty if it can."""
+        return ""
+
+    async def why_waiting(self) -> str:
+        """Say what is known of why the start takes so long."""
+        return ""
+
+    async def leave(self) -> None:
+        """End what runs on other hosts."""
+
+    def used_mib(self, process: Process) -> float | None:
+        """Return the memory of an engine's process; some 2 ms."""
+        return machine.used_mib(process.pid)
+
     async def connect(self, deadline_s: float) -> None:
         """Connect the client and wait until every engine is registered."""
+        await self._connect_client(deadline_s)
+        while not self.registered.issuperset(range(len(self._names))):
+            await self._learn_engines()
+
+    async def _connect_client(self, deadline_s: float) -> None:
         info = await self._cluster.controller.get_connection_info(deadline_s)
         while self._client is None:
             with contextlib.suppress(TimeoutError):  # a busy hub; ask again
@@ -234,8 +262,6 @@ class Engines:
                     undo=_close,
                     patience_s=_ANSWER_S,
                 )
-        while len(self._client.ids) < len(self._names):
-            await self._learn_engines()
 
     def _new_client(self, info: Any) -> Any:
         context = zmq.Context()
@@ -245,7 +271,7 @@ class Engines:
         try:
             return ipyparallel.Client(
                 info,
-                profile_dir=str(self._connection("client").parent.parent),
+                profile_dir=str(self._forks.connection("client").parent.parent),
                 ipython_dir=str(self._folder / "ipython"),
                 context=context,
                 timeout=_ANSWER_S,
@@ -255,22 +281,22 @@ class Engines:
             raise
 
     async def _learn_engines(self) -> None:
-        """Ask the hub which engines it has, besides what it tells by itself.
+        """Ask the hub which engines it has, besides what it tells; wait for news.
 
         It tells each registration once, by publish and subscribe. Those that come
         after its answer to the client and before the subscription takes effect, some
         milliseconds later, are lost: with 16 engines in half of all starts.
         """
-        client = self._client
+        client, known = self._client, self._known_engines
         answer = client._send(client._query_stream, "connection_request")
-        while not answer.done() and len(client.ids) < len(self._names):
+        while not answer.done() and self._known_engines == known:
             await asyncio.sleep(_POLL_S)
         if answer.done():
             # In its own thread, where it learns the others.
             engines = answer.result()["content"]["engines"]
             client._io_loop.add_callback(client._update_engines, engines)
         pause_until = time.monotonic() + _ASK_AGAIN_S
-        while len(client.ids) < len(self._names) and time.monotonic() < pause_until:
+        while self._known_engines == known and time.monotonic() < pause_until:
             await asyncio.sleep(_POLL_S)
 
     def submit(self, index: int, payload: bytes) -> Future[bytes]:
@@ -290,6 +316,10 @@ class Engines:
     @property
     def registered(self) -> frozenset[int]:
         """The engines that the controller knows now."""
+        return frozenset(one for one in self._known_engines if one < HOST_ENGINE)
+
+    @property
+    def _known_engines(self) -> frozenset[int]:
         return frozenset() if self._client is None else frozenset(self._client.ids)
 
     def execute(self, index: int, code: str, on_message: OnMessage) -> Any:
@@ -326,7 +356,7 @@ class Engines:
 
     def log_tail(self, index: int, n_lines: int = 12) -> str:
         """Return the last lines that engine `index` wrote."""
-        return log_tail(self._folder, self._names[index], n_lines)
+        return tail_of(self._forks.log(self._names[index]), n_lines)
 
     async def forget(self) -> None:
         """Let ipyparallel notice that its processes have ended, and close the client.
@@ -345,6 +375,26 @@ class Engines:
         finally:
             if client is not None:
                 _close(client)
+
+
+def controller_args(misses: int) -> list[str]:
+    """Return the controller's arguments; so many beats of a heart may be missed."""
+    return [
+        f"--HeartMonitor.period={_BEAT_MS}",
+        f"--HeartMonitor.max_heartmonitor_misses={misses}",
+        "--IPController.broadcast_scheduler_depth=0",
+        "--IPController.db_class=ipyparallel.controller.dictdb.NoDB",
+        "--IPController.use_threads=True",
+    ]
+
+
+async def _end_process(process: Process) -> None:
+    for number, patience_s in ((signal.SIGTERM, _GRACE_S), (signal.SIGKILL, _KILL_S)):
+        reaper.send(process, number)
+        for _ in range(int(patience_s / _POLL_S)):
+            if not process.is_running:
+                return
+            await asyncio.sleep(_POLL_S)
 
 
 def _close(client: Any) -> None:

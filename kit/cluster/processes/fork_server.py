@@ -7,11 +7,9 @@ and four nannies on two cores that was most of the start. Here it happens once, 
 the controller starts, and the forks share the pages. Nothing that a fork would break is
 touched before it: no thread, no event loop, no zmq context, no GPU.
 
-It tells what happens to the engines by JSON lines in a file: after the fork
-`{"engine": 0, "pid": 17, "started": 4711}`, after the end `{"engine": 0, "status": -9}`
-(negative: the signal). It takes orders for further engines from another file, a number
-a line, and looks there at SIGUSR1. It lives on without engines, until it is told to
-end.
+What it is told and tells is in files of its folder (`forks.py`); it looks there at
+SIGUSR1. It lives on without engines, until it is told to end. On another host than the
+notebook's, one engine is the host's own (`host.py`): with that one, all others end.
 """
 
 from __future__ import annotations
@@ -23,27 +21,24 @@ import gc
 import importlib
 import json
 import os
+import shutil
 import signal
-import sys
 import time
 import warnings
 from pathlib import Path
 
 from kit.cluster.processes import reaper
+from kit.cluster.processes.forks import HOST_ENGINE, Forks
 from kit.cluster.processes.reaper import Process
 
 _SET_CHILD_SUBREAPER = 36  # prctl(2)
 _POLL_S = 0.01
-_NEWS = {signal.SIGCHLD, signal.SIGUSR1}
+_NEWS = {signal.SIGCHLD, signal.SIGUSR1, signal.SIGTERM}
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="psring fork server", description=__doc__)
-    parser.add_argument("--names", required=True, help="task names, comma separated")
-    parser.add_argument("--connection", type=Path, required=True)
-    parser.add_argument("--report", type=Path, required=True)
-    parser.add_argument("--orders", type=Path, required=True)
-    parser.add_argument("--logs", type=Path, required=True)
+    parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--deadline", type=float, required=True)
     parser.add_argument("--preload", default="")
     return parser.parse_args()
@@ -67,7 +62,7 @@ def _preload(modules: str) -> None:
 def wait_for_json(path: Path, deadline_s: float) -> None:
     """Return once `path` holds complete JSON; raises TimeoutError."""
     end = time.monotonic() + deadline_s
-    while time.monotonic() < end:
+    while time.monotonic() < end and signal.SIGTERM not in signal.sigpending():
         with contextlib.suppress(OSError, ValueError):
             json.loads(path.read_text(encoding="utf-8"))
             return
@@ -78,20 +73,11 @@ def wait_for_json(path: Path, deadline_s: float) -> None:
 class ForkServer:
     """The engines as child processes, by pid, and the report about them."""
 
-    def __init__(self, report: Path, orders: Path) -> None:
-        self._report, self._orders = report, orders
+    def __init__(self, forks: Forks) -> None:
+        self._forks = forks
         self._n_taken = 0
         self._is_stopping = False
         self._engines: dict[Process, int] = {}
-
-    def tell(self, **line: int) -> None:
-        """Append one line; a write this short is not torn."""
-        # The engines are worth more than the news of them: the folder may be gone.
-        with (
-            contextlib.suppress(OSError),
-            self._report.open("a", encoding="utf-8") as file,
-        ):
-            file.write(json.dumps(line) + "\n")
 
     def fork(self, index: int) -> bool:
         """Start engine `index`; True in the engine, False in the fork server."""
@@ -104,33 +90,33 @@ class ForkServer:
         # One that has ended already is found nowhere, and gets no signal.
         process = reaper.find(pid) or Process(pid, 0)
         self._engines[process] = index
-        self.tell(engine=index, pid=pid, started=process.started)
+        self._forks.tell(engine=index, pid=pid, started=process.started)
         return False
 
-    def stop(self, number: int, _frame: object) -> None:
-        """Pass the signal on to the engines; their end is ours."""
+    def _stop(self) -> None:
+        """Let all engines end; their end is ours."""
         self._is_stopping = True
         for process in list(self._engines):
-            reaper.send(process, number)
-        if not self._engines:
-            sys.exit(0)
+            reaper.send(process, signal.SIGTERM)
 
-    def attend(self) -> int | None:
-        """Report ends and fork on order until stopped; in a fork, return its number."""
-        while self._engines or not self._is_stopping:
-            if signal.sigwait(_NEWS) == signal.SIGUSR1:
-                for index in self._new_orders():
+    def attend(self) -> tuple[int, str] | None:
+        """Fork on order and report ends until stopped; in a fork, return its order."""
+        news = signal.SIGUSR1  # there are orders already
+        while True:
+            if news == signal.SIGUSR1:
+                for index, name in self._new_orders():
                     if self.fork(index):
-                        return index
+                        return index, name
+            elif news == signal.SIGTERM:
+                self._stop()
             self._reap()
-        return None
+            if self._is_stopping and not self._engines:
+                return None
+            news = signal.Signals(signal.sigwait(_NEWS))
 
-    def _new_orders(self) -> list[int]:
-        try:
-            orders = [int(line) for line in self._orders.read_text().split()]
-        except OSError:  # the folder is gone
-            return []
-        new, self._n_taken = orders[self._n_taken :], len(orders)
+    def _new_orders(self) -> list[tuple[int, str]]:
+        orders = self._forks.orders()
+        new, self._n_taken = orders[self._n_taken :], max(self._n_taken, len(orders))
         return new
 
     def _reap(self) -> None:
@@ -139,23 +125,23 @@ class ForkServer:
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 for process in [p for p in self._engines if p.pid == ended[0]]:
                     status = os.waitstatus_to_exitcode(ended[1])
-                    self.tell(engine=self._engines.pop(process), status=status)
+                    index = self._engines.pop(process)
+                    self._forks.tell(engine=index, status=status)
+                    if index == HOST_ENGINE:
+                        self._stop()
 
 
-def _become_engine(index: int, arguments: argparse.Namespace) -> None:
-    name = arguments.names.split(",")[index]
-    log = arguments.logs / f"{name.replace(':', '-')}.log"
+def _become_engine(index: int, name: str, forks: Forks, deadline_s: float) -> None:
     os.setsid()  # Ctrl-C in the notebook's terminal is not for the engines
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _NEWS)
-    with log.open("ab") as file:
+    with forks.log(name).open("ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     with contextlib.suppress(OSError):
         Path("/proc/self/comm").write_text(name[:15])  # the name that `top` shows
     from kit.cluster.processes.engine_process import run
 
-    run(index, arguments.connection, arguments.deadline)
+    run(index, forks.connection("engine"), deadline_s)
 
 
 def main() -> None:
@@ -166,17 +152,17 @@ def main() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, _NEWS)
     _adopt_orphans()
     _preload(arguments.preload)
-    wait_for_json(arguments.connection, arguments.deadline)
-    fork_server = ForkServer(arguments.report, arguments.orders)
-    signal.signal(signal.SIGTERM, fork_server.stop)
+    forks = Forks(arguments.folder)
+    wait_for_json(forks.connection("engine"), arguments.deadline)
+    fork_server = ForkServer(forks)
     gc.collect()
     gc.freeze()  # else the first collection in each engine would copy all pages
-    n_engines = len(arguments.names.split(","))
-    index = next((i for i in range(n_engines) if fork_server.fork(i)), None)
-    if index is None:
-        index = fork_server.attend()
-    if index is not None:
-        _become_engine(index, arguments)
+    order = fork_server.attend()
+    if order is not None:
+        _become_engine(*order, forks, arguments.deadline)
+    elif HOST_ENGINE in forks.report()[0]:
+        # The reaper does so too, if the launcher has not ended it before.
+        shutil.rmtree(forks.folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

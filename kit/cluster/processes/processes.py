@@ -68,6 +68,11 @@ class ReaperHandle:
         self._tell({"processes": known})
         left_behind.record(self._folder, self._jobs, self.pid, known)
 
+    def at_end(self, command: list[str]) -> None:
+        """Have a command run when all is ended, whoever ends it."""
+        self._record.at_end.append(command)
+        self._tell({"at_end": self._record.at_end})
+
     def end(self, grace_s: float) -> bool:
         """Have everything that was recorded ended, its folder removed, the reaper gone.
 
@@ -127,6 +132,10 @@ class Processes:
         if not self._known.issuperset(processes):
             self._known.update(processes)
             self._reaper.update(self._known)
+
+    def at_end(self, command: list[str]) -> None:
+        """Have a command run when all is ended, whoever ends it."""
+        self._reaper.at_end(command)
 
     def refresh(self) -> None:
         """Look for new descendants and forget the dead; some milliseconds."""

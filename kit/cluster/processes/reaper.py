@@ -19,6 +19,7 @@ import os
 import select
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterable
@@ -32,6 +33,7 @@ _STATE, _PARENT, _STARTED = 0, 1, 19  # fields of /proc/PID/stat, after the name
 _GRACE_S = 2.0
 KILL_S = 2.0
 _LOOK_S = 0.01
+_COMMAND_S = 2.0
 
 
 class Process(NamedTuple):
@@ -175,6 +177,15 @@ def end(
     return wait_gone(left | family, kill_s)
 
 
+def end_one(process: Process, grace_s: float, kill_s: float = KILL_S) -> bool:
+    """End one process and none of its children; returns whether it has ended."""
+    for number, patience_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, kill_s)):
+        send(process, number)
+        if not wait_gone([process], patience_s):
+            return True
+    return False
+
+
 @dataclass
 class ProcessRecord:
     """What the kernel has told: who it is, what it started, where its files are."""
@@ -183,6 +194,7 @@ class ProcessRecord:
     lease_s: float
     folder: str
     processes: set[Process] = field(default_factory=set)
+    at_end: list[list[str]] = field(default_factory=list)
     grace_s: float = _GRACE_S
     is_over: bool = False
 
@@ -194,12 +206,15 @@ class ProcessRecord:
         return cls(kernel, float(plain["lease_s"]), str(plain["folder"]))
 
     def update(self, line: str) -> None:
-        """Take over a later line: `{"processes": [[pid, started]...]}` or `end`.
+        """Take over a later line: `processes`, `at_end` or `end`.
 
-        `{"end": grace_s}` is the order to end them all.
+        `{"processes": [[pid, started]...]}` are those there are now; `{"at_end":
+        [command...]}` is what to run at the end; `{"end": grace_s}` is the order to
+        end them all.
         """
         plain = json.loads(line)
         self.processes = {Process(*p) for p in plain.get("processes", self.processes)}
+        self.at_end = plain.get("at_end", self.at_end)
         self.is_over = "end" in plain
         self.grace_s = float(plain.get("end", self.grace_s))
 
@@ -234,6 +249,9 @@ def watch(record: ProcessRecord, source: int) -> float:
 
 def clean_up(record: ProcessRecord, kill_s: float = KILL_S) -> set[Process]:
     """End all that was recorded, remove the runtime folder; return what lives on."""
+    for command in record.at_end:
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(command, timeout=_COMMAND_S, capture_output=True)
     left = end(record.processes, record.grace_s, kill_s=kill_s, folder=record.folder)
     folder = Path(record.folder)
     with contextlib.suppress(OSError):

@@ -6,7 +6,7 @@ The engines are asked by calls; what they then do is in the plan's `Bootstrap`.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,12 @@ class Servers:
         self,
         plan: ClusterPlan,
         calls: TaskCalls,
-        folder: Path,
+        where: Callable[[Task], tuple[Path, str]],
         credentials: Credentials,
     ) -> None:
+        """`where` tells a task's folder and its host's address, if it needs one."""
         self._plan, self._calls = plan, calls
-        self._folder, self._credentials = folder, credentials
+        self._where, self._credentials = where, credentials
 
     async def start(
         self, tasks: Sequence[Task], where: ClusterSpec | None = None
@@ -43,13 +44,15 @@ class Servers:
         return await self._calls.perform(payloads, deadline_s, "start its server")
 
     def _start_payload(self, task: Task, where: ClusterSpec | None) -> bytes:
+        folder, host = self._where(task)
         config: dict[str, Any] = {
             "job": task.job,
             "index": task.index,
             "credentials": self._credentials.to_plain(),
             "transport": self._plan.transport,
             "insecure": self._plan.insecure,
-            "runtime_dir": str(self._folder),
+            "runtime_dir": str(folder),
+            "host": host,
             "settings": dict(self._plan.settings or {}),
         }
         if where is not None:

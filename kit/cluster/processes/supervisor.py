@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from kit.cluster.cells.calls import TaskCalls, cancel
@@ -22,6 +23,8 @@ from kit.cluster.loop import to_the_end
 from kit.cluster.plan import ClusterPlan
 from kit.cluster.processes import reaper
 from kit.cluster.processes.engines import PORT_IN_USE, Engines
+from kit.cluster.processes.far_engines import FarEngines
+from kit.cluster.processes.forks import Forks
 from kit.cluster.processes.processes import Processes, ReaperHandle, why
 from kit.cluster.processes.servers import Servers
 from kit.cluster.report import ClusterState, TaskStatus
@@ -44,7 +47,6 @@ _REFRESH_S, _LOOK_S = 5.0, 1.0
 _GIVE_UP_S = 1.0
 _GRACE_S = 2.0
 _LAST_S = 3.5  # the rest of a stop that goes wrong in every part
-_LAST_WORD_S = 0.9  # less than calls and cells wait for the news of a loss
 
 
 class PortTaken(StartFailed):
@@ -82,14 +84,32 @@ class Supervisor:
         self._processes = Processes(self._reaper)
         self.engines: Engines | None = None
         self.calls = TaskCalls(plan.tasks, self._submit)
-        encrypted = plan.transport == "tcp" and not plan.insecure
+        is_tcp = plan.transport == "tcp" or plan.launcher is not None
+        encrypted = is_tcp and not plan.insecure
         self.credentials = Credentials.new(certificate=encrypted)
-        self._servers = Servers(plan, self.calls, self.folder, self.credentials)
+        self._servers = Servers(plan, self.calls, self._where, self.credentials)
 
     @property
     def processes(self) -> frozenset[reaper.Process]:
         """Every recorded process, without the reaper."""
         return self._processes.known
+
+    def used_mib(self) -> dict[Task, float]:
+        """Return the memory of each task that runs; some 2 ms a task of this host."""
+        if self.engines is None:
+            return {}
+        found = {t: self.engines.used_mib(p) for t, p in self._engine_of.items()}
+        return {task: mib for task, mib in found.items() if mib is not None}
+
+    def log_path(self, task: Task) -> Path:
+        """Return where a task's log is, on its host."""
+        return Forks(self._where(task)[0]).log(task.short)
+
+    def log_tail(self, task: Task, n_lines: int = 12) -> str:
+        """Return the last lines of a task's log; empty if there are none."""
+        if self.engines is None:
+            return ""
+        return self.engines.log_tail(self.plan.tasks.index(task), n_lines)
 
     # -- start -----------------------------------------------------------------
 
@@ -108,7 +128,7 @@ class Supervisor:
                 kind = PortTaken if PORT_IN_USE in reason else StartFailed
                 raise kind(f"the cluster did not start: {reason}")
             if not stages.done():
-                raise StartFailed(self._too_late())
+                raise StartFailed(await self._too_late())
             stages.result()
         except BaseException:
             await to_the_end(self.stop(stages))
@@ -118,15 +138,22 @@ class Supervisor:
         self._set_phase("waits for the controller")
         names = [task.short for task in self.plan.tasks]
         environment = engine_environment(self.folder, self.plan.threads)
-        self.engines = engines = Engines(
+        arguments = (
             *(self.folder, names, environment, self.plan.python),
-            *(self.plan.start_deadline_s, _logger(self.plan.log_level)),
+            *(self.plan.start_deadline_s, self._processes),
+            _logger(self.plan.log_level),
+        )
+        self.engines = engines = (
+            Engines(*arguments)
+            if self.plan.launcher is None
+            else FarEngines(
+                *arguments, launcher=self.plan.launcher, threads=self.plan.threads
+            )
         )
         engines.ended.add_done_callback(self._set_ended)
-        await engines.launch(self._processes.add)
+        await engines.launch()
         self._phase = "the engines to be forked"
         processes = await engines.processes()
-        self._processes.add(*processes.values())
         for index, process in processes.items():
             self.watch_engine(self.plan.tasks[index], process)
         self._phase = "the engines to register"
@@ -136,8 +163,8 @@ class Supervisor:
             (engines.controller, self._controller_ended),
             (engines.fork_server, self._fork_server_ended),
         ):
-            assert helper is not None, "it was launched"
-            self._processes.on_end(helper, partial(ended, helper.pid))
+            if helper is not None:
+                self._processes.on_end(helper, partial(ended, helper.pid))
         self._phase = "the tasks' servers"
         await self._start_servers()
         self._processes.refresh()
@@ -151,6 +178,8 @@ class Supervisor:
             addresses.setdefault(task.job, []).append(str(reply["address"]))
             self._set(task, host=str(reply.get("host", "")))
         self.spec = ClusterSpec(dict(addresses))
+        assert self.engines is not None, "servers have started in them"
+        await self.engines.check_reach([str(r["address"]) for r in replies.values()])
         await self._connect(self.plan.tasks)
 
     async def start_server(self, task: Task) -> None:
@@ -164,16 +193,16 @@ class Supervisor:
         for task in tasks:
             self.set_ready(task)
 
-    def _too_late(self) -> str:
+    async def _too_late(self) -> str:
         waiting = [
             t.short for t, s in self.status.items() if s.state is ClusterState.STARTING
         ]
-        index = self.plan.tasks.index(Task.parse(waiting[0])) if waiting else 0
-        log = self.engines.log_tail(index) if self.engines is not None else ""
+        log = self.log_tail(Task.parse(waiting[0]) if waiting else self.plan.tasks[0])
+        told = await self.engines.why_waiting() if self.engines is not None else ""
         return (
             f"the cluster was not ready within {self.plan.start_deadline_s:g} s: still "
             f"waiting for {self._phase} ({', '.join(waiting)}). A busy machine may "
-            f"need start_deadline_s={2 * self.plan.start_deadline_s:g}.\n{log}"
+            f"need start_deadline_s={2 * self.plan.start_deadline_s:g}. {told}\n{log}"
         )
 
     # -- watch -----------------------------------------------------------------
@@ -182,8 +211,9 @@ class Supervisor:
         """Take over a new process of a task: its end is the task's loss."""
         self._set(task, pid=process.pid)
         self._engine_of[task] = process
-        self._processes.add(process)
-        self._processes.on_end(process, partial(self._engine_ended, task, process))
+        assert self.engines is not None, "they have forked it"
+        ended = partial(self._engine_ended, task, process)
+        self.engines.on_end(self.plan.tasks.index(task), process, ended)
 
     def forget_engine(self, task: Task) -> reaper.Process | None:
         """Return a task's process, whose end is expected; fail the calls to it."""
@@ -212,12 +242,11 @@ class Supervisor:
 
     async def _find_reason(self, task: Task, process: reaper.Process) -> None:
         index = self.plan.tasks.index(task)
-        reason = why(await self._exit_status(index))
+        reason = await self.engines.why_ended(index) if self.engines else why(None)
         if self._engine_of.get(task) != process:
             return  # it was replaced meanwhile
         self.set_lost(task, reason)
-        log = self.engines.log_tail(index) if self.engines is not None else ""
-        self._fail(f"{task.short} {reason}.\n{log}")
+        self._fail(f"{task.short} {reason}.\n{self.log_tail(task)}")
 
     def set_lost(
         self, task: Task, reason: str, hope: str = "Its state is lost;"
@@ -262,17 +291,6 @@ class Supervisor:
         else:
             self.set_lost(task, "was stopped for so long that the controller let it go")
 
-    async def _exit_status(self, index: int) -> int | None:
-        """Wait for it: the fork server writes it a moment after the end was seen."""
-        for _ in range(50):
-            if self.engines is None or self.fork_server_lost:
-                return None  # nobody will write it
-            status = self.engines.report()[1].get(index)
-            if status is not None:
-                return status
-            await asyncio.sleep(_LAST_WORD_S / 50)
-        return None
-
     def _controller_ended(self, pid: int) -> None:
         self.controller_lost = (
             f"the cluster's controller (pid {pid}) has ended, so no call reaches the "
@@ -311,6 +329,8 @@ class Supervisor:
                 task=str(task),
             )
         reason = self.fork_server_lost
+        if self.engines is not None and not reason:
+            reason = self.engines.why_no_fork(self.plan.tasks.index(task))
         if not self.folder.is_dir():
             reason = f"the cluster's folder {self.folder} was removed"
         if reason:
@@ -319,6 +339,10 @@ class Supervisor:
                 f"save what they hold, then call cluster.stop() and start a new one.",
                 task=str(task),
             )
+
+    def _where(self, task: Task) -> tuple[Path, str]:
+        assert self.engines is not None, "a server starts in one of them"
+        return self.engines.where(self.plan.tasks.index(task))
 
     def _submit(self, task: Task, payload: bytes) -> Future[bytes]:
         if self.engines is None:
@@ -382,6 +406,8 @@ class Supervisor:
             self._set(task, state=ClusterState.STOPPING)
         if alive and not self.controller_lost:
             await self._servers.stop(alive)
+        if self.engines is not None and not self.controller_lost:
+            await self.engines.leave()
         await cancel(*self.restarts.values())
 
     def end(self, grace_s: float) -> None:

@@ -1,0 +1,363 @@
+"""Engines on other hosts, which a launcher has brought there.
+
+    launch -> hosts register -> survey -> place -> fork there -> engines register
+
+Each host has an engine of its own, which is no task. What concerns a host is called
+there (`host_calls.py`): what runs, how it ended, what it wrote. The answers are kept,
+asked for anew each second, and at once when the controller misses an engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kit.cluster.cells import remote
+from kit.cluster.cells.calls import follow
+from kit.cluster.launchers import LAUNCH_LOG, Launcher
+from kit.cluster.processes import host_calls, reaper
+from kit.cluster.processes.engines import PRELOAD, Engines, controller_args
+from kit.cluster.processes.host_calls import HostFacts, HostNews
+from kit.cluster.processes.launch import SSHHostsLauncher
+from kit.cluster.processes.processes import why
+from kit.cluster.processes.reaper import Process
+from kit.cluster.runtime import tail, tail_of
+from kit.errors import StartFailed, UnavailableError
+
+_LOOK_S, _REFRESH_S = 0.1, 1.0
+_ANSWER_S = 5.0  # of a host
+_GRACE_S = 1.0  # of an engine that is restarted
+_LEAVE_S = 2.0  # until all hosts have left at a stop
+# Of heart beats (0.2 s each): a host that is cut off is lost after 8 s.
+_MISSES = 40
+# Those of ipyparallel's launchers that we replace; the others go by their names.
+_LAUNCHERS = {"ssh": SSHHostsLauncher}
+
+
+@dataclass(eq=False)
+class Host:
+    """A host with its own engine; `tasks` are the numbers of those placed there."""
+
+    engine: int
+    facts: HostFacts
+    tasks: list[int] = field(default_factory=list)
+    news: HostNews = field(default_factory=HostNews)
+    is_lost: bool = False
+
+
+class FarProcess(NamedTuple):
+    """A process of another host, by its numbers there."""
+
+    pid: int
+    started: int
+    host: Host
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it ran when the host was asked last."""
+        news = self.host.news
+        index = self._index
+        return not self.host.is_lost and index not in news.statuses
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it stood still, until a SIGCONT, when the host was asked last."""
+        return self._index in self.host.news.stopped
+
+    @property
+    def _index(self) -> int:
+        mine = (self.pid, self.started)
+        found = [i for i, p in self.host.news.processes.items() if tuple(p) == mine]
+        return found[0] if found else -1
+
+
+class FarEngines(Engines):
+    """An ipyparallel controller here, its engines where a launcher has brought them."""
+
+    def __init__(self, *args: Any, launcher: Launcher, threads: int) -> None:
+        self._launcher, self._threads = launcher, threads
+        self._reached_at = launcher.reached_at
+        self._hosts: list[Host] = []
+        self._job = ""
+        self._watcher: asyncio.Task[None] | None = None
+        self._on_end: dict[int, tuple[FarProcess, Callable[[], object]]] = {}
+        super().__init__(*args)
+
+    def _launching(
+        self, config: Any, environment: dict[str, str], python: str
+    ) -> dict[str, Any]:
+        program = [self._launcher.python, "-P", "-m", "kit.cluster.processes.host"]
+        told = [
+            f"--deadline={self._deadline_s}",
+            f"--preload={','.join(PRELOAD)}",
+            f"--threads={self._threads}",
+        ]
+        traits = self._launcher.traits(self._folder, [*program, *told])
+        for name, values in traits.items():
+            config[name].update(values)
+        name = self._launcher.launches
+        return {
+            "engines": _LAUNCHERS.get(name, name),
+            "n": self._launcher.n_processes(len(self._names)),
+            "controller_args": controller_args(_MISSES),
+            "controller_ip": self._reached_at,
+            "controller_location": self._reached_at,
+        }
+
+    async def launch(self) -> None:
+        """Start the controller, and what the launcher starts on the hosts."""
+        await self._launcher.check(len(self._names))
+        await self._launch_controller()
+        try:
+            await self._cluster.start_engines()
+        except Exception as error:
+            told = tail_of(self._folder / LAUNCH_LOG, 3) or str(error)
+            raise StartFailed(
+                f"the tasks could not be launched with {self._launcher.launches}: "
+                f"{told}"
+            ) from error
+        self._note_launched(self._cluster.engine_set)
+        self._watcher = asyncio.create_task(self._watch())
+
+    def _note_launched(self, launched: Any) -> None:
+        """See to it that the end of what was launched is noticed, and comes."""
+        pid, self._job = getattr(launched, "pid", -1), getattr(launched, "job_id", "")
+        if pid > 0:  # a process of this host, such as mpiexec
+            self._started(launched, "what was launched")
+            self._processes.add(reaper.find(pid) or Process(pid, 0))
+        if self._job and (command := self._launcher.ending(self._job)):
+            self._processes.at_end(command)
+
+    async def why_waiting(self) -> str:
+        """Say what is known of why the start takes so long."""
+        told = await self._launcher.waiting_for(self._job) if self._job else ""
+        here = ", ".join(host.facts.name for host in self._hosts)
+        if not here:
+            here = (
+                f"none. They must reach this machine at {self._reached_at}, on ports "
+                f"that the system chooses: another address=... of the launcher, or a "
+                f"firewall on the way, may be the cause"
+            )
+        return f"Hosts that have registered: {here}. {told}".strip()
+
+    # -- hosts -------------------------------------------------------------------
+
+    async def processes(self) -> dict[int, Any]:
+        """Survey the hosts that come, place the tasks, wait until all are forked."""
+        await self._connect_client(self._deadline_s)
+        while sum(host.facts.slots for host in self._hosts) < len(self._names):
+            await self._learn_engines()
+            for engine in sorted(self._known_engines):
+                if engine not in [host.engine for host in self._hosts]:
+                    await self._meet(engine)
+            await self._check_launched()
+        self._place()
+        for host in self._hosts:
+            names = {index: self._names[index] for index in host.tasks}
+            await self._call(host, host_calls.fork, names)
+        while len(found := self.report()[0]) < len(self._names):
+            await self._refresh()
+            await asyncio.sleep(_LOOK_S)
+        return found
+
+    async def _check_launched(self) -> None:
+        """Raise `StartFailed` for a host whose launched process has ended already."""
+        met = {host.facts.label for host in self._hosts}
+        launched = getattr(self._cluster.engine_set, "launchers", {})
+        for label, one in launched.items():
+            if label not in met:
+                words = await asyncio.to_thread(one.why_ended)
+                if words is not None:
+                    raise StartFailed(
+                        f"nothing runs on {label} any more.\n{tail(words)}"
+                    )
+
+    async def _meet(self, engine: int) -> None:
+        facts = await self._call_engine(engine, host_calls.survey, self._reached_at)
+        _check_versions(facts)
+        self._hosts.append(Host(engine, facts))
+
+    def _place(self) -> None:
+        """Give each host as many tasks as it has slots: by rank, else as launched."""
+        named = list(getattr(self._launcher, "hosts", ()))
+
+        def order(host: Host) -> tuple[int, int, str]:
+            label = host.facts.label
+            at = named.index(label) if label in named else len(named)
+            return at, host.facts.rank, host.facts.name
+
+        self._hosts.sort(key=order)
+        left = list(range(len(self._names)))
+        for host in self._hosts:
+            host.tasks = left[: host.facts.slots]
+            left = left[host.facts.slots :]
+
+    def where(self, index: int) -> tuple[Path, str]:
+        """Return the cluster's folder at engine `index`, and its host's address."""
+        facts = self._host(index).facts
+        return Path(facts.folder), facts.address
+
+    def _host(self, index: int) -> Host:
+        return next(host for host in self._hosts if index in host.tasks)
+
+    async def check_reach(self, addresses: Sequence[str]) -> None:
+        """Raise `UnavailableError` where one host cannot connect to a task of another.
+
+        `addresses` are the tasks', in order; one of each host is tried.
+        """
+        used = [host for host in self._hosts if host.tasks]
+        targets = {addresses[host.tasks[0]]: host for host in used}
+        tries = [
+            self._call(host, host_calls.unreachable, list(targets), _ANSWER_S / 2)
+            for host in used
+        ]
+        for host, failed in zip(used, await asyncio.gather(*tries), strict=True):
+            for address, reason in failed.items():
+                raise UnavailableError(
+                    f"{host.facts.name} ({host.facts.address}) cannot connect to "
+                    f"{targets[address].facts.name} at {address}: {reason}. A firewall "
+                    f"between the two may be in the way: tasks listen on ports that "
+                    f"the system chooses (sysctl net.ipv4.ip_local_port_range)."
+                )
+
+    async def _call(self, host: Host, function: Callable[..., Any], *args: Any) -> Any:
+        return await self._call_engine(host.engine, function, *args)
+
+    async def _call_engine(
+        self, engine: int, function: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        payload = remote.pack(function, args, kwargs)
+        async with asyncio.timeout(_ANSWER_S):
+            answer = await follow(self.submit(engine, payload))
+        return remote.unpack(answer, "the host's engine")
+
+    # -- watch -------------------------------------------------------------------
+
+    def report(self) -> tuple[dict[int, Any], dict[int, int]]:
+        """Return the processes and the exit statuses of the engines, as last heard."""
+        processes: dict[int, Any] = {}
+        statuses: dict[int, int] = {}
+        for host in self._hosts:
+            for index, process in host.news.processes.items():
+                processes[index] = FarProcess(*process, host)
+            statuses |= host.news.statuses
+        return processes, statuses
+
+    def log_tail(self, index: int, n_lines: int = 12) -> str:
+        """Return the last lines that engine `index` wrote, as last heard."""
+        for host in self._hosts:
+            if index in host.news.logs:
+                return "\n".join(host.news.logs[index].splitlines()[-n_lines:])
+        return ""
+
+    def used_mib(self, process: Any) -> float | None:
+        """Return the memory of an engine's process, as last heard."""
+        mib: float | None = process.host.news.mib.get(process.pid)
+        return mib
+
+    def why_no_fork(self, index: int) -> str:
+        """Say why engine `index` cannot get a new process; empty if it can."""
+        host = self._host(index)
+        return f"its host {host.facts.name} does not answer" if host.is_lost else ""
+
+    def on_end(self, index: int, process: Any, callback: Callable[[], object]) -> None:
+        """Call back in the loop when the process ends or its host is lost."""
+        self._on_end[index] = process, callback
+
+    async def _watch(self) -> None:
+        """Look whom the controller still knows; ask the hosts for the rest."""
+        clock = asyncio.get_running_loop().time
+        asked = clock()
+        missed: frozenset[int] = frozenset()
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            known = self._known_engines
+            for host in self._hosts:
+                host.is_lost = host.engine not in known
+            gone = frozenset(self._on_end) - known
+            if gone != missed or clock() - asked > _REFRESH_S:
+                missed = gone
+                await self._refresh()
+                asked = clock()
+            for index, (process, callback) in list(self._on_end.items()):
+                if process.host.is_lost or not process.is_running:
+                    del self._on_end[index]
+                    callback()
+
+    async def _refresh(self) -> None:
+        here = [host for host in self._hosts if not host.is_lost]
+        await asyncio.gather(*map(self._ask, here))
+
+    async def _ask(self, host: Host) -> None:
+        with contextlib.suppress(Exception):  # it is asked again soon
+            host.news = await self._call_engine(
+                host.engine, host_calls.news, with_memory=True
+            )
+
+    async def why_ended(self, index: int) -> str:
+        """Say how the process of engine `index` ended, in words."""
+        host = self._host(index)
+        if host.is_lost:
+            return f"was lost with its host {host.facts.name}, which does not answer"
+        return why(self.report()[1].get(index))
+
+    # -- change and end ------------------------------------------------------------
+
+    def fork_again(self, index: int) -> None:
+        """Order another process for engine `index`, whose last one is gone."""
+        host = self._host(index)
+        payload = remote.pack(host_calls.fork, [{index: self._names[index]}], {})
+        self.submit(host.engine, payload)
+
+    async def end(self, index: int, process: Any) -> None:
+        """End engine `index` and its children; wait until its controller knows."""
+        host = self._host(index)
+        family = []
+        if process is not None:
+            one = tuple(process[:2])
+            family = await self._call(host, host_calls.end_engine, one, _GRACE_S)
+        await self._unregistered(index)
+        await self._call(host, host_calls.end_all, family, _GRACE_S)
+
+    async def leave(self) -> None:
+        """End all that runs on the hosts, and wait until they have left."""
+        for host in self._hosts:
+            self.submit(host.engine, remote.pack(host_calls.stop_host, [], {}))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LEAVE_S):
+                while self._known_engines:
+                    await asyncio.sleep(_LOOK_S)
+
+    async def forget(self) -> None:
+        """Close the client and what ipyparallel has open, as far as it reacts."""
+        if self._watcher is not None:
+            self._watcher.cancel()
+        # It would ask each host again, which has ended what there was or is cut off.
+        self._cluster.engines.clear()
+        await super().forget()
+
+
+def _check_versions(facts: HostFacts) -> None:
+    """Raise `StartFailed` where functions and messages could be misunderstood.
+
+    Warn of a numpy that may compute other bits.
+    """
+    here = host_calls.versions()
+    for name, mine in here.items():
+        theirs = facts.versions[name]
+        if name == "Python":
+            mine, theirs = (one.rpartition(".")[0] for one in (mine, theirs))
+        if mine == theirs:
+            continue
+        both = f"{facts.name} has {name} {theirs}, the notebook has {mine}"
+        if name == "numpy":
+            warnings.warn(f"{both}: results may differ in the last bits", stacklevel=2)
+        else:
+            raise StartFailed(
+                f"{both}; install the same there, or name another python."
+            )

@@ -1,0 +1,87 @@
+"""What a fork server is told and tells, in files of the folder that it serves.
+
+    orders           INDEX NAME, a line for each engine that it is to fork
+    engines.jsonl    {"engine": 0, "pid": 17, "started": 4711} after the fork,
+                     {"engine": 0, "status": -9} after the end (negative: the signal)
+    logs/NAME.log    what the engine writes
+
+Lines are only ever added, each in one write. Who orders sends SIGUSR1 besides.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from kit.cluster.processes import reaper
+from kit.cluster.processes.reaper import Process
+
+# The engine of a host itself, with which all others there end. Far above all tasks.
+HOST_ENGINE = 1_000_000
+
+
+@dataclass(frozen=True)
+class Forks:
+    """The files of one fork server."""
+
+    folder: Path
+
+    def connection(self, kind: str) -> Path:
+        """Return where ipyparallel's connection file is, for "engine" or "client"."""
+        security = self.folder / "ipython" / "profile" / "security"
+        return security / f"ipcontroller-psring-{kind}.json"
+
+    def log(self, name: str) -> Path:
+        """Return where the log of the task `name` is, such as `worker:1`."""
+        return self.folder / "logs" / f"{name.replace(':', '-')}.log"
+
+    def order(self, index: int, name: str, server: Process | None = None) -> None:
+        """Order a process for engine `index`; wake the server, if it runs already."""
+        with self._orders.open("a", encoding="utf-8") as file:
+            file.write(f"{index} {name}\n")
+        if server is not None:
+            reaper.send(server, signal.SIGUSR1)
+
+    def orders(self) -> list[tuple[int, str]]:
+        """Return all orders there ever were; none when the folder is gone."""
+        try:
+            lines = self._orders.read_text(encoding="utf-8").splitlines()
+        except OSError:
+            return []
+        parts = [line.split() for line in lines]
+        return [(int(index), name) for index, name in parts]
+
+    def tell(self, **line: int) -> None:
+        """Append a line to the report; a write this short is not torn."""
+        # The engines are worth more than the news of them: the folder may be gone.
+        with (
+            contextlib.suppress(OSError),
+            self._report.open("a", encoding="utf-8") as file,
+        ):
+            file.write(json.dumps(line) + "\n")
+
+    def report(self) -> tuple[dict[int, Process], dict[int, int]]:
+        """Return the processes and the exit statuses of the engines, by number."""
+        processes: dict[int, Process] = {}
+        statuses: dict[int, int] = {}
+        with contextlib.suppress(FileNotFoundError):
+            for line in self._report.read_text().splitlines():
+                entry = json.loads(line)
+                index = entry["engine"]
+                if "pid" in entry:
+                    processes[index] = Process(entry["pid"], entry["started"])
+                    statuses.pop(index, None)  # that of an earlier process
+                else:
+                    statuses[index] = entry["status"]
+        return processes, statuses
+
+    @property
+    def _orders(self) -> Path:
+        return self.folder / "orders"
+
+    @property
+    def _report(self) -> Path:
+        return self.folder / "engines.jsonl"

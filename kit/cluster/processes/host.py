@@ -1,0 +1,127 @@
+"""The first process on a host that is not the notebook's; it becomes the fork server.
+
+    launcher --starts--> host.py =becomes=> fork server --forks--> the host's own engine
+                                                        --forks--> tasks, as ordered
+
+ipyparallel's launchers start it in the place of an engine: the controller's connection
+is in the environment. It makes the cluster's folder on this host, and a reaper, which
+ends all and removes the folder when the fork server is gone. The host's own engine is
+no task: the notebook calls there what concerns the host (`host_calls.py`), and it ends
+when the controller is gone for long; with it, all others end.
+
+Where a launcher starts several processes on a host, the first one of them does this
+for all, and the others wait for its end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+
+from kit import machine
+from kit.cluster.processes.forks import HOST_ENGINE, Forks
+from kit.cluster.processes.processes import ReaperHandle
+from kit.cluster.runtime import (
+    engine_environment,
+    make_folder,
+    prepared,
+    threads_per_engine,
+)
+
+_CONNECTION = "IPP_CONNECTION_INFO"
+# What launchers call a process by among those of its host, and their number.
+_LOCAL_RANKS = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
+_LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
+_LOOK_S = 0.1
+_LEASE_S = 0.01  # of the fork server: nobody waits for its return
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="psring host", description=__doc__)
+    parser.add_argument("--label", default="", help="what the launcher calls the host")
+    parser.add_argument("--slots", type=int, help="tasks that it may hold")
+    parser.add_argument("--mpi", action="store_true", help="ipyparallel's; not used")
+    parser.add_argument("--threads", type=int, default=0, help="of BLAS; 0 for a share")
+    parser.add_argument("--deadline", type=float, required=True)
+    parser.add_argument("--preload", default="")
+    return parser.parse_args()
+
+
+def _folder(launched_in: Path) -> Path:
+    """Use the folder that was made for the launch alone, if one was; else a new one."""
+    if launched_in.name.startswith("psring-") and not launched_in.is_symlink():
+        launched_in.chmod(0o700)  # fails for a folder of somebody else
+        return prepared(launched_in.resolve())
+    return make_folder()
+
+
+def _variable(names: Sequence[str], default: int) -> int:
+    found = (os.environ[name] for name in names if name in os.environ)
+    return int(next(found, default))
+
+
+def _launched_here() -> int:
+    """Return how many processes the launcher has started on this host."""
+    if any(name in os.environ for name in _LOCAL_SIZES):
+        return _variable(_LOCAL_SIZES, 1)
+    counts = os.environ.get("SLURM_STEP_TASKS_PER_NODE", "1")  # such as 2(x3),1
+    each: list[int] = []
+    for part in counts.split(","):
+        number, _, times = part.rstrip(")").partition("(x")
+        each += [int(number)] * int(times or 1)
+    return each[_variable(["SLURM_NODEID"], 0) % len(each)]
+
+
+def _wait_for_leader(deadline_s: float) -> None:
+    """Hold the place of a task that is forked elsewhere, as long as it may be needed.
+
+    The launcher takes the end of one of its processes for a failure.
+    """
+    mother = psutil.Process(os.getppid())
+    give_up_at = time.monotonic() + deadline_s
+    while time.monotonic() < give_up_at:
+        for sister in mother.children():
+            with contextlib.suppress(psutil.Error):
+                theirs = sister.environ()
+                if any(theirs.get(name) == "0" for name in _LOCAL_RANKS):
+                    sister.wait()
+                    return
+        time.sleep(_LOOK_S)
+
+
+def main() -> None:
+    """Prepare the folder, and become the fork server."""
+    arguments = _arguments()
+    if _variable(_LOCAL_RANKS, 0) > 0:
+        _wait_for_leader(arguments.deadline)
+        return
+    slots = arguments.slots or _launched_here()
+    folder = _folder(Path(os.environ.get("IPP_PROFILE_DIR", "")))
+    forks = Forks(folder)
+    connection = forks.connection("engine")
+    connection.touch(mode=0o600)
+    connection.write_text(os.environ.pop(_CONNECTION))
+    facts = {"label": arguments.label, "slots": slots}
+    (folder / "host.json").write_text(json.dumps(facts))
+    forks.order(HOST_ENGINE, "host")
+    threads = arguments.threads or threads_per_engine(slots, machine.cores())
+    ReaperHandle(folder, _LEASE_S)
+    command = [sys.executable, "-P", "-m", "kit.cluster.processes.fork_server"]
+    told = [f"--folder={folder}", f"--deadline={arguments.deadline}"]
+    os.execve(
+        sys.executable,
+        [*command, *told, f"--preload={arguments.preload}"],
+        os.environ | engine_environment(folder, threads),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""Two hosts on this machine: namespaces with a network, names, processes and sshd each.
+
+    this machine 10.86.N.254 --bridge-- nodea 10.86.N.1
+                                    \\-- nodeb 10.86.N.2
+
+They share this machine's files but /run, and see neither its processes nor its network.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil
+
+_SSHD = "/usr/sbin/sshd"
+_NEEDED = ("ip", "unshare", "nsenter", "ssh", "scp", "ssh-keygen")
+_START_S = 10.0
+
+
+def missing() -> str:
+    """Return why there can be no hosts here, empty if nothing known is missing."""
+    if os.geteuid() != 0:
+        return "namespaces with a network need root"
+    absent = [name for name in _NEEDED if shutil.which(name) is None]
+    if not Path(_SSHD).exists():
+        absent.append("sshd (package openssh-server)")
+    return f"not installed: {', '.join(absent)}" if absent else ""
+
+
+def run(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise OSError(f"{' '.join(command)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+class TwoHosts:
+    """Both hosts, from `with` to its end; `address` is by name."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        number = os.getpid() % 250
+        self._link = f"ps{os.getpid() % 100_000}"
+        self.here = f"10.86.{number}.254"
+        self.address = {
+            name: f"10.86.{number}.{i}" for i, name in enumerate(("nodea", "nodeb"), 1)
+        }
+        self._init: dict[str, subprocess.Popen[str]] = {}
+
+    @property
+    def ssh_args(self) -> list[str]:
+        """What ssh needs to log in to a host by its address."""
+        options = ("IdentitiesOnly=yes", f"UserKnownHostsFile={self.folder}/known")
+        words = [word for one in options for word in ("-o", one)]
+        return ["-F", "/dev/null", "-i", str(self.folder / "key"), *words]
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    def _start(self) -> None:
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+        self._make_key("key")
+        keys = self.folder / "authorized"
+        keys.write_text((self.folder / "key.pub").read_text())
+        run("ip", "link", "add", self._link, "type", "bridge")
+        run("ip", "addr", "add", f"{self.here}/24", "dev", self._link)
+        run("ip", "link", "set", self._link, "up")
+        for name in self.address:
+            self._start_host(name)
+        for name in self.address:
+            self._wait_for_login(name)
+
+    def _make_key(self, name: str) -> None:
+        path = str(self.folder / name)
+        run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path)
+
+    def _start_host(self, name: str) -> None:
+        address, key = self.address[name], f"host_{name}"
+        self._make_key(key)
+        public = (self.folder / f"{key}.pub").read_text().split()
+        with (self.folder / "known").open("a") as known:
+            known.write(f"{address} {public[0]} {public[1]}\n")
+        config = self.folder / f"sshd_{name}"
+        config.write_text(
+            f"Port 22\nListenAddress {address}\nHostKey {self.folder / key}\n"
+            f"PidFile none\nAuthorizedKeysFile {self.folder}/authorized\n"
+            "AuthenticationMethods publickey\nPermitRootLogin prohibit-password\n"
+            "StrictModes no\nUsePAM no\nMaxStartups 100\nMaxSessions 100\n"
+            "Subsystem sftp internal-sftp\n"
+        )
+        script = (
+            f"mount -t proc proc /proc; hostname {name}; read go; ip link set lo up; "
+            f"ip addr add {address}/24 dev eth0; ip link set eth0 up; "
+            f"mount -t tmpfs none /run; mkdir /run/sshd; "
+            f"exec {_SSHD} -D -f {config} -E {self.folder}/log_{name}"
+        )
+        kinds = ("--net", "--uts", "--pid", "--mount", "--fork", "--kill-child")
+        self._init[name] = init = subprocess.Popen(
+            ["unshare", *kinds, "sh", "-c", script], stdin=subprocess.PIPE, text=True
+        )
+        port = f"{self._link}{name[-1]}"
+        run("ip", "link", "add", port, "type", "veth", "peer", "name", f"{port}p")
+        run("ip", "link", "set", port, "master", self._link, "up")
+        run("ip", "link", "set", f"{port}p", "netns", str(self.pid(name)))
+        run(*self.at(name, "ip", "link", "set", f"{port}p", "name", "eth0"))
+        assert init.stdin is not None, "it was asked for"
+        init.stdin.write("go\n")
+        init.stdin.close()
+
+    def pid(self, name: str) -> int:
+        """Return the process that keeps a host's namespaces, in ours."""
+        deadline = time.monotonic() + _START_S
+        while time.monotonic() < deadline:
+            children = psutil.Process(self._init[name].pid).children()
+            if children:
+                return children[0].pid
+            time.sleep(0.01)
+        raise OSError(f"{name} has no process")
+
+    def at(self, name: str, *command: str) -> list[str]:
+        """Return the command that runs `command` at a host."""
+        spaces = ("--net", "--uts", "--pid", "--mount")
+        return ["nsenter", "-t", str(self.pid(name)), *spaces, *command]
+
+    def login(self, name: str, *command: str) -> list[str]:
+        """Return the ssh command that runs `command` at a host."""
+        return ["ssh", *self.ssh_args, self.address[name], *command]
+
+    def _wait_for_login(self, name: str) -> None:
+        deadline = time.monotonic() + _START_S
+        while True:
+            done = subprocess.run(
+                self.login(name, "true"), capture_output=True, text=True, check=False
+            )
+            if done.returncode == 0:
+                return
+            if time.monotonic() > deadline:
+                raise OSError(f"no login to {name}: {done.stderr}")
+            time.sleep(0.05)
+
+    def cut(self, name: str) -> None:
+        """Let nothing through between a host and all others."""
+        run("ip", "link", "set", f"{self._link}{name[-1]}", "down")
+
+    def join(self, name: str) -> None:
+        """Undo `cut`."""
+        run("ip", "link", "set", f"{self._link}{name[-1]}", "up")
+
+    def part(self, one: str, other: str) -> None:
+        """Refuse at host `one` what is sent to `other`, as a firewall may."""
+        way = f"{self.address[other]}/32"
+        run(*self.at(one, "ip", "route", "add", "unreachable", way))
+
+    def unpart(self, one: str, other: str) -> None:
+        """Undo `part`."""
+        way = f"{self.address[other]}/32"
+        run(*self.at(one, "ip", "route", "del", "unreachable", way))
+
+    def processes(self, mark: str) -> list[list[str]]:
+        """Return the command lines of all processes whose environment has `mark`."""
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if any(mark in value for value in process.environ().values()):
+                    found.append(process.cmdline())
+        return found
+
+    def _end(self) -> None:
+        for init in self._init.values():
+            init.kill()
+            init.wait()
+        links: Sequence[str] = [*(f"{self._link}{n[-1]}" for n in self._init)]
+        for link in [*links, self._link]:
+            with contextlib.suppress(OSError):
+                run("ip", "link", "del", link)
