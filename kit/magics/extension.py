@@ -74,7 +74,7 @@ def load(shell: InteractiveShell) -> None:
         shell.register_magics(magics)
     shell.input_transformers_cleanup.append(Rewriting(shell))
     if shell.Completer is not None:
-        shell.Completer.custom_matchers.append(Completion().match)
+        shell.Completer.custom_matchers.append(Completion(shell.user_ns).match)
     said = advice()
     if said:
         print(said)

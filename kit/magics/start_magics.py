@@ -14,9 +14,11 @@ from kit.cluster.report import ClusterState
 from kit.cluster.waiting import Plan, follow, follow_async
 from kit.magics import asked, running
 from kit.magics.asked import Action
+from kit.magics.launcher_options import asked_launcher, launcher_options
 from kit.magics.live import Live
 from kit.magics.one_line import show_as, told_in_one_line
 from kit.magics.options import count, job, option, parse, seconds, takes
+from kit.magics.site import launcher_defaults
 from kit.magics.startup import Startup
 
 
@@ -56,6 +58,7 @@ class StartMagics(Magics):
         option("--lease", type=seconds, metavar="S", help="seconds without a notebook"),
         option("--reuse", action="store_true", help="use the one that runs"),
         option("--restart", action="store_true", help="end the one that runs first"),
+        *launcher_options(),
     )
     def cluster(self, line: str, cell: str) -> None:
         """Start a cluster, or use the one that runs, and run the cell in the notebook.
@@ -65,6 +68,8 @@ class StartMagics(Magics):
             %%cluster --ps 1 --worker 3
             run = kit.train(step, params, data)
             await run
+
+            %%cluster --ps 1 --worker 4 --launcher ssh --hosts nodea:3,nodeb:2
 
         A cluster of the same shape is used again, one of another shape is replaced,
         unless a training runs on it. The cluster stays when the cell is over, also when
@@ -84,6 +89,9 @@ class StartMagics(Magics):
         """Do what the line asks for; to be followed."""
         options = parse(StartMagics.cluster, line)
         given = asked.arguments(options)
+        launcher = asked_launcher(options, self._shell.user_ns, launcher_defaults)
+        if launcher is not None:
+            given["launcher"] = launcher
         now = running.find()
         wanted = Cluster(**given)
         action = asked.decide(
@@ -95,7 +103,8 @@ class StartMagics(Magics):
         if action is Action.REUSE and now is not None:
             self._reuse(now, options)
             return
-        wanted.check_memory(instead_of=now)
+        if launcher is None:  # else the memory of this machine does not matter
+            wanted.check_memory(instead_of=now)
         if now is not None:
             print(f"{_why(options.restart, now)}, and its variables with it.")
             now.stop()
@@ -103,8 +112,8 @@ class StartMagics(Magics):
 
     def start(self, cluster: Cluster) -> Plan[None]:
         """Start a cluster and show how far it is; to be followed."""
-        left = running.left_told()
-        for told in (left, cluster.cores_told):
+        is_here = cluster.plan.launcher is None
+        for told in (running.left_told(), cluster.cores_told if is_here else ""):
             if told:
                 print(told)
         live, begin = Live(self._shell), time.monotonic()
