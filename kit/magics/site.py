@@ -59,8 +59,8 @@ def site_file(environ: Mapping[str, str] = os.environ) -> Path:
 
     >>> site_file({"KIT_LAUNCHERS": "/etc/psring.toml"})
     PosixPath('/etc/psring.toml')
-    >>> site_file({"XDG_CONFIG_HOME": "/home/me/.config"})
-    PosixPath('/home/me/.config/psring/launchers.toml')
+    >>> site_file({"XDG_CONFIG_HOME": "/etc/xdg"})
+    PosixPath('/etc/xdg/psring/launchers.toml')
     """
     if named := environ.get(VARIABLE):
         return Path(named).expanduser()
