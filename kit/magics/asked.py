@@ -67,7 +67,7 @@ def has_shape(given: dict[str, Any]) -> bool:
 
 def is_alike(one: ClusterPlan, other: ClusterPlan) -> bool:
     """Whether two clusters are the same to their user."""
-    fields = ("tasks", "threads", "transport", "insecure", "lease_s")
+    fields = ("tasks", "threads", "transport", "insecure", "lease_s", "launcher")
     return all(getattr(one, name) == getattr(other, name) for name in fields)
 
 

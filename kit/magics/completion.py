@@ -7,7 +7,11 @@ nothing at all where it has nothing to offer.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
 from IPython.core.completer import (
     CompletionContext,
@@ -16,30 +20,49 @@ from IPython.core.completer import (
     context_matcher,
 )
 
+from kit.cluster.launchers import Launcher
+from kit.errors import KitError
 from kit.exchange.topologies import topology
 from kit.magics import running
 from kit.magics.cluster_magics import WORDS
+from kit.magics.launcher_options import fields, flag, known, owners
 from kit.magics.on_magics import OnMagics
 from kit.magics.options import flags
+from kit.magics.site import launcher_defaults
 from kit.magics.start_magics import StartMagics
+from kit.regular_file import read_regular
 from kit.task import Task
 
 _MAGIC = re.compile(r"\s*(?P<name>%{1,2}\w+)\s+(?P<words>.*)$")
 _DEVICE = re.compile(r"\bdevice\(\s*[rbu]?(?P<quote>['\"])(?P<text>[^'\"\n]*)$")
-_KINDS = ("cpu:0", "gpu:0")
+_SSH_HOSTS = re.compile(r"^\s*host\s+(.+)$", re.IGNORECASE | re.MULTILINE)
+_IS_PATTERN = re.compile(r"[*?!\"]").search
 _TRANSPORTS = ("auto", "unix", "tcp")
 _LINKS = ("100mbit", "1gbit", "10gbit", "1gbit,5ms")
+_MOST_BYTES = 1 << 20  # of ssh's configuration
+_NO_VARIABLES: Mapping[str, object] = MappingProxyType({})
+
+
+class Known(NamedTuple):
+    """What may be named on a line: tasks, and the variables of the notebook."""
+
+    tasks: Sequence[Task]
+    variables: Mapping[str, object]
 
 
 class Completion:
-    """Holds `match`, a matcher for IPython."""
+    """Knows the tasks and variables there are; `match` is a matcher for IPython."""
+
+    def __init__(self, variables: Mapping[str, object] = _NO_VARIABLES) -> None:
+        self._variables = variables
 
     @context_matcher(identifier="kit", priority=100)  # type: ignore[untyped-decorator]
     def match(self, context: CompletionContext) -> SimpleMatcherResult:
         """Return what may stand at the cursor, and which text it replaces."""
         line = context.text_until_cursor.rsplit("\n", 1)[-1]
         cluster = running.find()
-        fragment, offers = offered(line, cluster.tasks if cluster else ())
+        tasks = cluster.tasks if cluster else ()
+        fragment, offers = offered(line, tasks, self._variables)
         found = [offer for offer in offers if offer.startswith(fragment)]
         return SimpleMatcherResult(
             completions=[SimpleCompletion(text, type="param") for text in found],
@@ -49,7 +72,9 @@ class Completion:
         )
 
 
-def offered(line: str, tasks: Sequence[Task]) -> tuple[str, list[str]]:
+def offered(
+    line: str, tasks: Sequence[Task], variables: Mapping[str, object] = _NO_VARIABLES
+) -> tuple[str, list[str]]:
     """Return the word before the cursor, and all words that could stand there.
 
     >>> offered('with kit.device("/job:p', [Task("ps", 0)])
@@ -64,7 +89,8 @@ def offered(line: str, tasks: Sequence[Task]) -> tuple[str, list[str]]:
     if magic is None or magic["name"] not in _TABLE:
         return "", []
     *before, word = magic["words"].split(" ")
-    offers = _TABLE[magic["name"]]([one for one in before if one], word, tasks)
+    names = Known(tasks, variables)
+    offers = _TABLE[magic["name"]]([one for one in before if one], word, names)
     prefix = word[: word.rindex(",") + 1] if "," in word else ""
     return word, [prefix + offer for offer in offers]
 
@@ -81,34 +107,64 @@ def _named(tasks: Sequence[Task]) -> list[str]:
     return [*jobs, *(task.short for task in tasks), *(["all"] if tasks else [])]
 
 
-def _start(before: Sequence[str], word: str, _: Sequence[Task]) -> Iterable[str]:
+def _start(before: Sequence[str], word: str, names: Known) -> Iterable[str]:
     last = before[-1] if before else ""
-    if last == "--transport":
-        return _TRANSPORTS
-    if last == "--link":
-        return _LINKS
-    return [flag for flag in flags(StartMagics.cluster) if flag not in before]
+    if last in _VALUES:
+        return _VALUES[last](names)
+    launcher = before[before.index("--launcher") + 1] if "--launcher" in before else ""
+    theirs = {flag(name) for name in owners()}
+    if last in theirs:
+        return ()
+    kind = known().get(launcher) or type(names.variables.get(launcher))
+    own = fields(kind) if issubclass(kind, Launcher) else ()
+    hidden = theirs - {flag(name) for name in own}
+    every = flags(StartMagics.cluster)
+    return [one for one in every if one not in before and one not in hidden]
 
 
-def _look_after(
-    before: Sequence[str], word: str, tasks: Sequence[Task]
-) -> Iterable[str]:
+def _launchers(names: Known) -> Iterable[str]:
+    found = names.variables.items()
+    mine = [name for name, value in found if isinstance(value, Launcher)]
+    return [*known(), *(name for name in mine if not name.startswith("_"))]
+
+
+def _hosts(_: Known) -> Iterable[str]:
+    """Offer the hosts of the site, with numbers, and those that ssh has names for."""
+    with suppress(KitError):  # it is said when the line runs
+        for host, n_tasks in launcher_defaults("ssh").get("hosts", {}).items():
+            yield f"{host}:{n_tasks}"
+    with suppress(KitError, OSError):
+        path = Path("~/.ssh/config").expanduser().resolve()
+        text = read_regular(path, _MOST_BYTES).decode("utf-8", "replace")
+        for names in _SSH_HOSTS.findall(text):
+            yield from (f"{name}:" for name in names.split() if not _IS_PATTERN(name))
+
+
+_VALUES: dict[str, Callable[[Known], Iterable[str]]] = {
+    "--transport": lambda _: _TRANSPORTS,
+    "--link": lambda _: _LINKS,
+    "--launcher": _launchers,
+    "--hosts": _hosts,
+}
+
+
+def _look_after(before: Sequence[str], word: str, names: Known) -> Iterable[str]:
     if word.startswith("-") or (before and before[0].startswith("-")):
-        return _start(before, word, tasks)
+        return _start(before, word, names)
     if not before:
         return WORDS
-    return _named(tasks) if before[0] in ("restart", "logs") else ()
+    return _named(names.tasks) if before[0] in ("restart", "logs") else ()
 
 
-def _on(before: Sequence[str], word: str, tasks: Sequence[Task]) -> Iterable[str]:
-    return flags(OnMagics.on) if word.startswith("-") else _named(tasks)
+def _on(before: Sequence[str], word: str, names: Known) -> Iterable[str]:
+    return flags(OnMagics.on) if word.startswith("-") else _named(names.tasks)
 
 
-def _topology(before: Sequence[str], word: str, _: Sequence[Task]) -> Iterable[str]:
+def _topology(before: Sequence[str], word: str, _: Known) -> Iterable[str]:
     return () if before else topology.names()
 
 
-_TABLE: dict[str, Callable[[Sequence[str], str, Sequence[Task]], Iterable[str]]] = {
+_TABLE: dict[str, Callable[[Sequence[str], str, Known], Iterable[str]]] = {
     "%%cluster": _start,
     "%cluster": _look_after,
     "%%on": _on,

@@ -69,7 +69,7 @@ def load(shell: InteractiveShell) -> None:
     shell.register_magics(starter, *others)
     shell.input_transformers_cleanup.append(Rewriting(shell))
     if shell.Completer is not None:
-        shell.Completer.custom_matchers.append(Completion().match)
+        shell.Completer.custom_matchers.append(Completion(shell.user_ns).match)
     if said := advice():
         print(said)
 

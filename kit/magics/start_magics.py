@@ -13,6 +13,7 @@ from kit.cluster.report import ClusterState
 from kit.cluster.waiting import Plan, follow, follow_async
 from kit.magics import asked, running
 from kit.magics.asked import Action
+from kit.magics.launcher_options import asked_launcher, launcher_options
 from kit.magics.options import (
     count,
     job,
@@ -23,6 +24,7 @@ from kit.magics.options import (
     takes,
     told_in_one_line,
 )
+from kit.magics.site import launcher_defaults
 from kit.magics.startup import Live, Startup
 
 
@@ -100,6 +102,7 @@ class StartMagics(Magics):
             action="store_true",
             help="end the cluster that runs, and its training, and start a new one",
         ),
+        *launcher_options(),
     )
     def cluster(self, line: str, cell: str) -> None:
         """Start a cluster, or use the one that runs, and run the cell in the notebook.
@@ -111,6 +114,8 @@ class StartMagics(Magics):
             await run
 
             %%cluster --link 1gbit,5ms --timeout 120
+
+            %%cluster --ps 1 --worker 4 --launcher ssh --hosts nodea:3,nodeb:2
 
         If a cluster of the same shape runs, it is used again. One of another shape is
         replaced, unless a training runs on it. The cluster goes on when the cell is
@@ -137,6 +142,9 @@ class StartMagics(Magics):
         """Do what the line asks for; to be followed."""
         options = parse(StartMagics.cluster, line)
         given = asked.arguments(options)
+        launcher = asked_launcher(options, self._shell.user_ns, launcher_defaults)
+        if launcher is not None:
+            given["launcher"] = launcher
         now = running.find()
         wanted = Cluster(**given)
         action = asked.decide(
@@ -150,7 +158,8 @@ class StartMagics(Magics):
                 now.link = options.link
             print(f"Used again: {now!r}")
             return
-        wanted.check_memory(instead_of=now)
+        if launcher is None:  # else the memory of this machine does not matter
+            wanted.check_memory(instead_of=now)
         if now is not None:
             print(f"{_why(options.restart, now)}, and its variables with it.")
             now.stop()
@@ -158,8 +167,8 @@ class StartMagics(Magics):
 
     def start(self, cluster: Cluster) -> Plan[None]:
         """Start a cluster and show how far it is; to be followed."""
-        left = running.left_told()
-        for told in (left, cluster.cores_told):
+        is_here = cluster.plan.launcher is None
+        for told in (running.left_told(), cluster.cores_told if is_here else ""):
             if told:
                 print(told)
         live, begin = Live(self._shell), time.monotonic()

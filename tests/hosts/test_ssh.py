@@ -161,7 +161,9 @@ def test_kernel_that_is_killed_leaves_nothing_on_any_host(
 
 def refused(hosts: TwoHosts, **changes: Any) -> str:
     with pytest.raises(StartFailed) as caught:
-        kit.Cluster(ps=0, worker=2, launcher=launcher(hosts, **changes)).start()
+        kit.Cluster(
+            ps=0, worker=2, launcher=launcher(hosts, slots=1, **changes)
+        ).start()
     return str(caught.value)
 
 

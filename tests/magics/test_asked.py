@@ -7,6 +7,7 @@ import argparse
 import pytest
 
 from kit.cluster.cells.selection import make_tasks
+from kit.cluster.launchers import SSH, Launcher
 from kit.cluster.plan import ClusterPlan
 from kit.cluster.report import ClusterState
 from kit.errors import ClusterBusy, FailedPreconditionError, InvalidArgumentError
@@ -14,12 +15,13 @@ from kit.magics.asked import Action, Running, arguments, decide
 from tests.cases import for_each
 
 
-def plan(worker: int = 2, **more: bool) -> ClusterPlan:
+def plan(worker: int = 2, **more: bool | Launcher) -> ClusterPlan:
     tasks = tuple(make_tasks({"ps": 1, "worker": worker}))
     return ClusterPlan(tasks, threads=1, python="python", **more)  # type: ignore[arg-type]
 
 
 IDLE = Running(plan(), ClusterState.READY)
+FAR = Running(plan(launcher=SSH({"nodea": 3})), ClusterState.READY)
 LOST = Running(plan(), ClusterState.LOST)
 BUSY = Running(plan(), ClusterState.READY, step=12)
 
@@ -36,6 +38,10 @@ BUSY = Running(plan(), ClusterState.READY, step=12)
         (None, BUSY, {}, Action.REUSE),
         (plan(3), IDLE, {}, Action.REPLACE),
         (plan(insecure=True), IDLE, {}, Action.REPLACE),
+        (plan(launcher=SSH({"nodea": 3})), IDLE, {}, Action.REPLACE),
+        (plan(launcher=SSH({"nodea": 3})), FAR, {}, Action.REUSE),
+        (plan(launcher=SSH({"nodea": 2, "nodeb": 1})), FAR, {}, Action.REPLACE),
+        (plan(), FAR, {}, Action.REPLACE),
         (plan(), IDLE, {"restart": True}, Action.REPLACE),
         (plan(3), BUSY, {"restart": True}, Action.REPLACE),
         (plan(), LOST, {}, Action.REPLACE),

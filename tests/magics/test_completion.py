@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
 
+from kit.cluster.launchers import SSH
 from kit.magics.completion import offered
 from kit.task import Task
 from tests.cases import for_each
@@ -28,6 +31,11 @@ def completed(shell: InteractiveShell, text: str) -> list[str]:
         ("%%cluster --wo", ["%%cluster --worker"]),
         ("%%cluster --worker 2 --re", ["--reuse", "--restart"]),
         ("%%cluster --transport u", ["%%cluster --transport unix"]),
+        ("%%cluster --la", ["%%cluster --launcher"]),
+        ("%%cluster --launcher s", ["--launcher ssh", "--launcher slurm"]),
+        ("%cluster --ps 1 --launcher m", ["--launcher mpi"]),
+        ("%%cluster --launcher ssh --ho", ["--launcher ssh --hosts"]),
+        ("%%cluster --launcher slurm --pa", ["--launcher slurm --partition"]),
         ("%cluster st", ["%cluster status", "%cluster stop"]),
         ("%cluster restart worker:", ["worker:0", "worker:1"]),
         ("%cluster --ps 1 --wo", ["%cluster --ps 1 --worker"]),
@@ -55,6 +63,60 @@ def test_what_cannot_stand_there_is_not_offered(
 ) -> None:
     assert completed(shell, "%%on worker:") == ["%%on worker:0", "%%on worker:1"]
     assert completed(shell, "%topology r") == ["%topology ring", "%topology ring-whole"]
+
+
+def test_options_of_other_launchers_are_not_offered() -> None:
+    _, alone = offered("%%cluster --", [])
+    _, with_ssh = offered("%%cluster --launcher ssh --", [])
+    _, with_value = offered("%%cluster --launcher slurm --partition ", [])
+
+    assert "--launcher" in alone
+    assert not {"--hosts", "--partition", "--python"} & set(alone)
+    assert {"--hosts", "--python", "--worker"} <= set(with_ssh)
+    assert "--partition" not in with_ssh
+    assert with_value == []
+
+
+def test_variables_that_hold_launchers_are_offered_and_so_are_their_options(
+    shell: InteractiveShell,
+) -> None:
+    shell.user_ns["my_hosts"] = SSH({"nodea": 3})
+    shell.user_ns["my_number"] = 3
+
+    found = completed(shell, "%%cluster --launcher my")
+    options = completed(shell, "%%cluster --launcher my_hosts --ss")
+
+    assert found == ["%%cluster --launcher my_hosts"]
+    assert options == ["%%cluster --launcher my_hosts --ssh-args"]
+
+
+def test_hosts_of_the_site_and_of_ssh_are_offered(
+    shell: InteractiveShell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    site = tmp_path / ".config" / "psring" / "launchers.toml"
+    site.parent.mkdir(parents=True)
+    site.write_text("[ssh.hosts]\nnodea = 3\nnodeb = 2\n")
+    (tmp_path / ".ssh").mkdir()
+    config = "Host nodec noded *.lab !nodee\n  HostName 10.0.0.3\n"
+    (tmp_path / ".ssh" / "config").write_text(config)
+
+    _, first = offered("%%cluster --launcher ssh --hosts ", [])
+    second = completed(shell, "%%cluster --launcher ssh --hosts nodea:3,nodeb")
+
+    assert first == ["nodea:3", "nodeb:2", "nodec:", "noded:"]
+    assert second == ["%%cluster --launcher ssh --hosts nodea:3,nodeb:2"]
+
+
+def test_a_site_file_that_cannot_be_read_does_not_disturb_completion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("KIT_LAUNCHERS", str(tmp_path / "site.toml"))
+    (tmp_path / "site.toml").write_text("[ssh")
+
+    assert offered("%%cluster --launcher ssh --hosts ", []) == ("", [])
 
 
 def test_a_cell_below_the_line_of_a_magic_is_completed_as_python(

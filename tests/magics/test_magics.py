@@ -57,8 +57,9 @@ def test_few_cores_are_told_before_the_start_and_what_that_means(
             "%%cluster --wroker 3\n1",
             "UsageError: %%cluster has no option --wroker. Did you mean --worker? Its "
             "options: --ps, --worker, --job, --link, --transport, --insecure, "
-            "--threads, --timeout, --lease, --reuse, --restart; %%cluster? explains "
-            "them.",
+            "--threads, --timeout, --lease, --reuse, --restart, --launcher, --hosts, "
+            "--ssh-args, --address, --python, --partition, --time, --account, "
+            "--options, --args, --command; %%cluster? explains them.",
         ),
         (
             "%%cluster 3\n1",

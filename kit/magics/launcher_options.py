@@ -1,0 +1,266 @@
+"""Options of launchers on a `%%cluster` line, and the launcher that they ask for.
+
+    --launcher ssh --hosts nodea:3,nodeb:2    SSH(hosts={"nodea": 3, "nodeb": 2})
+    --launcher mine                           a variable of the notebook
+
+The options are the fields of the classes in `kit.launchers`, each written as its type
+is: a new launcher changes nothing here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import inspect
+import re
+import shlex
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from IPython.core.error import UsageError
+
+from kit.cluster import launchers
+from kit.cluster.launchers import Launcher
+from kit.magics.options import nearest, option
+
+# --------------------------------------------------------------------------------------
+# How the values of a type are written: on a line, and in TOML.
+
+
+@dataclass(frozen=True)
+class Form:
+    """How values of a type are written."""
+
+    read: Callable[[str], object]  # what stands on a line; raises ValueError
+    is_right: Callable[[Any], bool]  # for what a file holds
+    metavar: str
+    on_line: str
+    in_file: str
+
+
+def _plain(text: str) -> str:
+    is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
+    return text[1:-1] if is_quoted else text
+
+
+def _words(text: str) -> list[str]:
+    return shlex.split(_plain(text))
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError(f"{text!r} is not a number")
+    return int(text)
+
+
+def _numbers(text: str) -> dict[str, int]:
+    """Read how many tasks each host can hold.
+
+    >>> _numbers("nodea:3,me@nodeb:2222:2")
+    {'nodea': 3, 'me@nodeb:2222': 2}
+    """
+    found: dict[str, int] = {}
+    for part in _plain(text).split(","):
+        host, _, number = part.strip().rpartition(":")
+        if not (host and number.isdecimal()):
+            raise ValueError(f"{part!r} does not say how many tasks the host can hold")
+        if host in found:
+            raise ValueError(f"host {host!r} is given twice")
+        found[host] = int(number)
+    return found
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _are_numbers(value: object) -> bool:
+    return isinstance(value, dict) and all(map(_is_number, value.values()))
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+_TEXT = Form(_plain, _is_text, "TEXT", "TEXT", '"TEXT"')
+_FORMS: dict[object, Form] = {
+    Mapping: Form(
+        _numbers,
+        _are_numbers,
+        "HOST:N,...",
+        "nodea:3,nodeb:2",
+        '{"nodea" = 3, "nodeb" = 2}',
+    ),
+    Sequence: Form(_words, _are_texts, "WORDS", '"-x word"', '["-x", "word"]'),
+    int: Form(_number, _is_number, "N", "2", "2"),
+    str: _TEXT,
+}
+
+
+def _form(hint: Any) -> Form:
+    is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    for one in typing.get_args(hint) if is_union else (hint,):
+        if one is not type(None):
+            return _FORMS.get(typing.get_origin(one) or one, _TEXT)
+    return _TEXT
+
+
+# --------------------------------------------------------------------------------------
+# The launchers there are, and their fields.
+
+
+_COMMON = frozenset(field.name for field in dataclasses.fields(Launcher))
+
+
+def known() -> dict[str, type[Launcher]]:
+    """Return the launchers by the names that a line gives them.
+
+    >>> known()["ssh"].__name__
+    'SSH'
+    """
+    classes = [one for one in vars(launchers).values() if isinstance(one, type)]
+    ours = [one for one in classes if issubclass(one, Launcher) and one is not Launcher]
+    return {one.__name__.lower(): one for one in ours}
+
+
+def fields(kind: type[Launcher]) -> dict[str, Form]:
+    """Return what can be given to a launcher, by name: its own, then those of all."""
+    hints = typing.get_type_hints(kind)
+    names = [field.name for field in dataclasses.fields(kind) if field.init]
+    names.sort(key=_COMMON.__contains__)
+    return {name: _form(hints[name]) for name in names}
+
+
+def flag(name: str) -> str:
+    """Return the option for a field.
+
+    >>> flag("ssh_args")
+    '--ssh-args'
+    """
+    return "--" + name.replace("_", "-")
+
+
+def owners() -> dict[str, list[str]]:
+    """Return for each field the launchers that have it."""
+    found: dict[str, list[str]] = {}
+    for launcher, kind in known().items():
+        for name in fields(kind):
+            found.setdefault(name, []).append(launcher)
+    return found
+
+
+def launcher_options() -> list[Any]:
+    """Return the options for `takes`."""
+    names = ", ".join(known())
+    what = f"what brings the tasks to other hosts: {names}, or a variable"
+    found = [option("--launcher", metavar="NAME", help=what)]
+    for name, having in owners().items():
+        kinds = [known()[one] for one in having]
+        whose = "every launcher" if name in _COMMON else ", ".join(having)
+        about = f"{whose}: {_about(kinds[0], name)}".replace("%", "%%")
+        metavar = fields(kinds[0])[name].metavar
+        found.append(option(flag(name), dest=name, metavar=metavar, help=about))
+    return found
+
+
+def _about(kind: type, name: str) -> str:
+    """Return the first sentence on a field in the docstring of its class or a base."""
+    for one in kind.__mro__:
+        pattern = rf"^(?:\w+, )*{name}(?:, \w+)* : .*\n((?:    .+\n)+)"
+        found = re.search(pattern, (inspect.getdoc(one) or "") + "\n", re.MULTILINE)
+        if found is not None:
+            return " ".join(found[1].split()).partition(". ")[0].rstrip(".")
+    return "see kit.launchers"
+
+
+# --------------------------------------------------------------------------------------
+# What a line asks for.
+
+
+def asked_launcher(
+    options: argparse.Namespace,
+    variables: Mapping[str, object],
+    defaults: Callable[[str], Mapping[str, object]],
+) -> Launcher | None:
+    """Return the launcher that a line asks for, None without one.
+
+    `variables` are the notebook's; `defaults` has what the site's file says for a
+    launcher. Raises `UsageError` for what is wrong on the line, and what the class and
+    the file raise.
+    """
+    given = vars(options)
+    texts = {name: given[name] for name in owners() if given.get(name) is not None}
+    name: str | None = options.launcher
+    if name is None:
+        _refuse_without_launcher(texts)
+        return None
+    kind = known().get(name)
+    if kind is None:
+        own = _variable(name, variables)
+        return dataclasses.replace(own, **_read(name, type(own), texts))
+    values = {**defaults(name), **_read(name, kind, texts)}
+    _check_complete(name, kind, values)
+    return kind(**values)
+
+
+def _refuse_without_launcher(given: Mapping[str, str]) -> None:
+    for name in given:
+        right = " or ".join(f"--launcher {one}" for one in owners()[name])
+        raise UsageError(f"%%cluster: {flag(name)} needs a launcher; add {right}.")
+
+
+def _variable(name: str, variables: Mapping[str, object]) -> Launcher:
+    found = variables.get(name)
+    if isinstance(found, Launcher):
+        return found
+    is_what = (
+        f"a variable of type {type(found).__name__}"
+        if name in variables
+        else "neither one that there is nor a variable"
+    )
+    names = list(known())
+    raise UsageError(
+        f"%%cluster: --launcher {name} is {is_what}.{nearest(name, names)} Give one of "
+        f"{', '.join(names)}, or a variable that holds one of kit.launchers."
+    )
+
+
+def _read(
+    launcher: str, kind: type[Launcher], texts: Mapping[str, str]
+) -> dict[str, Any]:
+    forms, found = fields(kind), {}
+    for name, text in texts.items():
+        if name not in forms:
+            flags = ", ".join(map(flag, forms))
+            raise UsageError(
+                f"%%cluster: --launcher {launcher} has no option {flag(name)}; it has "
+                f"{flags}."
+            )
+        try:
+            found[name] = forms[name].read(text)
+        except ValueError as error:
+            raise UsageError(
+                f"%%cluster: {error}; write it like {flag(name)} {forms[name].on_line}."
+            ) from None
+    return found
+
+
+def _check_complete(
+    launcher: str, kind: type[Launcher], values: Mapping[str, Any]
+) -> None:
+    no = dataclasses.MISSING
+    for field in dataclasses.fields(kind):
+        is_needed = field.default is no and field.default_factory is no
+        if field.init and is_needed and field.name not in values:
+            right = f"{flag(field.name)} {fields(kind)[field.name].on_line}"
+            raise UsageError(
+                f"%%cluster: --launcher {launcher} needs {flag(field.name)}; write it "
+                f"like {right}."
+            )

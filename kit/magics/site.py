@@ -1,0 +1,85 @@
+"""What a site says of its hosts once, for all notebooks: launchers.toml.
+
+    [ssh]                                  what `--launcher ssh` takes where the line
+    hosts = {"nodea" = 3, "nodeb" = 2}     says nothing: fields of kit.launchers.SSH
+    python = "/opt/psring/bin/python"
+
+It is the file that KIT_LAUNCHERS names, else ~/.config/psring/launchers.toml.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kit.errors import InvalidArgumentError, NotFoundError
+from kit.magics.launcher_options import Form, fields, known
+from kit.magics.options import nearest
+from kit.regular_file import read_regular
+
+VARIABLE = "KIT_LAUNCHERS"
+_MOST_BYTES = 1 << 20
+
+
+def launcher_defaults(
+    name: str, environ: Mapping[str, str] = os.environ
+) -> dict[str, Any]:
+    """Return what the site's file says for the launcher `name`; nothing without one.
+
+    Raises `InvalidArgumentError` for what is wrong in the file, and `NotFoundError`
+    where KIT_LAUNCHERS names none.
+    """
+    path = site_file(environ)
+    # It is the user's own, which may well lead to a folder of settings elsewhere.
+    real = path.resolve()
+    if not real.exists():
+        if environ.get(VARIABLE):
+            raise NotFoundError(
+                f"{VARIABLE} names {path}, which does not exist; correct or unset it."
+            )
+        return {}
+    try:
+        tables = tomllib.loads(read_regular(real, _MOST_BYTES).decode())
+    except (ValueError, OSError) as error:
+        raise InvalidArgumentError(f"{path} cannot be read: {error}.") from error
+    for table in tables:
+        if table not in known():
+            raise InvalidArgumentError(
+                f"{path}: no launcher is called [{table}]."
+                f"{nearest(table, list(known()))} There are: {', '.join(known())}."
+            )
+    return _checked(f"{path}: [{name}]", tables.get(name, {}), fields(known()[name]))
+
+
+def site_file(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return where the file is, or would be.
+
+    >>> site_file({"KIT_LAUNCHERS": "/etc/psring.toml"})
+    PosixPath('/etc/psring.toml')
+    >>> site_file({"XDG_CONFIG_HOME": "/etc/xdg"})
+    PosixPath('/etc/xdg/psring/launchers.toml')
+    """
+    if named := environ.get(VARIABLE):
+        return Path(named).expanduser()
+    config = environ.get("XDG_CONFIG_HOME") or "~/.config"
+    return Path(config).expanduser() / "psring" / "launchers.toml"
+
+
+def _checked(where: str, values: object, forms: Mapping[str, Form]) -> dict[str, Any]:
+    if not isinstance(values, dict):
+        raise InvalidArgumentError(f"{where} is not a table; write its name like this.")
+    for name, value in values.items():
+        if name not in forms:
+            raise InvalidArgumentError(
+                f"{where} has no field {name!r}.{nearest(name, list(forms))} It has: "
+                f"{', '.join(forms)}."
+            )
+        if not forms[name].is_right(value):
+            raise InvalidArgumentError(
+                f"{where} has {name} = {value!r}; write it like {name} = "
+                f"{forms[name].in_file}."
+            )
+    return values
