@@ -15,7 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from kit.cluster_def import ClusterDef, as_text
-from kit.errors import FailedPreconditionError, InvalidArgumentError
+from kit.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    UnavailableError,
+)
 from kit.server.at_exit import close_at_exit, watch_for_sigterm
 from kit.server.directory import Directory, default_runtime_dir
 from kit.server.environment import task_from_environment
@@ -307,7 +311,15 @@ class Server:
             "insecure": self.settings.insecure,
             "dead_after_s": self.settings.dead_after_s,
         }
-        first = listen(_bind_address(self._bind_to, wanted), **known)  # type: ignore[arg-type]
+        try:
+            first = listen(_bind_address(self._bind_to, wanted), **known)  # type: ignore[arg-type]
+        except (InvalidArgumentError, UnavailableError) as exc:
+            if self._bind_to is not None or not isinstance(wanted, TcpAddress):
+                raise
+            raise type(exc)(
+                f"{exc.message} If others reach this task there and it listens "
+                f"elsewhere, as in a container, say where: bind='0.0.0.0'."
+            ) from exc
         address = _advertised(wanted, first.address)
         if self.settings.transport == "tcp":
             return [first], address

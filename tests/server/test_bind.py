@@ -9,7 +9,11 @@ import numpy as np
 import pytest
 
 import kit
-from kit.errors import InvalidArgumentError, PermissionDeniedError
+from kit.errors import (
+    InvalidArgumentError,
+    PermissionDeniedError,
+    UnavailableError,
+)
 from kit.server.directory import Directory
 from kit.task import Task
 from kit.wire.handshake.credentials import Credentials
@@ -93,6 +97,18 @@ def test_a_port_that_is_forwarded_has_no_socket_beside_it(
 
     with serve(tmp_path, credentials, f"127.0.0.1:{outer}", f"127.0.0.1:{inner}"):
         assert list(tmp_path.glob("*.sock")) == []
+
+
+@pytest.mark.parametrize("address", ["192.0.2.1:0", "worker-0.invalid:0"])
+def test_a_name_that_is_not_this_host_asks_where_to_listen(
+    tmp_path: Path, credentials: Credentials, address: str
+) -> None:
+    settings = kit.Settings(runtime_dir=str(tmp_path))
+
+    with pytest.raises(
+        (InvalidArgumentError, UnavailableError), match=r"bind='0\.0\.0\.0'"
+    ):
+        kit.Server({"worker": [address]}, credentials=credentials, settings=settings)
 
 
 @pytest.mark.parametrize("bind", ["0.0.0.0", "[::]:0"])
