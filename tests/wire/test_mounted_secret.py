@@ -103,6 +103,20 @@ def test_a_secret_of_root_is_read_by_a_group_of_ours(volume: Volume, mode: int) 
 
 
 @as_root
+def test_a_secret_is_read_with_the_modes_that_an_fs_group_brings(
+    volume: Volume,
+) -> None:
+    for one, mode in ((volume.top, 0o3777), (volume.folder, 0o2755)):
+        os.chown(one, 0, GROUP)
+        one.chmod(mode)
+    os.chown(volume.file, 0, GROUP)
+    volume.file.chmod(0o440)
+
+    with user(USER, GROUP):
+        assert Credentials.load(volume.link) == PLAIN
+
+
+@as_root
 @pytest.mark.parametrize(
     ("mode", "group"),
     [(0o444, GROUP), (0o644, GROUP), (0o460, GROUP), (0o444, STRANGER)],
