@@ -50,6 +50,8 @@ from kit.graph.ops.state.source import stop_gradient as stop_gradient
 from kit.graph.variable import Variable as Variable
 from kit.graph.variable import initialize_all as initialize_all
 from kit.server import target as _target  # noqa: F401  # how far sessions reach
+from kit.server.attached import AttachedCluster as AttachedCluster
+from kit.server.attached import attach as attach
 from kit.server.engine import current as this_server
 from kit.server.server import Server as Server
 from kit.session.client.metadata import RunMetadata as RunMetadata
@@ -72,6 +74,7 @@ from kit.training.optimizers.rules import GradientDescent as GradientDescent
 from kit.training.optimizers.rules import Momentum as Momentum
 from kit.training.optimizers.rules import RMSProp as RMSProp
 from kit.training.train import train as train
+from kit.wire.handshake.credentials import Credentials as Credentials
 
 if TYPE_CHECKING:
     from kit.cluster import Cluster as Cluster
@@ -81,9 +84,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Adagrad",
     "Adam",
+    "AttachedCluster",
     "Checkpoints",
     "Cluster",
     "ClusterSpec",
+    "Credentials",
     "DeviceSpec",
     "GradientDescent",
     "Graph",
@@ -99,6 +104,7 @@ __all__ = [
     "Tensor",
     "Trace",
     "Variable",
+    "attach",
     "clip_by_global_norm",
     "clip_by_norm",
     "colocate_with",

@@ -1,49 +1,149 @@
-"""`psring demo`, or `python -m kit demo`: what the user types in a shell."""
+"""`psring demo`, or `python -m kit demo`: what the user types in a shell.
+
+demo              train on a small cluster of this machine, and show what it did
+serve             be one task of a cluster until SIGTERM comes
+credentials new   make the secrets that the tasks of a cluster share
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from kit.demo import check_installed
-from kit.errors import KitError
+from kit.errors import AlreadyExistsError, InvalidArgumentError, KitError
+from kit.server.server import Server
+from kit.wire.handshake.credentials import Credentials
+
+_INTERRUPTED = 130  # as a shell says of a program that SIGINT has ended
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
-    options = _parser().parse_args(arguments)
-    chosen = vars(options)
-    chosen.pop("command")
-    if chosen["text_steps"] is None:
-        chosen["text_steps"] = max(4, chosen["steps"] // 25)
+    chosen = vars(_parser().parse_args(arguments))
+    command: Callable[..., int] = chosen.pop("command")
     try:
-        check_installed()
-        from kit.demo.show import (  # the parser answers without loading it
-            DemoOptions,
-            show,
-        )
-
-        return show(DemoOptions(**chosen))
+        return command(**chosen)
     except KitError as error:
         print(f"\n{type(error).__name__}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("\ninterrupted; the cluster was stopped.", file=sys.stderr)
-        return 130
+        return _INTERRUPTED
+
+
+def _demo(**chosen: Any) -> int:
+    if chosen["text_steps"] is None:
+        chosen["text_steps"] = max(4, chosen["steps"] // 25)
+    check_installed()
+    from kit.demo.show import (  # the parser answers without loading it
+        DemoOptions,
+        show,
+    )
+
+    return show(DemoOptions(**chosen))
+
+
+def _new_credentials(file: Path) -> int:
+    if file.exists() or file.is_symlink():
+        raise AlreadyExistsError(
+            f"{file} is there already, and tasks may be using what it holds; give "
+            f"another name, or remove it first."
+        )
+    try:
+        Credentials.new().save(file)
+    except OSError as exc:
+        raise InvalidArgumentError(f"cannot write {file}: {exc.strerror}.") from exc
+    print(f"{file} holds the credentials of a cluster; give it to all its tasks.")
+    return 0
+
+
+def _serve(
+    cluster: str | None,
+    job: str | None,
+    index: int | None,
+    credentials: Path | None,
+    bind: str | None,
+    ps: int,
+    port: int,
+) -> int:
+    """Serve until a signal says to stop.
+
+    The signals wait from the begin on, in all threads that are started meanwhile, so
+    one that comes early is not lost, and none comes amid the stop.
+    """
+    ends = {signal.SIGTERM, signal.SIGINT}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ends)
+    try:
+        options: dict[str, Any] = {"bind": bind}
+        if credentials is not None:
+            options["credentials"] = Credentials.load(credentials)
+        with _server(cluster, job, index, ps, port, options) as server:
+            print(f"{server.task.short} serves at {server.address}", flush=True)
+            came = signal.sigwait(ends)
+        print(f"{server.task.short} has stopped", flush=True)
+        return 0 if came == signal.SIGTERM else _INTERRUPTED
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _server(
+    cluster: str | None,
+    job: str | None,
+    index: int | None,
+    ps: int,
+    port: int,
+    options: dict[str, Any],
+) -> Server:
+    if cluster is not None:
+        try:
+            return Server(_jobs(cluster), job, index, **options)
+        except (TypeError, ValueError) as exc:
+            raise InvalidArgumentError(f"--cluster {cluster}: {exc}") from exc
+    if job is not None or index is not None:
+        raise InvalidArgumentError(
+            "--job and --index choose a task of --cluster; give that too, or leave "
+            "them out, and the environment says which task this is."
+        )
+    return Server.from_environment(ps=ps, port=port, **options)
+
+
+def _jobs(text: str) -> dict[str, Any]:
+    """Return the jobs of a cluster; JSON has the indices of a sparse one as texts."""
+    jobs = json.loads(text)
+    if not isinstance(jobs, dict):
+        raise ValueError('give jobs with their addresses, as {"worker": ["a:2222"]}.')
+    return {
+        job: {int(key) if key.isdecimal() else key: tasks[key] for key in tasks}
+        if isinstance(tasks, dict)
+        else tasks
+        for job, tasks in jobs.items()
+    }
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="psring", description="Distributed training on this machine."
+        prog="psring", description="Distributed training on one machine or several."
     )
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_demo(commands)
+    _add_serve(commands)
+    _add_credentials(commands)
+    return parser
+
+
+def _add_demo(commands: Any) -> None:
     demo = commands.add_parser(
         "demo",
         help="train two models on a small cluster, switching topology while they run",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
+    demo.set_defaults(command=_demo)
     demo.add_argument("--ps", type=int, default=1, metavar="N", help="ps tasks")
     demo.add_argument("--worker", type=int, default=3, metavar="N", help="worker tasks")
     demo.add_argument(
@@ -63,7 +163,52 @@ def _parser() -> argparse.ArgumentParser:
         "--out", type=Path, default=Path("build/demo"), metavar="DIR", help="for files"
     )
     demo.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
-    return parser
+
+
+def _add_serve(commands: Any) -> None:
+    serve = commands.add_parser(
+        "serve",
+        help="be one task of a cluster until SIGTERM comes",
+        description="Without --cluster, TF_CONFIG or the variables of Slurm's srun "
+        "say which task this is.",
+    )
+    serve.set_defaults(command=_serve)
+    serve.add_argument(
+        "--cluster", metavar="JSON", help='such as \'{"ps": ["a:2222"], ...}\''
+    )
+    serve.add_argument("--job", metavar="NAME", help="the job of this task")
+    serve.add_argument("--index", type=int, metavar="N", help="its index in the job")
+    serve.add_argument(
+        "--credentials",
+        type=Path,
+        metavar="FILE",
+        help="made by 'credentials new'; by default those of this user",
+    )
+    serve.add_argument(
+        "--bind",
+        metavar="HOST[:PORT]",
+        help="where to listen, if not where others dial",
+    )
+    serve.add_argument(
+        "--ps", type=int, default=1, metavar="N", help="Slurm: so many tasks are ps (1)"
+    )
+    serve.add_argument(
+        "--port",
+        type=int,
+        default=2222,
+        metavar="N",
+        help="Slurm: the port of the first task of each node (2222)",
+    )
+
+
+def _add_credentials(commands: Any) -> None:
+    credentials = commands.add_parser(
+        "credentials", help="make the secrets that the tasks of a cluster share"
+    )
+    actions = credentials.add_subparsers(required=True, metavar="ACTION")
+    new = actions.add_parser("new", help="write new ones to a file of yours alone")
+    new.set_defaults(command=_new_credentials)
+    new.add_argument("file", type=Path, metavar="FILE", help="in a folder of mode 0700")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ run.come_back  run.rejoin               of members that were lost and have a new
 run.where  run.wrote                                 of members that save
 run.join                                                             of workers
 run.begin  run.command  run.poll  run.params          of the coordinator or an observer
+task.look  run.job                    of a program that is not a task of the cluster
 """
 
 from __future__ import annotations
@@ -118,6 +119,8 @@ class Handlers:
                 {**_RUN, "cursors": list_of(whole(0), len(LOGS))}, self._poll
             ),
             "run.params": Handler(_RUN, self._params),
+            "run.job": Handler(_RUN, self._job),
+            "task.look": Handler({}, self._look),
         }
 
     def _coordinator(self, question: dict[str, Any]) -> TrainingCoordinator:
@@ -241,6 +244,12 @@ class Handlers:
     def _params(self, question: dict[str, Any], _: bytearray) -> Answer:
         step, flat = parameters(self._trainings.find(question["run"]))
         return {"step": step}, flat
+
+    def _job(self, question: dict[str, Any], _: bytearray) -> Answer:
+        return {"job": self._trainings.find(question["run"]).job.to_plain()}, b""
+
+    def _look(self, question: dict[str, Any], _: bytearray) -> Answer:
+        return self._trainings.look(), b""
 
 
 def _reports(question: dict[str, Any]) -> list[DigestReport]:

@@ -7,15 +7,22 @@ addresses of the spec. Nothing of it needs ipyparallel.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Mapping
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 from kit.cluster_def import ClusterDef, as_text
-from kit.errors import FailedPreconditionError
+from kit.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    UnavailableError,
+)
 from kit.server.at_exit import close_at_exit, watch_for_sigterm
 from kit.server.directory import Directory, default_runtime_dir
+from kit.server.environment import task_from_environment
 from kit.server.graphs import Graphs
 from kit.server.handlers import Handlers
 from kit.server.identity import shared_credentials
@@ -33,7 +40,7 @@ from kit.wire.handshake.messages import Role
 from kit.wire.handshake.private import make_private_folder
 from kit.wire.link import Link
 from kit.wire.listening.acceptor import Acceptor
-from kit.wire.listening.address import Address, parse_address
+from kit.wire.listening.address import Address, TcpAddress, UnixAddress, parse_address
 from kit.wire.listening.listener import Listener, listen
 from kit.wire.rpc import Handler, serve
 
@@ -64,11 +71,19 @@ class Server:
         CPU devices that the task shows; they are names for one and the same.
     start : bool, default True
         Whether to listen at once.
+    bind : str, optional
+        Where to listen instead of at the address in the spec, which the other tasks
+        dial: "0.0.0.0:2222", or "0.0.0.0" for the port in the spec. For a process in a
+        container, whose own name may lead elsewhere or nowhere.
 
     Raises
     ------
     TypeError, ValueError
         The cluster or the task cannot be used.
+    InvalidArgumentError
+        An address cannot be read, or is not one of this machine.
+    PermissionDeniedError
+        Other machines could reach the address, and TLS is off.
     AddressInUse
         The port is taken.
 
@@ -93,6 +108,7 @@ class Server:
         settings: Settings | None = None,
         n_cpus: int = 1,
         start: bool = True,
+        bind: str | None = None,
     ) -> None:
         """Listen and serve, unless `start` is False.
 
@@ -105,6 +121,7 @@ class Server:
         self.spec = _in_text(ClusterSpec(cluster))
         self.task = _task(self.spec, job_name, task_index)
         self.settings = settings or current()
+        self._bind_to = bind
         self._credentials = credentials or shared_credentials()
         self._runtime_dir = default_runtime_dir(self.settings)
         self.trainings = Trainings(self.task, lambda: self.directory)
@@ -124,6 +141,59 @@ class Server:
         self._is_started = False
         if start:
             self.start()
+
+    @classmethod
+    def from_environment(
+        cls,
+        environment: Mapping[str, str] | None = None,
+        *,
+        ps: int = 1,
+        port: int = 2222,
+        **options: Any,
+    ) -> Server:
+        """Return the server of the task that the environment says this process is.
+
+        Reads `TF_CONFIG`, which Kubeflow's TFJob and Vertex AI write, and without it
+        the variables that Slurm's `srun` sets.
+
+        Parameters
+        ----------
+        environment : mapping of str to str, optional
+            The variables; by default those of this process.
+        ps : int, default 1
+            With Slurm: so many of the first tasks are parameter servers, all others
+            workers. `TF_CONFIG` says it itself.
+        port : int, default 2222
+            With Slurm: the port of the first task of each node; the next one there
+            takes the next port.
+        **options
+            `credentials`, `bind` and what else a `Server` takes.
+
+        Returns
+        -------
+        Server
+            It listens, unless `start=False`.
+
+        Raises
+        ------
+        NotFoundError
+            Neither is set.
+        InvalidArgumentError
+            A variable cannot be read; the message names it, its value and what was
+            expected. Also for an evaluator, which is not a task.
+
+        Examples
+        --------
+        The program of all tasks, started by `srun -n 5 python program.py`::
+
+            with kit.Server.from_environment(ps=1) as server:
+                if server.task.job == "ps":
+                    server.join()
+                else:
+                    kit.train(step, params, data, cluster=server).wait()
+        """
+        found = os.environ if environment is None else environment
+        return cls(*task_from_environment(found, ps=ps, port=port), **options)
 
     def start(self) -> None:
         """Begin to answer. A second call changes nothing."""
@@ -151,8 +221,7 @@ class Server:
         if self.address is not None:
             return
         wanted = parse_address(self.spec.task_address(self.task.job, self.task.index))
-        self._listeners = self._listen(wanted)
-        self.address = self._listeners[0].address
+        self._listeners, self.address = self._listen(wanted)
         for listener in self._listeners:
             self._closing.callback(close_at_exit(listener.close))
             self._closing.callback(listener.close)
@@ -235,22 +304,32 @@ class Server:
         state = "stopped" if self._stopped.is_set() else f"at {self.address}"
         return f"<Server {self.task} {state}>"
 
-    def _listen(self, wanted: Address) -> list[Listener]:
+    def _listen(self, wanted: Address) -> tuple[list[Listener], Address]:
+        """Return the listeners, and the address at which others reach the first one."""
         known = {
             "credentials": self._credentials,
             "insecure": self.settings.insecure,
             "dead_after_s": self.settings.dead_after_s,
         }
-        first = listen(wanted, **known)  # type: ignore[arg-type]
-        if self.settings.transport == "tcp":
-            return [first]
         try:
-            beside = socket_beside(self._runtime_dir, first.address)
+            first = listen(_bind_address(self._bind_to, wanted), **known)  # type: ignore[arg-type]
+        except (InvalidArgumentError, UnavailableError) as exc:
+            if self._bind_to is not None or not isinstance(wanted, TcpAddress):
+                raise
+            raise type(exc)(
+                f"{exc.message} If others reach this task there and it listens "
+                f"elsewhere, as in a container, say where: bind='0.0.0.0'."
+            ) from exc
+        address = _advertised(wanted, first.address)
+        if self.settings.transport == "tcp":
+            return [first], address
+        try:
+            beside = _beside(self._runtime_dir, address, first.address)
             if beside is None:
-                return [first]
+                return [first], address
             make_private_folder(self._runtime_dir)
             sweep(self._runtime_dir)
-            return [first, listen(beside, **known)]  # type: ignore[arg-type]
+            return [first, listen(beside, **known)], address  # type: ignore[arg-type]
         except BaseException:
             first.close()
             raise
@@ -285,6 +364,37 @@ class Server:
 
     def _unexpected(self, op: str, error: BaseException) -> None:
         _log.error("%s: %r failed", self.task, op, exc_info=error)
+
+
+def _bind_address(bind: str | None, wanted: Address) -> Address:
+    """Return where to listen, for others who dial `wanted`."""
+    if bind is None:
+        return wanted
+    if not isinstance(wanted, TcpAddress) or bind.startswith("unix:"):
+        raise InvalidArgumentError(
+            f"bind={bind!r} does not go with the address {wanted}: only a port can be "
+            f"reached at another address than it listens at; write 'host:port' in both."
+        )
+    is_bracketed = bind.startswith("[") and bind.endswith("]")
+    if is_bracketed or ":" not in bind:
+        return TcpAddress(bind[1:-1] if is_bracketed else bind, wanted.port)
+    return parse_address(bind)
+
+
+def _advertised(wanted: Address, bound: Address) -> Address:
+    """Return what others dial; a port 0 is known only now."""
+    if isinstance(wanted, TcpAddress) and isinstance(bound, TcpAddress):
+        return TcpAddress(wanted.host, wanted.port or bound.port)
+    return bound
+
+
+def _beside(runtime_dir: Path, address: Address, bound: Address) -> UnixAddress | None:
+    """Return the socket for others of this host, who look for it by the port they dial.
+
+    There is none where that port is another one than this server has.
+    """
+    ports = [one.port for one in (address, bound) if isinstance(one, TcpAddress)]
+    return socket_beside(runtime_dir, address) if len(set(ports)) == 1 else None
 
 
 def _in_text(spec: ClusterSpec) -> ClusterSpec:

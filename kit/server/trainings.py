@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from kit import machine
 from kit.errors import (
@@ -156,6 +157,20 @@ class Trainings:
         if run is not None:
             self._watchers.expect(run, member.job.tasks[number])
         return run
+
+    def look(self) -> dict[str, Any]:
+        """Return, as plain data, where all tasks are and what this one trains."""
+        cluster: dict[str, dict[str, str]] = {}
+        for task, address in self._directory().addresses.items():
+            cluster.setdefault(task.job, {})[str(task.index)] = address
+        member = self._member
+        return {
+            "task": str(self._me),
+            "cluster": cluster,
+            "run": member.job.run if member else "",
+            "state": member.state if member else "",
+            "step": member.step if member else 0,
+        }
 
     def find(self, run: str) -> Member:
         """Return the member of a run; `InvalidArgumentError` if it is not here."""

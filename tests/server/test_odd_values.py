@@ -122,6 +122,8 @@ def asked_of_a_run(run: kit.Run) -> dict[str, Plain]:
         "run.command": {**mine, "what": "look", "values": {}},
         "run.poll": {**mine, "cursors": [0, 0, 0, 0]},
         "run.params": mine,
+        "run.job": mine,
+        "task.look": {},
     }
 
 

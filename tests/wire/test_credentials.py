@@ -118,14 +118,6 @@ def test_a_folder_that_others_may_enter_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
-    PLAIN.save(tmp_path / "real.json")
-    (tmp_path / "link.json").symlink_to(tmp_path / "real.json")
-
-    with pytest.raises(InvalidArgumentError, match="symbolic link"):
-        Credentials.load(tmp_path / "link.json")
-
-
 def test_saving_onto_a_link_replaces_the_link(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("untouched")

@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from kit.errors import InvalidArgumentError, NotFoundError
-from kit.regular_file import open_regular
-from kit.wire.handshake.private import check_private, make_private_folder
+from kit.wire.handshake.private import make_private_folder, open_private
 
 CERTIFICATE_NAME: Final = "psring"
 # RFC 5280, 4.1.2.5: a certificate with no well-defined expiration date.
@@ -115,11 +114,16 @@ class Credentials:
     def load(cls, path: Path) -> Credentials:
         """Read what `save` wrote.
 
-        Raises `NotFoundError`, `InvalidArgumentError` for other contents or a link, and
-        `PermissionDeniedError` when the file is readable for others or not ours.
+        The file is this user's own and for nobody else (0600), or it came as a mounted
+        secret does, by a link or as root's: then nobody but root and this user may be
+        able to change anything on the way to it, links and their folders included, and
+        root's file may be read by a group of ours (0440). `open_private` has the rule.
+
+        Raises `NotFoundError`, `InvalidArgumentError` for other contents, and
+        `PermissionDeniedError` for a file or a way to it that is open to others.
         """
         try:
-            file = open_regular(path)
+            file = open_private(path)
         except FileNotFoundError as exc:
             raise NotFoundError(
                 f"there are no credentials at {path}; has the cluster stopped?"
@@ -129,7 +133,6 @@ class Credentials:
                 f"the credentials at {path} cannot be read: {exc.strerror}."
             ) from exc
         with file:
-            check_private(path, os.fstat(file.fileno()))
             text = file.read(_MOST_BYTES)
         try:
             plain = json.loads(text)

@@ -5,11 +5,18 @@ It only judges what is there: it changes no mode and makes nothing.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
+from typing import BinaryIO, Final
 
 from kit.errors import PermissionDeniedError
+from kit.regular_file import check_regular
+
+_FOLDER: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_MOST_LINKS: Final = 40  # as Linux, path_resolution(7)
 
 
 def check_private(path: Path, status: os.stat_result) -> None:
@@ -33,3 +40,97 @@ def make_private_folder(folder: Path) -> None:
     """Make `folder` (0700) if it is missing, and check it if it is not."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     check_private(folder, folder.lstat())
+
+
+def open_private(path: Path) -> BinaryIO:
+    """Return a secret's file to read from, unbuffered: one of ours, or one of root's.
+
+    *Ours* is a regular file of this user that nobody else may touch (0600 or less).
+    Nobody can put such a file there but this user, so the folders do not matter.
+
+    A symbolic link, or a file of root's, is how a secret comes into a container.
+    Everything on the way to it, links resolved, must be in the hands of root and this
+    user alone: each folder and link is owned by one of them, and nobody else may write
+    to a folder, unless it is sticky (as /tmp is: each changes only what is theirs). The
+    file at the end is ours as above, or root's and for root alone, but for reading
+    (0440) by a group that this process is in.
+
+    Raises `PermissionDeniedError` with path, mode, owner and the way out,
+    `InvalidArgumentError` for what is not a regular file, and `OSError` as the file
+    system gives it.
+    """
+    status = path.lstat()
+    is_ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+    fd = os.open(path, _FILE) if is_ours else _open_guarded(path)
+    try:
+        status = os.fstat(fd)
+        check_regular(path, status)
+        _check_secret(path, status)
+    except BaseException:
+        os.close(fd)
+        raise
+    return os.fdopen(fd, "rb", buffering=0)
+
+
+def _open_guarded(path: Path) -> int:
+    """Open what a path leads to, looking at each folder and link before it is used.
+
+    By descriptors: what was looked at is what is used, whoever renames it meanwhile.
+    """
+    left, n_links = _parts(str(Path.cwd() / path)), 0
+    folder = os.open("/", _FOLDER)
+    try:
+        while True:
+            _check_step(path, "the folder", os.fstat(folder))
+            name = left.pop() if left else "."
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISLNK(status.st_mode):
+                _check_step(path, f"the link {name}", status)
+                n_links += 1
+                if n_links > _MOST_LINKS:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+                target = os.readlink(name, dir_fd=folder)
+                left += _parts(target)
+                name = "/" if target.startswith("/") else "."
+            elif not left:
+                check_regular(path, status)  # some devices act when they are opened
+                return os.open(name, _FILE, dir_fd=folder)
+            inner = os.open(name, _FOLDER, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+    finally:
+        os.close(folder)
+
+
+def _parts(path: str) -> list[str]:
+    """Return the names in a path, the first one last."""
+    return [part for part in reversed(path.split("/")) if part not in ("", ".")]
+
+
+def _check_step(path: Path, what: str, status: os.stat_result) -> None:
+    """Refuse a folder or a link on the way that somebody else can change."""
+    is_link = stat.S_ISLNK(status.st_mode)
+    is_open = status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX
+    if status.st_uid in (0, os.geteuid()) and (is_link or not is_open):
+        return
+    raise PermissionDeniedError(
+        f"{path} leads through {what} with mode {stat.filemode(status.st_mode)} and "
+        f"owner {status.st_uid}; only root and user {os.geteuid()} may be able to "
+        f"change the way to a secret. Keep it elsewhere, or run 'chmod go-w' there."
+    )
+
+
+def _check_secret(path: Path, status: os.stat_result) -> None:
+    if status.st_uid != 0 or os.geteuid() == 0:
+        check_private(path, status)
+        return
+    groups = {os.getegid(), *os.getgroups()}
+    readable = 0o040 if status.st_gid in groups else 0
+    if not status.st_mode & (0o077 & ~readable):
+        return
+    raise PermissionDeniedError(
+        f"{path} has mode {stat.filemode(status.st_mode)}, owner root and group "
+        f"{status.st_gid}; a secret of root's may be read by nobody else, but for a "
+        f"group of user {os.geteuid()}. For a Kubernetes secret set 'defaultMode: "
+        f"0400' and 'fsGroup: {os.getegid()}'."
+    )

@@ -1,0 +1,207 @@
+"""A cluster as a program sees it that is none of its tasks and has not started them.
+
+    kit.attach("nodea:2222")  ──►  any of the servers  ──►  the spec: where all are
+                              ──►  all servers         ──►  who answers, what they train
+
+Everything goes over links, and links carry no code: what runs on the tasks can be
+looked at and steered, and a session runs its graph on them, but a training with a step
+function is begun by the workers' own programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, NoReturn
+
+from kit.errors import InvalidArgumentError, KitError, UnimplementedError
+from kit.fields import check, table_of, text, whole
+from kit.server.directory import Directory, default_runtime_dir
+from kit.server.identity import shared_credentials
+from kit.server.local_sockets import connect_near
+from kit.server.target import CLIENT, ClusterTarget
+from kit.settings import Settings, current
+from kit.spec import ClusterSpec
+from kit.task import Task
+from kit.training.client.run import Run
+from kit.training.job import Job, Work
+from kit.wire.handshake.credentials import Credentials
+from kit.wire.handshake.messages import Hello, Role
+from kit.wire.listening.address import parse_address
+from kit.wire.rpc import Caller
+
+_AT_ONCE = 32
+_LOOK = {
+    "task": text(1000),
+    "cluster": table_of(table_of(text())),
+    "run": text(pattern="(?:[0-9a-f]{32})?"),
+    "state": text(100),
+    "step": whole(0),
+}
+
+
+class AttachedStatus(NamedTuple):
+    """What a task answered: its training, the training's state and committed steps.
+
+    `run` is empty where none has begun. `reason` says why the task did not answer.
+    """
+
+    task: Task
+    address: str
+    is_there: bool
+    run: str = ""
+    state: str = ""
+    step: int = 0
+    reason: str = ""
+
+    def __str__(self) -> str:
+        if not self.is_there:
+            return f"{self.task.short} does not answer ({self.reason})"
+        doing = f"{self.state}, step {self.step}" if self.run else "ready"
+        return f"{self.task.short} {doing}"
+
+
+@dataclass(frozen=True)
+class AttachedCluster:
+    """The servers of a cluster that somebody else has started; see `kit.attach`."""
+
+    spec: ClusterSpec
+    directory: Directory = field(repr=False)
+
+    @property
+    def tasks(self) -> list[Task]:
+        """All tasks, in the order of the spec."""
+        return self.spec.tasks()
+
+    @property
+    def status(self) -> list[AttachedStatus]:
+        """What each task is doing; asks all of them now, for some seconds at most."""
+        with ThreadPoolExecutor(min(_AT_ONCE, len(self.tasks))) as pool:
+            return list(pool.map(self._status, self.tasks))
+
+    @property
+    def run(self) -> Run | None:
+        """The training under way, else the last one; None if none has begun.
+
+        It is watched and steered as in the program that has begun it. Asks all tasks.
+        """
+        found = [one for one in self.status if one.run]
+        if not found:
+            return None
+        ended = ("done", "failed")
+        newest = next((one for one in found if one.state not in ended), found[0])
+        with closing(self._dial(newest.task)) as caller:
+            limit_s = self.directory.settings.call_deadline_s
+            plain = caller.call("run.job", limit_s, {"run": newest.run})[0]
+        return Run(Job.from_plain(plain["job"]), self._dial)
+
+    def target(self, task: str) -> ClusterTarget:
+        """Return a task as the target of a session: `kit.Session(cluster.target(...))`.
+
+        Parameters
+        ----------
+        task : str
+            Its name, such as "worker:0".
+        """
+        return ClusterTarget(lambda: self.directory, Task.parse(task))
+
+    @property
+    def session_target(self) -> ClusterTarget:
+        """The first worker, or the first task where nobody computes."""
+        workers = [task for task in self.tasks if task.job != "ps"]
+        return self.target((workers or self.tasks)[0].short)
+
+    def launch(self, job: Job, work: Work) -> NoReturn:
+        """Refuse a training: its step function would have to travel over links."""
+        raise UnimplementedError(
+            "no code travels over the links between tasks, so a training cannot begin "
+            "from here. Call kit.train(..., cluster=server) in the program of every "
+            "worker, and watch it here as the `run` of this cluster."
+        )
+
+    def _status(self, task: Task) -> AttachedStatus:
+        address = self.directory.addresses[task]
+        try:
+            with closing(self._dial(task)) as caller:
+                found = _look(caller, self.directory.settings)
+        except KitError as error:
+            return AttachedStatus(task, address, is_there=False, reason=error.message)
+        return AttachedStatus(
+            *(task, address, True), found["run"], found["state"], found["step"]
+        )
+
+    def _dial(self, task: Task, run: str = "") -> Caller:
+        return Caller(self.directory.dial(task, CLIENT, Role.OBSERVER, run))
+
+
+def attach(
+    address: str,
+    *,
+    credentials: Credentials | None = None,
+    settings: Settings | None = None,
+) -> AttachedCluster:
+    """Return the cluster that a running server belongs to.
+
+    Parameters
+    ----------
+    address : str
+        Of any of its tasks: "nodea:2222", or a server's target.
+    credentials : Credentials, optional
+        Those of the cluster, such as `kit.Credentials.load(Path("cluster.json"))`; by
+        default those that the processes of this user share.
+    settings : Settings, optional
+        By default the current settings.
+
+    Returns
+    -------
+    AttachedCluster
+        Its `spec`, `tasks`, `status`, and its `run`, if a training has begun.
+
+    Raises
+    ------
+    UnavailableError
+        Nobody answers there.
+    AuthenticationFailed
+        The cluster has other credentials.
+
+    Examples
+    --------
+    Watch a training that was begun by the workers' programs::
+
+        cluster = kit.attach("nodea:2222")
+        cluster.status
+        TrafficBoard(cluster.run)
+    """
+    chosen, secrets = settings or current(), credentials or shared_credentials()
+    folder = default_runtime_dir(chosen)
+    link = connect_near(
+        parse_address(address.removeprefix("psring://")),
+        Hello(Role.OBSERVER, CLIENT),
+        *(secrets, folder, chosen),
+        deadline_s=chosen.connect_deadline_s,
+    )
+    with closing(Caller(link)) as caller:
+        spec = _spec(_look(caller, chosen)["cluster"])
+    addresses = {task: spec.task_address(task.job, task.index) for task in spec.tasks()}
+    return AttachedCluster(spec, Directory(addresses, secrets, folder, chosen))
+
+
+def _look(caller: Caller, settings: Settings) -> dict[str, Any]:
+    """Ask a task what it does."""
+    return check("task", _LOOK, caller.call("task.look", settings.call_deadline_s)[0])
+
+
+def _spec(jobs: Mapping[str, Mapping[str, str]]) -> ClusterSpec:
+    try:
+        return ClusterSpec(
+            {
+                job: {int(index): tasks[index] for index in tasks}
+                for job, tasks in jobs.items()
+            }
+        )
+    except (TypeError, ValueError) as exc:
+        raise InvalidArgumentError(
+            f"a cluster came that cannot be read: {exc}"
+        ) from exc

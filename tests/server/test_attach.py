@@ -1,0 +1,143 @@
+"""A program that is not a task looks at servers that others have started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kit
+from kit.errors import (
+    AuthenticationFailed,
+    InvalidArgumentError,
+    UnavailableError,
+    UnimplementedError,
+)
+from kit.server.attached import AttachedCluster
+from kit.testing.cluster import LocalCluster, local_cluster
+from kit.wire.handshake.credentials import Credentials
+from tests.server.ports import free_ports
+from tests.training.toy import BATCH, DATA, fit, initial
+
+SOON_S = 20.0
+
+
+def look(cluster: LocalCluster, number: int = 0) -> AttachedCluster:
+    """Attach to a running cluster by one of its servers."""
+    server = cluster.servers[number]
+    return kit.attach(
+        server.target,
+        credentials=server.directory.credentials,
+        settings=server.settings,
+    )
+
+
+@contextmanager
+def clusters(ps: int, worker: int, transport: str = "tcp") -> Iterator[LocalCluster]:
+    settings = kit.Settings(transport=transport)
+    with local_cluster(ps, worker, settings=settings) as cluster:
+        yield cluster
+
+
+@pytest.mark.parametrize("transport", ["tcp", "unix"])
+def test_any_server_tells_where_all_tasks_are(transport: str) -> None:
+    with clusters(1, 2, transport) as cluster:
+        for number in range(3):
+            attached = look(cluster, number)
+
+            assert attached.tasks == cluster.tasks
+            assert (
+                attached.directory.addresses == cluster.servers[0].directory.addresses
+            )
+            assert [str(one) for one in attached.status] == [
+                "ps:0 ready",
+                "worker:0 ready",
+                "worker:1 ready",
+            ]
+            assert attached.run is None
+
+
+def test_a_task_that_does_not_answer_is_named_with_the_reason() -> None:
+    with clusters(1, 1) as cluster:
+        attached = look(cluster)
+        cluster.servers[1].stop()
+
+        ps, worker = attached.status
+
+    assert ps.is_there
+    assert not worker.is_there
+    assert str(worker).startswith("worker:0 does not answer (nobody answers at")
+
+
+def test_no_credential_is_shown() -> None:
+    with clusters(0, 1) as cluster:
+        attached = look(cluster)
+
+        assert repr(cluster.servers[0].directory.credentials.key) not in repr(attached)
+        assert "Credentials" not in repr(attached)
+
+
+@pytest.mark.slow
+def test_a_training_of_others_is_watched_and_steered_to_its_end() -> None:
+    with clusters(1, 2) as cluster:
+        given = {"batch": BATCH, "steps": 100_000}
+        begun = kit.train(fit, initial(), DATA, cluster=cluster, **given)  # type: ignore[call-overload]
+
+        watched = look(cluster, 2).run
+
+        assert watched is not None
+        assert watched.job == begun.job
+        watched.topology = "ring"
+        while begun.topology != "ring":
+            assert watched.state == "running"
+        watched.stop()
+        watched.wait(SOON_S)
+        begun.wait(SOON_S)
+        assert watched.step == begun.step
+        np.testing.assert_array_equal(watched.params["w"], begun.params["w"])
+        last = look(cluster).run
+        assert last is not None
+        assert last.wait(SOON_S).step == begun.step
+        assert {one.state for one in look(cluster).status} == {"done"}
+
+
+def test_a_session_runs_its_graph_there() -> None:
+    with clusters(1, 1) as cluster, kit.Graph().as_default():
+        with kit.device("/job:ps/task:0"):
+            doubled = kit.constant(np.float32(21)) * 2
+        with kit.Session(look(cluster).session_target) as session:
+            assert session.run(doubled) == 42
+
+
+def test_a_training_cannot_begin_from_there() -> None:
+    with clusters(0, 1) as cluster:
+        attached = look(cluster)
+
+        with pytest.raises(UnimplementedError, match="program of every worker"):
+            kit.train(fit, initial(), DATA, cluster=attached, topology="ring")
+
+
+def test_other_credentials_are_not_let_in() -> None:
+    with clusters(0, 1, "unix") as cluster:
+        server = cluster.servers[0]
+
+        with pytest.raises(AuthenticationFailed):
+            kit.attach(
+                server.target,
+                credentials=Credentials.new(certificate=False),
+                settings=server.settings,
+            )
+
+
+def test_an_address_without_a_server_is_told(tmp_path: Path) -> None:
+    settings = kit.Settings(runtime_dir=str(tmp_path))
+    secrets = Credentials.new(certificate=False)
+    (port,) = free_ports(1)
+
+    with pytest.raises(UnavailableError, match="nobody answers"):
+        kit.attach(f"127.0.0.1:{port}", credentials=secrets, settings=settings)
+    with pytest.raises(InvalidArgumentError, match="host:port"):
+        kit.attach("nodea", credentials=secrets, settings=settings)
