@@ -52,6 +52,12 @@ clean: ## remove .venv, caches and builds
 	rm -rf .venv build dist docs/_build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find kit widgets tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
+# What an extra holds is installed with it.
+HELD_BY_dev := test demo
+HELD_BY_test := demo
+HELD_BY_lab := demo
+HELD_BY_docs := demo
+
 .venv/ready-%: $(BUILT_FROM)
 	@.ci/venv $*
-	@touch $@
+	@touch $@ $(addprefix .venv/ready-,$(HELD_BY_$*))

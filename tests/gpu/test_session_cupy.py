@@ -16,7 +16,7 @@ from kit.graph.gradients import dense
 from kit.graph.graph import Graph
 from kit.session.client.session import Session
 from tests.cases import for_each
-from tests.graph.cases.case import Case, all_cases, listed
+from tests.graph.cases.case import Case, all_cases, in_a_new_graph, listed
 
 pytestmark = pytest.mark.gpu
 GPU = "/device:GPU:0"
@@ -36,6 +36,7 @@ def name_of(case: Case) -> str:
 
 
 @for_each("case", all_cases(), ids=name_of)
+@in_a_new_graph()
 def test_an_op_gives_the_same_on_a_gpu(case: Case) -> None:
     xs = [kit.placeholder(one.dtype, one.shape) for one in case.arrays]
     results: dict[str, list[Any]] = {}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -23,7 +21,15 @@ from kit.graph.table import entries, missing
 from kit.session.client.session import Session
 from kit.testing.strict_arrays import strict
 from tests.cases import for_each
-from tests.graph.cases.case import Case, Host, all_cases, evaluate, listed, numbers
+from tests.graph.cases.case import (
+    Case,
+    Host,
+    all_cases,
+    evaluate,
+    in_a_new_graph,
+    listed,
+    numbers,
+)
 from tests.graph.kernels.slopes import host, slopes
 
 CASES = all_cases()
@@ -36,12 +42,6 @@ STRINGS = {"AsString", "ShardedFilename", "StringJoin"}
 
 def name_of(case: Case) -> str:
     return f"{case.op}-{'-'.join(str(list(one.shape)) for one in case.arrays)}"
-
-
-@contextmanager
-def in_a_new_graph() -> Iterator[None]:
-    with Graph().as_default():
-        yield
 
 
 def placeholders(case: Case, *, known: bool = True) -> list[Tensor]:

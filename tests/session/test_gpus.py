@@ -16,7 +16,7 @@ from kit.session.client.metadata import RunMetadata
 from kit.session.client.session import Session
 from kit.testing.strict_arrays import StrictGpu
 from tests.cases import for_each
-from tests.graph.cases.case import Case, all_cases, listed
+from tests.graph.cases.case import Case, all_cases, in_a_new_graph, listed
 from tests.session.strict_devices import TARGET, session_with, task_with
 
 GPU, SECOND = "/device:GPU:0", "/device:GPU:1"
@@ -33,6 +33,7 @@ def name_of(case: Case) -> str:
 
 
 @for_each("case", all_cases(), ids=name_of)
+@in_a_new_graph()
 def test_an_op_gives_the_same_on_a_gpu(case: Case) -> None:
     xs = [kit.placeholder(one.dtype, one.shape) for one in case.arrays]
     with kit.device(GPU):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kit.graph.graph import Graph
 from kit.graph.op import Op, Tensor
 
 Host = npt.NDArray[Any]
@@ -67,6 +69,13 @@ def all_cases() -> list[Case]:
         if path.stem not in ("case", "__init__"):
             found += import_module(f"tests.graph.cases.{path.stem}").CASES
     return found
+
+
+@contextmanager
+def in_a_new_graph() -> Iterator[None]:
+    """Let each case, of a test that is decorated with this, make a graph of its own."""
+    with Graph().as_default():
+        yield
 
 
 def evaluate(
