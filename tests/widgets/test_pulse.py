@@ -217,5 +217,5 @@ def test_a_training_that_fails_says_why_once() -> None:
 
 
 def test_a_board_reads_no_training_in_what_is_none() -> None:
-    with pytest.raises(InvalidArgumentError, match="int is none"):
+    with pytest.raises(InvalidArgumentError, match="int is not one"):
         TrafficBoard(7)  # type: ignore[arg-type]

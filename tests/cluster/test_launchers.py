@@ -1,0 +1,120 @@
+"""What launchers make of a cluster, as far as it can be seen without other hosts."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ipyparallel.cluster.launcher import SlurmEngineSetLauncher
+from traitlets.config import Config
+
+import kit
+from kit.cluster.processes import host
+from kit.errors import InvalidArgumentError, StartFailed
+from tests.cases import for_each
+
+PROGRAM = ["python3", "-P", "-m", "kit.cluster.processes.host", "--deadline=60"]
+
+
+def slurm_script(launcher: kit.launchers.Slurm, folder: Path, n_tasks: int) -> str:
+    """Return the batch script that ipyparallel writes for so many tasks."""
+    config = Config(launcher.traits(folder, PROGRAM))
+    batch = SlurmEngineSetLauncher(config=config, profile_dir=str(folder))
+    batch.write_batch_script(n_tasks)
+    return Path(batch.batch_file).read_text()
+
+
+def test_slurm_gets_one_of_its_tasks_for_each_of_ours(tmp_path: Path) -> None:
+    launcher = kit.launchers.Slurm(
+        partition="short", time="1:00:00", account="me", options=["--exclusive"]
+    )
+
+    lines = slurm_script(launcher, tmp_path, 5).splitlines()
+
+    for option in (
+        *("--ntasks=5", "--partition=short", "--time=1:00:00"),
+        *("--account=me", "--exclusive"),
+    ):
+        assert f"#SBATCH {option}" in lines
+    assert lines[-1] == f"exec srun --cpu-bind=none {' '.join(PROGRAM)}"
+
+
+def test_two_clusters_of_one_folder_write_scripts_of_their_own(tmp_path: Path) -> None:
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for n_tasks, folder in enumerate(folders, 1):
+        folder.mkdir()
+        slurm_script(kit.launchers.Slurm(), folder, n_tasks)
+
+    scripts = [(folder / "slurm.sbatch").read_text() for folder in folders]
+
+    assert ["--ntasks=1" in scripts[0], "--ntasks=2" in scripts[1]] == [True, True]
+
+
+@for_each(["n_tasks", "n_hosts"], [(1, 1), (3, 1), (4, 2), (5, 2)])
+def test_ssh_logs_in_to_the_hosts_that_are_needed(n_tasks: int, n_hosts: int) -> None:
+    launcher = kit.launchers.SSH({"nodea": 3, "nodeb": 2})
+
+    assert launcher.n_processes(n_tasks) == n_hosts
+
+
+@for_each("hosts", [{}, {"": 1}, {"nodea": 0}])
+def test_hosts_that_hold_nothing_are_refused(hosts: dict[str, int]) -> None:
+    with pytest.raises(InvalidArgumentError, match="give at least one host"):
+        kit.launchers.SSH(hosts)
+
+
+def test_tasks_of_several_hosts_cannot_be_linked_by_unix_sockets() -> None:
+    launcher = kit.launchers.SSH({"nodea": 3})
+
+    with pytest.raises(InvalidArgumentError, match="tasks of one host only"):
+        kit.Cluster(ps=0, worker=2, launcher=launcher, transport="unix")
+
+
+def test_mpi_that_is_not_installed_is_named(tmp_path: Path) -> None:
+    launcher = kit.launchers.MPI(command=["/nowhere/mpiexec"])
+
+    with pytest.raises(StartFailed, match=r"/nowhere/mpiexec cannot be run here"):
+        launcher.traits(tmp_path, PROGRAM)
+
+
+@for_each(["told", "passed"], [("Open MPI 5", True), ("HYDRA build details", False)])
+def test_open_mpi_is_told_which_variable_to_pass_on(told: str, passed: bool) -> None:
+    command = [sys.executable, "-c", f"print({told!r})"]
+
+    traits = kit.launchers.MPI(command=command).traits(Path("/tmp/x"), PROGRAM)
+
+    arguments: Any = traits["MPIEngineSetLauncher"]["mpi_args"]
+    assert ("IPP_CONNECTION_INFO" in arguments) == passed
+
+
+def test_ssh_that_is_not_installed_is_told_for_each_host(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    launcher = kit.launchers.SSH({"nodea": 1, "nodeb": 1})
+
+    with pytest.raises(StartFailed, match=r"(?s)nodea .*ssh is not.*nodeb .*ssh is"):
+        asyncio.run(launcher.check(2))
+
+
+@pytest.mark.parametrize(
+    ("variables", "n_here"),
+    [
+        ({}, 1),
+        ({"SLURM_STEP_TASKS_PER_NODE": "3,2", "SLURM_NODEID": "1"}, 2),
+        ({"SLURM_STEP_TASKS_PER_NODE": "2(x3),1", "SLURM_NODEID": "2"}, 2),
+        ({"SLURM_STEP_TASKS_PER_NODE": "2(x3),1", "SLURM_NODEID": "3"}, 1),
+        ({"MPI_LOCALNRANKS": "4", "SLURM_STEP_TASKS_PER_NODE": "1"}, 4),
+        ({"OMPI_COMM_WORLD_LOCAL_SIZE": "5"}, 5),
+    ],
+)
+def test_a_host_knows_how_many_tasks_its_launcher_means_for_it(
+    variables: dict[str, str], n_here: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+    assert host._launched_here() == n_here
