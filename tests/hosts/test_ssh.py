@@ -28,7 +28,12 @@ from kit.testing.task_process import until
 from tests.cluster.test_training_on_engines import begin, replayed
 from tests.hosts.two_hosts import TwoHosts, run
 
-pytestmark = [pytest.mark.slow, pytest.mark.engines, pytest.mark.net]
+pytestmark = [
+    *(pytest.mark.slow, pytest.mark.engines, pytest.mark.net),
+    pytest.mark.timeout(
+        300
+    ),  # hosts are lost by silence, and ssh is slow on a busy one
+]
 
 STEPS = 240
 
