@@ -22,7 +22,7 @@ from kit.exchange.ports.connect import Joining, OwnArena
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import Array, physical
 from kit.exchange.ports.port import Stamp
-from kit.exchange.topologies.placement import place
+from kit.exchange.topologies.parameter_placement import place
 from kit.exchange.topologies.topology import by_name
 from kit.settings import current
 from kit.trace.traffic import Meter

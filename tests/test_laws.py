@@ -23,7 +23,9 @@ ROOT = Path(__file__).parents[1]
 # what is only planned may be listed. `kit` alone is the public window on everything.
 LAYERS = {
     **dict.fromkeys(["kit.task", "kit.errors", "kit.settings", "kit.spec"], 0),
-    **dict.fromkeys(["kit.cluster_def", "kit.crc", "kit.fields", "kit.native"], 0),
+    **dict.fromkeys(
+        ["kit.cluster_def", "kit.crc", "kit.message_fields", "kit.native"], 0
+    ),
     "kit.protobuf_text": 0,
     **dict.fromkeys(["kit.devices", "kit.faults"], 0),
     **dict.fromkeys(["kit.trace", "kit.arrays", "kit.checkpoint", "kit.wire"], 1),

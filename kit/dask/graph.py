@@ -22,8 +22,8 @@ from typing import Any, NoReturn
 from kit.errors import FailedPreconditionError
 from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.convert import tensor
+from kit.graph.extension_points import lend
 from kit.graph.graph import Graph
-from kit.graph.lent import lend
 from kit.graph.op import Op, Tensor, needed
 from kit.session.client.session import Session, default_session
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kit.exchange.layout import Range
-from kit.exchange.topologies.placement import Shards
+from kit.exchange.topologies.parameter_placement import Shards
 from kit.trace.traffic import TransferKind
 
 # Regions: the flat buffers that every member has. NOW and NEXT change places with each

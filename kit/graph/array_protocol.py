@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 
-from kit.graph.lent import DaskCollection
+from kit.graph.extension_points import DaskCollection
 
 if TYPE_CHECKING:
     from kit.graph.op import Tensor

@@ -17,7 +17,7 @@ from typing import Any
 from kit.devices.nearest import check_device
 from kit.devices.scope import ScopeStack, resolve
 from kit.graph.default import entered
-from kit.graph.lent import Pictured
+from kit.graph.extension_points import Pictured
 from kit.graph.op import Op, Tensor
 from kit.graph.table import lookup
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from kit.errors import FailedPreconditionError
 from kit.graph.array_protocol import ArrayProtocol
+from kit.graph.extension_points import Pictured
 from kit.graph.fold import folded
-from kit.graph.lent import Pictured
 from kit.graph.static import Shape, Static, text
 from kit.graph.table import OpDef
 

@@ -11,8 +11,7 @@ from IPython.core.magic import Magics, cell_magic, magics_class
 from kit.cluster.cluster import Cluster
 from kit.cluster.report import ClusterState
 from kit.cluster.waiting import Plan, follow, follow_async
-from kit.magics import asked, running
-from kit.magics.asked import Action
+from kit.magics import running, start_request
 from kit.magics.launcher_options import asked_launcher, launcher_options
 from kit.magics.options import (
     count,
@@ -25,6 +24,7 @@ from kit.magics.options import (
     told_in_one_line,
 )
 from kit.magics.site import launcher_defaults
+from kit.magics.start_request import Action
 from kit.magics.startup import Live, Startup
 
 
@@ -141,14 +141,14 @@ class StartMagics(Magics):
     def plan(self, line: str) -> Plan[None]:
         """Do what the line asks for; to be followed."""
         options = parse(StartMagics.cluster, line)
-        given = asked.arguments(options)
+        given = start_request.arguments(options)
         launcher = asked_launcher(options, self._shell.user_ns, launcher_defaults)
         if launcher is not None:
             given["launcher"] = launcher
         now = running.find()
         wanted = Cluster(**given)
-        action = asked.decide(
-            wanted.plan if asked.has_shape(given) else None,
+        action = start_request.decide(
+            wanted.plan if start_request.has_shape(given) else None,
             None if now is None else _look(now),
             reuse=options.reuse,
             restart=options.restart,
@@ -205,10 +205,10 @@ def _moment(title: str, cluster: Cluster, begin: float, note: str) -> Startup:
     return Startup(title, tuple(cluster.status), time.monotonic() - begin, note)
 
 
-def _look(cluster: Cluster) -> asked.Running:
+def _look(cluster: Cluster) -> start_request.Running:
     run = cluster.run
     step = run.step if run is not None and not run.done else None
-    return asked.Running(cluster.plan, cluster.state, step)
+    return start_request.Running(cluster.plan, cluster.state, step)
 
 
 def _why(is_asked: bool, cluster: Cluster) -> str:

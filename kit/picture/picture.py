@@ -10,8 +10,8 @@ from typing import Any
 
 from kit.errors import InvalidArgumentError
 from kit.graph.array_protocol import ArrayProtocol
+from kit.graph.extension_points import lend
 from kit.graph.graph import Graph
-from kit.graph.lent import lend
 from kit.graph.op import IndexedSlices, Op, needed
 from kit.picture.layout import PictureLayout, lay_out
 from kit.picture.reading import scene_of

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
 from kit.errors import InvalidArgumentError, KitError, UnimplementedError
-from kit.fields import check, table_of, text, whole
+from kit.message_fields import check, table_of, text, whole
 from kit.server.directory import Directory, default_runtime_dir
 from kit.server.identity import shared_credentials
 from kit.server.local_sockets import connect_near

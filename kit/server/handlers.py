@@ -19,7 +19,7 @@ from kit.errors import (
     from_plain,
     to_plain,
 )
-from kit.fields import (
+from kit.message_fields import (
     anything,
     list_of,
     maybe,

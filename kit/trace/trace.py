@@ -19,7 +19,7 @@ import numpy.typing as npt
 from kit.errors import InvalidArgumentError
 from kit.task import Task
 from kit.trace.log import Rows, rows
-from kit.trace.spread import Bins, spread
+from kit.trace.time_bins import Bins, spread
 from kit.trace.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER, Phase, TransferKind
 
 if TYPE_CHECKING:

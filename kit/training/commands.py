@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kit.errors import InvalidArgumentError
-from kit.fields import Fields, check, flag, optional, shown, text, whole
+from kit.message_fields import Fields, check, flag, optional, shown, text, whole
 
 COMMANDS: Final[Mapping[str, Fields]] = {
     "configure": {

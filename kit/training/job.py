@@ -16,14 +16,14 @@ from kit import machine
 from kit.errors import InvalidArgumentError, NotEnoughMemory
 from kit.exchange.layout import Layout, Spec, lay_out
 from kit.exchange.plan import Group
-from kit.exchange.topologies.placement import place
+from kit.exchange.topologies.parameter_placement import place
 from kit.exchange.topologies.topology import (
     Topology,
     by_name,
     first,
     is_served,
 )
-from kit.fields import (
+from kit.message_fields import (
     anything,
     check,
     flag,

@@ -30,8 +30,8 @@ from kit.wire.frame import (
     Header,
     pack_fields,
 )
+from kit.wire.frame_reader import Intake
 from kit.wire.handshake.messages import Role
-from kit.wire.intake import Intake
 from kit.wire.message import pack_message, unpack_message
 from kit.wire.stream import Clock, Stream, write_all, write_joined
 

@@ -21,7 +21,7 @@ from kit.errors import (
     from_plain,
     to_plain,
 )
-from kit.fields import Fields, check, shown
+from kit.message_fields import Fields, check, shown
 from kit.wire.frame import Buffer
 from kit.wire.link import Link
 from kit.wire.message import pack_message

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.exchange import moves
+from kit.exchange import state_transfer
 from kit.exchange.execution.program import Program
 from kit.exchange.layout import Layout, Spec, lay_out
 from kit.exchange.plan import GRAD, NOW, Group, Owned, Plan
 from kit.exchange.ports.memory import physical
-from kit.exchange.topologies.placement import place
+from kit.exchange.topologies.parameter_placement import place
 from kit.exchange.topologies.topology import by_name, per_member
 from kit.testing.group import LocalMember, local_group, run_together
 from kit.trace.traffic import TransferKind
@@ -88,14 +88,14 @@ def work(
         if step == 0 or name != schedule[step - 1]:
             after = topology.owners(layout, group)
             handed = (
-                moves.handover(owners, after, 1, group)
+                state_transfer.handover(owners, after, 1, group)
                 if step
-                else moves.broadcast(layout, group, root)
+                else state_transfer.broadcast(layout, group, root)
             )
             owners = after
             stamp.epoch += 1
             boundary.wait(60)
-            once = Plan((), tuple(moves.ops(handed, member.number)))
+            once = Plan((), tuple(state_transfer.ops(handed, member.number)))
             Program(once, member.endpoint, memory, member.meter, once=True).step()
             plan = topology.plan(layout, group, member.number)
             programs.clear()

@@ -23,7 +23,7 @@ from kit.exchange.topologies.cost import (
     fit,
     load,
 )
-from kit.exchange.topologies.placement import place
+from kit.exchange.topologies.parameter_placement import place
 from kit.exchange.topologies.topology import by_name, names, per_member
 from tests.cases import for_each
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kit.errors import InvalidArgumentError
 from kit.exchange.layout import ITEMSIZE, Range, Spec, cut, lay_out, specs_of
-from kit.exchange.topologies.placement import place
+from kit.exchange.topologies.parameter_placement import place
 from tests.exchange.models import models
 
 WORKERS = st.integers(1, 8)

@@ -13,7 +13,7 @@ from benchmarks.sum_in_place import in_place
 from kit.exchange.layout import Layout, Spec, lay_out
 from kit.exchange.pipeline import pipelined
 from kit.exchange.plan import NEXT, Add, Apply, Group, Plan, Receive, Send
-from kit.exchange.topologies.placement import place
+from kit.exchange.topologies.parameter_placement import place
 from kit.exchange.topologies.topology import by_name
 from kit.testing.contracts.topology import carry_messages
 from tests.exchange.models import models

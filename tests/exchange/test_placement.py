@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.exchange.layout import Spec, lay_out
-from kit.exchange.topologies.placement import STRATEGIES, place
+from kit.exchange.topologies.parameter_placement import STRATEGIES, place
 from tests.exchange.models import models
 
 

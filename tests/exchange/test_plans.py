@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import kit.exchange  # noqa: F401  # fills the table of topologies
 from kit.errors import InvalidArgumentError
-from kit.exchange import moves
+from kit.exchange import state_transfer
 from kit.exchange.layout import Layout, Range, Spec, lay_out
 from kit.exchange.plan import GRAD, Add, Group, Op, Receive, Send
-from kit.exchange.topologies.placement import place
+from kit.exchange.topologies.parameter_placement import place
 from kit.exchange.topologies.topology import (
     Topology,
     by_name,
@@ -149,7 +149,7 @@ def test_a_switch_gives_each_new_owner_its_slots_once(
     layout, group = make(specs, *sizes)
     before, after = (by_name(n).owners(layout, group) for n in (old, new))
 
-    handed = moves.handover(before, after, n_slots, group)
+    handed = state_transfer.handover(before, after, n_slots, group)
 
     had: set[tuple[int, int]] = {
         (m, at) for one in before for m in one.members for at in range(*one.range)

@@ -21,7 +21,7 @@ from kit.trace.traffic import Meter
 from kit.wire.sockets import SocketStream
 from kit.wire.stream import Stream
 from tests.cases import for_each
-from widgets.stepping.held import HeldMessage, HeldPort, Hold
+from widgets.stepping.held_links import HeldMessage, HeldPort, Hold
 
 
 def socket_pair() -> tuple[Stream, Stream]:

@@ -17,7 +17,7 @@ from kit.exchange.layout import Range, Spec, lay_out
 from kit.exchange.pipeline import pipelined
 from kit.exchange.plan import GRAD, NEXT, Group
 from kit.exchange.ports.port import Expected
-from kit.exchange.topologies.placement import place
+from kit.exchange.topologies.parameter_placement import place
 from kit.exchange.topologies.topology import by_name
 from kit.testing.group import LocalMember, local_group, run_together
 from kit.testing.streams import memory_pair, sliced

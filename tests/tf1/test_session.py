@@ -10,7 +10,7 @@ import pytest
 import kit
 from kit import tf1 as tf
 from kit.errors import KitError, NotFinite, PeerLost, PlacementError
-from kit.tf1.session.originals import originals
+from kit.tf1.session.tf_errors import originals
 from tests.tf1.servers import cluster
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kit.errors import InvalidArgumentError
 from kit.trace.log import rows
-from kit.trace.spread import Bins, spread
+from kit.trace.time_bins import Bins, spread
 from kit.trace.trace import EpochRow, Trace
 from kit.trace.traffic import SPAN, STEP, TOTAL, TRANSFER, Phase, Transfer, TransferKind
 

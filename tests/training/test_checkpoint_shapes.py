@@ -16,9 +16,9 @@ from kit.checkpoint import Folder, Manifest, graph_hash, write_shard
 from kit.exchange.layout import Range, Spec, lay_out
 from kit.exchange.plan import NOW, SLOT, Group, Owned
 from kit.exchange.ports.memory import Memory, physical
-from kit.exchange.topologies.placement import place
+from kit.exchange.topologies.parameter_placement import place
 from kit.exchange.topologies.topology import by_name
-from kit.training.checkpointing.own_state import (
+from kit.training.checkpointing.member_state import (
     OwnState,
     empty_pieces,
     fill,

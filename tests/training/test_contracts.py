@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from kit.errors import KitError, from_plain, to_plain
-from kit.fields import check
+from kit.message_fields import check
 from kit.server.directory import Directory
 from kit.server.handlers import Handlers
 from kit.server.trainings import Trainings

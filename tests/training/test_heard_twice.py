@@ -23,7 +23,7 @@ import kit
 from kit.checkpoint import Piece, write_shard
 from kit.errors import KitError, PeerLost, StepFailed, to_plain
 from kit.exchange.layout import Spec
-from kit.fields import check
+from kit.message_fields import check
 from kit.server.directory import Directory
 from kit.server.handlers import Handlers
 from kit.server.trainings import Trainings

@@ -12,7 +12,7 @@ import kit
 from kit.testing.cluster import LocalCluster
 from tests.training.paced import LONG_S, Held
 from tests.training.toy import BATCH, DATA, initial, quick_cluster
-from widgets.board.pulse import Beat, RunFollower, pulse_of
+from widgets.board.watcher import Beat, RunFollower, pulse_of
 
 MANY = 1_000_000
 

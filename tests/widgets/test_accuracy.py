@@ -19,9 +19,9 @@ from tests.training.toy import X, quick_cluster
 from tests.training.toy import rows as examples_of
 from widgets.board import sentences
 from widgets.board.history import TrainingHistory
-from widgets.board.moment import Moment
-from widgets.board.pulse import RunFollower, beat_of
+from widgets.board.run_state import Moment
 from widgets.board.snapshot import html, loss_words
+from widgets.board.watcher import RunFollower, beat_of
 from widgets.drawing import charts, curves
 from widgets.drawing.curves import Chart
 from widgets.drawing.plots import LossPlot

@@ -12,8 +12,8 @@ import kit
 from tests.training.paced import Held, soon, standing
 from tests.widgets.live import Watcher, standing_training, watched
 from widgets.board import sentences
-from widgets.board.moment import Moment
-from widgets.board.pulse import Beat
+from widgets.board.run_state import Moment
+from widgets.board.watcher import Beat
 
 pytest.importorskip("ipywidgets")
 from widgets.board.controls import PACES, Controls

@@ -15,7 +15,7 @@ from kit.training.job import Job
 from kit.training.member.snapshot import LOGS
 from tests.training.test_cost_of_looking import job
 from widgets.board import TrafficBoard, snapshot
-from widgets.board.pulse import Beat, RunFollower
+from widgets.board.watcher import Beat, RunFollower
 
 SECOND = 1_000_000_000
 MakeTrace = Callable[..., Trace]

@@ -13,7 +13,7 @@ from bokeh.core.serialization import Deserializer
 
 from kit.trace.trace import Trace
 from widgets.board.live_view import CURVES_S, TIMELINE_S, LiveView
-from widgets.board.pulse import Beat, beat_of
+from widgets.board.watcher import Beat, beat_of
 
 MakeTrace = Callable[..., Trace]
 pytestmark = pytest.mark.slow

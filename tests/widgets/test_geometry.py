@@ -9,7 +9,7 @@ import pytest
 
 from tests.cases import for_each
 from widgets.board.geometry import WIDTH, SceneLayout, TaskBox, layout, path
-from widgets.board.moment import Link
+from widgets.board.run_state import Link
 
 
 def names(ps: int, worker: int) -> list[str]:

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
-from widgets.board.moment import Moment
+from widgets.board.run_state import Moment
 from widgets.board.scene import arrow_width, scene
 
 TASKS = ("/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from kit.trace.trace import Trace
 from tests.cases import for_each
 from widgets.board import sentences
-from widgets.board.moment import Moment, Numbers
+from widgets.board.run_state import Moment, Numbers
 
 TASKS = ("/job:ps/task:0", "/job:worker/task:0")
 NOW = Moment(TASKS, step=7, steps=1200)

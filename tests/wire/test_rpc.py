@@ -17,7 +17,7 @@ from kit.errors import (
     UnimplementedError,
     UnknownError,
 )
-from kit.fields import anything, list_of, optional, whole
+from kit.message_fields import anything, list_of, optional, whole
 from kit.task import Task
 from kit.testing.streams import memory_pair
 from kit.wire.frame import Bounds

@@ -19,7 +19,7 @@ from kit.trace.file import write_atomically
 from kit.trace.trace import Trace
 from kit.training.client.run import Run
 from widgets.board import snapshot
-from widgets.board.pulse import Beat, RunFollower, beat_of, pulse_of
+from widgets.board.watcher import Beat, RunFollower, beat_of, pulse_of
 from widgets.drawing import front_end, page
 
 _KEEP_EVERY_S = 15.0

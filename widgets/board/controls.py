@@ -19,7 +19,7 @@ from kit.errors import KitError
 from kit.exchange.topologies.topology import registered
 from kit.training.client.run import Run
 from kit.wire.shaping import LinkSettings
-from widgets.board.moment import Moment
+from widgets.board.run_state import Moment
 from widgets.drawing.front_end import button
 
 SPEEDS = ("10mbit", "100mbit", "1gbit", "10gbit", "")

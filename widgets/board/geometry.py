@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from kit.exchange.plan import Group
 from kit.exchange.topologies.topology import maybe_by_name
-from widgets.board.moment import Link
+from widgets.board.run_state import Link
 
 WIDTH = 640
 _BOX_W, _BOX_H = 148, 66

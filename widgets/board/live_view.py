@@ -24,9 +24,9 @@ from jupyter_bokeh import BokehModel
 
 from kit.trace.trace import Trace
 from widgets.board import sentences
-from widgets.board.pulse import Beat
 from widgets.board.scene import scene
 from widgets.board.snapshot import rates_table
+from widgets.board.watcher import Beat
 from widgets.drawing import curves, feed, strips
 from widgets.drawing.front_end import TELL
 from widgets.drawing.looks import style

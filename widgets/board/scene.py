@@ -12,7 +12,7 @@ from html import escape
 
 from kit.exchange.topologies.topology import registered
 from widgets.board.geometry import WIDTH, SceneLayout, layout, path
-from widgets.board.moment import Link, Moment
+from widgets.board.run_state import Link, Moment
 from widgets.drawing.feed import MB
 
 _WIDEST, _THINNEST = 13.0, 1.5

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from html import escape
 
 from kit.trace.trace import Trace
-from widgets.board.moment import WINDOW_NS, Moment, whole_steps
+from widgets.board.run_state import WINDOW_NS, Moment, whole_steps
 from widgets.drawing.feed import TimeWindow
 
 

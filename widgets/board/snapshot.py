@@ -11,8 +11,8 @@ from html import escape
 
 from kit.trace.trace import Trace
 from widgets.board import sentences
-from widgets.board.pulse import Beat
 from widgets.board.scene import scene, speed, title
+from widgets.board.watcher import Beat
 from widgets.drawing import charts, curves, feed, words
 from widgets.drawing.looks import colours, style
 from widgets.drawing.theme import LIGHT

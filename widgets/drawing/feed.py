@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kit.trace.log import Rows
-from kit.trace.spread import Bins, spread
+from kit.trace.time_bins import Bins, spread
 from kit.trace.trace import EpochRow, Trace
 from kit.trace.traffic import Phase
 

@@ -13,9 +13,9 @@ from widgets.board.snapshot import ONE_OF_BOTH
 from widgets.drawing.looks import style as board_style
 from widgets.drawing.theme import TEXT_PX
 from widgets.stepping import words
+from widgets.stepping.participants import Formula
 from widgets.stepping.picture import picture
 from widgets.stepping.recording import ColumnCell, Holding, Recording, SteppedState
-from widgets.stepping.setting import Formula
 
 KEY = (
     "0+1: the sum of the numbers of workers 0 and 1, added in this order; \u2713: the "

@@ -15,8 +15,8 @@ import ipywidgets as ipw
 from widgets.drawing.front_end import button
 from widgets.stepping import drawing, words
 from widgets.stepping.drawing import style
+from widgets.stepping.participants import Formula
 from widgets.stepping.recording import Recording
-from widgets.stepping.setting import Formula
 
 _INTERVAL_MS = 1500
 

@@ -2,9 +2,9 @@
 
 What they carry out is what a training carries out: the topology's plan of each member,
 by `kit.exchange.execution.program`, over flat buffers, counted by a meter. Only the
-links are special (`widgets.stepping.held`), and each operation is a program of its own,
-so that a member can stop after any of them. Members run in turn: the order is always
-the same.
+links are special (`widgets.stepping.held_links`), and each operation is a program of
+its own, so that a member can stop after any of them. Members run in turn: the order is
+always the same.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kit.exchange.ports.memory import Array, Memory
 from kit.exchange.ports.port import Stamp
 from kit.exchange.topologies.topology import Topology
 from kit.trace.traffic import Meter
-from widgets.stepping.held import HeldPort, Hold
+from widgets.stepping.held_links import HeldPort, Hold
 
 _ROWS = 64  # of a meter's log, which nobody reads here; its totals are read
 _DEADLINE_S = 1.0  # nobody waits: a message is taken when it is there

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from widgets.stepping import drawing
 from widgets.stepping.drawing import style
+from widgets.stepping.participants import Formula
 from widgets.stepping.recording import Recording
-from widgets.stepping.setting import Formula
 
 SCRIPT = """<script>
 (function () {

@@ -21,8 +21,8 @@ from kit.exchange.plan import GRAD, NEXT, SELF, Group, Send
 from kit.exchange.ports.memory import Array
 from kit.exchange.topologies.topology import Topology
 from kit.trace.traffic import TransferKind
-from widgets.stepping.books import Books, BufferPlace, Who
-from widgets.stepping.held import HeldMessage, Hold
+from widgets.stepping.contributions import Books, BufferPlace, Who
+from widgets.stepping.held_links import HeldMessage, Hold
 from widgets.stepping.members import SteppedMember, check_done, stepped_members
 
 Values = tuple[float, ...]

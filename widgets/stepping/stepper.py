@@ -22,8 +22,8 @@ from kit.errors import NotFoundError, OutOfRangeError
 from kit.trace.file import write_atomically
 from widgets.drawing import front_end, page
 from widgets.stepping import drawing, player, words
+from widgets.stepping.participants import Formula, formula, setting
 from widgets.stepping.recording import SteppedMessage, record
-from widgets.stepping.setting import Formula, formula, setting
 
 
 class ExchangeStepper:

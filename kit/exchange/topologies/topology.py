@@ -29,7 +29,7 @@ from kit.exchange.topologies.counting import (
     counted_traffic,
 )
 from kit.exchange.topologies.counting import Traffic as Traffic
-from kit.exchange.topologies.placement import place
+from kit.exchange.topologies.parameter_placement import place
 
 _ASYNCHRONOUS = "-async"  # what a trace appends to the name of such an epoch
 

@@ -24,7 +24,9 @@ from kit.errors import (
     KitError,
     UnknownError,
 )
-from kit.fields import (
+from kit.graph.dtypes import Array, dtype_of, name_of
+from kit.graph.static import Static
+from kit.message_fields import (
     check,
     flag,
     list_of,
@@ -35,8 +37,6 @@ from kit.fields import (
     text,
     whole,
 )
-from kit.graph.dtypes import Array, dtype_of, name_of
-from kit.graph.static import Static
 from kit.session.client.feeds import Fed, check_shape, fed_value
 
 # Calls a function with arguments on all tasks; takes `deadline_s` too.

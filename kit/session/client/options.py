@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from kit.fields import check, flag, list_of, optional, text
+from kit.message_fields import check, flag, list_of, optional, text
 
 _FIELDS: Final = {
     "soft": optional(flag()),

@@ -23,7 +23,9 @@ from kit.errors import (
     UnimplementedError,
     to_plain,
 )
-from kit.fields import (
+from kit.graph.node import UNREADABLE
+from kit.graph.node import from_plain as nodes_from_plain
+from kit.message_fields import (
     Fields,
     anything,
     check,
@@ -37,8 +39,6 @@ from kit.fields import (
     text,
     whole,
 )
-from kit.graph.node import UNREADABLE
-from kit.graph.node import from_plain as nodes_from_plain
 from kit.session.client.lazy_feeds import together
 from kit.session.client.options import SessionOptions
 from kit.session.master.master import Master

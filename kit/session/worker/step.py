@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from kit.errors import DeadlineExceededError, KitError, ProtocolError
-from kit.fields import shown
+from kit.message_fields import shown
 from kit.session.master.partition import TensorMove
 from kit.session.transport.message import Message
 from kit.session.worker.state import SessionState

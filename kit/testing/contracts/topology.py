@@ -44,7 +44,7 @@ from kit.exchange.topologies.counting import (
     counted_messages,
     counted_traffic,
 )
-from kit.exchange.topologies.placement import place
+from kit.exchange.topologies.parameter_placement import place
 from kit.exchange.topologies.topology import Topology, is_served, per_member
 from kit.testing.contracts.interleaving import InterleavedMembers
 from kit.testing.group import LocalMember, local_group, run_together

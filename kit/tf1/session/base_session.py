@@ -20,7 +20,6 @@ from kit.tf1.graph.graph import Graph, get_default_graph
 from kit.tf1.graph.graph_def import GraphDef
 from kit.tf1.session.config import ConfigProto, RunOptions
 from kit.tf1.session.fetching import feedable, fetchable
-from kit.tf1.session.originals import originals
 from kit.tf1.session.run_metadata import RunMetadata, fill, wants_metadata
 from kit.tf1.session.running import sessions
 from kit.tf1.session.targets import (
@@ -31,6 +30,7 @@ from kit.tf1.session.targets import (
     server_of,
     text_of,
 )
+from kit.tf1.session.tf_errors import originals
 
 # --------------------------------------------------------------------------------------
 # What `session.list_devices()` tells of a device.

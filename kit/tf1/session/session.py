@@ -9,9 +9,9 @@ from typing import Any
 
 from kit.tf1.graph.graph import Graph
 from kit.tf1.session.base_session import BaseSession
-from kit.tf1.session.originals import originals
 from kit.tf1.session.running import sessions
 from kit.tf1.session.targets import text_of
+from kit.tf1.session.tf_errors import originals
 
 
 class Session(BaseSession):

@@ -23,8 +23,8 @@ from kit.tf1.tensor.convert import (
     op_scope,
 )
 from kit.tf1.tensor.dtypes import DType, bool_, float32, float64
+from kit.tf1.tensor.operator_table import OPERATORS
 from kit.tf1.tensor.shape import dimension_value
-from kit.tf1.tensor.speak import OPERATORS
 
 _Function = Callable[[Any, Any, str], Any]
 _OF_TRUTH = ("LogicalAnd", "LogicalOr")

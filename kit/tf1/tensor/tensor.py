@@ -9,8 +9,8 @@ from typing import Any
 
 from kit.graph.op import Tensor as NativeTensor
 from kit.tf1.tensor.dtypes import DType, as_dtype
+from kit.tf1.tensor.operator_table import Operators
 from kit.tf1.tensor.shape import TensorShape
-from kit.tf1.tensor.speak import Operators
 
 # What changes a variable gives that variable.
 PASS_ON = frozenset(

@@ -9,8 +9,8 @@ from kit.graph.array_protocol import ArrayProtocol
 from kit.tf1.graph.graph import Graph
 from kit.tf1.tensor.convert import create, op_scope
 from kit.tf1.tensor.dtypes import DType, as_dtype, float32
+from kit.tf1.tensor.operator_table import Operators
 from kit.tf1.tensor.shape import TensorShape
-from kit.tf1.tensor.speak import Operators
 from kit.tf1.variables.partitioners import PartitionInfo
 from kit.tf1.variables.variables import Variable
 

@@ -17,8 +17,8 @@ from kit.tf1.graph.graph import Graph, get_default_graph
 from kit.tf1.session.running import session_for
 from kit.tf1.tensor.convert import convert_to_tensor, create
 from kit.tf1.tensor.dtypes import as_dtype
+from kit.tf1.tensor.operator_table import Operators
 from kit.tf1.tensor.shape import TensorShape
-from kit.tf1.tensor.speak import Operators
 from kit.tf1.tensor.tensor import Tensor
 from kit.tf1.variables import assigning
 

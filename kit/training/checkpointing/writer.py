@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 from kit.checkpoint import SUFFIX, Piece, write_shard
 from kit.errors import CheckpointFailed, KitError
 from kit.exchange.plan import Owned
-from kit.training.checkpointing.own_state import (
+from kit.training.checkpointing.member_state import (
     OwnState,
     empty_pieces,
     ranges_of,

@@ -13,7 +13,7 @@ from typing import TypedDict
 
 import numpy as np
 
-from kit.exchange import moves
+from kit.exchange import state_transfer
 from kit.exchange.topologies.topology import by_name, per_member
 from kit.trace.trace import STEP_KINDS, Trace
 from kit.trace.traffic import TransferKind
@@ -88,20 +88,24 @@ def once_only(job: Job, trace: Trace) -> list[tuple[int, int, int]]:
         n_slots = len(job.optimizer.slots)
         if before is None and row.first_step:
             leader = job.coordinator
-            moved = moves.restored(job.layout, job.group, leader, after, n_slots)
+            moved = state_transfer.restored(
+                job.layout, job.group, leader, after, n_slots
+            )
         elif before is None:
-            moved = moves.broadcast(job.layout, job.group, job.coordinator)
+            moved = state_transfer.broadcast(job.layout, job.group, job.coordinator)
         else:
-            moved = moves.handover(before, after, n_slots, job.group)
+            moved = state_transfer.handover(before, after, n_slots, job.group)
             if was_asynchronous and not row.is_asynchronous:
-                moved = (*moves.refresh(before, job.workers), *moved)
+                moved = (*state_transfer.refresh(before, job.workers), *moved)
             joined = row.joined.split(",")
             fresh = [n for n, task in enumerate(job.tasks) if task.short in joined]
-            moved = (*moves.refresh(after, fresh), *moved)
+            moved = (*state_transfer.refresh(after, fresh), *moved)
         totals = trace.totals[trace.totals["epoch"] == row.number]
         once = totals[~np.isin(totals["kind"], STEP_KINDS)]
         measured = int(once["bytes"].sum())
-        found.append((row.number, measured, sum(moves.traffic(moved).values())))
+        found.append(
+            (row.number, measured, sum(state_transfer.traffic(moved).values()))
+        )
         before, was_asynchronous = after, row.is_asynchronous
     return found
 

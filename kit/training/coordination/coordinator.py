@@ -19,7 +19,7 @@ from kit.errors import (
     KitError,
     PeerLost,
 )
-from kit.training.checkpointing.own_state import writers_of
+from kit.training.checkpointing.member_state import writers_of
 from kit.training.checkpointing.resume import CheckpointStore
 from kit.training.checkpointing.save_coordinator import SaveCoordinator
 from kit.training.commands import check_command

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kit.arrays import to_numpy
-from kit.exchange import moves
+from kit.exchange import state_transfer
 from kit.exchange.execution.program import Program
 from kit.exchange.layout import Range
 from kit.exchange.pipeline import pipelined
@@ -22,7 +22,7 @@ from kit.exchange.ports.memory import physical
 from kit.machine import give_back_freed
 from kit.training.backup_workers.server import QuorumServer
 from kit.training.backup_workers.worker import QuorumWorker
-from kit.training.checkpointing.own_state import fill
+from kit.training.checkpointing.member_state import fill
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.coordination.membership import Epoch
 from kit.training.job import Work
@@ -95,7 +95,7 @@ class EpochRunner:
             self._fill(owners)
         else:
             handed = self._change(epoch, owners)
-        once = Plan((), tuple(moves.ops(handed, context.me)))
+        once = Plan((), tuple(state_transfer.ops(handed, context.me)))
         Program(once, context.endpoint, context.memory, context.meter, once=True).step()
         context.endpoint.flush()
         self._owners, self._epoch = owners, epoch
@@ -180,34 +180,34 @@ class EpochRunner:
 
     def _beginning(
         self, epoch: Epoch, owners: tuple[Owned, ...]
-    ) -> tuple[moves.Move, ...]:
+    ) -> tuple[state_transfer.Move, ...]:
         """Return what moves at the start; with a step behind it, slots as well."""
         job = self._context.job
         if not epoch.first_step:
-            return moves.broadcast(job.layout, job.group, job.coordinator)
+            return state_transfer.broadcast(job.layout, job.group, job.coordinator)
         self._context.history.note("restored", step=epoch.first_step)
         if self._place is not None:  # at their own pace: as if all were equally fast
             self._place.taken = -(-epoch.first_step // len(job.workers))
-        return moves.restored(
+        return state_transfer.restored(
             job.layout, job.group, job.coordinator, owners, self._n_slots
         )
 
     def _change(
         self, epoch: Epoch, owners: tuple[Owned, ...]
-    ) -> tuple[moves.Move, ...]:
+    ) -> tuple[state_transfer.Move, ...]:
         """Return what moves at a switch: slots, and parameters that workers lack."""
         job, before = self._context.job, self._epoch
         if not self._owners:  # we join: as all others, we come from where they are
             self._owners, before = owners, epoch
-        handed = moves.handover(self._owners, owners, self._n_slots, job.group)
+        handed = state_transfer.handover(self._owners, owners, self._n_slots, job.group)
         joined = [member for member, _ in epoch.joined]
-        handed = (*moves.refresh(owners, joined), *handed)
+        handed = (*state_transfer.refresh(owners, joined), *handed)
         if before.synchronous and not epoch.synchronous and self._place is not None:
             # As many as are behind us, so that no worker takes one twice.
             self._place.taken = epoch.first_step
         if before.synchronous or not epoch.synchronous:
             return handed
-        return (*moves.refresh(self._owners, job.workers), *handed)
+        return (*state_transfer.refresh(self._owners, job.workers), *handed)
 
     def _fill(self, owners: tuple[Owned, ...]) -> None:
         """Write the initial parameters and the initial slots of what is ours."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from kit.checkpoint.bundle import TensorBundle
 from kit.tf1.graph.attr_value import DataType
-from kit.tf1.session.originals import originals
+from kit.tf1.session.tf_errors import originals
 from kit.tf1.tensor.dtypes import DType, as_dtype
 from kit.tf1.train.checkpointing.checkpoint_state import latest_checkpoint
 

@@ -21,9 +21,9 @@ from kit.errors import (
 )
 from kit.tf1 import logging
 from kit.tf1.graph.graph import Graph, get_default_graph
-from kit.tf1.session.originals import originals
 from kit.tf1.session.session import Session
 from kit.tf1.session.targets import meet
+from kit.tf1.session.tf_errors import originals
 from kit.tf1.train.checkpointing.checkpoint_state import get_checkpoint_state
 from kit.tf1.train.global_step import get_global_step
 from kit.tf1.train.monitored.patience import Patience, limit_s

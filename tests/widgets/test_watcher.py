@@ -15,9 +15,9 @@ from tests.training.paced import LONG_S, Held, begin
 from tests.training.toy import quick_cluster
 from tests.widgets.live import Watcher, is_quiet, standing_training, watched
 from widgets.board import TrafficBoard, sentences
-from widgets.board.pulse import BEAT_S, Beat, RunFollower, beat_of, pulse_of
 from widgets.board.scene import scene
 from widgets.board.snapshot import html, text
+from widgets.board.watcher import BEAT_S, Beat, RunFollower, beat_of, pulse_of
 
 
 def boards(run: kit.Run) -> list[threading.Thread]:

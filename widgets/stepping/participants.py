@@ -16,7 +16,7 @@ from kit.errors import InvalidArgumentError
 from kit.exchange.layout import ITEMSIZE, Layout, Spec, lay_out
 from kit.exchange.plan import Group
 from kit.exchange.ports.memory import Array
-from kit.exchange.topologies.placement import place
+from kit.exchange.topologies.parameter_placement import place
 from kit.exchange.topologies.topology import Topology, by_name, per_member
 
 MOST_WORKERS = 8  # more rows and columns than that cannot be read

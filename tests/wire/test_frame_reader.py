@@ -11,7 +11,7 @@ import pytest
 from kit.errors import DeadlineExceededError, LinkLost
 from kit.task import Task
 from kit.testing.streams import memory_pair
-from kit.wire import Bounds, FrameKind, Header, Link, Role, Stream, intake
+from kit.wire import Bounds, FrameKind, Header, Link, Role, Stream, frame_reader
 from kit.wire.frame import CHECKSUM, SIZE, Buffer, pack
 from kit.wire.stream import PATIENCE_S, PatientStream, read_some, write_all
 
@@ -165,7 +165,7 @@ def test_rest_of_a_frame_that_never_comes_loses_the_link(control: End) -> None:
 def _ticking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a microsecond pass each time that a reader looks at its watch."""
     ticks = itertools.count(0, 1000)
-    monkeypatch.setattr(intake, "perf_counter_ns", ticks.__next__)
+    monkeypatch.setattr(frame_reader, "perf_counter_ns", ticks.__next__)
 
 
 @pytest.mark.usefixtures("_ticking")

@@ -11,7 +11,7 @@ from kit.cluster.launchers import SSH, Launcher
 from kit.cluster.plan import ClusterPlan
 from kit.cluster.report import ClusterState
 from kit.errors import ClusterBusy, FailedPreconditionError, InvalidArgumentError
-from kit.magics.asked import Action, Running, arguments, decide
+from kit.magics.start_request import Action, Running, arguments, decide
 from tests.cases import for_each
 
 

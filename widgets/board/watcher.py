@@ -24,9 +24,9 @@ from kit.exchange.topologies.topology import by_name, per_link
 from kit.trace.trace import Trace
 from kit.training.client.recorded import Cursors
 from kit.training.client.run import Run
-from widgets.board import moment
+from widgets.board import run_state
 from widgets.board.history import TrainingHistory
-from widgets.board.moment import LATE_NS, WINDOW_NS, Link, Moment, mean_rates
+from widgets.board.run_state import LATE_NS, WINDOW_NS, Link, Moment, mean_rates
 from widgets.drawing.words import listed
 
 Listener = Callable[["Beat"], None]
@@ -182,7 +182,7 @@ class RunFollower:
         state, epochs = run.state, history.epochs
         row = epochs[-1] if epochs else None
         since_ns = int((self._clock() - self._heard_at) * 1e9)
-        moving = moment.rates(recent, self._newest + since_ns - LATE_NS)
+        moving = run_state.rates(recent, self._newest + since_ns - LATE_NS)
         if run.done:
             moving = mean_rates(run.trace)
         topology = row.topology if row else run.job.topology
@@ -289,7 +289,7 @@ def _known(
     a_step: int | None,
 ) -> Moment:
     """Return what both a living training and a trace tell of."""
-    scale, limit = moment.capacity(link, peak)
+    scale, limit = run_state.capacity(link, peak)
     losses = history.loss()["loss"]
     shares = history.measure("accuracy")["value"]
     return Moment(
@@ -300,7 +300,7 @@ def _known(
         rates=rates,
         scale=scale,
         limit=limit,
-        numbers=moment.numbers(recent, a_step),
+        numbers=run_state.numbers(recent, a_step),
         kept=str(recent.kept),
     )
 

@@ -11,7 +11,7 @@ import pytest
 from kit.trace.log import rows
 from kit.trace.trace import EpochRow, Trace
 from kit.trace.traffic import STEP, TRANSFER, TransferKind
-from widgets.board.moment import (
+from widgets.board.run_state import (
     WINDOW_NS,
     Moment,
     capacity,
