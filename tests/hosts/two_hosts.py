@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import shutil
 import subprocess
 import time
@@ -83,6 +84,9 @@ class TwoHosts:
         self._make_key("key")
         keys = self.folder / "authorized"
         keys.write_text((self.folder / "key.pub").read_text())
+        known = {"localhost": "127.0.0.1", platform.node(): self.here} | self.address
+        lines = [f"{address} {name}\n" for name, address in known.items()]
+        (self.folder / "names").write_text("".join(lines))
         run("ip", "link", "add", self._link, "type", "bridge")
         run("ip", "addr", "add", f"{self.here}/24", "dev", self._link)
         run("ip", "link", "set", self._link, "up")
@@ -112,7 +116,7 @@ class TwoHosts:
         script = (
             f"mount -t proc proc /proc; hostname {name}; read go; ip link set lo up; "
             f"ip addr add {address}/24 dev eth0; ip link set eth0 up; "
-            f"mount -t tmpfs none /run; mkdir /run/sshd; "
+            f"mount -t tmpfs none /run; mkdir /run/sshd; {self._names} "
             f"exec {_SSHD} -D -f {config} -E {self.folder}/log_{name}"
         )
         kinds = ("--net", "--uts", "--pid", "--mount", "--fork", "--kill-child")
@@ -127,6 +131,16 @@ class TwoHosts:
         assert init.stdin is not None, "it was asked for"
         init.stdin.write("go\n")
         init.stdin.close()
+
+    @property
+    def _names(self) -> str:
+        """A shell's line that makes the names of all known in its namespace."""
+        return f"mount --bind {self.folder}/names /etc/hosts;"
+
+    def knowing(self, *command: str) -> list[str]:
+        """Return the command that runs `command` here, where the names are known."""
+        script = f'{self._names} exec "$@"'
+        return ["unshare", "--mount", "sh", "-c", script, "sh", *command]
 
     def pid(self, name: str) -> int:
         """Return the process that keeps a host's namespaces, in ours."""

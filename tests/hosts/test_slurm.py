@@ -1,0 +1,201 @@
+"""A cluster whose tasks a Slurm of this machine starts on two hosts."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from kit.testing.task_process import until
+from tests.hosts.two_hosts import TwoHosts
+
+pytestmark = [
+    *(pytest.mark.slow, pytest.mark.engines, pytest.mark.net),
+    pytest.mark.timeout(300),
+]
+
+ROOT = Path(__file__).parents[2]
+NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel")
+CONFIGURATION = """
+ClusterName=two
+SlurmctldHost={here}({address})
+SlurmUser=root
+SlurmdUser=root
+AuthInfo=socket={folder}/munge.socket
+MpiDefault=none
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+ReturnToService=2
+SlurmctldPort={port}
+SlurmdPort={node_port}
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool-%n
+SchedulerParameters=batch_sched_delay=0,sched_interval=1
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SlurmdParameters=config_overrides
+KillWait=5
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
+PartitionName=two Nodes=ALL Default=YES State=UP
+NodeName=nodea NodeAddr={nodea} CPUs=2 State=UNKNOWN
+NodeName=nodeb NodeAddr={nodeb} CPUs=2 State=UNKNOWN
+"""
+CHECK = """
+import os, platform, sys
+import numpy as np
+import kit
+from kit.testing.task_process import until
+from tests.cluster.test_training_on_engines import begin, replayed
+
+launcher = kit.launchers.Slurm(address=sys.argv[1])
+with kit.Cluster(ps=1, worker=3, launcher=launcher) as cluster:
+    print("hosts", *cluster.call("all", platform.node))
+    training = begin(cluster, steps=240, topology="ps")
+    until(lambda: training.step > 3, 30)
+    training.topology = "ring"
+    training.wait(60)
+    equal = [
+        np.array_equal(training.params[name], value)
+        for name, value in replayed(240, n_workers=3).items()
+    ]
+    print("bits", all(equal))
+    try:
+        cluster.on("worker:2", "import os; os.kill(os.getpid(), 9)")
+    except kit.errors.PeerLost as error:
+        print("lost", error)
+    print("printed", cluster.on("worker:1", "print('from afar')")[0].stdout)
+"""
+REFUSED = """
+import sys
+import kit
+
+launcher = kit.launchers.Slurm(address=sys.argv[1], partition=sys.argv[2])
+try:
+    kit.Cluster(
+        ps=0, worker=int(sys.argv[3]), launcher=launcher, start_deadline_s=8
+    ).start()
+except kit.errors.StartFailed as error:
+    print(error)
+"""
+
+
+class Slurm:
+    """A controller here and a node on each host; `run` has them as its Slurm."""
+
+    def __init__(self, hosts: TwoHosts, folder: Path) -> None:
+        self._hosts, self._folder = hosts, folder
+        self._environment = os.environ | {"SLURM_CONF": str(folder / "slurm.conf")}
+        self._ending = ExitStack()
+
+    def start(self) -> None:
+        hosts, folder = self._hosts, self._folder
+        folder.chmod(0o755)
+        for name in ("state", "spool-nodea", "spool-nodeb"):
+            (folder / name).mkdir()
+        key = folder / "munge.key"
+        key.write_bytes(os.urandom(1024))
+        key.chmod(0o400)
+        port = 20_000 + os.getpid() % 10_000
+        (folder / "slurm.conf").write_text(
+            CONFIGURATION.format(
+                **{"here": platform.node(), "address": hosts.here, "folder": folder},
+                **{"port": port, "node_port": port + 10_000},
+                **hosts.address,
+            )
+        )
+        named = [
+            *(f"--key-file={key}", f"--socket={folder}/munge.socket"),
+            *(f"--pid-file={folder}/munge.pid", f"--log-file={folder}/munge.log"),
+            f"--seed-file={folder}/munge.seed",
+        ]
+        self._begin("munged", "--foreground", "--force", *named)
+        until((folder / "munge.socket").exists, 10)
+        self._begin(*hosts.knowing("slurmctld", "-D", "-c"))
+        for node in hosts.address:
+            self._begin(*hosts.at(node, "slurmd", "-D", "-N", node))
+        until(lambda: self.run("sinfo", "-h", "-t", "idle", "-o", "%D") == "2\n", 30)
+
+    def _begin(self, *command: str) -> None:
+        with (self._folder / "daemons.log").open("a") as log:
+            process = subprocess.Popen(
+                command, env=self._environment, stdout=log, stderr=log
+            )
+        self._ending.callback(process.wait)
+        self._ending.callback(process.terminate)
+
+    def run(self, *command: str) -> str:
+        """Run a command where Slurm is known; return what it wrote."""
+        done = subprocess.run(
+            self._hosts.knowing(*command),
+            env=self._environment,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+        return done.stdout + done.stderr
+
+    def script(self, text: str, *arguments: str) -> str:
+        """Run a program of Python with this machine's address before its arguments."""
+        command = [sys.executable, "-c", text, self._hosts.here, *arguments]
+        return self.run("env", f"PYTHONPATH={ROOT}", *command)
+
+    @property
+    def queue(self) -> str:
+        """The jobs that wait or run."""
+        return self.run("squeue", "--noheader")
+
+    def end(self) -> None:
+        self._ending.close()
+
+
+@pytest.fixture(scope="module")
+def slurm(hosts: TwoHosts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+    """A Slurm over the two hosts; skips, saying why, where there is none."""
+    path = os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/sbin"])
+    absent = [name for name in NEEDED if shutil.which(name, path=path) is None]
+    if absent:
+        pytest.skip(f"no Slurm: {', '.join(absent)} not installed")
+    one = Slurm(hosts, tmp_path_factory.mktemp("slurm"))
+    try:
+        one.start()
+        yield one
+    finally:
+        one.end()
+
+
+def test_training_that_slurm_starts_ends_with_the_bits_of_one_process(
+    slurm: Slurm,
+) -> None:
+    told = slurm.script(CHECK)
+
+    assert "hosts nodea nodea nodeb nodeb\n" in told
+    assert "bits True\n" in told
+    assert "lost worker:2 killed by signal 9" in told
+    assert "printed from afar\n" in told
+    until(lambda: slurm.queue == "", 30)
+
+
+def test_unknown_partition_is_told_in_the_words_of_slurm(slurm: Slurm) -> None:
+    told = slurm.script(REFUSED, "nosuch", "2")
+
+    assert "could not be launched with slurm" in told
+    assert "invalid partition specified: nosuch" in told
+
+
+def test_queue_that_does_not_start_says_why_and_is_left_empty(slurm: Slurm) -> None:
+    told = slurm.script(REFUSED, "", "9")  # of four places
+
+    assert "not ready within 8 s" in told
+    assert "PENDING" in told or "sbatch: error" in told
+    until(lambda: slurm.queue == "", 30)
