@@ -27,7 +27,7 @@ from kit.cluster.processes.launch import SSHHostsLauncher
 from kit.cluster.processes.processes import why
 from kit.cluster.processes.reaper import Process
 from kit.cluster.runtime import tail, tail_of
-from kit.errors import StartFailed, UnavailableError
+from kit.errors import DeadlineExceededError, StartFailed, UnavailableError
 
 _LOOK_S, _REFRESH_S = 0.1, 1.0
 _ANSWER_S = 5.0  # of a host
@@ -232,8 +232,14 @@ class FarEngines(Engines):
         self, engine: int, function: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> Any:
         payload = remote.pack(function, args, kwargs)
-        async with asyncio.timeout(_ANSWER_S):
-            answer = await follow(self.submit(engine, payload))
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                answer = await follow(self.submit(engine, payload))
+        except TimeoutError as error:
+            raise DeadlineExceededError(
+                f"a host did not answer {function.__name__}() within "
+                f"{self._deadline_s:g} s. cluster.status shows which hosts are lost."
+            ) from error
         return remote.unpack(answer, "the host's engine")
 
     # -- watch -------------------------------------------------------------------
@@ -295,9 +301,10 @@ class FarEngines(Engines):
 
     async def _ask(self, host: Host) -> None:
         with contextlib.suppress(Exception):  # it is asked again soon
-            host.news = await self._call_engine(
-                host.engine, host_calls.news, with_memory=True
-            )
+            async with asyncio.timeout(_ANSWER_S):
+                host.news = await self._call_engine(
+                    host.engine, host_calls.news, with_memory=True
+                )
 
     async def why_ended(self, index: int) -> str:
         """Say how the process of engine `index` ended, in words."""
