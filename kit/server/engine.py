@@ -24,7 +24,7 @@ def start(config: dict[str, Any]) -> dict[str, Any]:
     folder = str(config["runtime_dir"])
     if config.get("address"):
         address = str(config["address"])  # that of the process before this one
-    elif config["host"]:
+    elif config.get("host"):
         address = str(TcpAddress(str(config["host"]), 0))
     elif config["transport"] == "tcp":
         address = "127.0.0.1:0"

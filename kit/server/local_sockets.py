@@ -1,6 +1,7 @@
 """The unix socket beside a port of this host: named, found, swept.
 
     tcp-2222.1a2b-3c4d5e.sock       port 2222, of the process 0x1a2b started at 0x3c4d5e
+    tcp-10.0.0.7-2222.1a2b-3c4d5e.sock      the same at another address than loopback's
 
 The name tells whose it is, as pid and start time. So a socket that a killed server left
 behind is not dialled, and the next server on this machine removes it. There is nothing
@@ -30,7 +31,9 @@ from kit.wire.sockets import is_own
 
 MAX_BODY = 1 << 30  # parameters travel to an observer in one message
 # Earlier versions wrote no process into the name.
-_NAME = re.compile(r"tcp-\d+(?:\.([0-9a-f]+)-([0-9a-f]+))?\.sock", re.ASCII)
+_NAME = re.compile(
+    r"tcp-(?:[0-9a-f.:]+-)?\d+(?:\.([0-9a-f]+)-([0-9a-f]+))?\.sock", re.ASCII
+)
 
 
 class _Found(NamedTuple):
@@ -46,7 +49,7 @@ def socket_beside(runtime_dir: Path, address: Address) -> UnixAddress | None:
     if not isinstance(address, TcpAddress) or not _is_here(address):
         return None
     owner = f"{os.getpid():x}-{started(os.getpid()) or 0:x}"
-    return UnixAddress(str(runtime_dir / f"tcp-{address.port}.{owner}.sock"))
+    return UnixAddress(str(runtime_dir / f"tcp-{_label(address)}.{owner}.sock"))
 
 
 def sweep(runtime_dir: Path) -> None:
@@ -95,7 +98,7 @@ def _beside(
     if not isinstance(address, TcpAddress) or settings.transport == "tcp":
         return
     if _is_here(address):
-        for one in _sockets(runtime_dir, address.port):
+        for one in _sockets(runtime_dir, _label(address)):
             if one.has_owner:
                 yield UnixAddress(str(one.path))
 
@@ -104,9 +107,15 @@ def _is_here(address: TcpAddress) -> bool:
     return is_local(address) or is_own(address.host)
 
 
-def _sockets(runtime_dir: Path, port: int | None = None) -> Iterator[_Found]:
+def _label(address: TcpAddress) -> str:
+    # Hosts that share a folder may use the same port each.
+    port = str(address.port)
+    return port if is_local(address) else f"{address.host}-{port}"
+
+
+def _sockets(runtime_dir: Path, label: str = "*") -> Iterator[_Found]:
     with suppress(FileNotFoundError, NotADirectoryError):
-        for path in runtime_dir.glob(f"tcp-{'*' if port is None else port}.*sock"):
+        for path in runtime_dir.glob(f"tcp-{label}.*sock"):
             found = _NAME.fullmatch(path.name)
             if found:
                 pid, start = (int(part or "0", 16) for part in found.groups())

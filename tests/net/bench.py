@@ -142,7 +142,8 @@ def net_cluster(
     With `old_kernel` TCP waits longer and longer, as it does before Linux 6.15.
     Everything is ended when the block is left. `folder` gets the tasks' log.
     """
-    settings = settings.replace(runtime_dir=str(folder))
+    # "tcp", since the kernel counts nothing else, and tasks of one end have sockets.
+    settings = settings.replace(runtime_dir=str(folder), transport="tcp")
     credentials = Credentials.new(certificate=not settings.insecure)
     log = folder / "log.txt"
     with ExitStack() as stack:
