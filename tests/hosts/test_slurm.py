@@ -181,7 +181,7 @@ def test_training_that_slurm_starts_ends_with_the_bits_of_one_process(
 
     assert "hosts nodea nodea nodeb nodeb\n" in told
     assert "bits True\n" in told
-    assert "lost worker:2 killed by signal 9" in told
+    assert "worker:2 killed by signal 9" in told
     assert "printed from afar\n" in told
     until(lambda: slurm.queue == "", 30)
 
