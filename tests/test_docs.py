@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import doctest
 import re
-import socket
 from collections.abc import Callable
-from contextlib import ExitStack
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +18,7 @@ from kit.magics.cluster_magics import ClusterMagics
 from kit.magics.on_magics import OnMagics
 from kit.magics.start_magics import StartMagics
 from tests.documents import ROOT, is_as_shown, programs, run
+from tests.server.ports import free_ports
 
 DOCS = ROOT / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts)
@@ -32,11 +31,9 @@ def name_of(page: Path) -> str:
 
 def with_free_ports(program: str) -> str:
     """Return the program with ports that nobody uses in place of those it names."""
-    with ExitStack() as stack:
-        free = {}
-        for address in sorted(set(ADDRESS.findall(program))):
-            bound = stack.enter_context(socket.create_server(("localhost", 0)))
-            free[address] = f"localhost:{bound.getsockname()[1]}"
+    named = sorted(set(ADDRESS.findall(program)))
+    ports = free_ports(len(named))
+    free = {old: f"localhost:{new}" for old, new in zip(named, ports, strict=True)}
     return ADDRESS.sub(lambda match: free[match[0]], program)
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.hosts.two_hosts import TwoHosts, missing
@@ -16,7 +17,7 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoHosts]:
     folder: Path = tmp_path_factory.mktemp("hosts")
     try:
         pair = TwoHosts(folder).__enter__()
-    except OSError as error:
+    except (OSError, psutil.Error) as error:
         pytest.skip(f"no two hosts: {error}")
     try:
         yield pair

@@ -15,6 +15,7 @@ import pytest
 
 from kit.testing.task_process import until
 from tests.hosts.two_hosts import TwoHosts
+from tests.server.ports import free_ports
 
 pytestmark = [
     *(pytest.mark.slow, pytest.mark.engines, pytest.mark.net),
@@ -106,11 +107,11 @@ class Slurm:
         key = folder / "munge.key"
         key.write_bytes(os.urandom(1024))
         key.chmod(0o400)
-        port = 20_000 + os.getpid() % 10_000
+        port, node_port = free_ports(2)
         (folder / "slurm.conf").write_text(
             CONFIGURATION.format(
                 **{"here": platform.node(), "address": hosts.here, "folder": folder},
-                **{"port": port, "node_port": port + 10_000},
+                **{"port": port, "node_port": node_port},
                 **hosts.address,
             )
         )
