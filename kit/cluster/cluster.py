@@ -213,7 +213,7 @@ class Cluster:
 
     @property
     def threads(self) -> int:
-        """BLAS threads of each engine."""
+        """BLAS threads of each engine; 0 for a share of the cores of its host."""
         return self.plan.threads
 
     @property

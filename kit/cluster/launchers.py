@@ -11,14 +11,15 @@ import asyncio
 import shlex
 import subprocess
 import sys
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
 from kit.cluster.processes import reaper
-from kit.errors import InvalidArgumentError, StartFailed
+from kit.errors import InvalidArgumentError, StartFailed, UnavailableError
 from kit.wire.sockets import address_towards
 
 _CONNECT_S = 10
@@ -27,7 +28,7 @@ _NOWHERE = "192.0.2.1"  # for documentation (RFC 5737): where the default route 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Launcher:
+class Launcher(ABC):
     """What all launchers can be told.
 
     Parameters
@@ -62,10 +63,19 @@ class Launcher:
     @property
     def reached_at(self) -> str:
         """The address of this machine at which the hosts reach it."""
-        return self.address or address_towards(_NOWHERE)
+        if self.address:
+            return self.address
+        try:
+            return address_towards(_NOWHERE)
+        except UnavailableError as error:
+            raise StartFailed(
+                f"the address at which the hosts reach this machine is not known "
+                f"({error.message}); name it with address=... of the launcher."
+            ) from error
 
     async def check(self, n_tasks: int) -> None:
         """Raise `StartFailed` for what can be known to fail before anything starts."""
+        return None
 
     def ending(self, job: str) -> list[str]:
         """Return the command that ends what is left of the launched job `job`."""
@@ -153,7 +163,10 @@ class SSH(Launcher):
     @property
     def reached_at(self) -> str:
         """The address of this machine at which the first host reaches it."""
-        return self.address or address_towards(_plain_host(next(iter(self.hosts))))
+        if not self.address:
+            with suppress(UnavailableError):  # ssh alone may know the host by its name
+                return address_towards(_plain_host(next(iter(self.hosts))))
+        return super().reached_at
 
     def _options(self, folder: Path | None = None) -> list[str]:
         chosen = ["BatchMode=yes", f"ConnectTimeout={_CONNECT_S}"]

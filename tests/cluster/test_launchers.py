@@ -12,8 +12,9 @@ from ipyparallel.cluster.launcher import SlurmEngineSetLauncher
 from traitlets.config import Config
 
 import kit
+from kit.cluster import launchers
 from kit.cluster.processes import host
-from kit.errors import InvalidArgumentError, StartFailed
+from kit.errors import InvalidArgumentError, StartFailed, UnavailableError
 from tests.cases import for_each
 
 PROGRAM = ["python3", "-P", "-m", "kit.cluster.processes.host", "--deadline=60"]
@@ -88,6 +89,32 @@ def test_open_mpi_is_told_which_variable_to_pass_on(told: str, passed: bool) -> 
 
     arguments: Any = traits["MPIEngineSetLauncher"]["mpi_args"]
     assert ("IPP_CONNECTION_INFO" in arguments) == passed
+
+
+def test_host_that_only_ssh_knows_is_reached_by_the_default_route(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def towards(name: str) -> str:
+        if name == "alias":
+            raise UnavailableError("no known address")
+        return "10.0.0.7"
+
+    monkeypatch.setattr(launchers, "address_towards", towards)
+
+    assert kit.launchers.SSH({"alias": 1}).reached_at == "10.0.0.7"
+
+
+def test_machine_without_a_way_out_is_told_to_name_its_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def towards(name: str) -> str:
+        raise UnavailableError(f"no way leads from here to {name}")
+
+    monkeypatch.setattr(launchers, "address_towards", towards)
+
+    with pytest.raises(StartFailed, match=r"name it with address="):
+        _ = kit.launchers.SSH({"alias": 1}).reached_at
+    assert kit.launchers.SSH({"alias": 1}, address="10.0.0.8").reached_at == "10.0.0.8"
 
 
 def test_ssh_that_is_not_installed_is_told_for_each_host(

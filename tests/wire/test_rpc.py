@@ -272,9 +272,9 @@ def test_question_is_asked_again_over_a_new_link_where_no_answer_comes(
 def test_answer_that_may_take_long_is_waited_for_on_the_same_link(
     redialled: Redialled,
 ) -> None:
-    caller = ReconnectingCaller(redialled.dial, attempt_s=0.2)
+    caller = ReconnectingCaller(redialled.dial, attempt_s=0.1)
     caller.call("echo", 5.0)
-    threading.Timer(0.4, redialled.tables[0].release.set).start()
+    threading.Timer(0.2, redialled.tables[0].release.set).start()
 
     caller.call("hang", 0.05, patience_s=10)
 

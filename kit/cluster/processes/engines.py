@@ -184,6 +184,7 @@ class Engines:
         """Wait until all engines are forked; return their processes."""
         while len(processes := self.report()[0]) < len(self._names):
             await asyncio.sleep(_POLL_S)
+        self._processes.add(*processes.values())  # one record of all
         return processes
 
     async def end(self, index: int, process: Process | None) -> None:

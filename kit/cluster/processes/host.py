@@ -85,14 +85,14 @@ def _wait_for_leader(deadline_s: float) -> None:
 
     The launcher takes the end of one of its processes for a failure.
     """
-    mother = psutil.Process(os.getppid())
+    parent = psutil.Process(os.getppid())
     give_up_at = time.monotonic() + deadline_s
     while time.monotonic() < give_up_at:
-        for sister in mother.children():
+        for sibling in parent.children():
             with contextlib.suppress(psutil.Error):
-                theirs = sister.environ()
+                theirs = sibling.environ()
                 if any(theirs.get(name) == "0" for name in _LOCAL_RANKS):
-                    sister.wait()
+                    sibling.wait()
                     return
         time.sleep(_LOOK_S)
 

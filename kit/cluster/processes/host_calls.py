@@ -36,11 +36,8 @@ class HostFacts:
     name: str
     slots: int
     rank: int
-    machine: str  # the same for all that share memory and a network
     address: str
     folder: str
-    cores: int
-    memory_mib: int
     versions: dict[str, str]
 
 
@@ -70,18 +67,13 @@ def survey(controller: str) -> HostFacts:
     forks = _forks()
     told = json.loads((forks.folder / "host.json").read_text())
     rank = next((os.environ[name] for name in _RANKS if name in os.environ), "0")
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    network = Path("/proc/self/ns/net").stat().st_ino
     return HostFacts(
         told["label"] or platform.node(),
         platform.node(),
         told["slots"],
         int(rank),
-        f"{boot}-{network}",
         address_towards(controller),
         str(forks.folder),
-        machine.cores(),
-        machine.memory().available_mib,
         versions(),
     )
 

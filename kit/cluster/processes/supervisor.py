@@ -198,11 +198,12 @@ class Supervisor:
             t.short for t, s in self.status.items() if s.state is ClusterState.STARTING
         ]
         log = self.log_tail(Task.parse(waiting[0]) if waiting else self.plan.tasks[0])
-        told = await self.engines.why_waiting() if self.engines is not None else ""
+        why_waiting = await self.engines.why_waiting() if self.engines else ""
+        told = f" {why_waiting}" if why_waiting else ""
         return (
             f"the cluster was not ready within {self.plan.start_deadline_s:g} s: still "
             f"waiting for {self._phase} ({', '.join(waiting)}). A busy machine may "
-            f"need start_deadline_s={2 * self.plan.start_deadline_s:g}. {told}\n{log}"
+            f"need start_deadline_s={2 * self.plan.start_deadline_s:g}.{told}\n{log}"
         )
 
     # -- watch -----------------------------------------------------------------
