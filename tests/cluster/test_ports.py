@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 
 import pytest
 
 from kit.cluster import Cluster
-from kit.cluster.processes import supervisor
+from kit.cluster.processes import engines, supervisor
 from kit.cluster.processes.engines import Engines
 from kit.errors import StartFailed
+from tests.server.ports import free_ports
 
 pytestmark = [pytest.mark.engines, pytest.mark.slow]
 
@@ -45,6 +47,30 @@ def test_cluster_whose_port_was_taken_starts_with_others(
 
     assert ends == []
     gone()
+
+
+@pytest.mark.parametrize("used_for", [5, 7, 11, 13], ids="port {}".format)
+def test_controller_that_lives_on_without_one_of_its_ports_is_replaced(
+    gone: Callable[[], None], monkeypatch: pytest.MonkeyPatch, used_for: int
+) -> None:
+    # Heart beats, and what threads bind: only the thread or the process ends of it.
+    pool, arguments = free_ports(16), engines.controller_args
+    pools = iter([pool, free_ports(16)])
+    monkeypatch.setattr(
+        engines,
+        "controller_args",
+        lambda misses: [*arguments(misses), _of_pool(next(pools))],
+    )
+    taken = socket.create_server(("127.0.0.1", pool[used_for]))
+    with taken, Cluster(ps=0, worker=1, start_deadline_s=20) as cluster:
+        assert cluster.call("all", int) == [0]
+
+    assert not list(pools)  # the second one was needed
+    gone()
+
+
+def _of_pool(ports: list[int]) -> str:
+    return f"--IPController.ports={','.join(map(str, ports))}"
 
 
 def test_cluster_whose_ports_are_always_taken_says_so(ends: list[str]) -> None:

@@ -48,6 +48,7 @@ from kit.errors import FailedPreconditionError
 _POLL_S = 0.01
 _ANSWER_S = 2.0  # of the hub, to a client; it may be asked several times
 _ASK_AGAIN_S = 0.2
+_LOG_LINES = 200  # of a controller that starts
 _JOIN_S = 0.5
 _GRACE_S, _KILL_S = 1.0, 5.0  # of an engine that is restarted
 _LAST_WORD_S = 0.9  # less than calls and cells wait for the news of a loss
@@ -67,7 +68,8 @@ PRELOAD = (
 
 # What the client raises for an engine that its controller has taken off the list.
 _UNREGISTERED = (IndexError, KeyError, ipyparallel.NoEnginesRegistered)
-# In the log of a controller that chose a port and came too late to bind it.
+# In the log of a controller that chose a port and came too late to bind it. Only the
+# process or the thread for that port ends of it: engines then wait for a heart beat.
 PORT_IN_USE = "Address already in use"
 
 
@@ -96,6 +98,7 @@ class Engines:
         self._client: Any = None
         self.controller: Process | None = None
         self.fork_server: Process | None = None
+        self._port_watch: asyncio.Task[None] | None = None
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         config = Config()
         # -P: a file `random.py` in the working folder is no reason for a failing start.
@@ -147,6 +150,17 @@ class Engines:
         await self._cluster.start_controller()
         self.controller = self._started(self._cluster.controller, "the controller")
         self._processes.add(self.controller)
+        self._port_watch = asyncio.create_task(self._watch_ports())
+
+    async def _watch_ports(self) -> None:
+        log, is_starting = Path(self._cluster.controller.output_file), True
+        while is_starting and not self.ended.done():
+            await asyncio.sleep(_ASK_AGAIN_S)
+            is_starting = len(self.registered) < len(self._names)
+            lines = tail_of(log, _LOG_LINES).splitlines()
+            taken = [line for line in lines if PORT_IN_USE in line]
+            if taken and not self.ended.done():
+                self.ended.set_result(f"the controller lacks a port: {taken[0]}")
 
     def _write_key(self) -> None:
         # In a file of the private folder: arguments and environments are less private.
@@ -365,6 +379,8 @@ class Engines:
         Raises what ipyparallel and zmq do; nothing of it leaves a process.
         """
         self.ended.cancel()
+        if self._port_watch is not None:
+            self._port_watch.cancel()
         client, self._client = self._client, None
         try:
             for launcher in (self._cluster.controller, self._cluster.engine_set):
