@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # its gap
+from threadpoolctl import threadpool_limits
 
 from benchmarks import mlp
 from benchmarks.results import Table, arguments, median, report

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import platform
+import re
+import shutil
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +19,10 @@ import numpy as np
 import pytest
 
 import kit
+from kit.cluster.processes import host_calls
 from kit.cluster.report import ClusterState
 from kit.errors import (
+    DeadlineExceededError,
     FailedPreconditionError,
     InvalidArgumentError,
     KitError,
@@ -88,6 +94,19 @@ def test_cell_on_a_far_task_prints_here(cluster: kit.Cluster) -> None:
     assert (outcome.stdout, outcome.result) == ("from afar\n", "42")
 
 
+def test_cell_that_takes_too_long_on_a_far_task_is_interrupted_there(
+    cluster: kit.Cluster,
+) -> None:
+    with pytest.raises(DeadlineExceededError, match=r"worker:2"):
+        cluster.on(
+            "worker:2", "import time\nfor _ in range(600): time.sleep(0.1)", timeout_s=1
+        )
+
+    assert (
+        cluster.on("worker:2", "'free again'", timeout_s=10)[0].result == "'free again'"
+    )
+
+
 def test_session_places_an_op_on_a_far_task(cluster: kit.Cluster) -> None:
     with kit.Graph().as_default():
         with kit.device("/job:worker/task:2"):
@@ -129,6 +148,8 @@ def test_host_that_is_cut_off_is_lost_with_its_tasks(hosts: TwoHosts) -> None:
             folder = folder_of(cluster)
             with pytest.raises(FailedPreconditionError, match="nodeb does not answer"):
                 cluster.restart("worker:1")
+            with pytest.raises(PeerLost, match="cannot be restarted, because its host"):
+                cluster.call("worker:1", os.getpid)
             cluster.stop()
         finally:
             hosts.join("nodeb")
@@ -159,6 +180,59 @@ def test_kernel_that_is_killed_leaves_nothing_on_any_host(
     kernel.stdout.close()
 
     until(lambda: left_of(folder, hosts) == [], 60)
+
+
+# -- machines that differ --------------------------------------------------------------
+
+
+def python_of(hosts: TwoHosts, folder: Path, on_nodeb: str) -> str:
+    """Return a Python that runs a line of shell first on the second host."""
+    python = folder / "python"
+    python.write_text(
+        f'#!/bin/sh\nif [ "$(uname -n)" = nodeb ]; then {on_nodeb}; fi\n'
+        f'exec {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+    return str(python)
+
+
+def kernels(far: kit.launchers.SSH) -> tuple[list[str], list[str]]:
+    """Return what each task of two multiplies with, and what the start warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with kit.Cluster(ps=0, worker=2, launcher=far) as cluster:
+            found: list[str] = cluster.call("all", host_calls.blas)
+    return found, [str(one.message) for one in caught]
+
+
+def test_hosts_with_different_kernels_are_told_how_to_compute_the_same_bits(
+    hosts: TwoHosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = python_of(hosts, tmp_path, "export OPENBLAS_CORETYPE=Nehalem")
+    far = launcher(hosts, slots=1, python=python)
+
+    found, warned = kernels(far)
+
+    assert found[0] != found[1]
+    assert re.search(r"nodeb has openblas .* Nehalem.*OPENBLAS_CORETYPE", warned[0])
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Nehalem")
+    assert kernels(launcher(hosts, slots=1)) == ([found[1]] * 2, [])
+
+
+def test_host_with_another_version_of_the_kit_is_refused_with_both_versions(
+    hosts: TwoHosts, tmp_path: Path
+) -> None:
+    shutil.copytree(Path(kit.__file__).parent, tmp_path / "kit")
+    other = tmp_path / "psring-99.0.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: psring\nVersion: 99.0\n"
+    )
+    python = python_of(hosts, tmp_path, f"export PYTHONPATH={tmp_path}")
+
+    message = refused(hosts, python=python)
+
+    assert f"nodeb has psring 99.0, the notebook has {version('psring')}" in message
 
 
 # -- what cannot start -----------------------------------------------------------------

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ from kit.cluster.processes.host_calls import HostFacts, HostNews
 from kit.cluster.processes.launch import SSHHostsLauncher
 from kit.cluster.processes.processes import why
 from kit.cluster.processes.reaper import Process
-from kit.cluster.runtime import tail, tail_of
+from kit.cluster.runtime import BLAS_KERNEL, tail, tail_of
 from kit.errors import DeadlineExceededError, StartFailed, UnavailableError
 
 _LOOK_S, _REFRESH_S = 0.1, 1.0
@@ -96,6 +97,7 @@ class FarEngines(Engines):
             f"--deadline={self._deadline_s}",
             f"--preload={','.join(PRELOAD)}",
             f"--threads={self._threads}",
+            f"--blas-kernel={os.environ.get(BLAS_KERNEL, '')}",
         ]
         traits = self._launcher.traits(self._folder, [*program, *told])
         for name, values in traits.items():
@@ -157,6 +159,7 @@ class FarEngines(Engines):
                     await self._meet(engine)
             await self._check_launched()
         self._place()
+        _compare_blas([host.facts for host in self._hosts if host.tasks])
         for host in self._hosts:
             names = {index: self._names[index] for index in host.tasks}
             await self._call(host, host_calls.fork, names)
@@ -333,8 +336,9 @@ class FarEngines(Engines):
 
     async def leave(self) -> None:
         """End all that runs on the hosts, and wait until they have left."""
-        for host in self._hosts:
-            self.submit(host.engine, remote.pack(host_calls.stop_host, [], {}))
+        # Also those that have come but are not surveyed, or were refused.
+        for engine in self._known_engines - self.registered:
+            self.submit(engine, remote.pack(host_calls.stop_host, [], {}))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LEAVE_S):
                 while self._known_engines:
@@ -368,3 +372,18 @@ def _check_versions(facts: HostFacts) -> None:
             raise StartFailed(
                 f"{both}; install the same there, or name another python."
             )
+
+
+def _compare_blas(hosts: Sequence[HostFacts]) -> None:
+    """Warn where two hosts multiply with different kernels, which sum differently."""
+    found = {facts.blas: facts.name for facts in reversed(hosts)}
+    if len(found) > 1:
+        told = "; ".join(f"{name} has {blas}" for blas, name in found.items())
+        warnings.warn(
+            f"the hosts multiply matrices with different kernels ({told}): tasks on "
+            f"different hosts may differ in the last bits of the same product. Where "
+            f"all have OpenBLAS on CPUs of one family, set os.environ"
+            f"[{BLAS_KERNEL!r}] to a kernel that all of them can run, such as the "
+            f"oldest of these, before the cluster starts.",
+            stacklevel=2,
+        )

@@ -30,6 +30,7 @@ from kit import machine
 from kit.cluster.processes.forks import HOST_ENGINE, Forks
 from kit.cluster.processes.processes import ReaperHandle
 from kit.cluster.runtime import (
+    BLAS_KERNEL,
     engine_environment,
     make_folder,
     prepared,
@@ -50,6 +51,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--slots", type=int, help="tasks that it may hold")
     parser.add_argument("--mpi", action="store_true", help="ipyparallel's; not used")
     parser.add_argument("--threads", type=int, default=0, help="of BLAS; 0 for a share")
+    parser.add_argument("--blas-kernel", default="", help="of OpenBLAS; its own choice")
     parser.add_argument("--deadline", type=float, required=True)
     parser.add_argument("--preload", default="")
     return parser.parse_args()
@@ -116,10 +118,13 @@ def main() -> None:
     ReaperHandle(folder, _LEASE_S)
     command = [sys.executable, "-P", "-m", "kit.cluster.processes.fork_server"]
     told = [f"--folder={folder}", f"--deadline={arguments.deadline}"]
+    environment = os.environ | engine_environment(folder, threads)
+    if arguments.blas_kernel:
+        environment[BLAS_KERNEL] = arguments.blas_kernel
     os.execve(
         sys.executable,
         [*command, *told, f"--preload={arguments.preload}"],
-        os.environ | engine_environment(folder, threads),
+        environment,
     )
 
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
+import threadpoolctl
+
 from kit import machine
 from kit.cluster.processes import reaper
 from kit.cluster.processes.forks import HOST_ENGINE, Forks
@@ -39,6 +41,7 @@ class HostFacts:
     address: str
     folder: str
     versions: dict[str, str]
+    blas: str  # the library and the kernel that it chose for this CPU
 
 
 @dataclass
@@ -62,6 +65,13 @@ def versions() -> dict[str, str]:
     return {"Python": platform.python_version()} | known
 
 
+def blas() -> str:
+    """Return which BLAS numpy multiplies with here, such as `openblas 0.3.31 Zen`."""
+    told = ("internal_api", "version", "architecture")
+    found = threadpoolctl.ThreadpoolController().select(user_api="blas").info()
+    return ", ".join(" ".join(str(one.get(k) or "") for k in told) for one in found)
+
+
 def survey(controller: str) -> HostFacts:
     """Return who this host is; `controller` is the address of the notebook's."""
     forks = _forks()
@@ -75,6 +85,7 @@ def survey(controller: str) -> HostFacts:
         address_towards(controller),
         str(forks.folder),
         versions(),
+        blas(),
     )
 
 

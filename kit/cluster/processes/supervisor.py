@@ -254,13 +254,11 @@ class Supervisor:
     ) -> None:
         """Note that a task is gone, and fail the calls to it."""
         self._set(task, state=ClusterState.LOST, reason=reason, phase="")
-        self.calls.lose(
-            task,
-            PeerLost(
-                f"{task.short} {reason}. {hope} begin it anew with "
-                f"cluster.restart({task.short!r})."
-            ),
-        )
+        remedy = f"begin it anew with cluster.restart({task.short!r})."
+        index = self.plan.tasks.index(task)
+        if self.engines is not None and (why_not := self.engines.why_no_fork(index)):
+            remedy = f"it cannot be restarted, because {why_not}: start a new cluster."
+        self.calls.lose(task, PeerLost(f"{task.short} {reason}. {hope} {remedy}"))
 
     def _look_for_stopped(self) -> None:
         """Take tasks for lost whose processes stand still for long, until these run."""
