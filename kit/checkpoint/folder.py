@@ -127,7 +127,7 @@ class Folder:
                 f"must have one before it."
             )
         self.path, self.keep = Path(path), keep
-        self._files, self._random = files, random
+        self.files, self._random = files, random
 
     # -- writing -----------------------------------------------------------------------
 
@@ -150,9 +150,9 @@ class Folder:
         try:
             self._make_folder(self.path)
             for left in drafts(self.path):
-                remove_tree(self._files, left)
+                remove_tree(self.files, left)
             made = self.path / f"step-{step}.tmp-{self._random()}"
-            self._files.make_folder(made, is_private=True)
+            self.files.make_folder(made, is_private=True)
         except OSError as exc:
             raise refused(self.path, exc) from exc
         return made
@@ -160,7 +160,7 @@ class Folder:
     def discard(self, draft: Path) -> None:
         """Remove a draft, as far as that is possible; the next `draft` tries again."""
         with suppress(OSError):
-            remove_tree(self._files, draft)
+            remove_tree(self.files, draft)
 
     def commit(self, draft: Path, manifest: Manifest) -> Path:
         """Make a draft the newest checkpoint of its step, and remove the oldest ones.
@@ -173,19 +173,19 @@ class Folder:
         """
         try:
             manifest.check()
-            _check_visible(draft, manifest)
+            looks_whole(draft, manifest)
             try:
-                write_file(self._files, draft / NAME, manifest.to_bytes())
-                self._files.sync_folder(draft)
+                write_file(self.files, draft / NAME, manifest.to_bytes())
+                self.files.sync_folder(draft)
                 whole = self.path / next_place(self.path, manifest.step).name
-                self._files.rename(draft, whole)
+                self.files.rename(draft, whole)
             except OSError as exc:
                 raise refused(draft, exc) from exc
         except BaseException:
             self.discard(draft)
             raise
         try:
-            self._files.sync_folder(self.path)
+            self.files.sync_folder(self.path)
             self._remove_old()
         except OSError as exc:
             raise refused(whole, exc) from exc
@@ -204,7 +204,7 @@ class Folder:
         pieces = [Piece.whole(name, value) for name, value in values.items()]
         draft = self.draft(step)
         try:
-            shard = write_shard(draft / f"all{SUFFIX}", pieces, self._files)
+            shard = write_shard(draft / f"all{SUFFIX}", pieces, self.files)
         except BaseException:
             self.discard(draft)
             raise
@@ -306,8 +306,8 @@ class Folder:
         if not path.parent.is_dir():
             self._make_folder(path.parent)
         with suppress(FileExistsError):
-            self._files.make_folder(path)
-        self._files.sync_folder(path.parent)
+            self.files.make_folder(path)
+        self.files.sync_folder(path.parent)
         if not path.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, "a file is in its place")
 
@@ -323,8 +323,8 @@ class Folder:
     def _remove(self, place: CheckpointName) -> None:
         # First its name: half a checkpoint must never look like a damaged one.
         draft = self.path / f"{place.name}.tmp-{self._random()}"
-        self._files.rename(self.path / place.name, draft)
-        remove_tree(self._files, draft)
+        self.files.rename(self.path / place.name, draft)
+        remove_tree(self.files, draft)
 
 
 def load(found: FoundCheckpoint) -> dict[str, Array]:
@@ -334,13 +334,3 @@ def load(found: FoundCheckpoint) -> dict[str, Array]:
     damage; there is no partial result.
     """
     return read_all(found.path, found.manifest)
-
-
-def _check_visible(draft: Path, manifest: Manifest) -> None:
-    try:
-        looks_whole(draft, manifest)
-    except CheckpointFailed as exc:
-        raise CheckpointFailed(
-            f"{exc.message} All tasks must write to a folder that the coordinator can "
-            f"see as well: tasks of one host, or of a shared file system."
-        ) from exc

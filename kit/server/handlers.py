@@ -2,7 +2,7 @@
 
 run.begun  run.arrive  run.prepared  run.beat  run.fail  run.leave   of members
 run.come_back  run.rejoin               of members that were lost and have a new process
-run.where  run.wrote                                 of members that save
+run.where  run.collect  run.wrote                               of members that save
 run.join                                                             of workers
 run.begin  run.command  run.poll  run.params          of the coordinator or an observer
 task.look  run.job                    of a program that is not a task of the cluster
@@ -109,6 +109,9 @@ class Handlers:
             ),
             "run.leave": Handler(_MEMBER, self._leave),
             "run.where": Handler({**_MEMBER, **_KEY}, self._where),
+            "run.collect": Handler(
+                {**_MEMBER, **_KEY, "offset": whole(0)}, self._collect
+            ),
             "run.wrote": Handler({**_MEMBER, **_KEY, "wrong": text()}, self._wrote),
             "run.begin": Handler({"job": anything()}, self._begin),
             "run.command": Handler(
@@ -220,6 +223,12 @@ class Handlers:
             question["key"]
         )
         return place._asdict(), b""
+
+    def _collect(self, question: dict[str, Any], block: bytearray) -> Answer:
+        save_coordinator = self._coordinator_of_member(question).save_coordinator
+        member, key = question["member"], question["key"]
+        save_coordinator.collect(member, key, question["offset"], block)
+        return {}, b""
 
     def _wrote(self, question: dict[str, Any], entry: bytearray) -> Answer:
         save_coordinator = self._coordinator_of_member(question).save_coordinator

@@ -81,6 +81,27 @@ def test_training_over_two_hosts_ends_with_the_bits_of_one_process(
         np.testing.assert_array_equal(training.params[name], value)
 
 
+def test_training_is_saved_and_goes_on_though_the_hosts_share_no_folder(
+    cluster: kit.Cluster,
+) -> None:
+    folder = Path(
+        "/run", f"saved-{os.getpid()}"
+    )  # each of the two has a /run of its own
+    training = begin(cluster, steps=30, checkpoint=str(folder))
+    assert training.wait(60).checkpoints.refused == ""
+
+    def names(folder: str) -> list[str]:
+        return sorted(path.name for path in Path(folder).glob("*/*.safetensors"))
+
+    assert cluster.call("worker:2", names, str(folder)) == []
+    assert "worker-2.safetensors" in cluster.call("worker:0", names, str(folder))
+    again = begin(cluster, steps=60, topology="ps", checkpoint=str(folder)).wait(60)
+    assert again.resumed_from is not None
+    assert again.resumed_from.step == 30
+    for name, value in replayed(60, n_workers=3).items():
+        np.testing.assert_array_equal(again.params[name], value)
+
+
 def test_each_task_is_where_it_was_placed_and_says_so(cluster: kit.Cluster) -> None:
     assert cluster.call("all", platform.node) == ["nodea", "nodea", "nodeb", "nodeb"]
     assert [one.host for one in cluster.status] == ["nodea", "nodea", "nodeb", "nodeb"]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import kit
-from kit.checkpoint import write_shard
+from kit.checkpoint import Files, write_shard
 from kit.errors import CheckpointFailed, FailedPreconditionError
 from kit.testing.cluster import LocalCluster
 from kit.testing.task_process import until
@@ -30,8 +30,10 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> dict[str, Write]:
     """Give a table of writers by task, in the place of the one that writes shards."""
     table: dict[str, Write] = {}
 
-    def write(path: Path, pieces: Any) -> Any:
-        return table.get(path.stem, write_shard)(path, pieces)
+    def write(path: Path, pieces: Any, files: Files) -> Any:
+        if writer := table.get(path.stem):
+            return writer(path, pieces)
+        return write_shard(path, pieces, files)
 
     monkeypatch.setattr(checkpoint_writer, "write_shard", write)
     return table
@@ -44,7 +46,7 @@ def full(path: Path, pieces: Any) -> Any:
 
 def lost(path: Path, pieces: Any) -> Any:
     entry = write_shard(path, pieces)
-    path.unlink()  # as if it had been written on another host
+    path.unlink()
     return entry
 
 
@@ -57,7 +59,7 @@ def broken(path: Path, pieces: Any) -> Any:
     [
         (full, "worker/task:1: .*No space left"),
         (broken, "worker/task:1: MemoryError"),
-        (lost, "worker/task:1 wrote .*worker/task:0 does not see it.*tasks share"),
+        (lost, "worker/task:1 wrote .*worker/task:0 does not see it: .*removes files"),
     ],
 )
 @pytest.mark.parametrize("topology", ["ring", "mesh"])

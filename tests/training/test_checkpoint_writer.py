@@ -48,6 +48,9 @@ class SlowDesk:
             else ShardPath("write", str(self._folder))
         )
 
+    def collect(self, key: Key, offset: int, block: Any) -> None:
+        raise AssertionError("the folder is to be seen")
+
     def wrote(self, key: Key, entry: Any, wrong: str) -> None:
         self.handed_in.append((key, entry is not None, wrong))
 

@@ -249,6 +249,11 @@ CASES = {
         after(*(asked("run.beat", one, digests=DIGESTS) for one in (0, 1, 2))),
     ),
     "asks where to write": Case("run.where", {"key": KEY}, saving),
+    "sends a block": Case("run.collect", {"key": KEY, "offset": 0}, saving),
+    "sends a block, and the next one came": Case(
+        *("run.collect", {"key": KEY, "offset": 0}, saving),
+        asked("run.collect", ASKER, key=KEY, offset=5, blob=b"more"),
+    ),
     "has written": Case("run.wrote", WRITTEN, saving),
     "has written, and it is a checkpoint": Case("run.wrote", WRITTEN, saving, conclude),
     "cannot write": Case("run.wrote", UNWRITTEN, saving),
@@ -311,6 +316,8 @@ def test_question_that_is_heard_twice_changes_nothing_the_second_time(
     given = dict(case.given)
     if case.op == "run.join":
         given["terms"] = terms_of(on.job)
+    if case.op == "run.collect":
+        given["blob"] = b"block"
     if case.op == "run.wrote" and not given["wrong"]:
         given["blob"] = on.entry()
     first = on.hear(case.op, **given)

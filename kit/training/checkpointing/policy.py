@@ -31,8 +31,8 @@ class Checkpoints:
     Parameters
     ----------
     folder : str or PathLike
-        All tasks that update parameters must see it under this name: put it on their
-        common host or on a shared file system.
+        On the host of the coordinator, the first worker. Tasks of other hosts write
+        into it where they see it under this name, and else send their shards there.
     every_steps : int, optional
         Save after every so many steps; 0 for never.
     every_s : float, optional

@@ -22,7 +22,7 @@ It copies what is its own, with the slots, between two steps, and a thread of it
 writes that as one shard while the next steps go on. The first of the writers adds the
 parameters without elements. The coordinator's task makes the draft, in the thread that
 also concludes; it does so even if it owns nothing. A writer that is there first is told
-to wait.
+to wait, and one that does not see the draft sends its shard (`collected.py`).
 
 *When a save counts.* All writers have handed in an entry. In a synchronous training
 without backup workers, all that hold parameters have confirmed too, by their digests,
@@ -67,6 +67,7 @@ from typing import Any, NamedTuple
 from kit.checkpoint import Folder, Manifest, ShardEntry, graph_hash, shard_from_plain
 from kit.errors import CheckpointFailed, DeadlineExceededError, KitError
 from kit.trace.trace import SaveRow
+from kit.training.checkpointing.collected import CollectedFile, shard_file
 from kit.training.checkpointing.policy import tensors_of
 from kit.training.job import Job
 
@@ -100,6 +101,7 @@ class SaveAttempt:
     wrong: str = ""
     witnesses: frozenset[int] = frozenset()  # whose parameters must be the same
     confirmed: set[int] = field(default_factory=set)
+    collected: dict[int, CollectedFile] = field(default_factory=dict)
 
     @property
     def is_ready(self) -> bool:
@@ -263,6 +265,24 @@ class SaveCoordinator:
                 else ShardPath("wait")
             )
 
+    def collect(self, member: int, key: Key, offset: int, block: Any) -> None:
+        """Write a block of the shard of a writer that does not see the draft.
+
+        Raises `CheckpointFailed` for a save that is over, and what the system refuses.
+        """
+        with self._changed:
+            attempt = self._attempt
+            if attempt is None or attempt.key != key or attempt.wrong:
+                attempt = None
+            if attempt is None or not attempt.draft or member not in attempt.writers:
+                raise CheckpointFailed(f"the save of step {key[0]} was given up.")
+            file = attempt.collected.get(member)
+            if file is None:
+                path = attempt.draft / shard_file(self._job.tasks[member])
+                file = CollectedFile(path, self._folder.files)
+                attempt.collected[member] = file
+        file.take(offset, block)
+
     def wrote(self, member: int, key: Key, entry: Any, wrong: str) -> None:
         """Take what a writer has written (as plain data), or why it has not."""
         try:
@@ -324,6 +344,8 @@ class SaveCoordinator:
         path: Path | None = None
         self._wait(attempt, is_over)
         try:
+            for file in list(attempt.collected.values()):
+                file.close()
             if not attempt.wrong:
                 path = self._commit(attempt)
         except Exception as error:  # also what a broken disk may raise
@@ -373,8 +395,8 @@ class SaveCoordinator:
             if not (attempt.draft / entry.file).exists():
                 raise CheckpointFailed(
                     f"{self._name(member)} wrote {attempt.draft / entry.file}, and "
-                    f"{self._name(self._job.coordinator)} does not see it; checkpoints "
-                    f"need a folder that all tasks share."
+                    f"{self._name(self._job.coordinator)} does not see it: something "
+                    f"else removes files there."
                 )
         if self._drop_after is not None:
             self._folder.remove_after(self._drop_after)

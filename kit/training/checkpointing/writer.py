@@ -8,17 +8,18 @@ fails as a whole.
 
 from __future__ import annotations
 
-import platform
 import queue
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from kit.checkpoint import SUFFIX, Piece, write_shard
-from kit.errors import CheckpointFailed, KitError
+from kit.checkpoint import FILES, Piece, write_shard
+from kit.errors import KitError
 from kit.exchange.plan import Owned
+from kit.training.checkpointing.collected import SentFile, shard_file
 from kit.training.checkpointing.member_state import (
     OwnState,
     empty_pieces,
@@ -40,6 +41,9 @@ class Desk(Protocol):
 
     def where(self, key: Key) -> ShardPath:
         """Ask where a shard belongs."""
+
+    def collect(self, key: Key, offset: int, block: Any) -> None:
+        """Have a block of a shard written where the coordinator is."""
 
     def wrote(self, key: Key, entry: Any, wrong: str) -> None:
         """Hand in the entry of a shard, or why there is none."""
@@ -195,14 +199,10 @@ class CheckpointWriter(StepObserver):
             draft = self._draft(key)
             if draft is None:
                 return
-            if not draft.is_dir():
-                raise CheckpointFailed(
-                    f"{draft} is not to be seen on {platform.node()}; checkpoints need "
-                    f"a folder that all tasks share."
-                )
-            task = self._context.task
-            file = draft / f"{task.job}-{task.index}{SUFFIX}"
-            entry = write_shard(file, pieces).to_plain()
+            file = draft / shard_file(self._context.task)
+            is_here = _sees(draft)  # else it is on the coordinator's host alone
+            files = FILES if is_here else SentFile(partial(self._desk.collect, key))
+            entry = write_shard(file, pieces, files).to_plain()
         except Exception as error:  # no memory, no disk: the save fails, nothing else
             wrong = getattr(error, "message", repr(error))
         finally:
@@ -218,3 +218,7 @@ class CheckpointWriter(StepObserver):
                 return None
             time.sleep(_LOOK_S)
         return Path(place.path) if place.state == "write" else None
+
+
+def _sees(draft: Path) -> bool:
+    return draft.is_dir()

@@ -63,6 +63,9 @@ class CoordinatorClient(Protocol):
     def where(self, key: Key) -> ShardPath:
         """Ask where the shard of a checkpoint belongs."""
 
+    def collect(self, key: Key, offset: int, block: Any) -> None:
+        """Have a block of a shard written where the coordinator is."""
+
     def wrote(self, key: Key, entry: Any, wrong: str) -> None:
         """Hand in the entry of a shard, as plain data, or why there is none."""
 
@@ -109,6 +112,10 @@ class LocalCoordinatorClient:
     def where(self, key: Key) -> ShardPath:
         """See `CoordinatorClient`."""
         return self._coordinator.save_coordinator.where(key)
+
+    def collect(self, key: Key, offset: int, block: Any) -> None:
+        """See `CoordinatorClient`; the coordinator sees its own draft."""
+        self._coordinator.save_coordinator.collect(self._member, key, offset, block)
 
     def wrote(self, key: Key, entry: Any, wrong: str) -> None:
         """See `CoordinatorClient`."""
@@ -195,6 +202,11 @@ class RemoteCoordinatorClient:
         values = {**self._about, "key": list(key)}
         reply, _ = self._desk.call("run.where", 2 * self._deadline_s, values)
         return ShardPath(str(reply["state"]), str(reply["path"]))
+
+    def collect(self, key: Key, offset: int, block: Any) -> None:
+        """See `CoordinatorClient`."""
+        values = {**self._about, "key": list(key), "offset": offset}
+        self._desk.call("run.collect", 2 * self._deadline_s, values, blob=block)
 
     def wrote(self, key: Key, entry: Any, wrong: str) -> None:
         """See `CoordinatorClient`."""
