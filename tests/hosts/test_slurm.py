@@ -146,10 +146,14 @@ class Slurm:
         )
         return done.stdout + done.stderr
 
-    def script(self, text: str, *arguments: str) -> str:
-        """Run a program of Python with this machine's address before its arguments."""
-        command = [sys.executable, "-c", text, self._hosts.here, *arguments]
+    def python(self, text: str, *arguments: str) -> str:
+        """Run a program of Python where Slurm is known."""
+        command = [sys.executable, "-c", text, *arguments]
         return self.run("env", f"PYTHONPATH={ROOT}", *command)
+
+    def script(self, text: str, *arguments: str) -> str:
+        """Run one with this machine's address before its arguments."""
+        return self.python(text, self._hosts.here, *arguments)
 
     @property
     def queue(self) -> str:
@@ -160,13 +164,18 @@ class Slurm:
         self._ending.close()
 
 
+def why_no_slurm() -> str:
+    """Say what is not installed; nothing if all is."""
+    path = os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/sbin"])
+    absent = [name for name in NEEDED if shutil.which(name, path=path) is None]
+    return f"{', '.join(absent)} not installed" if absent else ""
+
+
 @pytest.fixture(scope="module")
 def slurm(hosts: TwoHosts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
     """A Slurm over the two hosts; skips, saying why, where there is none."""
-    path = os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/sbin"])
-    absent = [name for name in NEEDED if shutil.which(name, path=path) is None]
-    if absent:
-        pytest.skip(f"no Slurm: {', '.join(absent)} not installed")
+    if reason := why_no_slurm():
+        pytest.skip(f"no Slurm: {reason}")
     one = Slurm(hosts, tmp_path_factory.mktemp("slurm"))
     try:
         one.start()

@@ -1,0 +1,130 @@
+"""Seconds until a cluster on two hosts is ready: `kit.Cluster` and plain ipyparallel.
+
+    python -m benchmarks.startup_hosts [--quick] [--json FILE]
+
+Both use the same launcher of ipyparallel, over ssh or Slurm, with four engines, two on
+each host; seconds are from the call until the first answer of every engine. The hosts
+are namespaces of this machine, which needs root, sshd, and Slurm for its rows.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from benchmarks.rank_group import ROOT, RanksFailed
+from benchmarks.results import Table, arguments, median, ratio, report
+from tests.hosts.test_slurm import Slurm, why_no_slurm
+from tests.hosts.two_hosts import TwoHosts, missing
+
+SYSTEMS = ("kit.Cluster", "ipyparallel.Cluster")
+N_TASKS = 4
+# The program of one start: a launcher's name and what is needed of it come as a dict.
+_ONE = """
+import ast, sys, time
+told = ast.literal_eval(sys.argv[1])
+system, launcher, here = told["system"], told["launcher"], told["here"]
+if system == "kit.Cluster":
+    import kit
+    if launcher == "ssh":
+        by = kit.launchers.SSH(
+            dict.fromkeys(told["hosts"], 2), ssh_args=told["ssh_args"],
+            python=sys.executable, address=here)
+    else:
+        by = kit.launchers.Slurm(address=here)
+    start = lambda: kit.Cluster(ps=1, worker=3, launcher=by)
+    call = lambda cluster: cluster.call("all", int)
+else:
+    import ipyparallel
+    from traitlets.config import Config
+    config = Config()
+    config.SSHEngineSetLauncher.engines = dict.fromkeys(told["hosts"], 2)
+    for name in "SSHLauncher", "SSHEngineLauncher", "SSHEngineSetLauncher":
+        config[name].ssh_args = told["ssh_args"]
+        config[name].scp_args = told["ssh_args"]
+        config[name].remote_python = sys.executable
+    start = lambda: ipyparallel.Cluster(
+        n=4, engines=launcher, config=config, controller_ip=here,
+        controller_location=here, log_level=50)
+    call = lambda client: client[:].apply_sync(int)
+begin = time.monotonic()
+with start() as started:
+    answers = call(started)
+    took = time.monotonic() - begin
+    assert len(answers) == 4, answers
+print("took", took)
+"""
+Run = Callable[[str], str]
+
+
+@contextmanager
+def launchers(hosts: TwoHosts) -> Iterator[dict[str, Run]]:
+    """Give what runs a program where each launcher is known, by its name."""
+
+    def here(told: str) -> str:
+        command = [sys.executable, "-c", _ONE, told]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        return done.stdout + done.stderr
+
+    with ExitStack() as stack:
+        found: dict[str, Run] = {"ssh": here}
+        if why := why_no_slurm():
+            print(f"no rows of Slurm: {why}", file=sys.stderr)
+        else:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            slurm = Slurm(hosts, folder)
+            stack.callback(slurm.end)
+            slurm.start()
+            found["slurm"] = lambda told: slurm.python(_ONE, told)
+        yield found
+
+
+def seconds(run: Run, system: str, launcher: str, hosts: TwoHosts) -> float:
+    """Start once and return how long it took."""
+    told = {
+        **{"system": system, "launcher": launcher, "here": hosts.here},
+        **{"hosts": list(hosts.address.values()), "ssh_args": hosts.ssh_args},
+    }
+    lines = run(repr(told)).splitlines()
+    took = [line for line in lines if line.startswith("took ")]
+    if not took:
+        raise RanksFailed(f"{system} over {launcher}: {' '.join(lines)[-2000:]}")
+    return float(took[0].split()[1])
+
+
+def main() -> None:
+    options = arguments(__doc__ or "").parse_args()
+    if reason := missing():
+        sys.exit(f"no two hosts: {reason}")
+    rounds = 2 if options.quick else 5
+    found: dict[str, dict[str, list[float]]] = {}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        TwoHosts(Path(folder)) as hosts,
+        launchers(hosts) as runs,
+    ):
+        for name, run in runs.items():
+            found[name] = {system: [] for system in SYSTEMS}
+            for _ in range(rounds):
+                for system in SYSTEMS:
+                    found[name][system].append(seconds(run, system, name, hosts))
+    table = Table(
+        f"Seconds until {N_TASKS} engines on two hosts answer",
+        (f"Median of {rounds} starts.",),
+        ("launcher", *SYSTEMS, "ratio"),
+        tuple(_row(name, by_system) for name, by_system in found.items()),
+    )
+    report(table, {"seconds": found}, options.json)
+
+
+def _row(name: str, found: dict[str, list[float]]) -> tuple[str, ...]:
+    medians = [median(found[system]) for system in SYSTEMS]
+    return (name, *(f"{one:.2f}" for one in medians), ratio(*medians))
+
+
+if __name__ == "__main__":
+    main()
