@@ -87,7 +87,8 @@ class ClusterMagics(Magics):
                     f"{nearest(options.what, list(WORDS))} "
                     f"It knows: {', '.join(WORDS)}."
                 )
-            WORDS[options.what](self, options.tasks, options.n)
+            tasks = [one for word in options.tasks for one in word.split(",") if one]
+            WORDS[options.what](self, tasks, options.n)
 
     def _status(self, tasks: list[str], _: int) -> None:
         _refuse(tasks, "status")

@@ -174,7 +174,7 @@ def test_host_that_is_cut_off_is_lost_with_its_tasks(hosts: TwoHosts) -> None:
             cluster.stop()
         finally:
             hosts.join("nodeb")
-    until(lambda: left_of(folder, hosts) == [], 60)
+    until(lambda: left_of(folder, hosts) == [], 31)
 
 
 def test_kernel_that_is_killed_leaves_nothing_on_any_host(
@@ -200,7 +200,7 @@ def test_kernel_that_is_killed_leaves_nothing_on_any_host(
     kernel.wait()
     kernel.stdout.close()
 
-    until(lambda: left_of(folder, hosts) == [], 60)
+    until(lambda: left_of(folder, hosts) == [], 31)
 
 
 # -- machines that differ --------------------------------------------------------------

@@ -245,10 +245,14 @@ def test_topology_alone_says_how_it_is_and_requests_nothing(
     assert capsys.readouterr().out.startswith("ps since step 4")
 
 
+@pytest.mark.parametrize("tasks", ["worker:1 ps", "worker:1,ps", "ps, worker:1"])
 def test_logs_are_those_of_the_named_tasks(
-    shell: InteractiveShell, cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+    shell: InteractiveShell,
+    cluster: FakeCluster,
+    capsys: pytest.CaptureFixture[str],
+    tasks: str,
 ) -> None:
-    shell.run_line_magic("cluster", "logs worker:1 ps -n 50")
+    shell.run_line_magic("cluster", f"logs {tasks} -n 50")
 
     expected = "ps:0: no log yet\nworker:1, logs/worker-1.log:\n50 lines\n"
     assert capsys.readouterr().out == expected
