@@ -25,7 +25,7 @@ SYSTEMS = ("kit.Cluster", "ipyparallel.Cluster")
 N_TASKS = 4
 # The program of one start: a launcher's name and what is needed of it come as a dict.
 _ONE = """
-import ast, sys, time
+import ast, os, sys, time
 told = ast.literal_eval(sys.argv[1])
 system, launcher, here = told["system"], told["launcher"], told["here"]
 if system == "kit.Cluster":
@@ -42,6 +42,7 @@ else:
     import ipyparallel
     from traitlets.config import Config
     config = Config()
+    os.chdir(told["folder"])  # it leaves its files where it is
     config.SSHEngineSetLauncher.engines = dict.fromkeys(told["hosts"], 2)
     for name in "SSHLauncher", "SSHEngineLauncher", "SSHEngineSetLauncher":
         config[name].ssh_args = told["ssh_args"]
@@ -88,6 +89,7 @@ def seconds(run: Run, system: str, launcher: str, hosts: TwoHosts) -> float:
     told = {
         **{"system": system, "launcher": launcher, "here": hosts.here},
         **{"hosts": list(hosts.address.values()), "ssh_args": hosts.ssh_args},
+        "folder": str(hosts.folder),
     }
     lines = run(repr(told)).splitlines()
     took = [line for line in lines if line.startswith("took ")]

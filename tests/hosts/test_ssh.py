@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Iterator
 from importlib.metadata import version
@@ -79,6 +80,28 @@ def test_training_over_two_hosts_ends_with_the_bits_of_one_process(
     expected = replayed(STEPS, n_workers=3)
     for name, value in expected.items():
         np.testing.assert_array_equal(training.params[name], value)
+
+
+def test_times_of_tasks_whose_clocks_differ_are_told_by_the_notebooks(
+    cluster: kit.Cluster,
+) -> None:
+    clocks = cluster.call("worker", time.monotonic)
+    assert clocks[0] - clocks[1] > 3000  # two hosts, booted at different times
+    before = time.monotonic_ns()
+
+    training = begin(cluster, steps=60, checkpoint=f"/run/timed-{os.getpid()}").wait(60)
+
+    slack, after = 50_000_000, time.monotonic_ns()  # of an answer that was on its way
+    trace = training.trace
+    times = [trace.steps, trace.spans, trace.transfers]
+    told = [
+        *(int(rows[name].min()) for rows in times for name in ("start", "end")),
+        *(int(rows[name].max()) for rows in times for name in ("start", "end")),
+        *(row.at for row in trace.epochs),
+        *(row.begin for row in trace.saves),
+    ]
+    assert min(told) > before - slack
+    assert max(told) < after + slack
 
 
 def test_training_is_saved_and_goes_on_though_the_hosts_share_no_folder(

@@ -24,6 +24,7 @@ import psutil
 _SSHD = "/usr/sbin/sshd"
 _NEEDED = ("ip", "unshare", "nsenter", "ssh", "scp", "ssh-keygen")
 _START_S = 10.0
+_AHEAD_S = {"nodea": 5000, "nodeb": 1000}
 
 
 def missing() -> str:
@@ -120,8 +121,12 @@ class TwoHosts:
             f"exec {_SSHD} -D -f {config} -E {self.folder}/log_{name}"
         )
         kinds = ("--net", "--uts", "--pid", "--mount", "--fork", "--kill-child")
+        # Clocks of two machines have begun at different times.
+        clock = ("--time", "--monotonic", str(_AHEAD_S[name]))
         self._init[name] = init = subprocess.Popen(
-            ["unshare", *kinds, "sh", "-c", script], stdin=subprocess.PIPE, text=True
+            ["unshare", *kinds, *clock, "sh", "-c", script],
+            stdin=subprocess.PIPE,
+            text=True,
         )
         port = f"{self._link}{name[-1]}"
         run("ip", "link", "add", port, "type", "veth", "peer", "name", f"{port}p")

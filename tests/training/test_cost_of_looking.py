@@ -6,6 +6,7 @@ The members are made up: their answers are what real ones would send.
 from __future__ import annotations
 
 import gc
+import time
 import tracemalloc
 from collections.abc import Iterator
 from threading import Barrier
@@ -118,6 +119,7 @@ class Told:
         tables.append(np.array([total], TOTAL))
         is_over = self.step == self._n_steps
         reply = {
+            "now": time.monotonic_ns(),
             "state": "done" if is_over else "running",
             "step": self.step,
             "error": None,

@@ -158,6 +158,9 @@ class FarEngines(Engines):
                 if engine not in [host.engine for host in self._hosts]:
                     await self._meet(engine)
             await self._check_launched()
+        # Not before all have come: one on its way would not hear of the end.
+        for host in self._hosts:
+            _check_versions(host.facts)
         self._place()
         _compare_blas([host.facts for host in self._hosts if host.tasks])
         for host in self._hosts:
@@ -182,7 +185,6 @@ class FarEngines(Engines):
 
     async def _meet(self, engine: int) -> None:
         facts = await self._call_engine(engine, host_calls.survey, self._reached_at)
-        _check_versions(facts)
         self._hosts.append(Host(engine, facts))
 
     def _place(self) -> None:

@@ -338,7 +338,10 @@ class Observer:
         limit, pause_s = self._job.settings.dead_after_s, _FIRST_POLL_S
         while True:
             question = {"run": self._job.run, "cursors": watched.cursors}
-            self.recorded.add(watched.take(*caller.call("run.poll", limit, question)))
+            asked = time.monotonic_ns()
+            reply, blob = caller.call("run.poll", limit, question)
+            watched.clock.hear(asked, int(reply["now"]), time.monotonic_ns())
+            self.recorded.add(watched.take(reply, blob))
             if watched.is_over:
                 return
             if time.monotonic() > self._give_up:

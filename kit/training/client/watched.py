@@ -12,6 +12,7 @@ import numpy as np
 
 from kit.errors import KitError, from_plain
 from kit.hooks.progress import Output, PlainLines
+from kit.trace.clock import ClockOffset
 from kit.trace.log import Rows, rows
 from kit.trace.trace import EpochRow, SaveRow
 from kit.trace.traffic import TOTAL
@@ -69,6 +70,7 @@ class Watched:
     more: bool = False  # is to be fetched at once
     teller: Teller | None = None
     incarnation: int = 0
+    clock: ClockOffset = field(default_factory=ClockOffset)
     # What earlier processes of the member had told.
     _earlier: Rows = field(default_factory=lambda: rows(TOTAL))
     _earlier_steps: Mapping[int, int] = field(default_factory=dict)
@@ -81,6 +83,7 @@ class Watched:
     def take(self, reply: dict[str, Any], blob: bytes | bytearray) -> News:
         """Take the answer of a poll, and return the new rows in it."""
         *tables, totals = unpack_news(reply["counts"], blob)
+        tables = [self.clock.here(table) for table in tables]
         # A copy: else all of the blob would stay.
         self.totals = np.concatenate([self._earlier, totals])
         told = zip(reply["cursors"], self.cursors, tables, strict=True)
@@ -89,7 +92,8 @@ class Watched:
         self.step, self.more = int(reply["step"]), bool(reply["more"])
         n_steps = {int(epoch): int(n) for epoch, n in reply["n_steps"]}
         self.n_steps = {**self._earlier_steps, **n_steps}
-        self.epochs = [EpochRow(*row) for row in reply["epochs"]]
+        epochs = [EpochRow(*row) for row in reply["epochs"]]
+        self.epochs = [row._replace(at=row.at - self.clock.ahead) for row in epochs]
         if reply["error"]:
             self.error = from_plain(reply["error"])
         if not self.more:
@@ -101,7 +105,11 @@ class Watched:
     def saves(self) -> tuple[SaveRow, ...]:
         """The newest attempts to write a checkpoint."""
         found = (self.leads.get("saves") or {}).get("rows", ())
-        return tuple(SaveRow(*row) for row in found)
+        ahead = self.clock.ahead
+        return tuple(
+            SaveRow(step, begin - ahead, end - ahead, error)
+            for step, begin, end, error in found
+        )
 
     def let_tell(self, teller: Teller) -> None:
         """Show the lines of hooks from now on, and those that have come already."""

@@ -40,6 +40,7 @@ def poll(member: Member, cursors: list[int]) -> tuple[dict[str, Any], bytes]:
     ]
     rows = [found for found, _ in news] + [meter.totals()]
     status = {
+        "now": time.monotonic_ns(),
         "state": member.state if is_over else "running",
         "step": member.step,
         "error": to_plain(member.error) if member.error else None,
