@@ -19,7 +19,7 @@ from kit.graph.ops.math.arithmetic import multiply, subtract
 from kit.graph.ops.math.compare import less
 from kit.graph.ops.math.elementwise import UnaryBuilder
 from kit.graph.static import Static, merge, same_dtype
-from kit.graph.table import Attrs, Forward, Gradient, Infer, OpDef, register
+from kit.graph.table import Attrs, Bind, Forward, Gradient, Infer, OpDef, register
 
 # From the gradient g of the result and what the op was given and made.
 Rule: TypeAlias = Callable[..., Any]
@@ -100,6 +100,11 @@ def _softplus_grad(xp: ModuleType, dy: Any, x: Any) -> Any:
     return slope
 
 
+def _bind_relu(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
+    maximum = xp.maximum  # looked up once: that took a twentieth of a small one's time
+    return lambda x: maximum(x, 0)
+
+
 def _linear(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     """Differentiate a slope whose second input only chooses among constant slopes."""
     return [make(op.type, gradients[0], op.inputs[1], **op.attrs), None]
@@ -133,9 +138,10 @@ def _enter(
     forward: Forward,
     gradient: Gradient,
     infer: Infer = infer_real,
+    bind: Bind | None = None,
 ) -> UnaryBuilder:
     """Enter an activation into the table and return its builder."""
-    register(OpDef(op_type, infer, forward, gradient))
+    register(OpDef(op_type, infer, forward, gradient, bind=bind))
 
     def builder(x: Any, name: str | None = None) -> Tensor:
         floats = infer is infer_real
@@ -153,6 +159,7 @@ relu = _enter(
     lambda xp, x: xp.maximum(x, 0),
     _slope("ReluGrad", _output_of),
     _infer_ordered,
+    _bind_relu,
 )
 relu6 = _enter(
     "Relu6",
