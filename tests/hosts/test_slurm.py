@@ -77,6 +77,19 @@ with kit.Cluster(ps=1, worker=3, launcher=launcher) as cluster:
         print("lost", error)
     print("printed", cluster.on("worker:1", "print('from afar')")[0].stdout)
 """
+TWO = """
+import platform, subprocess, sys
+import kit
+
+def make():
+    launcher = kit.launchers.Slurm(address=sys.argv[1])
+    return kit.Cluster(ps=0, worker=2, launcher=launcher)
+
+with make() as one, make() as other:
+    queue = subprocess.run(["squeue", "-h"], capture_output=True).stdout
+    where = [cluster.call("all", platform.node) for cluster in (one, other)]
+    print(*where, len(queue.splitlines()))
+"""
 REFUSED = """
 import sys
 import kit
@@ -193,6 +206,11 @@ def test_training_that_slurm_starts_ends_with_the_bits_of_one_process(
     assert "bits True\n" in told
     assert "worker:2 killed by signal 9" in told
     assert "printed from afar\n" in told
+    until(lambda: slurm.queue == "", 30)
+
+
+def test_two_clusters_from_one_folder_are_two_jobs(slurm: Slurm) -> None:
+    assert slurm.script(TWO) == "['nodea', 'nodea'] ['nodeb', 'nodeb'] 2\n"
     until(lambda: slurm.queue == "", 30)
 
 

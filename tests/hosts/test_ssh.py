@@ -159,6 +159,19 @@ def test_session_places_an_op_on_a_far_task(cluster: kit.Cluster) -> None:
             np.testing.assert_array_equal(session.run(doubled), [0.0, 2.0, 4.0])
 
 
+def test_two_clusters_from_one_folder_train_side_by_side(
+    cluster: kit.Cluster, hosts: TwoHosts
+) -> None:
+    with kit.Cluster(ps=0, worker=2, launcher=launcher(hosts, slots=1)) as other:
+        runs = [begin(cluster, steps=60), begin(other, steps=60)]
+        for run, n_workers in zip(runs, (3, 2), strict=True):
+            run.wait(60)
+            for name, value in replayed(60, n_workers=n_workers).items():
+                np.testing.assert_array_equal(run.params[name], value)
+
+    assert cluster.call("worker:2", platform.node) == "nodeb"  # the other one's end
+
+
 def test_killed_far_task_is_named_and_restarted_and_a_stop_leaves_nothing(
     hosts: TwoHosts,
 ) -> None:
