@@ -49,8 +49,9 @@ def local_group(
     """Give members that are linked to each other, and close them at the end.
 
     `in_place`: they read each other's arenas; otherwise every range travels as a frame
-    over a stream that `pair` makes; with `hosts`, the host of each member, those of one
-    host read each other's arenas and the others have streams. `native`: by the compiled loop, where it was built.
+    over a stream that `pair` makes. With `hosts`, the host of each member, those of one
+    host read each other's arenas, and all others have streams. `native`: by the
+    compiled loop, where it was built.
     """
     names = [f"/job:member/task:{number}" for number in range(n_members)]
     own_arenas = [OwnArena(f"member-{n}", layout, n_members) for n in range(n_members)]

@@ -19,7 +19,7 @@ Array = npt.NDArray[Any]
 Matrix = list[list[tuple[int, ...]]]  # worker, chunk: who is in the sum
 WORKERS = st.integers(1, 4)
 SIZES = st.integers(0, 13)
-NAMES = st.sampled_from(["ring", "ring-whole", "mesh", "ps"])
+NAMES = st.sampled_from(["ring", "ring-whole", "mesh", "ps", "hierarchical"])
 SEEDS = st.integers(0, 1000)
 
 

@@ -97,7 +97,7 @@ class Hierarchical(Topology):
         )
 
     def owners(self, layout: Layout, group: Group) -> tuple[Owned, ...]:
-        """The leader who completes the sum of a chunk updates it."""
+        """Return whoever completes the sum of a chunk."""
         hosts = self._hosts(layout, group)
         return tuple(
             Owned(part, (block[0],))
@@ -314,7 +314,7 @@ class _Leader:
         if hosts.is_long:
             late = hosts.late(after, bucket)
             yield Add(late, (Term(self._before, GRAD), *self._own))
-            # Even if it is empty: all hosts have the same stages (kit.exchange.pipeline).
+            # Even if it is empty: all hosts must have the same stages to be woven.
             yield Send(self._after, GRAD, late, TransferKind.REDUCE)
 
     def _complete(self, bucket: Bucket) -> Iterator[Op]:

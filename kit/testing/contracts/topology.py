@@ -76,8 +76,8 @@ def check_topology(
 ) -> None:
     """Raise `AssertionError` for the first thing that a topology does not keep.
 
-    For each number of workers and servers, each model, and workers on one host, on
-    several, and dealt out to two in turn, it checks that
+    For each number of workers and servers and each model, with the workers on one host,
+    on two or three, and dealt out to two in turn, it checks that
 
     * plans are the same whenever they are made, name members of the group, never the
       member itself, and ranges that lie in one bucket;
@@ -86,8 +86,8 @@ def check_topology(
       by the servers that hold it if asynchronous steps or backup workers are allowed;
     * every worker ends with the sum of all gradients, added chunk by chunk in the order
       `kit.exchange.plan.chain`, however far some members run ahead of others;
-    * `traffic`, `n_messages`, `hops` and `loads` say what the plans do, and `rows` names
-      members of the group.
+    * `traffic`, `n_messages`, `hops` and `loads` say what the plans do, and `rows`
+      names members of the group.
 
     It need not be registered. `workers` and `servers` are the numbers to try, without
     0 servers for a topology that needs one; `models` the parameters, in buckets of
@@ -161,9 +161,7 @@ def _has_carried(
     return True
 
 
-def _group(
-    layout: Layout, n: int, n_ps: int, hosts: tuple[int, ...] = ()
-) -> Group:
+def _group(layout: Layout, n: int, n_ps: int, hosts: tuple[int, ...] = ()) -> Group:
     servers, workers = tuple(range(n_ps)), tuple(range(n_ps, n_ps + n))
     return Group(servers, workers, place(layout, n_ps), hosts)
 
