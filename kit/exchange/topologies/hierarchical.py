@@ -177,10 +177,10 @@ class Hierarchical(Topology):
         )
 
     def rows(self, group: Group) -> tuple[tuple[int, ...], ...]:
-        """On one host the leader stands above the others."""
-        if len(group.blocks) > 1 or len(group.workers) < _NEAR:
-            return ()
-        return group.workers[:1], group.workers[1:]
+        """Leaders stand above the others."""
+        leaders = tuple(block[0] for block in group.blocks)
+        others = tuple(one for block in group.blocks for one in block[1:])
+        return (leaders, others) if others else ()
 
     def _hosts(self, layout: Layout, group: Group) -> _Hosts:
         hosts = _Hosts(group.blocks, group.workers)
