@@ -178,6 +178,7 @@ def test_what_arrived_is_what_the_formulas_and_the_meters_say(
         "mesh": (2 * (n - 1) * full, 2 * (n - 1) * n_bytes),
         "ring-whole": (n * (n - 1) * (size > 0), n * (n - 1) * n_bytes),
         "ps": (2 * n * parts, 2 * n * n_bytes),
+        "hierarchical": (2 * (n - 1) * (size > 0), 2 * (n - 1) * n_bytes),
     }[name]
 
     stepper = ExchangeStepper(name, n, size, n_ps=n_ps if name == "ps" else None)
