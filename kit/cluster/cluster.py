@@ -170,6 +170,18 @@ class Cluster:
         return list(self.plan.tasks)
 
     @property
+    def hosts(self) -> list[str]:
+        """The host of each task, by name; empty if all are on one.
+
+        By address, where two hosts have one name.
+        """
+        found = self.directory.hosts(self.tasks)
+        known = {one.task: one.host for one in self.status}
+        names = [known.get(task, "") for task in self.tasks]
+        pairs = set(zip(found, names, strict=False))
+        return names if len(set(names)) == len(pairs) > 1 else found
+
+    @property
     def state(self) -> ClusterState:
         """The cluster's state; LOST when a task or what they all need is gone.
 

@@ -1,5 +1,6 @@
 """How gradients meet and how parameters come back: plans, and what carries them out."""
 
+from kit.exchange.topologies.hierarchical import Hierarchical
 from kit.exchange.topologies.mesh import Mesh
 from kit.exchange.topologies.ps import ParameterServer
 from kit.exchange.topologies.ring import Ring
@@ -12,5 +13,6 @@ register(ParameterServer())
 register(Ring())
 register(Mesh())
 register(WholeRing())
+register(Hierarchical())
 
 __all__ = ["Topology", "register"]

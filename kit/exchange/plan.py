@@ -20,6 +20,7 @@ soon as its range is summed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import NamedTuple
 
 from kit.exchange.layout import Range
@@ -108,16 +109,36 @@ class Plan(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """Who takes part, by member number, and what each parameter server holds."""
+    """Who takes part, by member number, and what each parameter server holds.
+
+    The place of a worker in `workers` decides its data and its turn in every sum.
+    """
 
     ps: tuple[int, ...]
     workers: tuple[int, ...]
     shards: Shards
+    hosts: tuple[int, ...] = ()  # the host of member 0, 1, ...; empty: all on one
 
     @property
     def members(self) -> tuple[int, ...]:
         """All member numbers, in order."""
         return tuple(sorted((*self.ps, *self.workers)))
+
+    def host(self, member: int) -> int:
+        """Return the number of a member's host."""
+        return self.hosts[member] if self.hosts else 0
+
+    @property
+    def blocks(self) -> tuple[tuple[int, ...], ...]:
+        """The workers, in their order, cut wherever the next one is on another host.
+
+        Workers that are ordered by host make one block for each host.
+
+        >>> Group((), (0, 1, 2, 3), (), hosts=(5, 5, 6, 6)).blocks
+        ((0, 1), (2, 3))
+        """
+        found = groupby(self.workers, self.host)
+        return tuple(tuple(block) for _, block in found)
 
 
 class Owned(NamedTuple):

@@ -76,6 +76,11 @@ class AttachedCluster:
         return self.spec.tasks()
 
     @property
+    def hosts(self) -> list[str]:
+        """The host of each task; empty if all are on one."""
+        return self.directory.hosts(self.tasks)
+
+    @property
     def status(self) -> list[AttachedStatus]:
         """What each task is doing; asks all of them now, for some seconds at most."""
         with ThreadPoolExecutor(min(_AT_ONCE, len(self.tasks))) as pool:

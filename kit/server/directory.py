@@ -11,7 +11,7 @@ import math
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from kit.task import Task
 from kit.wire.handshake.credentials import Credentials
 from kit.wire.handshake.messages import Hello, Role
 from kit.wire.link import Link
-from kit.wire.listening.address import parse_address
+from kit.wire.listening.address import UnixAddress, is_local, parse_address
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 0.2
 
@@ -40,6 +40,18 @@ class Directory:
     credentials: Credentials
     runtime_dir: Path
     settings: Settings
+
+    def hosts(self, tasks: Iterable[Task]) -> list[str]:
+        """Return the host of each task, as its address names it; empty if all are one.
+
+        Two names of one host count as two: no name is resolved.
+        """
+        where = [parse_address(self.addresses[task]) for task in tasks]
+        names = [
+            "" if isinstance(one, UnixAddress) or is_local(one) else one.host
+            for one in where
+        ]
+        return names if len(set(names)) > 1 else []
 
     def dial(
         self,

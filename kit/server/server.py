@@ -253,6 +253,11 @@ class Server:
         """All tasks of the cluster, in the order of the spec."""
         return self.spec.tasks()
 
+    @property
+    def hosts(self) -> list[str]:
+        """The host of each task; empty if all are on one."""
+        return self.directory.hosts(self.tasks)
+
     def launch(self, job: Job, work: Work) -> Run:
         """Begin a training that all workers begin; what `kit.train` calls.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from kit.server.directory import Directory
@@ -26,7 +26,14 @@ CLIENT = Task("client", 0)
 
 
 class BareCluster(ABC):
-    """Tasks without engines; looks like a `kit.Cluster` to sessions and `kit.train`."""
+    """Tasks without engines; looks like a `kit.Cluster` to sessions and `kit.train`.
+
+    Attributes:
+        hosts: The host of each task, in their order, as trainings are to take it: the
+            tasks of this machine may play those of several. Empty: one for all.
+    """
+
+    hosts: Sequence[str] = ()
 
     @property
     @abstractmethod

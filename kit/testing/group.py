@@ -41,6 +41,7 @@ def local_group(
     n_members: int,
     *,
     in_place: bool = True,
+    hosts: Sequence[int] = (),
     native: bool = True,
     deadline_s: float = 10.0,
     pair: Callable[[], tuple[Stream, Stream]] = memory_pair,
@@ -48,7 +49,9 @@ def local_group(
     """Give members that are linked to each other, and close them at the end.
 
     `in_place`: they read each other's arenas; otherwise every range travels as a frame
-    over a stream that `pair` makes. `native`: by the compiled loop, where it was built.
+    over a stream that `pair` makes. With `hosts`, the host of each member, those of one
+    host read each other's arenas, and all others have streams. `native`: by the
+    compiled loop, where it was built.
     """
     names = [f"/job:member/task:{number}" for number in range(n_members)]
     own_arenas = [OwnArena(f"member-{n}", layout, n_members) for n in range(n_members)]
@@ -70,7 +73,8 @@ def local_group(
     ]
     try:
         for one, other in combinations(range(n_members), 2):
-            _link(members, own_arenas, (one, other), pair(), in_place)
+            is_near = hosts[one] == hosts[other] if hosts else in_place
+            _link(members, own_arenas, (one, other), pair(), is_near)
         yield members
     finally:
         for member in members:

@@ -60,6 +60,7 @@ _FIELDS: Final = {
     "placement": text(100),
     "checkpoints": maybe(table_of(anything())),
     "restore": text(1000),
+    "hosts": list_of(text(1000)),
     "settings": table_of(anything()),
 }
 
@@ -82,6 +83,7 @@ class Job:
     placement: str = "round_robin"
     checkpoints: Checkpoints | None = None
     restore: str = ""  # of the checkpoints: the newest "", "step-400", "afresh"
+    hosts: tuple[str, ...] = ()  # of each task; empty: one for all
     settings: Settings = field(default_factory=Settings)
 
     def __post_init__(self) -> None:
@@ -95,6 +97,11 @@ class Job:
             )
         if not self.specs:
             raise InvalidArgumentError("there are no parameters to train; give some.")
+        if self.hosts and len(self.hosts) != len(self.tasks):
+            raise InvalidArgumentError(
+                f"hosts has {len(self.hosts)} names for {len(self.tasks)} tasks; give "
+                f"the host of each, or none where all are on one."
+            )
         if self.batch < len(self.workers):
             raise InvalidArgumentError(
                 f"a batch of {self.batch} cannot be split over {len(self.workers)} "
@@ -194,13 +201,24 @@ class Job:
 
     @cached_property
     def workers(self) -> tuple[int, ...]:
-        """Member numbers of the tasks that compute."""
-        return tuple(n for n, task in enumerate(self.tasks) if task.job != "ps")
+        """Member numbers of the tasks that compute, in the order of their turns.
+
+        Those of one host stand together: a ring then has one link to each host and one
+        from there. A worker's place decides its data and its turn in the sums, so the
+        bits are the same wherever the tasks are.
+        """
+        found = [n for n, task in enumerate(self.tasks) if task.job != "ps"]
+        hosts = list(dict.fromkeys(map(self.host_of, found)))
+        return tuple(sorted(found, key=lambda n: hosts.index(self.host_of(n))))
 
     @cached_property
     def ps(self) -> tuple[int, ...]:
         """Member numbers of the parameter servers."""
         return tuple(n for n, task in enumerate(self.tasks) if task.job == "ps")
+
+    def host_of(self, member: int) -> str:
+        """Return the name of a member's host; "" where all are on one."""
+        return self.hosts[member] if self.hosts else ""
 
     @property
     def coordinator(self) -> int:
@@ -221,7 +239,9 @@ class Job:
     def group(self) -> Group:
         """Who takes part, and what each parameter server holds."""
         shards = place(self.layout, len(self.ps), self.placement)
-        return Group(self.ps, self.workers, shards)
+        names = list(dict.fromkeys(self.hosts))
+        hosts = tuple(names.index(name) for name in self.hosts)
+        return Group(self.ps, self.workers, shards, hosts)
 
     @property
     def start(self) -> Epoch:
@@ -232,6 +252,7 @@ class Job:
         """Return the job as data that JSON can carry."""
         return {name: getattr(self, name) for name in _FIELDS} | {
             "tasks": [str(task) for task in self.tasks],
+            "hosts": list(self.hosts),
             "specs": [[spec.name, list(spec.shape), spec.dtype] for spec in self.specs],
             "optimizer": rules.to_plain(self.optimizer),
             "checkpoints": self.checkpoints.to_plain() if self.checkpoints else None,
@@ -246,6 +267,7 @@ class Job:
         """
         values = check("job", _FIELDS, plain)
         values["tasks"] = tuple(Task.parse(task) for task in values["tasks"])
+        values["hosts"] = tuple(values["hosts"])
         values["specs"] = tuple(
             Spec(name, tuple(shape), dtype) for name, shape, dtype in values["specs"]
         )
@@ -296,6 +318,7 @@ def terms_of(job: Job) -> dict[str, str]:
     optimizer = job.optimizer
     return {
         "tasks": ", ".join(task.short for task in job.tasks),
+        "hosts": ", ".join(job.hosts) or "one",
         "order of parameters": ", ".join(spec.name for spec in job.specs),
         **{
             f"parameter {spec.name!r}": f"{spec.dtype}{list(spec.shape)}"

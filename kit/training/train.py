@@ -20,7 +20,7 @@ from __future__ import annotations
 import operator
 import secrets
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Protocol, SupportsIndex, overload
 
@@ -52,6 +52,10 @@ class Trains(Protocol):
     @property
     def tasks(self) -> list[Task]:
         """The tasks, in the order of the spec."""
+
+    @property
+    def hosts(self) -> Sequence[str]:
+        """The host of each of them, by a name; empty if all are on one."""
 
     def launch(self, job: Job, work: Work) -> Run:
         """Begin a training on its tasks."""
@@ -155,8 +159,9 @@ def train(
         A name ("gradient_descent", "momentum", "adagrad", "rmsprop", "adam") or an
         object such as `kit.Adam(0.001)`.
     topology : str, default "ps"
-        How gradients meet: "ps", "ring", "mesh", "ring-whole", or one that you have
-        registered. Can be changed while the training runs: `run.topology = "ring"`.
+        How gradients meet: "ps", "ring", "mesh", "ring-whole", "hierarchical", or
+        one that you have registered. Can be changed while the training runs:
+        `run.topology = "ring"`.
     steps : int, default 100
         Updates in total, including those before a checkpoint that is resumed from.
     batch : int, default 64
@@ -170,8 +175,9 @@ def train(
         How many gradients make a step: the first ones; late ones are dropped (backup
         workers). None waits for all of them.
     link : str, default ""
-        Speed of the links, as "bandwidth,latency,jitter": "1gbit", "100mbit,5ms".
-        Empty for the speed that the cluster was given, or else full speed.
+        Speed of the links, as "bandwidth,latency,jitter": "1gbit", "100mbit,5ms"; on
+        several hosts, of those between hosts. Empty for the speed that the cluster was
+        given, or else full speed.
     placement : {"round_robin", "greedy"}
         How parameters are dealt out to the parameter servers.
     checkpoint : str, PathLike or Checkpoints, optional
@@ -247,6 +253,7 @@ def _launch(cluster: Trains, work: Work, **agreed: Any) -> Run:
     job = Job(
         run=secrets.token_hex(16),
         tasks=tuple(cluster.tasks),
+        hosts=tuple(cluster.hosts),
         specs=specs_of(work.params or {}),
         settings=current(),
         **agreed,

@@ -166,7 +166,7 @@ def test_its_report_names_it(trained: Run, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.engines
 def test_a_switch_to_it_is_offered_and_stepped_through(trained: Run) -> None:
-    assert formable(trained) == ["ring", "mesh", "ring-whole", "hub"]
+    assert formable(trained) == ["ring", "mesh", "ring-whole", "hierarchical", "hub"]
 
     stepper = ExchangeStepper("hub", n=3)
 

@@ -128,12 +128,15 @@ def run(
     native: bool = True,
     strategy: str = "round_robin",
     overwrites: bool = False,
+    hosts: tuple[int, ...] = (),
 ) -> list[dict[str, Array]]:
     """Return each worker's final parameters."""
     layout = lay_out(specs, n, bucket)
     ps, workers = tuple(range(n_ps)), tuple(range(n_ps, n_ps + n))
-    group = Group(ps, workers, place(layout, n_ps, strategy))
-    with local_group(layout, n + n_ps, in_place=in_place, native=native) as members:
+    group = Group(ps, workers, place(layout, n_ps, strategy), hosts)
+    with local_group(
+        layout, n + n_ps, in_place=in_place, hosts=hosts, native=native
+    ) as members:
         boundary = threading.Barrier(n + n_ps)
         run_together(
             members,
@@ -176,7 +179,9 @@ def assert_same_bits(got: dict[str, Array], want: dict[str, Array]) -> None:
 
 
 SCHEDULES = st.lists(
-    st.sampled_from(["ring", "ps", "ring-whole", "mesh"]), min_size=1, max_size=6
+    st.sampled_from(["ring", "ps", "ring-whole", "mesh", "hierarchical"]),
+    min_size=1,
+    max_size=6,
 )
 
 
@@ -221,13 +226,21 @@ def test_any_switching_gives_the_bits_of_the_numpy_replay(
     n_ps=st.integers(1, 2),
     schedule=SCHEDULES,
     overwrites=st.booleans(),
+    where=st.none() | st.lists(st.integers(0, 2), min_size=7, max_size=7),
 )
 def test_frames_over_a_stream_give_the_same_bits(
-    specs: list[Spec], n: int, n_ps: int, schedule: list[str], overwrites: bool
+    specs: list[Spec],
+    n: int,
+    n_ps: int,
+    schedule: list[str],
+    overwrites: bool,
+    where: list[int] | None,
 ) -> None:
     want = oracle(specs, n, len(schedule), 64)
+    hosts = tuple(where[: n + n_ps]) if where else ()  # none: all on streams
+    how: dict[str, Any] = {"in_place": False, "hosts": hosts, "overwrites": overwrites}
 
-    for got in run(specs, n, n_ps, schedule, in_place=False, overwrites=overwrites):
+    for got in run(specs, n, n_ps, schedule, **how):
         assert_same_bits(got, want)
 
 

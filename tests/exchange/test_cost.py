@@ -27,7 +27,7 @@ from kit.exchange.topologies.parameter_placement import place
 from kit.exchange.topologies.topology import by_name, names, per_member
 from tests.cases import for_each
 
-ALL = ("mesh", "ps", "ring", "ring-whole")
+ALL = ("hierarchical", "mesh", "ps", "ring", "ring-whole")
 RATE = st.floats(1e-12, 1e-3)
 RATES = st.builds(Rates, RATE, RATE, RATE, RATE, RATE)
 SHARING = tuple(Sharing)
@@ -199,7 +199,7 @@ def test_tasks_that_share_cores_take_turns() -> None:
 @pytest.mark.parametrize(
     ("case", "words"),
     [
-        (Case("tree", 2, 8), "'tree'.*mesh, ps, ring, ring-whole"),
+        (Case("tree", 2, 8), "'tree'.*hierarchical, mesh, ps, ring, ring-whole"),
         (Case("ring", 0, 8), "one worker"),
         (Case("ps", 2, 8), "a server"),
     ],

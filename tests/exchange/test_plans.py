@@ -24,7 +24,7 @@ from kit.testing import check_topology
 from tests.cases import for_each
 from tests.exchange.models import models
 
-TOPOLOGIES = st.sampled_from(["ring", "ps", "ring-whole", "mesh"])
+TOPOLOGIES = st.sampled_from(["ring", "ps", "ring-whole", "mesh", "hierarchical"])
 GROUPS = st.tuples(st.integers(1, 8), st.integers(1, 3))
 
 
@@ -171,4 +171,4 @@ def test_a_switch_gives_each_new_owner_its_slots_once(
 def test_an_unknown_topology_is_refused_with_the_known_ones() -> None:
     with pytest.raises(InvalidArgumentError, match=r"ps, ring.*Did you mean 'ring'"):
         by_name("rnig")
-    assert {"mesh", "ps", "ring", "ring-whole"} <= set(names())
+    assert {"hierarchical", "mesh", "ps", "ring", "ring-whole"} <= set(names())

@@ -23,7 +23,7 @@ from tests.faults import model, scene
 
 pytestmark = pytest.mark.slow
 SWITCHES, STEPS = 200, 700
-TOPOLOGIES = ("ps", "ring", "ring-whole", "mesh")
+TOPOLOGIES = ("ps", "ring", "ring-whole", "mesh", "hierarchical")
 
 
 @pytest.mark.lasting("process", "descriptor")

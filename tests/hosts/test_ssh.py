@@ -74,8 +74,14 @@ def test_training_over_two_hosts_ends_with_the_bits_of_one_process(
     training = begin(cluster, steps=STEPS, topology="ps")
     until(lambda: training.step > 3, 30)
     training.topology = "ring"
+    until(lambda: training.topology == "ring", 30)
+    training.switch("hierarchical", at=STEPS - 20)
 
     training.wait(60)
+
+    found = [epoch.topology for epoch in training.trace.epochs]
+    assert found == ["ps", "ring", "hierarchical"]
+    assert training.job.hosts == ("nodea", "nodea", "nodeb", "nodeb")
 
     expected = replayed(STEPS, n_workers=3)
     for name, value in expected.items():

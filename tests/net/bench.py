@@ -100,6 +100,10 @@ class NetCluster:
     def tasks(self) -> list[Task]:
         return [process.task for process in self.processes]
 
+    @property
+    def hosts(self) -> list[str]:
+        return self.directory.hosts(self.tasks)
+
     def launch(self, job: Job, work: Work) -> Run:
         for process in self.processes:
             process.tell({"do": "begin", "job": job.to_plain(), "model": self.model})

@@ -115,6 +115,7 @@ class Nobody:
     """A cluster that must not be asked."""
 
     tasks: list[kit.Task] = []  # noqa: RUF012  # nobody changes it
+    hosts: tuple[str, ...] = ()
 
     def launch(self, job: Any, work: Any) -> Any:
         raise AssertionError("the training was begun")

@@ -20,7 +20,10 @@ NAN = {"w": np.array([1.0, np.nan])}
 @for_each(
     ("changes", "words"),
     [
-        ({"topology": "rign"}, ["'rign'", "mesh, ps, ring, ring-whole", "'ring'?"]),
+        (
+            {"topology": "rign"},
+            ["'rign'", "hierarchical, mesh, ps, ring, ring-whole", "'ring'?"],
+        ),
         ({"topology": None}, ["None", "ps, ring"]),
         ({"topology": ["ps"]}, ["['ps']"]),
         ({"optimizer": "adma"}, ["'adma'", "'adam'?"]),

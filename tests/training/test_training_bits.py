@@ -38,7 +38,7 @@ WAYS = [
     *((1, "ps"), (2, "ps"), (3, "ps")),
     *((0, "ring"), (0, "ring-whole"), (1, "ring"), (1, "mesh")),
 ]
-TOPOLOGIES = ["ps", "ring", "ring-whole", "mesh"]
+TOPOLOGIES = ["ps", "ring", "ring-whole", "mesh", "hierarchical"]
 
 
 def begin(cluster: LocalCluster, **changes: Any) -> kit.Run:

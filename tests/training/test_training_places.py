@@ -24,7 +24,7 @@ from tests.training.toy import (
 
 pytestmark = pytest.mark.slow
 
-TOPOLOGIES = ["ps", "ring", "ring-whole", "mesh"]
+TOPOLOGIES = ["ps", "ring", "ring-whole", "mesh", "hierarchical"]
 OPTIMIZERS = [kit.GradientDescent(0.1), kit.Adam(0.02)]
 
 

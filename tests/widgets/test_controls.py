@@ -188,7 +188,12 @@ def test_without_a_server_the_pace_cannot_be_chosen_and_the_board_says_why() -> 
     with standing_training(ps=0, topology="ring") as (run, _, _):
         controls = Controls(run, nobody)
 
-        assert controls.topology.options == ("ring", "mesh", "ring-whole")
+        assert controls.topology.options == (
+            "ring",
+            "mesh",
+            "ring-whole",
+            "hierarchical",
+        )
         assert controls.pace.disabled
         assert "parameter server" in controls.reason.value
         controls.follow(Moment(tuple(map(str, run.job.tasks)), topology="ring"))

@@ -42,6 +42,28 @@ def test_no_two_tasks_overlap_and_none_is_cut_off(
     assert not any(overlap(*pair) for pair in combinations(found.boxes, 2))
 
 
+@for_each("topology", ["ps", "ring", "hierarchical"])
+@for_each("hosts", ["aaabb", "aabab", "abcde", "ababa"])
+def test_tasks_stand_in_the_panel_of_their_host(topology: str, hosts: str) -> None:
+    found = layout(names(1, 4), topology, hosts)
+
+    assert all(inside(box, found) for box in found.boxes)
+    assert not any(overlap(*pair) for pair in combinations(found.boxes, 2))
+    panels = {panel.name: panel for panel in found.panels}
+    assert panels.keys() == set(hosts)
+    for box, host in zip(found.boxes, hosts, strict=True):
+        panel = panels[host]
+        assert panel.left <= box.x - box.width / 2
+        assert box.x + box.width / 2 <= panel.left + panel.width
+        assert panel.top < box.y - box.height / 2
+        assert box.y + box.height / 2 < panel.top + panel.height
+
+
+@for_each("topology", ["ps", "ring"])
+def test_one_host_has_no_panel(topology: str) -> None:
+    assert layout(names(1, 2), topology, "aaa") == layout(names(1, 2), topology)
+
+
 @pytest.mark.parametrize("topology", ["ps", "ps-async"])
 def test_servers_stand_above_all_workers(topology: str) -> None:
     found = layout(names(2, 4), topology)

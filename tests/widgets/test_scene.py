@@ -98,6 +98,19 @@ def test_the_picture_says_in_words_what_it_shows() -> None:
     )
 
 
+def test_links_between_hosts_are_marked_and_told() -> None:
+    found = replace(BUSY, hosts=("nodea", "nodea", "nodeb"))
+
+    far = {link for link, (kind, _, _) in arrows(found).items() if "ps-far" in kind}
+    assert far == {"0-2", "2-0"}
+    label = Xml.fromstring(scene(found)).get("aria-label") or ""
+    assert "worker:0 on nodea to ps:0 on nodea" in label
+    assert label.endswith("Between the 2 hosts 4.00 MB/s are moving.")
+    assert {"nodea", "nodeb"} <= set(words(found).split())
+    assert "ps-host" not in scene(BUSY)
+    assert "<b>" not in scene(replace(BUSY, hosts=("<b>", "a", "b")))
+
+
 def test_names_cannot_break_out_of_the_picture() -> None:
     bad = replace(BUSY, link='<script>"', topology='"><b>')
 

@@ -7,12 +7,14 @@ nothing to do stands aside.
              [ps:0]                      [worker:0]
 
     [w:0]    [w:1]    [w:2]        [worker:2]  [worker:1]
+
+Where there are several hosts, each has a panel with its tasks in it, in such rows.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kit.exchange.plan import Group
@@ -24,7 +26,11 @@ _BOX_W, _BOX_H = 148, 66
 _GAP = 24
 _ROW = 196  # from one row's top to the next one's
 _MOST_IN_A_ROW = 7
-_RIM = 16  # beside a circle
+_RIM = 16  # beside a circle, and within a host's panel
+_HOST_HEAD = 34  # for a host's name
+_HOST_GAP = 84  # between hosts, where their links are
+_HOST_ROW = 50  # between the rows of tasks on a host
+_MOST_BESIDE, _BETWEEN = 2, 36  # tasks of a host in one line, and what is between them
 
 
 class TaskBox(NamedTuple):
@@ -36,6 +42,16 @@ class TaskBox(NamedTuple):
     height: float = _BOX_H
 
 
+class HostPanel(NamedTuple):
+    """A host: its name, and the place of its panel by corner and size in pixels."""
+
+    name: str
+    left: float
+    top: float
+    width: float
+    height: float
+
+
 class SceneLayout(NamedTuple):
     """Where all tasks stand, who has no part in the exchange, and the height."""
 
@@ -43,10 +59,13 @@ class SceneLayout(NamedTuple):
     idle: frozenset[int]
     height: float
     is_ring: bool = False
+    panels: tuple[HostPanel, ...] = ()
 
 
-def layout(names: Sequence[str], topology: str) -> SceneLayout:
-    """Return where the tasks stand under a topology.
+def layout(
+    names: Sequence[str], topology: str, hosts: Sequence[str] = ()
+) -> SceneLayout:
+    """Return where the tasks stand under a topology; `hosts` has the host of each.
 
     >>> found = layout(["ps:0", "worker:0", "worker:1"], "ps")
     >>> found.boxes[0].y < found.boxes[1].y == found.boxes[2].y
@@ -57,9 +76,12 @@ def layout(names: Sequence[str], topology: str) -> SceneLayout:
     servers = tuple(i for i, name in enumerate(names) if name.startswith("ps:"))
     workers = tuple(i for i in range(len(names)) if i not in servers)
     known = maybe_by_name(topology)  # a trace may be of one that is not known here
-    rows = known.rows(Group(servers, workers, ())) if known else ()
+    rows = known.rows(_group(servers, workers, hosts)) if known else ()
     placed = {task for row in rows or (workers,) for task in row}
     aside = [task for task in range(len(names)) if task not in placed]
+    if len(set(hosts)) > 1:
+        shown = [row for row in (aside, *(rows or (workers,))) if row]
+        return _on_hosts(shown, hosts, frozenset(aside))
     at: dict[int, TaskBox] = {}
     top = _rows(at, aside, 8 + _BOX_H / 2) + _BOX_H / 2 + 22 if aside else 8.0
     if not rows:
@@ -69,6 +91,54 @@ def layout(names: Sequence[str], topology: str) -> SceneLayout:
     for row in rows:
         y = _rows(at, row, y + _ROW)
     return SceneLayout(_ordered(at), frozenset(aside), y + _BOX_H / 2 + 8)
+
+
+def _group(
+    servers: tuple[int, ...], workers: tuple[int, ...], hosts: Sequence[str]
+) -> Group:
+    numbers = list(dict.fromkeys(hosts[task] for task in workers)) if hosts else []
+    numbers += [one for one in dict.fromkeys(hosts) if one not in numbers]
+    by_host = sorted(
+        workers, key=lambda task: numbers.index(hosts[task]) if hosts else 0
+    )
+    return Group(servers, tuple(by_host), (), tuple(map(numbers.index, hosts)))
+
+
+def _on_hosts(
+    rows: Iterable[Sequence[int]], hosts: Sequence[str], idle: frozenset[int]
+) -> SceneLayout:
+    """Put hosts beside each other; on all of them the rows stand equally high."""
+    names = list(dict.fromkeys(hosts))
+    columns = 2 if len(names) < 5 else 3
+    width = (WIDTH - _HOST_GAP * (columns - 1)) / columns
+    on_host = [[[t for t in row if hosts[t] == name] for name in names] for row in rows]
+    lines = [-(-max(map(len, found)) // _MOST_BESIDE) for found in on_host]
+    height = _HOST_HEAD + sum(lines) * (_BOX_H + _HOST_ROW) - _HOST_ROW + _RIM
+    at: dict[int, TaskBox] = {}
+    panels: list[HostPanel] = []
+    for number, name in enumerate(names):
+        row, column = divmod(number, columns)
+        left, top = column * (width + _HOST_GAP), 8 + row * (height + _HOST_GAP / 2)
+        panels.append(HostPanel(name, left, top, width, height))
+        y = top + _HOST_HEAD + _BOX_H / 2
+        for n_lines, found in zip(lines, on_host, strict=True):
+            _beside(at, found[number], panels[-1], y)
+            y += n_lines * (_BOX_H + _HOST_ROW)
+    end = panels[-1].top + height + 8
+    return SceneLayout(_ordered(at), idle, end, is_ring=True, panels=tuple(panels))
+
+
+def _beside(
+    at: dict[int, TaskBox], tasks: Sequence[int], panel: HostPanel, y: float
+) -> None:
+    """Put tasks into lines of a host's panel, the first one at the height `y`."""
+    for first in range(0, len(tasks), _MOST_BESIDE):
+        line = tasks[first : first + _MOST_BESIDE]
+        pitch = (panel.width - _RIM) / len(line)
+        for place, task in enumerate(line):
+            x = panel.left + _RIM / 2 + pitch * (place + 0.5)
+            at[task] = TaskBox(x, y, min(_BOX_W, pitch - _BETWEEN))
+        y += _BOX_H + _HOST_ROW
 
 
 def _ordered(at: dict[int, TaskBox]) -> tuple[TaskBox, ...]:

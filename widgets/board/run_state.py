@@ -48,7 +48,7 @@ class Moment:
     that is the speed of the links. `switching` is what is requested and does not hold
     yet; `halting` is pausing or stopping until that is so. `lost` has what was said of
     tasks that are gone, `kept` what is left of the trace of a long training, if not
-    all.
+    all. `hosts` has the host of each task where there are several.
     """
 
     tasks: tuple[str, ...]
@@ -69,6 +69,16 @@ class Moment:
     error: str = ""
     lost: Mapping[str, str] = field(default_factory=dict)
     kept: str = ""
+    hosts: tuple[str, ...] = ()
+
+    def is_far(self, link: Link) -> bool:
+        """Whether a link leads from one host to another."""
+        return bool(self.hosts) and self.hosts[link[0]] != self.hosts[link[1]]
+
+    def where(self, task: int) -> str:
+        """Return a task's short name, with its host where there are several."""
+        name = self.names[task]
+        return f"{name} on {self.hosts[task]}" if self.hosts else name
 
     @property
     def is_synchronous(self) -> bool:

@@ -11,7 +11,7 @@ import math
 from html import escape
 
 from kit.exchange.topologies.topology import registered
-from widgets.board.geometry import WIDTH, SceneLayout, layout, path
+from widgets.board.geometry import WIDTH, HostPanel, SceneLayout, layout, path
 from widgets.board.run_state import Link, Moment
 from widgets.drawing.feed import MB
 
@@ -23,19 +23,22 @@ _UNIT = " MB/s"
 
 def scene(moment: Moment) -> str:
     """Return the picture as an SVG element that fits the width of its place."""
-    names, found = moment.names, layout(moment.names, moment.topology)
+    names, hosts = moment.names, moment.hosts
+    found = layout(names, moment.topology, hosts)
     forms = (moment.topology, *(one.name for one in registered()))
-    height = max(layout(names, form).height for form in forms) + _FOOT
+    height = max(layout(names, form, hosts).height for form in forms) + _FOOT
     above = (height - found.height - _FOOT) / 2  # one size for all: nothing else moves
     order = sorted(moment.rates.items(), key=lambda item: item[1])
+    order.sort(key=lambda item: moment.is_far(item[0]))  # those above all others
     labelled = len(order) <= _LABELS
+    panels = "".join(map(_panel, found.panels))
     arrows = "".join(_arrow(found, link, rate, moment) for link, rate in order)
     labels = "".join(_label(found, *item) for item in order) if labelled else ""
     boxes = "".join(_box(i, name, found, moment) for i, name in enumerate(names))
     return (
         f'<svg class="ps-scene" viewBox="0 {-above:.0f} {WIDTH} {height:.0f}" '
         f'role="img" xmlns="http://www.w3.org/2000/svg" '
-        f'aria-label="{escape(title(moment))}">{arrows}{boxes}{labels}'
+        f'aria-label="{escape(title(moment))}">{panels}{arrows}{boxes}{labels}'
         f'<text class="ps-way" x="{WIDTH / 2}" y="{height - above - 8:.0f}" '
         f'text-anchor="middle">{_measure(moment)}</text></svg>'
     )
@@ -59,9 +62,13 @@ def title(moment: Moment) -> str:
     head = f"Topology {moment.topology} with {len(moment.tasks)} tasks"
     if busiest is None or not moment.rates[busiest]:
         return f"{head}; no bytes are moving."
-    source, target = (moment.names[i] for i in busiest)
+    source, target = (moment.where(i) for i in busiest)
     most = speed(moment.rates[busiest])
-    return f"{head}; the busiest link is {source} to {target} with {most}."
+    said = f"{head}; the busiest link is {source} to {target} with {most}."
+    if far := [rate for link, rate in moment.rates.items() if moment.is_far(link)]:
+        n_hosts = len(set(moment.hosts))
+        said += f" Between the {n_hosts} hosts {speed(sum(far))} are moving."
+    return said
 
 
 def speed(rate: float) -> str:
@@ -86,15 +93,25 @@ def arrow_width(rate: float, scale: float) -> float:
     return _THINNEST + (_WIDEST - _THINNEST) * min(1.0, rate / scale if scale else 0)
 
 
+def _panel(host: HostPanel) -> str:
+    x, y = host.left + 12, host.top + 22
+    return (
+        f'<g class="ps-host"><rect x="{host.left:.1f}" y="{host.top:.1f}" rx="12" '
+        f'width="{host.width:.1f}" height="{host.height:.1f}"/>'
+        f'<text class="ps-name" x="{x:.1f}" y="{y:.1f}">{escape(host.name)}</text></g>'
+    )
+
+
 def _arrow(found: SceneLayout, link: Link, rate: float, moment: Moment) -> str:
     width = arrow_width(rate, moment.scale)
     head = 6 + width * 0.9
     drawn = path(found, link).arrow(width, head, head * 0.55 + width * 0.25)
+    far = " ps-far" if moment.is_far(link) else ""
     job = moment.names[link[0]].split(":")[0]
     kind = "still" if not rate else "pull" if job == "ps" else "push"
-    told = f"{moment.names[link[0]]} to {moment.names[link[1]]}: {speed(rate)}"
+    told = escape(f"{moment.where(link[0])} to {moment.where(link[1])}: {speed(rate)}")
     return (
-        f'<g class="ps-arrow ps-{kind}" data-link="{link[0]}-{link[1]}" '
+        f'<g class="ps-arrow{far} ps-{kind}" data-link="{link[0]}-{link[1]}" '
         f'data-rate="{rate:.0f}"><title>{told}</title>{drawn}</g>'
     )
 
@@ -107,7 +124,8 @@ def _label(found: SceneLayout, link: Link, rate: float) -> str:
         # Nearer to the workers, who stand apart, than to their server.
         at = 0.24 if found.boxes[link[0]].y > found.boxes[link[1]].y else 0.76
     # In a ring outwards, where there is room.
-    x, y, anchor = path(found, link).beside(at, (9, 15), is_outwards=found.is_ring)
+    is_outwards = found.is_ring and not found.panels
+    x, y, anchor = path(found, link).beside(at, (9, 15), is_outwards=is_outwards)
     return (
         f'<text class="ps-rate" x="{x:.1f}" y="{y + 5:.1f}" text-anchor="{anchor}">'
         f"{speed(rate).removesuffix(_UNIT)}</text>"

@@ -93,8 +93,8 @@ def rates_table(beat: Beat) -> str:
     """Return the picture of the topology as a table: each link and its rate."""
     moment = beat.moment
     rows = "".join(
-        f'<tr><th scope="row">{escape(moment.names[source])} to '
-        f"{escape(moment.names[target])}</th><td>{speed(rate)}</td></tr>"
+        f'<tr><th scope="row">{escape(moment.where(source))} to '
+        f"{escape(moment.where(target))}</th><td>{speed(rate)}</td></tr>"
         for (source, target), rate in sorted(moment.rates.items())
     )
     when = "mean of the last configuration" if moment.is_over else "now"

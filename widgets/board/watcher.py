@@ -200,6 +200,7 @@ class RunFollower:
             state=state,
             step=run.step,
             steps=run.job.steps,
+            hosts=run.job.hosts,
             topology=topology,
             switching=requested_words(run.requested, topology, row.link if row else ""),
             halting=run.halting,

@@ -39,6 +39,9 @@ _STYLE = """
 .ps-task .ps-trough { fill: var(--ps-grid); stroke: none; }
 .ps-task .ps-out { fill: var(--ps-push); stroke: none; }
 .ps-task .ps-in { fill: var(--ps-pull); stroke: none; }
+.ps-host rect { fill: none; stroke: var(--ps-faint); stroke-width: 1.3; }
+.ps-host text.ps-name { text-anchor: start; fill: var(--ps-faint); }
+.ps-far path { opacity: 1; }
 .ps-idle rect { stroke-dasharray: 5 4; }
 .ps-idle .ps-name { fill: var(--ps-faint); }
 .ps-lost rect { stroke: var(--ps-alarm); stroke-width: 3; stroke-dasharray: 2 4; }

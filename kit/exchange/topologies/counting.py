@@ -8,10 +8,11 @@ step is not.
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from kit.exchange.plan import Add, Apply, Group, Plan, Receive
+from kit.exchange.plan import Add, Apply, Group, Op, Plan, Receive, Send
 from kit.trace.traffic import TransferKind
 
 Traffic = dict[
@@ -56,6 +57,44 @@ def counted_traffic(plans: Mapping[int, Plan]) -> Traffic:
 def counted_messages(plans: Mapping[int, Plan]) -> int:
     """Return how many messages of a step carry something."""
     return sum(1 for _ in _taken(plans))
+
+
+def counted_hops(plans: Mapping[int, Plan], group: Group) -> int:
+    """Return how many messages between hosts follow on each other, at most.
+
+    One follows on another if it cannot leave before that has come. Messages within a
+    host take no time here, and empty ones count as all others: they take as long.
+    """
+    left = {member: deque(plan.ops) for member, plan in plans.items()}
+    sent: dict[tuple[int, int], deque[int]] = defaultdict(deque)
+    hops = dict.fromkeys(plans, 0)
+    moving = True
+    while moving:
+        moving = False
+        for member, ops in left.items():
+            while ops and _hop(member, ops[0], group, sent, hops):
+                ops.popleft()
+                moving = True
+    return max(hops.values(), default=0)
+
+
+def _hop(
+    member: int,
+    op: Op,
+    group: Group,
+    sent: Mapping[tuple[int, int], deque[int]],
+    hops: dict[int, int],
+) -> bool:
+    """Do an operation; False if its message has not been sent yet."""
+    if isinstance(op, Send):
+        sent[member, op.to].append(hops[member])
+    if isinstance(op, Receive):
+        if not sent[op.source, member]:
+            return False
+        found = sent[op.source, member].popleft()
+        found += group.host(op.source) != group.host(member)
+        hops[member] = max(hops[member], found)
+    return True
 
 
 def counted_loads(plans: Mapping[int, Plan], group: Group) -> Loads:

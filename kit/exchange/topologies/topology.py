@@ -24,6 +24,7 @@ from kit.exchange.layout import Layout, Range, Spec, lay_out, merge
 from kit.exchange.plan import Apply, Group, Owned, Plan
 from kit.exchange.topologies.counting import (
     Loads,
+    counted_hops,
     counted_loads,
     counted_messages,
     counted_traffic,
@@ -95,6 +96,14 @@ class Topology(ABC):
     def n_messages(self, layout: Layout, group: Group) -> int:
         """Return how many messages of a step carry something; default: counted."""
         return counted_messages(self.plans(layout, group))
+
+    def hops(self, layout: Layout, group: Group) -> int:
+        """Return how many messages between hosts follow on each other in a step.
+
+        Each waits for the one before it, so with a latency of L a step takes as many
+        times L at least. With the buckets one after the other; default: counted.
+        """
+        return counted_hops(self.plans(layout, group), group)
 
     def loads(self, n: int, n_ps: int, n_bytes: int, n_buckets: int) -> Loads:
         """Return what a step costs on its longest way, and all tasks together.
@@ -217,6 +226,23 @@ def per_member(traffic: Traffic, member: int) -> tuple[int, int]:
     sent = sum(size for (source, _, _), size in traffic.items() if source == member)
     got = sum(size for (_, target, _), size in traffic.items() if target == member)
     return sent, got
+
+
+def between_hosts(traffic: Traffic, group: Group) -> dict[tuple[int, int], int]:
+    """Return the bytes of a step from host to host.
+
+    >>> from kit.trace.traffic import TransferKind
+    >>> group = Group((), (0, 1, 2), (), hosts=(0, 0, 1))
+    >>> kind = TransferKind.REDUCE
+    >>> between_hosts({(0, 1, kind): 8, (1, 2, kind): 8, (0, 2, kind): 4}, group)
+    {(0, 1): 12}
+    """
+    found: dict[tuple[int, int], int] = {}
+    for (source, target, _), size in traffic.items():
+        link = group.host(source), group.host(target)
+        if size and link[0] != link[1]:
+            found[link] = found.get(link, 0) + size
+    return found
 
 
 def per_link(traffic: Traffic) -> dict[tuple[int, int], int]:

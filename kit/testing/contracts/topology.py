@@ -40,6 +40,7 @@ from kit.exchange.plan import (
 )
 from kit.exchange.ports.memory import Memory
 from kit.exchange.topologies.counting import (
+    counted_hops,
     counted_loads,
     counted_messages,
     counted_traffic,
@@ -75,7 +76,8 @@ def check_topology(
 ) -> None:
     """Raise `AssertionError` for the first thing that a topology does not keep.
 
-    For each number of workers and servers and each model it checks that
+    For each number of workers and servers and each model, with the workers on one host,
+    on two or three, and dealt out to two in turn, it checks that
 
     * plans are the same whenever they are made, name members of the group, never the
       member itself, and ranges that lie in one bucket;
@@ -84,8 +86,8 @@ def check_topology(
       by the servers that hold it if asynchronous steps or backup workers are allowed;
     * every worker ends with the sum of all gradients, added chunk by chunk in the order
       `kit.exchange.plan.chain`, however far some members run ahead of others;
-    * `traffic`, `n_messages` and `loads` say what the plans do, and `rows` names
-      members of the group.
+    * `traffic`, `n_messages`, `hops` and `loads` say what the plans do, and `rows`
+      names members of the group.
 
     It need not be registered. `workers` and `servers` are the numbers to try, without
     0 servers for a topology that needs one; `models` the parameters, in buckets of
@@ -111,10 +113,12 @@ move 48 bytes.
             f"models, and the numbers of servers {chosen}; give one of each."
         )
     for n, n_ps in product(workers, chosen):
-        for model in tried:
-            layout = lay_out(model, n, bucket_bytes)
-            trial = _Trial(topology, layout, _group(layout, n, n_ps)).check(seed)
-        trial.check_on_ports(seed)
+        for hosts in _placements(n, n_ps):
+            for model in tried:
+                layout = lay_out(model, n, bucket_bytes)
+                group = _group(layout, n, n_ps, hosts)
+                trial = _Trial(topology, layout, group).check(seed)
+            trial.check_on_ports(seed)
         _check_loads(topology, n, n_ps)
 
 
@@ -157,9 +161,18 @@ def _has_carried(
     return True
 
 
-def _group(layout: Layout, n: int, n_ps: int) -> Group:
+def _group(layout: Layout, n: int, n_ps: int, hosts: tuple[int, ...] = ()) -> Group:
     servers, workers = tuple(range(n_ps)), tuple(range(n_ps, n_ps + n))
-    return Group(servers, workers, place(layout, n_ps))
+    return Group(servers, workers, place(layout, n_ps), hosts)
+
+
+def _placements(n: int, n_ps: int) -> Iterator[tuple[int, ...]]:
+    """Yield the hosts of all members: one, two or three in order, two in turn."""
+    yield ()
+    for n_hosts in range(2, min(n, 3) + 1):
+        yield (0,) * n_ps + tuple(rank * n_hosts // n for rank in range(n))
+    if n > 2:
+        yield (0,) * n_ps + tuple(rank % 2 for rank in range(n))
 
 
 @dataclass(frozen=True)
@@ -189,8 +202,13 @@ class _Trial:
         raise AssertionError(
             f"topology {self.topology.name!r} with {len(self.group.workers)} workers, "
             f"{len(self.group.ps) or 'no'} servers and {self.layout.payload_bytes} "
-            f"bytes in {len(self.layout.buckets)} buckets: {text}"
+            f"bytes in {len(self.layout.buckets)} buckets{self._where}: {text}"
         )
+
+    @property
+    def _where(self) -> str:
+        hosts = ", ".join(map(str, self.group.hosts))
+        return f", the members on hosts {hosts}" if hosts else ""
 
     def name(self, member: int) -> str:
         """Return what a member is called."""
@@ -290,6 +308,13 @@ class _Trial:
         )
         if n != does:
             self.fail(f"n_messages is {n}, and the plans send {does} with contents.")
+        said_hops = self.topology.hops(self.layout, self.group)
+        hops = counted_hops(self.plans, self.group)
+        if said_hops != hops:
+            self.fail(
+                f"hops is {said_hops}, and {hops} messages between hosts follow on "
+                f"each other in the plans."
+            )
 
     def _check_rows(self) -> None:
         shown = [task for row in self.topology.rows(self.group) for task in row]
@@ -379,14 +404,16 @@ class _Trial:
 
     def check_on_ports(self, seed: int) -> None:
         """Carry a step out over real ports, each member in a thread."""
-        for in_place in (True, False):
+        for in_place in (True, False) if not self.group.hosts else (False,):
             self._check_on_ports(seed, in_place=in_place)
 
     def _check_on_ports(self, seed: int, *, in_place: bool) -> None:
         layout, group = self.layout, self.group
-        how = "in shared memory" if in_place else "over a stream"
+        how = "in shared memory" if in_place else "over streams"
+        hosts = group.hosts
         want = self._stepped(seed).leaves(NEXT)
-        with local_group(layout, len(group.members), in_place=in_place) as members:
+        n = len(group.members)
+        with local_group(layout, n, in_place=in_place, hosts=hosts) as members:
             run_together(members, lambda one: self._step(one, seed))
             for worker in group.workers:
                 for name, value in members[worker].memory.leaves(NEXT).items():

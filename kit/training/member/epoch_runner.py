@@ -175,8 +175,11 @@ class EpochRunner:
         dice: Callable[[], float] = random.Random(self._context.me).random
         line_out = LineOut(settings, dice) if shaped else None
         endpoint.line_in = LineIn(settings) if shaped else None
-        for port in endpoint.ports.values():
-            port.line_out = line_out
+        group = self._context.job.group
+        here, is_one = group.host(self._context.me), len(set(group.hosts)) < 2
+        for peer, port in endpoint.ports.items():
+            is_slow = is_one or group.host(peer) != here
+            port.line_out = line_out if is_slow else None
 
     def _beginning(
         self, epoch: Epoch, owners: tuple[Owned, ...]
