@@ -22,6 +22,7 @@ BENCHMARKS = (
     *("allreduce", "scaling", "many_parameters"),
     *("training", "overlap", "graph_step", "overhead", "startup", "roundtrip"),
     *("session", "memory", "long_run", "checkpoints", "board", "switch_pause", "hosts"),
+    "growth",
 )
 
 

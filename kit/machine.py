@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 _ROOT = Path("/sys/fs/cgroup")
 _OWN = Path("/proc/self/cgroup")
+_MOST_DESCRIPTORS = 1 << 20
 _MIB = 1 << 20
 # Version 1 says "no limit" by a number near 2**63.
 _NO_LIMIT = 1 << 60
@@ -96,6 +99,21 @@ def memory(groups: Groups = Groups()) -> MachineMemory:
 def cores(groups: Groups = Groups()) -> int:
     """Return how many cores may be kept busy, at least 1."""
     return max(1, int(min([len(os.sched_getaffinity(0)), *groups.cores()])))
+
+
+def raise_descriptors(needed: int | None = None) -> int:
+    """Let this process and its children open as many files; return how many they may.
+
+    The soft limit is raised to what is `needed`, or as far as it goes.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return sys.maxsize
+    most = sys.maxsize if hard == resource.RLIM_INFINITY else hard
+    wanted = min(most, _MOST_DESCRIPTORS if needed is None else needed)
+    if wanted > soft:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return max(soft, wanted)
 
 
 def used_mib(pid: int) -> float | None:

@@ -1,13 +1,16 @@
 """Begin a training on the engines of a cluster.
 
-The step function and the data travel over ipyparallel's encrypted channel, as cells do;
-from then on the notebook talks to the tasks' servers.
+The step function and the data are mapped by the tasks of this host; to other hosts they
+travel over ipyparallel's encrypted channel, as cells do. From then on the notebook
+talks to the tasks' servers.
 """
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
+from kit.cluster.shipping import Parcel, shipped
 from kit.server import engine
 from kit.task import Task
 from kit.training.client.run import Run
@@ -30,14 +33,21 @@ def launch(cluster: Cluster, job: Job, work: Work) -> Run:
 
     servers = [job.tasks[number] for number in job.ps]
     leader, *others = (job.tasks[number] for number in job.workers)
+    is_here = cluster.plan.launcher is None
     try:
-        # The coordinator first: the others come to it as soon as they begin.
-        cluster.call(leader, engine.begin, job, work)
-        if servers:
-            cluster.call(servers, engine.begin, job, None)
-        if others:
-            cluster.call(others, engine.begin, job, work)
+        with shipped(work) if is_here else nullcontext(work) as sent:
+            # The coordinator first: the others come to it as soon as they begin.
+            cluster.call(leader, begin, job, sent)
+            if servers:
+                cluster.call(servers, engine.begin, job, None)
+            if others:
+                cluster.call(others, begin, job, sent)
     except BaseException:
         cluster.call("all", engine.give_up, job.run)
         raise
     return Run(job, dial)
+
+
+def begin(job: Job, sent: Work | Parcel) -> None:
+    """Begin this task's part with what the notebook has sent, or holds for it."""
+    engine.begin(job, sent.open() if isinstance(sent, Parcel) else sent)

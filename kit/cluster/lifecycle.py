@@ -108,6 +108,9 @@ class Lifecycle:
             try:
                 if self.plan.launcher is None:
                     memory.check(self.plan.jobs, machine.memory(), 0.0)
+                n_tasks = len(self.plan.tasks)
+                allowed = machine.raise_descriptors(memory.need_descriptors(n_tasks))
+                memory.check_descriptors(n_tasks, allowed)
                 self.loop = LoopThread(_THREAD)
             except (OSError, RuntimeError) as error:
                 raise _refused(error) from error

@@ -1,4 +1,4 @@
-"""Whether a cluster fits into the memory that there is.
+"""Whether a cluster fits into the memory and the open files that there are.
 
 Pure: what there is comes from `kit.machine`. It estimates the processes themselves, not
 what a training will allocate.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kit.cluster.plan import as_arguments
-from kit.errors import NotEnoughMemory
+from kit.errors import NotEnoughMemory, ResourceExhaustedError
 from kit.machine import MachineMemory
 
 # Measured as proportional set sizes with 4 engines on x86-64 Linux, Python 3.11,
@@ -19,6 +19,30 @@ from kit.machine import MachineMemory
 ENGINE_MIB = 40
 NANNY_MIB = 20
 SHARED_MIB = 160  # the controller, its heart beat, the fork server, the reaper
+
+
+# Measured with `benchmarks.growth`; the controller has most, 77 and 6 an engine. A mesh
+# takes 4 of a task for each other one.
+_DESCRIPTORS, _DESCRIPTORS_A_TASK = 256, 8
+
+
+def need_descriptors(n_tasks: int) -> int:
+    """Return how many open files the largest process of a cluster may need."""
+    return _DESCRIPTORS + _DESCRIPTORS_A_TASK * n_tasks
+
+
+def check_descriptors(n_tasks: int, limit: int) -> None:
+    """Raise `ResourceExhaustedError` when a process may not open that many files.
+
+    >>> check_descriptors(64, 1024)
+    """
+    if (need := need_descriptors(n_tasks)) > limit:
+        most = max(0, (limit - _DESCRIPTORS) // _DESCRIPTORS_A_TASK)
+        raise ResourceExhaustedError(
+            f"a cluster of {n_tasks} tasks needs up to {need:,} open files in one "
+            f"process, and {limit:,} are allowed here (ulimit -Hn), enough for {most} "
+            f"tasks. Have the limit raised, or start fewer."
+        )
 
 
 def need_mib(n_engines: int) -> int:

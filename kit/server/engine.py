@@ -7,6 +7,7 @@ import platform
 from collections.abc import Mapping
 from typing import Any
 
+from kit import machine
 from kit.errors import FailedPreconditionError
 from kit.server.server import Server
 from kit.settings import Settings
@@ -36,6 +37,7 @@ def start(config: dict[str, Any]) -> dict[str, Any]:
         runtime_dir=folder,
     )
     stop()
+    machine.raise_descriptors()  # on other hosts the limit may be another one
     _server = Server(
         {job: {index: address}},
         job,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -191,15 +191,14 @@ class Trainings:
         """Look a few times before yielding, if each task may have a core."""
         return _SPINS if len(job.tasks) <= machine.cores() else 0
 
-    def streams(self, job: Job, me: int) -> Mapping[int, Stream]:
-        """Return a stream to every other member: dialled to lower numbers.
-
-        A worker that comes back dials the servers only, which are all it needs.
-        """
-        deadline = time.monotonic() + job.settings.start_deadline_s
-        comes_back = self.find(job.run).incarnation > 0
-        dialled = job.ps if comes_back else range(me)
-        awaited = () if comes_back else range(me + 1, len(job.tasks))
+    def streams(
+        self,
+        job: Job,
+        dialled: Sequence[int],
+        awaited: Sequence[int],
+        deadline: float,
+    ) -> dict[int, Stream]:
+        """Return a stream to each: to those that we dial, and those that dial us."""
         found: dict[int, Stream] = {}
         try:
             for peer in dialled:
@@ -256,9 +255,9 @@ class Trainings:
         with self._guard:
             member, run = self._member, link.run_id.hex()
             if member and member.job.run == run:
-                # Only a worker that comes back dials when all links are there.
-                has_all = member.context is not None and not link.incarnation
-                if member.is_over or has_all:
+                # A worker that comes back dials where a link has been.
+                has_it = member.has_link(link.peer) and not link.incarnation
+                if member.is_over or has_it:
                     link.close()
                     return
             current = [member.job.run] if member and not member.is_over else []

@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from kit.server.server import Server
 from kit.testing.streams import StreamAround
-from kit.training.job import Job
 from kit.wire.local.kernel_count import KernelCount, kernel_count
 from kit.wire.stream import Stream
 
@@ -64,11 +62,11 @@ def count_data_links(server: Server) -> LinkCounts:
     counts = LinkCounts()
     plain = server.trainings.streams
 
-    def streams(job: Job, me: int) -> Mapping[int, Stream]:
-        found = plain(job, me)
+    def streams(*given: Any) -> dict[int, Stream]:
+        found = plain(*given)
         return {peer: CountedStream(one, counts) for peer, one in found.items()}
 
-    server.trainings.streams = streams  # type: ignore[method-assign]  # a test's hook
+    server.trainings.streams = streams  # type: ignore[assignment,method-assign]  # a test's hook
     return counts
 
 

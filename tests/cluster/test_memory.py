@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.cluster import memory
-from kit.errors import NotEnoughMemory
+from kit.errors import NotEnoughMemory, ResourceExhaustedError
 from kit.machine import MachineMemory
 from tests.cases import for_each
 
@@ -71,4 +71,17 @@ def test_what_fits_fits_and_one_more_does_not(available: int) -> None:
 def test_an_estimate_says_that_it_is_one() -> None:
     assert memory.told(400, BINDER, is_estimate=True) == (
         "memory: about 400 MiB of the 1,024 MiB of this container; 650 MiB are free"
+    )
+
+
+def test_more_tasks_than_open_files_are_refused_with_the_number_that_there_may_be() -> (
+    None
+):
+    with pytest.raises(ResourceExhaustedError) as caught:
+        memory.check_descriptors(100, 1024)
+
+    memory.check_descriptors(96, 1024)
+    assert "up to 1,056 open files" in str(caught.value)
+    assert "1,024 are allowed here (ulimit -Hn), enough for 96 tasks" in str(
+        caught.value
     )

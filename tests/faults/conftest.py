@@ -23,6 +23,12 @@ def without_ps() -> Iterator[ProcessCluster]:
 
 
 @pytest.fixture(scope="module")
+def of_five() -> Iterator[ProcessCluster]:
+    with process_cluster(ps=0, worker=5) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
 def over_tcp() -> Iterator[ProcessCluster]:
     chosen = Settings(transport="tcp")
     with process_cluster(ps=1, worker=2, settings=chosen) as cluster:

@@ -101,6 +101,13 @@ def test_a_task_killed_in_a_ring_is_named_to_everybody(
     kill(without_ps, tmp_path, task, point, topology="ring")
 
 
+@pytest.mark.parametrize("point", ["epoch.prepared", "step.begun", "compute.done"])
+def test_a_task_killed_that_has_no_link_to_some_is_named_to_everybody(
+    of_five: ProcessCluster, tmp_path: Path, point: str
+) -> None:
+    kill(of_five, tmp_path, "worker:3", point, topology="ring")
+
+
 @pytest.mark.parametrize(
     ("task", "point"),
     [

@@ -63,8 +63,8 @@ class Joining:
     def join(self, streams: Mapping[int, Stream], deadline: float) -> dict[int, Arena]:
         """Make a port of each stream; returns the neighbours' arenas.
 
-        Blocks until every neighbour on this host has sent its arena. All members call
-        this at the same time, each with a stream to every other.
+        Blocks until every neighbour on this host has sent its arena: both ends of each
+        stream do this at the same time.
         """
         self.offer(streams, deadline)
         ports, arenas = self.take(streams, deadline)
@@ -113,7 +113,7 @@ class Joining:
             yield
         except LinkLost as error:
             raise PeerLost(
-                f"{name} closed its link before the first step: {error.message}",
+                f"{name} closed its link before it was used: {error.message}",
                 task=name,
             ) from error
 

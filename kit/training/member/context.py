@@ -6,7 +6,7 @@ coordinator in `member`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -82,10 +82,16 @@ class Services(Protocol):
     def cluster_number(self) -> int:
         """What frames carry to tell clusters apart."""
 
-    def streams(self, job: Job, me: int) -> Mapping[int, Stream]:
-        """Return a data stream to every other member.
+    def streams(
+        self,
+        job: Job,
+        dialled: Sequence[int],
+        awaited: Sequence[int],
+        deadline: float,
+    ) -> dict[int, Stream]:
+        """Return data streams to other members: to some that we dial, and to others.
 
-        A member that comes back gets those to the parameter servers alone.
+        All are there, or none: raises `DeadlineExceededError` after the `deadline`.
         """
 
     def stream_of(self, job: Job, member: int, incarnation: int) -> Stream:

@@ -28,6 +28,7 @@ from kit.training.coordination.membership import Epoch
 from kit.training.job import Work
 from kit.training.member.async_steps import AsyncServer, AsyncWorker
 from kit.training.member.context import MemberContext
+from kit.training.member.moves import moves, partners
 from kit.training.member.step_events import (
     MeasureRecorder,
     Rounds,
@@ -79,6 +80,14 @@ class EpochRunner:
         LinkSettings.parse(epoch.link)
         topology.plan(job.layout, job.group, self._context.me)
 
+    def partners(self, epoch: Epoch) -> frozenset[int]:
+        """Return the members that deal with us in an epoch, and while it begins."""
+        context, job = self._context, self._context.job
+        topology = job.check_topology(epoch.topology, epoch.synchronous)
+        owners = topology.owners(job.layout, job.group)
+        moved = moves(job, self._epoch, self._owners, epoch, owners)
+        return partners(job, context.me, epoch, moved)
+
     def adopt(self, epoch: Epoch) -> None:
         """Begin an agreed epoch: set the links, do the moves, bind the plan."""
         context, job = self._context, self._context.job
@@ -90,12 +99,11 @@ class EpochRunner:
         self._set_links(LinkSettings.parse(epoch.link))
         topology = job.check_topology(epoch.topology, epoch.synchronous)
         owners = topology.owners(job.layout, job.group)
+        moved = moves(job, before, self._owners, epoch, owners)
+        self._count_from(before, epoch)
         if epoch.number == 1:
-            handed = self._beginning(epoch, owners)
             self._fill(owners)
-        else:
-            handed = self._change(epoch, owners)
-        once = Plan((), tuple(state_transfer.ops(handed, context.me)))
+        once = Plan((), tuple(state_transfer.ops(moved, context.me)))
         Program(once, context.endpoint, context.memory, context.meter, once=True).step()
         context.endpoint.flush()
         self._owners, self._epoch = owners, epoch
@@ -181,36 +189,15 @@ class EpochRunner:
             is_slow = is_one or group.host(peer) != here
             port.line_out = line_out if is_slow else None
 
-    def _beginning(
-        self, epoch: Epoch, owners: tuple[Owned, ...]
-    ) -> tuple[state_transfer.Move, ...]:
-        """Return what moves at the start; with a step behind it, slots as well."""
-        job = self._context.job
-        if not epoch.first_step:
-            return state_transfer.broadcast(job.layout, job.group, job.coordinator)
-        self._context.history.note("restored", step=epoch.first_step)
-        if self._place is not None:  # at their own pace: as if all were equally fast
-            self._place.taken = -(-epoch.first_step // len(job.workers))
-        return state_transfer.restored(
-            job.layout, job.group, job.coordinator, owners, self._n_slots
-        )
-
-    def _change(
-        self, epoch: Epoch, owners: tuple[Owned, ...]
-    ) -> tuple[state_transfer.Move, ...]:
-        """Return what moves at a switch: slots, and parameters that workers lack."""
-        job, before = self._context.job, self._epoch
-        if not self._owners:  # we join: as all others, we come from where they are
-            self._owners, before = owners, epoch
-        handed = state_transfer.handover(self._owners, owners, self._n_slots, job.group)
-        joined = [member for member, _ in epoch.joined]
-        handed = (*state_transfer.refresh(owners, joined), *handed)
-        if before.synchronous and not epoch.synchronous and self._place is not None:
-            # As many as are behind us, so that no worker takes one twice.
-            self._place.taken = epoch.first_step
-        if before.synchronous or not epoch.synchronous:
-            return handed
-        return (*state_transfer.refresh(self._owners, job.workers), *handed)
+    def _count_from(self, before: Epoch, epoch: Epoch) -> None:
+        """Say how many mini-batches are taken: so that no worker takes one twice."""
+        job, place, step = self._context.job, self._place, epoch.first_step
+        if epoch.number == 1 and step:
+            self._context.history.note("restored", step=step)
+            if place is not None:  # at their own pace: as if all were equally fast
+                place.taken = -(-step // len(job.workers))
+        elif before.synchronous and not epoch.synchronous and place is not None:
+            place.taken = step  # as many as are behind us
 
     def _fill(self, owners: tuple[Owned, ...]) -> None:
         """Write the initial parameters and the initial slots of what is ours."""

@@ -36,9 +36,9 @@ from kit.training.hooks.bridge import HookRunner
 from kit.training.job import Job, Work
 from kit.training.member.context import MemberContext, Services
 from kit.training.member.epoch_runner import EpochRunner
+from kit.training.member.links import Links
 from kit.training.member.rejoining import Rejoining
 from kit.wire.local.arena import Arena
-from kit.wire.stream import Stream
 
 # --------------------------------------------------------------------------------------
 # What an exception in a member's thread means for the training, as a typed error.
@@ -109,7 +109,7 @@ class Member:
         self._arenas: dict[int, Arena] = {}  # ours and the neighbours'
         self._rejoining: Rejoining | None = None
         self._writer: CheckpointWriter | None = None
-        self._streams: list[Stream] = []
+        self._links: Links | None = None
 
     def start(self) -> None:
         """Start the thread and return."""
@@ -120,9 +120,8 @@ class Member:
         self.error = self.error or error
         if self._endpoint is not None:
             self._endpoint.abort(self.error)
-        if self.context is None:  # it waits for its neighbours' arenas
-            for stream in self._streams:
-                stream.shutdown()
+        if self._links is not None:
+            self._links.abort()
 
     def join(self, timeout_s: float) -> bool:
         """Wait until the thread has ended; whether it has."""
@@ -145,15 +144,19 @@ class Member:
         """Whether it asks to come back to its training and was not taken in yet."""
         return self.incarnation > 0 and not self.epochs and not self.is_over
 
+    def has_link(self, task: Task) -> bool:
+        """Whether there is a data link to another member."""
+        ports = self._endpoint.ports if self._endpoint is not None else {}
+        return task in self.job.tasks and self.job.tasks.index(task) in ports
+
     def release(self) -> None:
         """Let go of the buffers; only when the member is over."""
         if self.context is not None:
             self._last_step = self.context.step
         self._writer = None
-        self.context = self._endpoint = self._rejoining = None
+        self.context = self._endpoint = self._rejoining = self._links = None
         if self.hooks is not None:
             self.hooks.leave()
-        self._streams.clear()
         for arena in self._arenas.values():
             arena.close()
         self._arenas.clear()
@@ -211,15 +214,14 @@ class Member:
         )
         self._rejoining = Rejoining(job, self.me, joining, self._services, self._arenas)
         stack.callback(self._rejoining.give_up)
-        deadline = time.monotonic() + job.settings.start_deadline_s
-        streams = self._services.streams(job, self.me)
-        self._streams = list(streams.values())
-        for stream in self._streams:
-            stack.callback(stream.close)
+        self._links = links = Links(
+            job, self.me, joining, self._services, self._arenas, stack
+        )
         if self.incarnation:
-            self._rejoining.offer(streams, deadline)
+            deadline = time.monotonic() + job.settings.start_deadline_s
+            self._rejoining.offer(links.dial(job.ps), deadline)
         else:
-            self._arenas |= joining.join(streams, deadline)
+            links.open()
         self.check()
         history = History(job.settings.history, self.task)
         stack.callback(history.close)
@@ -308,9 +310,11 @@ class Member:
         self, context: MemberContext, runner: EpochRunner, number: int, epoch: Epoch
     ) -> Answer:
         assert self._rejoining is not None, "it was made when the member began"
+        assert self._links is not None, "they were too"
         refusal: str | None = None
         try:
             runner.prepare(epoch)
+            self._links.prepare(runner.partners(epoch))
             self._rejoining.prepare(epoch)
         except Exception as error:
             refusal = f"{self.task.short}: {error}"
@@ -323,6 +327,7 @@ class Member:
             self._rejoining.give_up()
         else:
             self._rejoining.adopt(epoch)
+            self._links.adopt()
             runner.adopt(epoch)
             row = EpochRow(
                 epoch.number,

@@ -1,0 +1,86 @@
+"""What moves when an epoch begins, and with whom a member deals in it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kit.exchange import state_transfer
+from kit.exchange.plan import Add, Copy, Op, Owned, Plan, Receive, Send
+from kit.exchange.state_transfer import Move
+from kit.training.coordination.membership import Epoch
+from kit.training.job import Job
+
+Moves = tuple[Move, ...]
+
+
+def moves(
+    job: Job,
+    before: Epoch,
+    owned: tuple[Owned, ...],
+    epoch: Epoch,
+    owners: tuple[Owned, ...],
+) -> Moves:
+    """Return what moves when `epoch` follows `before`, and `owners` those that `owned`.
+
+    Slots, and parameters that workers lack. At the start all parameters; with a step
+    behind it, slots as well.
+    """
+    n_slots = len(job.optimizer.slots)
+    if epoch.number == 1:
+        if not epoch.first_step:
+            return state_transfer.broadcast(job.layout, job.group, job.coordinator)
+        return state_transfer.restored(
+            job.layout, job.group, job.coordinator, owners, n_slots
+        )
+    if not owned:  # we join: as all others, we come from where they are
+        owned, before = owners, epoch
+    handed = state_transfer.handover(owned, owners, n_slots, job.group)
+    joined = [member for member, _ in epoch.joined]
+    handed = (*state_transfer.refresh(owners, joined), *handed)
+    if before.synchronous or not epoch.synchronous:
+        return handed
+    return (*state_transfer.refresh(owned, job.workers), *handed)
+
+
+def first_partners(job: Job, me: int) -> frozenset[int]:
+    """Return who needs a link to `me` when the training begins.
+
+    Those of its steps; and everybody that needs parameters gets them, and from a
+    checkpoint the slots, from the coordinator.
+    """
+    first = state_transfer.broadcast(job.layout, job.group, job.coordinator)
+    return partners(job, me, job.start, first)
+
+
+def partners(job: Job, me: int, epoch: Epoch, moved: Moves) -> frozenset[int]:
+    """Return the members that deal with `me` in an epoch, and while it begins."""
+    found = {one.target for one in moved if one.source == me}
+    found |= {one.source for one in moved if one.target == me}
+    if epoch.synchronous and not job.has_backups:
+        topology = job.check_topology(epoch.topology)
+        plan = topology.plan(job.layout, job.group, me)
+        found |= set(_named(plan))
+    elif me in job.ps:  # servers tell each other whose turn it is
+        found |= {*job.workers, *(job.ps if job.has_backups else ())}
+    else:
+        found |= set(job.ps)
+    return frozenset(found - {me})
+
+
+def _named(plan: Plan | None) -> Iterator[int]:
+    for op in plan.ops if plan is not None else ():
+        yield from (member for member in _members(op) if member >= 0)
+
+
+def _members(op: Op) -> Iterable[int]:
+    match op:
+        case Send():
+            return (op.to,)
+        case Receive():
+            return (op.source,)
+        case Add():
+            return (term.member for term in op.terms)
+        case Copy():
+            return (op.source.member,)
+        case _:
+            return ()

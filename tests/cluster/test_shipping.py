@@ -1,0 +1,35 @@
+"""What the notebook holds for the tasks of its host: one copy, private when written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kit.cluster.shipping import shipped
+
+
+def test_what_is_opened_is_equal_and_stays_when_the_notebook_has_let_go() -> None:
+    factor = 3
+    data: dict[str, Any] = {
+        "x": np.arange(100_000.0),
+        "odd": np.ones((3, 5), np.int8),
+        "none": np.zeros((0, 2)),
+        "every other": np.arange(10)[::2],
+        "step": lambda x: factor * x,
+    }
+    with shipped(data) as parcel:
+        one, other = parcel.open(), parcel.open()
+    with pytest.raises(FileNotFoundError):
+        parcel.open()
+
+    one["x"][:] = 0
+    for found, first in (one, 0.0), (other, 1.0):
+        assert found["x"][1] == first
+        assert found["odd"].tolist() == data["odd"].tolist()
+        assert found["none"].shape == (0, 2)
+        assert found["every other"].tolist() == [0, 2, 4, 6, 8]
+        assert found["step"](2) == 6
+        assert found["x"].flags.aligned
+    assert data["x"][1] == 1.0
