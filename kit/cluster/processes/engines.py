@@ -357,7 +357,11 @@ class Engines:
 
     def log_tail(self, index: int, n_lines: int = 12) -> str:
         """Return the last lines that engine `index` wrote."""
-        return tail_of(self._forks.log(self._names[index]), n_lines)
+        return tail_of(self.log_path(index), n_lines)
+
+    def log_path(self, index: int) -> Path:
+        """Return where the log of engine `index` is, on its host."""
+        return self._forks.log(self._names[index])
 
     async def forget(self) -> None:
         """Let ipyparallel notice that its processes have ended, and close the client.

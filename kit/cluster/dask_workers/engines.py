@@ -1,0 +1,248 @@
+"""Engines beside the workers of a dask cluster: hosts that dask starts and supervises.
+
+    choose workers -> controller here -> a plugin in each starts a host process
+        -> hosts register -> place -> fork there -> engines register
+
+From there on they are as those of any launcher. Each dask worker with tasks is a host
+of its own here, so what it loses are its own tasks. Whom dask has lost is asked for
+each second, because dask knows at once what the controller notices by silence. A task
+of a worker that is gone stays lost until it is restarted; a worker on the same machine
+takes it then, the one that a nanny has started in the old one's place, for example.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+from kit.cluster.dask_workers import plugin
+from kit.cluster.dask_workers.workers import DaskWorker, DaskWorkers
+from kit.cluster.processes import host_calls
+from kit.cluster.processes.engines import controller_args
+from kit.cluster.processes.far_engines import (
+    MISSES,
+    FarEngines,
+    Host,
+    host_options,
+)
+from kit.cluster.processes.forks import HOST_ENGINE
+from kit.errors import KitError, StartFailed
+
+_LOOK_S, _ASK_S = 0.1, 1.0
+_END_S = 4.0  # of what is in all workers
+
+
+class DaskEngines(FarEngines):
+    """An ipyparallel controller here, its engines beside dask's workers."""
+
+    _launcher: DaskWorkers
+
+    def __init__(self, *args: Any, launcher: DaskWorkers, threads: int) -> None:
+        super().__init__(*args, launcher=launcher, threads=threads)
+        self._name = self._folder.name  # of our plugins
+        self._connection = ""
+        self._workers: dict[str, DaskWorker] = {}  # with a plugin of ours, by address
+        self._gone: set[str] = set()
+        self._meeting = asyncio.Lock()
+        self._leads: dict[Host, Host] = {}
+        self._asker: asyncio.Task[None] | None = None
+        self._moves: dict[int, asyncio.Task[None]] = {}
+
+    def _launching(
+        self, config: Any, environment: dict[str, str], python: str
+    ) -> dict[str, Any]:
+        return {
+            "controller_args": controller_args(MISSES),
+            "controller_ip": self._reached_at,
+            "controller_location": self._reached_at,
+        }
+
+    async def launch(self) -> None:
+        """Start the controller here, and a host process in each chosen worker."""
+        places = await self._launcher.places(len(self._names))
+        await self._launch_controller()
+        info = await self._cluster.controller.get_connection_info(self._deadline_s)
+        self._connection = json.dumps(info["engine"])
+        self._order = [worker.address for worker in places]
+        begins = [self._begin(worker, slots) for worker, slots in places.items()]
+        await asyncio.gather(*begins)
+        self._watcher = asyncio.create_task(self._watch())
+        self._asker = asyncio.create_task(self._ask_dask())
+
+    async def _begin(self, worker: DaskWorker, slots: int) -> None:
+        # dask counts in threads what a worker may use of its machine.
+        threads = self._threads or max(1, worker.nthreads // slots)
+        program = (
+            *("-P", "-m", "kit.cluster.processes.host"),
+            *host_options(self._deadline_s, threads),
+            *(f"--label={worker.address}", f"--slots={slots}"),
+        )
+        order = plugin.HostOrder(self._name, program, self._connection)
+        self._workers[worker.address] = worker  # first: it is ended in any case
+        await self._launcher.run(worker.address, plugin.begin, order)
+
+    async def _check_launched(self) -> None:
+        """Raise `StartFailed` for a worker whose host process has ended already."""
+        met = {host.facts.label for host in self._hosts}
+        for address in self._workers.keys() - met:
+            await self._check_runs(address)
+        await asyncio.sleep(_LOOK_S)
+
+    async def _check_runs(self, address: str) -> None:
+        words = await self._launcher.run(address, plugin.why_ended, self._name)
+        if words is not None:
+            raise StartFailed(
+                f"nothing of ours runs beside the dask worker {address} any more.\n"
+                f"{words}"
+            )
+
+    async def _meet(self, engine: int) -> None:
+        async with self._meeting:  # two restarts may wait for hosts
+            if engine in [host.engine for host in self._hosts]:
+                return
+            await super()._meet(engine)
+            await self._find_lead(self._hosts[-1])
+
+    async def _find_lead(self, host: Host) -> None:
+        """Let all tasks of a machine have their sockets in one folder, the lead's."""
+        facts = host.facts
+        for other in self._hosts:
+            one = other.facts
+            if (one.name, one.address) != (facts.name, facts.address) or other.is_lost:
+                continue
+            if await self._call(host, host_calls.has_folder, one.folder):
+                self._leads[host] = self._leads.get(other, other)
+                return
+
+    def where(self, index: int) -> tuple[Path, str]:
+        """Return the folder for the sockets of engine `index`, its host's address."""
+        host = self._host(index)
+        lead = self._leads.get(host, host)
+        folder = (host if lead.is_lost else lead).facts.folder
+        return Path(folder), host.facts.address
+
+    # -- watch -------------------------------------------------------------------
+
+    async def _ask_dask(self) -> None:
+        """Learn each second which workers dask has lost; until the client is closed."""
+        with contextlib.suppress(KitError):
+            while True:
+                await asyncio.sleep(_ASK_S)
+                ours = list(self._workers)
+                with contextlib.suppress(OSError):
+                    there = await self._launcher.still_there(ours)
+                    self._gone = set(ours) - there
+
+    def _has_lost(self, host: Host, known: frozenset[int]) -> bool:
+        is_lost = host.is_lost or host.facts.label in self._gone
+        if host.engine not in known:
+            is_lost = True
+            host.engine = -1  # another host may get the number
+        return is_lost
+
+    async def why_ended(self, index: int) -> str:
+        """Say how the process of engine `index` ended, in words."""
+        host = self._host(index)
+        if not host.is_lost:
+            return await super().why_ended(index)
+        address = host.facts.label
+        with contextlib.suppress(KitError, OSError):
+            if address not in await self._launcher.still_there([address]):
+                self._gone.add(address)
+        why = "is gone" if address in self._gone else "does not answer"
+        return f"was lost with its dask worker {self._called(address)}, which {why}"
+
+    def _called(self, address: str) -> str:
+        name = self._workers[address].name
+        return address if name == address else f"{name} ({address})"
+
+    # -- restart -----------------------------------------------------------------
+
+    def why_no_fork(self, index: int) -> str:
+        """Say why engine `index` cannot get a new process; empty if it can."""
+        move = self._moves.get(index)
+        if move is None or not move.done() or move.exception() is None:
+            return ""
+        del self._moves[index]
+        return str(move.exception()).rstrip(".")
+
+    def fork_again(self, index: int) -> None:
+        """Order another process for engine `index`, at another worker if need be."""
+        host = self._host(index)
+        if host.is_lost:
+            self._moves[index] = asyncio.create_task(self._move(index, host))
+        else:
+            super().fork_again(index)
+
+    async def end(self, index: int, process: Any) -> None:
+        """End engine `index` and its children; wait until its controller knows."""
+        if self._host(index).is_lost:
+            await self._unregistered(index)
+        else:
+            await super().end(index, process)
+
+    async def _move(self, index: int, old: Host) -> None:
+        """Have a task's process forked beside another worker of the same machine."""
+        host = await self._new_host(old)
+        for known in (old.news.processes, old.news.statuses, old.news.logs):
+            known.pop(index, None)
+        old.tasks.remove(index)
+        if not old.tasks:
+            self._hosts.remove(old)
+        host.tasks.append(index)
+        await self._call(host, host_calls.fork, {index: self._names[index]})
+
+    async def _new_host(self, old: Host) -> Host:
+        """Return a host with a free place on the machine of a lost one."""
+        machine = self._workers[old.facts.label].host
+        living = {h.facts.label: h for h in self._hosts if not h.is_lost}
+        free = {
+            worker: worker.nthreads - len(living[worker.address].tasks)
+            if worker.address in living
+            else worker.nthreads
+            for worker in await self._launcher.present()
+            if worker.host == machine
+        }
+        best = max(free, key=lambda worker: free[worker], default=None)
+        if best is None or free[best] < 1:
+            raise StartFailed(
+                f"no dask worker with a free place is on {machine}, where the other "
+                f"tasks look for it; have dask start one there, and restart it again"
+            )
+        if best.address not in living:
+            await self._launcher.check_workers([best.address])
+            await self._begin(best, best.nthreads)
+            living[best.address] = await self._registered_at(best.address)
+        return living[best.address]
+
+    async def _registered_at(self, address: str) -> Host:
+        while True:
+            await self._learn_engines()
+            met = {host.engine for host in self._hosts}
+            for engine in sorted(self._known_engines - met):
+                if engine >= HOST_ENGINE:
+                    await self._meet(engine)
+            for host in self._hosts:
+                if host.facts.label == address and not host.is_lost:
+                    return host
+            await self._check_runs(address)
+
+    # -- end -----------------------------------------------------------------------
+
+    async def forget(self) -> None:
+        """Leave nothing in the workers; then do as all engines do."""
+        for task in (self._asker, *self._moves.values()):
+            if task is not None:
+                task.cancel()
+        await self._end_all()
+        await super().forget()
+
+    async def _end_all(self) -> None:
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(_END_S):
+                there = await self._launcher.still_there(list(self._workers))
+                ends = [self._launcher.run(a, plugin.end, self._name) for a in there]
+                await asyncio.gather(*ends, return_exceptions=True)
