@@ -32,6 +32,7 @@ from kit.cluster.processes.forks import HOST_ENGINE
 from kit.errors import KitError, StartFailed
 
 _LOOK_S, _ASK_S = 0.1, 1.0
+_PLACE_S = 20.0  # until dask has a worker again
 _END_S = 4.0  # of what is in all workers
 
 
@@ -46,7 +47,7 @@ class DaskEngines(FarEngines):
         self._connection = ""
         self._workers: dict[str, DaskWorker] = {}  # with a plugin of ours, by address
         self._gone: set[str] = set()
-        self._meeting = asyncio.Lock()
+        self._moving = asyncio.Lock()
         self._leads: dict[Host, Host] = {}
         self._asker: asyncio.Task[None] | None = None
         self._moves: dict[int, asyncio.Task[None]] = {}
@@ -100,11 +101,8 @@ class DaskEngines(FarEngines):
             )
 
     async def _meet(self, engine: int) -> None:
-        async with self._meeting:  # two restarts may wait for hosts
-            if engine in [host.engine for host in self._hosts]:
-                return
-            await super()._meet(engine)
-            await self._find_lead(self._hosts[-1])
+        await super()._meet(engine)
+        await self._find_lead(self._hosts[-1])
 
     async def _find_lead(self, host: Host) -> None:
         """Let all tasks of a machine have their sockets in one folder, the lead's."""
@@ -179,44 +177,61 @@ class DaskEngines(FarEngines):
 
     async def end(self, index: int, process: Any) -> None:
         """End engine `index` and its children; wait until its controller knows."""
-        if self._host(index).is_lost:
-            await self._unregistered(index)
-        else:
+        host = self._host(index)
+        if not host.is_lost:
             await super().end(index, process)
+            return
+        for engine in {host.engine, index} & self._known_engines:
+            self.unregister(engine)  # nobody else there does: they were killed, too
+        while {host.engine, index} & self._known_engines:
+            await asyncio.sleep(_LOOK_S)
 
     async def _move(self, index: int, old: Host) -> None:
         """Have a task's process forked beside another worker of the same machine."""
-        host = await self._new_host(old)
-        for known in (old.news.processes, old.news.statuses, old.news.logs):
-            known.pop(index, None)
-        old.tasks.remove(index)
-        if not old.tasks:
-            self._hosts.remove(old)
-        host.tasks.append(index)
-        await self._call(host, host_calls.fork, {index: self._names[index]})
+        async with self._moving:  # the next restart counts this one's place
+            host = await self._new_host(old)
+            for known in (old.news.processes, old.news.statuses, old.news.logs):
+                known.pop(index, None)
+            old.tasks.remove(index)
+            if not old.tasks:
+                self._hosts.remove(old)
+            host.tasks.append(index)
+            await self._call(host, host_calls.fork, {index: self._names[index]})
 
     async def _new_host(self, old: Host) -> Host:
         """Return a host with a free place on the machine of a lost one."""
-        machine = self._workers[old.facts.label].host
-        living = {h.facts.label: h for h in self._hosts if not h.is_lost}
-        free = {
-            worker: worker.nthreads - len(living[worker.address].tasks)
-            if worker.address in living
-            else worker.nthreads
-            for worker in await self._launcher.present()
-            if worker.host == machine
-        }
-        best = max(free, key=lambda worker: free[worker], default=None)
-        if best is None or free[best] < 1:
-            raise StartFailed(
-                f"no dask worker with a free place is on {machine}, where the other "
-                f"tasks look for it; have dask start one there, and restart it again"
-            )
-        if best.address not in living:
-            await self._launcher.check_workers([best.address])
-            await self._begin(best, best.nthreads)
-            living[best.address] = await self._registered_at(best.address)
-        return living[best.address]
+        worker = await self._free_worker(self._workers[old.facts.label].host)
+        for host in self._hosts:
+            if host.facts.label == worker.address and not host.is_lost:
+                return host
+        await self._launcher.check_workers([worker.address])
+        await self._begin(worker, worker.nthreads)
+        return await self._registered_at(worker.address)
+
+    async def _free_worker(self, machine: str) -> DaskWorker:
+        """Wait a while for a worker with a free place, such as a nanny starts."""
+        clock = asyncio.get_running_loop().time
+        give_up_at = clock() + min(_PLACE_S, self._deadline_s / 2)
+        while True:
+            free = {
+                worker: worker.nthreads - self._n_tasks(worker.address)
+                for worker in await self._launcher.present()
+                if worker.host == machine
+            }
+            best = max(free, key=lambda worker: free[worker], default=None)
+            if best is not None and free[best] > 0:
+                return best
+            if clock() > give_up_at:
+                raise StartFailed(
+                    f"no dask worker with a free thread is on {machine}, where the "
+                    f"other tasks look for it; have dask start one there, and restart "
+                    f"it again"
+                )
+            await asyncio.sleep(_LOOK_S)
+
+    def _n_tasks(self, address: str) -> int:
+        hosts = [h for h in self._hosts if h.facts.label == address and not h.is_lost]
+        return sum(len(host.tasks) for host in hosts)
 
     async def _registered_at(self, address: str) -> Host:
         while True:

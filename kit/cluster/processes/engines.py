@@ -198,6 +198,11 @@ class Engines:
             # Also when it is cancelled: orphans of what has ended are not found later.
             reaper.end(family, _GRACE_S)
 
+    def unregister(self, index: int) -> None:
+        """Tell the controller that engine `index` has ended, as its nanny would."""
+        client = self._client
+        client._send(client._query_stream, "unregistration_request", {"id": index})
+
     async def _unregistered(self, index: int) -> None:
         # Its nanny reports the end, so that one must not be ended before.
         while index in self.registered:
