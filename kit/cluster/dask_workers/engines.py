@@ -32,7 +32,7 @@ from kit.cluster.processes.forks import HOST_ENGINE
 from kit.errors import KitError, StartFailed
 
 _LOOK_S, _ASK_S = 0.1, 1.0
-_PLACE_S = 20.0  # until dask has a worker again
+PLACE_S = 20.0  # until dask has a worker again
 _END_S = 4.0  # of what is in all workers
 
 
@@ -211,7 +211,7 @@ class DaskEngines(FarEngines):
     async def _free_worker(self, machine: str) -> DaskWorker:
         """Wait a while for a worker with a free place, such as a nanny starts."""
         clock = asyncio.get_running_loop().time
-        give_up_at = clock() + min(_PLACE_S, self._deadline_s / 2)
+        give_up_at = clock() + min(PLACE_S, self._deadline_s / 2)
         while True:
             free = {
                 worker: worker.nthreads - self._n_tasks(worker.address)

@@ -30,8 +30,8 @@ from kit.cluster.processes.host import LOCAL_RANKS, LOCAL_SIZES
 from kit.cluster.runtime import python_path, tail
 
 _END_S = 3.0  # the host process has its tasks end; then it is killed
-_LOOK_S = 0.02
-_REMEMBER_S = 10.0  # how it ended, for a notebook that asks
+_LOOK_S = 0.1
+_REMEMBER_S = 5.0  # how it ended, for a notebook that asks
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class HostPlugin(WorkerPlugin):
     async def _ended(self) -> None:
         assert self._process is not None, "it was set up"
         while self._process.poll() is None:
-            await asyncio.sleep(_LOOK_S * 10)
+            await asyncio.sleep(_LOOK_S)
 
     async def teardown(self, worker: Any) -> None:
         """End the process, and with it the tasks that it has forked."""

@@ -146,7 +146,7 @@ class DaskWorkers(Launcher):
             lambda client: client.run(who, workers=list(addresses))
         )
         for address, answer in answers.items():
-            _check_worker(address, answer)
+            check_same(address, answer)
 
 
 async def _nthreads(client: Any, addresses: list[str]) -> Mapping[str, int]:
@@ -199,7 +199,8 @@ def who_are_you() -> Callable[[], dict[str, Any]]:
     return who
 
 
-def _check_worker(address: str, answer: Mapping[str, Any]) -> None:
+def check_same(address: str, answer: Mapping[str, Any]) -> None:
+    """Raise `StartFailed` for a worker that is not as this notebook needs it."""
     system, *process = answer["process"]
     if system != "Linux":
         raise StartFailed(
@@ -252,6 +253,3 @@ def check_open(client: Any) -> None:
             f"the client of dask is {client.status}; make a new one of the same dask "
             f"cluster: Client(cluster)."
         )
-
-
-__all__ = ["DaskWorker", "DaskWorkers", "check_client", "check_open", "spread"]
