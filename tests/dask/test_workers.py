@@ -18,6 +18,7 @@ from kit.cluster.dask_workers import engines
 from kit.cluster.dask_workers.workers import (
     DaskWorker,
     check_client,
+    check_python,
     check_same,
     spread,
     who_are_you,
@@ -275,6 +276,17 @@ def test_client_that_does_not_serve_is_refused_at_once(
 def test_client_without_tls_is_taken_if_that_is_said() -> None:
     check_client(dask_client(scheduler=PLAIN), insecure=True)
     check_client(dask_client(), insecure=False)
+
+
+def test_worker_with_another_python_is_refused_and_another_patch_is_not() -> None:
+    ours, near, other = (
+        {"host": {"python": f"{version}.final.0"}}
+        for version in ("3.11.7", "3.11.2", "3.13.1")
+    )
+
+    check_python("tls://far:1", near, ours)
+    with pytest.raises(StartFailed, match=r"has Python 3\.13\.1, the notebook has"):
+        check_python("tls://far:1", other, ours)
 
 
 @for_each(

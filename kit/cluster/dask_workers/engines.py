@@ -126,13 +126,11 @@ class DaskEngines(FarEngines):
 
     async def _ask_dask(self) -> None:
         """Learn each second which workers dask has lost; until the client is closed."""
-        with contextlib.suppress(KitError):
-            while True:
-                await asyncio.sleep(_ASK_S)
-                ours = list(self._workers)
-                with contextlib.suppress(OSError):
-                    there = await self._launcher.still_there(ours)
-                    self._gone = set(ours) - there
+        while self._launcher.client.status != "closed":
+            await asyncio.sleep(_ASK_S)
+            ours = list(self._workers)
+            with contextlib.suppress(KitError):  # it is asked again
+                self._gone = set(ours) - await self._launcher.still_there(ours)
 
     def _has_lost(self, host: Host, known: frozenset[int]) -> bool:
         is_lost = host.is_lost or host.facts.label in self._gone
@@ -147,11 +145,13 @@ class DaskEngines(FarEngines):
         if not host.is_lost:
             return await super().why_ended(index)
         address = host.facts.label
-        with contextlib.suppress(KitError, OSError):
+        with contextlib.suppress(KitError):
             if address not in await self._launcher.still_there([address]):
                 self._gone.add(address)
-        why = "is gone" if address in self._gone else "does not answer"
-        return f"was lost with its dask worker {self._called(address)}, which {why}"
+        worker = f"its dask worker {self._called(address)}"
+        if address in self._gone:
+            return f"was lost with {worker}, which is gone"
+        return f"was lost with the processes beside {worker}, which do not answer"
 
     def _called(self, address: str) -> str:
         name = self._workers[address].name

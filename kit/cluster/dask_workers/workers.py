@@ -18,17 +18,19 @@ from urllib.parse import urlsplit
 
 from kit.cluster.launchers import Launcher
 from kit.cluster.processes import host_calls
-from kit.errors import FailedPreconditionError, InvalidArgumentError, StartFailed
+from kit.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    KitError,
+    StartFailed,
+    UnavailableError,
+)
 from kit.wire.sockets import address_towards
 
 T = TypeVar("T")
 
 _ANSWER_S = 10.0  # of a dask worker
 _ENCRYPTED = ("tls", "wss")
-_REMEDY = (
-    "such as LocalCluster(protocol='tls', security=True), or allow it with "
-    "insecure=True: then anyone who reaches it can act as you"
-)
 
 
 class DaskWorker(NamedTuple):
@@ -101,10 +103,14 @@ class DaskWorkers(Launcher):
             return client.run(function, *args, workers=[address])
 
         try:
-            answers = await self.ask(begin)
-        except OSError as error:  # CommClosedError is one
-            raise StartFailed(f"the dask worker {address} is gone: {error}.") from error
-        return answers[address]
+            return (await self.ask(begin))[address]
+        except KitError:
+            raise
+        except Exception as error:  # of the function, or dask's
+            raise StartFailed(
+                f"the dask worker {address} could not do {function.__name__}(): "
+                f"{type(error).__name__}: {error}"
+            ) from error
 
     async def ask(self, question: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
         """Await in the client's event loop what `question` makes of the client.
@@ -121,10 +127,11 @@ class DaskWorkers(Launcher):
         try:
             async with asyncio.timeout(_ANSWER_S):
                 return await answer
-        except TimeoutError as error:
-            raise StartFailed(
-                f"the dask cluster at {self.client.scheduler.address} has not answered "
-                f"within {_ANSWER_S:g} s."
+        except OSError as error:  # TimeoutError and dask's CommClosedError are some
+            told = str(error) or f"no answer within {_ANSWER_S:g} s"
+            raise UnavailableError(
+                f"the dask cluster at {self.client.scheduler.address} cannot be asked: "
+                f"{told}."
             ) from error
 
     async def check_workers(self, addresses: Sequence[str]) -> None:
@@ -134,13 +141,9 @@ class DaskWorkers(Launcher):
         """
         told = await self.ask(lambda client: client.get_versions())
         for address in addresses:
-            theirs = told["workers"][address]["host"]["python"]
-            mine = told["client"]["host"]["python"]
-            if theirs.split(".")[:2] != mine.split(".")[:2]:
-                raise StartFailed(
-                    f"the dask worker {address} has Python {theirs}, the notebook has "
-                    f"{mine}; start the workers with the same."
-                )
+            if address not in told["workers"]:
+                raise StartFailed(f"the dask worker {address} does not answer.")
+            check_python(address, told["workers"][address], told["client"])
         who = who_are_you()
         answers = await self.ask(
             lambda client: client.run(who, workers=list(addresses))
@@ -199,6 +202,18 @@ def who_are_you() -> Callable[[], dict[str, Any]]:
     return who
 
 
+def check_python(
+    address: str, theirs: Mapping[str, Any], ours: Mapping[str, Any]
+) -> None:
+    """Raise `StartFailed` for a worker with another Python; as dask tells versions."""
+    there, here = (one["host"]["python"].split(".")[:3] for one in (theirs, ours))
+    if there[:2] != here[:2]:
+        raise StartFailed(
+            f"the dask worker {address} has Python {'.'.join(there)}, the notebook has "
+            f"{'.'.join(here)}; start the workers with the same."
+        )
+
+
 def check_same(address: str, answer: Mapping[str, Any]) -> None:
     """Raise `StartFailed` for a worker that is not as this notebook needs it."""
     system, *process = answer["process"]
@@ -240,9 +255,10 @@ def check_client(client: Any, *, insecure: bool) -> None:
     protocol, _, _ = client.scheduler.address.partition("://")
     if protocol not in _ENCRYPTED and not insecure:
         raise InvalidArgumentError(
-            f"the dask cluster at {client.scheduler.address} is not encrypted, and the "
-            f"keys of the tasks would travel there, on one machine too. Start it with "
-            f"TLS, {_REMEDY}."
+            f"the dask cluster at {client.scheduler.address} is not encrypted: anyone "
+            f"who reaches it, on this machine too, could act as you and read the keys "
+            f"of the tasks. Start it with TLS, such as LocalCluster(security=True), or "
+            f"allow it with insecure=True."
         )
 
 
