@@ -131,6 +131,9 @@ class DaskEngines(FarEngines):
             ours = list(self._workers)
             with contextlib.suppress(KitError):  # it is asked again
                 self._gone = set(ours) - await self._launcher.still_there(ours)
+                for host in self._hosts:
+                    host.is_lost = host.is_lost or host.facts.label in self._gone
+                self._tell_ended()  # the other watch may wait for one that is gone
 
     def _has_lost(self, host: Host, known: frozenset[int]) -> bool:
         is_lost = host.is_lost or host.facts.label in self._gone

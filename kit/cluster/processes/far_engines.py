@@ -292,10 +292,13 @@ class FarEngines(Engines):
                 missed = gone
                 await self._refresh()
                 asked = clock()
-            for index, (process, callback) in list(self._on_end.items()):
-                if process.host.is_lost or not process.is_running:
-                    del self._on_end[index]
-                    callback()
+            self._tell_ended()
+
+    def _tell_ended(self) -> None:
+        for index, (process, callback) in list(self._on_end.items()):
+            if process.host.is_lost or not process.is_running:
+                del self._on_end[index]
+                callback()
 
     def _has_lost(self, host: Host, known: frozenset[int]) -> bool:
         """Tell whether a host is gone; `known` are the controller's engines."""
