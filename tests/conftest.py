@@ -240,5 +240,8 @@ def _session_leaves_no_process() -> Iterator[None]:
 def marked(value: str) -> Iterator[str]:
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            if process.environ().get(MARK) == value:
+            is_own = process.ppid() == os.getpid()
+            if process.environ().get(MARK) == value and (
+                not is_own or is_leak(process)
+            ):
                 yield describe(process)

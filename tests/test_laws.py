@@ -53,7 +53,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "kit/dask/feeds.py",
         "kit/dask/graph.py",
     ),
-    "distributed": (),
+    "distributed": ("kit/cluster/dask_workers/plugin.py",),
     "cupy": ("kit/arrays.py",),
     "isal": ("kit/crc.py",),
     "socket": ("kit/wire/sockets.py",),

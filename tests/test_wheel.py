@@ -113,10 +113,10 @@ def test_the_demonstration_says_what_it_needs(installed: Installed) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_with_the_extra_all_modules_import_and_the_demonstration_runs(
+def test_with_extras_all_modules_import_and_the_demonstration_runs(
     installed: Installed,
 ) -> None:
-    installed.pip("[demo]")
+    installed.pip("[dask,demo]")
 
     assert installed.run("python", "-c", IMPORT, *modules_of_the_tree()) == "False"
     shown = installed.run("psring", "demo", "--steps", "40", "--text-steps", "4")

@@ -39,6 +39,7 @@ from kit.cluster.cells.selection import (
     make_tasks,
     select,
 )
+from kit.cluster.dask_workers.workers import DaskWorkers, check_client
 from kit.cluster.launchers import Launcher
 from kit.cluster.launching import launch
 from kit.cluster.lifecycle import Lifecycle
@@ -156,6 +157,62 @@ class Cluster:
             launcher=launcher,
         )
         self._begin_with(plan)
+
+    @classmethod
+    def from_dask(
+        cls,
+        client: Any,
+        ps: int = 1,
+        worker: int = 3,
+        *,
+        insecure: bool = False,
+        address: str = "",
+        **options: Any,
+    ) -> Self:
+        """Make a cluster whose tasks run beside the workers of a dask cluster.
+
+        dask starts the workers, wherever it can, and ends the tasks with them. The
+        tasks take no threads from dask: its own work goes on beside them.
+
+        Parameters
+        ----------
+        client : distributed.Client
+            A client of a dask cluster with TLS. Its workers are chosen at the start,
+            host by host; each holds at most as many tasks as it has threads.
+        ps, worker : int
+            As for every cluster.
+        insecure : bool, default False
+            Allow a dask cluster without TLS, and do without TLS between tasks too.
+            Anybody on the line can then act as you, on one machine too.
+        address : str, optional
+            The address of this machine at which the workers reach it.
+        **options
+            The other parameters of `Cluster`, but for `launcher` and `python`.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The client is asynchronous, or its cluster is not encrypted.
+        FailedPreconditionError
+            The client is closed.
+
+        Notes
+        -----
+        `start` raises `StartFailed` when the workers have too few threads, or other
+        versions of Python or the kit. `stop` leaves the dask cluster as it was.
+
+        Examples
+        --------
+        Five tasks on a dask cluster of this machine::
+
+            with LocalCluster(n_workers=5, security=True) as local:
+                client = Client(local)
+                with kit.Cluster.from_dask(client, ps=1, worker=4) as cluster:
+                    print(cluster.status)
+        """
+        check_client(client, insecure=insecure)
+        workers = DaskWorkers(client=client, address=address)
+        return cls(ps, worker, insecure=insecure, launcher=workers, **options)
 
     def _begin_with(self, plan: ClusterPlan) -> None:
         self._life = Lifecycle(plan)

@@ -76,14 +76,14 @@ def engine_environment(folder: Path, threads: int) -> dict[str, str]:
     """Return the variables that the cluster's processes get on top of ours."""
     set_apart = {
         "IPYTHONDIR": str(folder / "ipython"),
-        "PYTHONPATH": _python_path(os.environ.get("PYTHONPATH", "")),
+        "PYTHONPATH": python_path(os.environ.get("PYTHONPATH", "")),
         "PYTHONUNBUFFERED": "1",
         reaper.MARK: str(folder),
     }
     return set_apart | dict.fromkeys(_THREADS, str(threads))
 
 
-def _python_path(current: str) -> str:
+def python_path(current: str) -> str:
     """Let engines import this very package, installed or not."""
     home = str(Path(__file__).resolve().parents[2])
     installed = [*site.getsitepackages(), site.getusersitepackages()]

@@ -212,6 +212,11 @@ class Engines:
             # Also when it is cancelled: orphans of what has ended are not found later.
             reaper.end(family, _GRACE_S)
 
+    def unregister(self, index: int) -> None:
+        """Tell the controller that engine `index` has ended, as its nanny would."""
+        client = self._client
+        client._send(client._query_stream, "unregistration_request", {"id": index})
+
     async def _unregistered(self, index: int) -> None:
         # Its nanny reports the end, so that one must not be ended before.
         while index in self.registered:
@@ -371,7 +376,11 @@ class Engines:
 
     def log_tail(self, index: int, n_lines: int = 12) -> str:
         """Return the last lines that engine `index` wrote."""
-        return tail_of(self._forks.log(self._names[index]), n_lines)
+        return tail_of(self.log_path(index), n_lines)
+
+    def log_path(self, index: int) -> Path:
+        """Return where the log of engine `index` is, on its host."""
+        return self._forks.log(self._names[index])
 
     async def forget(self) -> None:
         """Let ipyparallel notice that its processes have ended, and close the client.

@@ -23,6 +23,7 @@ from kit.cluster.cells.calls import follow
 from kit.cluster.launchers import LAUNCH_LOG, Launcher
 from kit.cluster.processes import host_calls, reaper
 from kit.cluster.processes.engines import PRELOAD, Engines, controller_args
+from kit.cluster.processes.forks import Forks
 from kit.cluster.processes.host_calls import HostFacts, HostNews
 from kit.cluster.processes.launch import SSHHostsLauncher
 from kit.cluster.processes.processes import why
@@ -35,7 +36,7 @@ _ANSWER_S = 5.0  # of a host
 _GRACE_S = 1.0  # of an engine that is restarted
 _LEAVE_S = 2.0  # until all hosts have left at a stop
 # Of heart beats (0.2 s each): a host that is cut off is lost after 8 s.
-_MISSES = 40
+MISSES = 40
 # Those of ipyparallel's launchers that we replace; the others go by their names.
 _LAUNCHERS = {"ssh": SSHHostsLauncher}
 
@@ -83,6 +84,7 @@ class FarEngines(Engines):
     def __init__(self, *args: Any, launcher: Launcher, threads: int) -> None:
         self._launcher, self._threads = launcher, threads
         self._reached_at = launcher.reached_at
+        self._order: list[str] = list(getattr(launcher, "hosts", ()))
         self._hosts: list[Host] = []
         self._job = ""
         self._watcher: asyncio.Task[None] | None = None
@@ -93,12 +95,7 @@ class FarEngines(Engines):
         self, config: Any, environment: dict[str, str], python: str
     ) -> dict[str, Any]:
         program = [self._launcher.python, "-P", "-m", "kit.cluster.processes.host"]
-        told = [
-            f"--deadline={self._deadline_s}",
-            f"--preload={','.join(PRELOAD)}",
-            f"--threads={self._threads}",
-            f"--blas-kernel={os.environ.get(BLAS_KERNEL, '')}",
-        ]
+        told = host_options(self._deadline_s, self._threads)
         traits = self._launcher.traits(self._folder, [*program, *told])
         for name, values in traits.items():
             config[name].update(values)
@@ -106,7 +103,7 @@ class FarEngines(Engines):
         return {
             "engines": _LAUNCHERS.get(name, name),
             "n": self._launcher.n_processes(len(self._names)),
-            "controller_args": controller_args(_MISSES),
+            "controller_args": controller_args(MISSES),
             "controller_ip": self._reached_at,
             "controller_location": self._reached_at,
         }
@@ -189,7 +186,7 @@ class FarEngines(Engines):
 
     def _place(self) -> None:
         """Give each host as many tasks as it has slots: by rank, else as launched."""
-        named = list(getattr(self._launcher, "hosts", ()))
+        named = self._order
 
         def order(host: Host) -> tuple[int, int, str]:
             label = host.facts.label
@@ -206,6 +203,10 @@ class FarEngines(Engines):
         """Return the cluster's folder at engine `index`, and its host's address."""
         facts = self._host(index).facts
         return Path(facts.folder), facts.address
+
+    def log_path(self, index: int) -> Path:
+        """Return where the log of engine `index` is, on its host."""
+        return Forks(Path(self._host(index).facts.folder)).log(self._names[index])
 
     def _host(self, index: int) -> Host:
         return next(host for host in self._hosts if index in host.tasks)
@@ -289,16 +290,23 @@ class FarEngines(Engines):
             await asyncio.sleep(_LOOK_S)
             known = self._known_engines
             for host in self._hosts:
-                host.is_lost = host.engine not in known
+                host.is_lost = self._has_lost(host, known)
             gone = frozenset(self._on_end) - known
             if gone != missed or clock() - asked > _REFRESH_S:
                 missed = gone
                 await self._refresh()
                 asked = clock()
-            for index, (process, callback) in list(self._on_end.items()):
-                if process.host.is_lost or not process.is_running:
-                    del self._on_end[index]
-                    callback()
+            self._tell_ended()
+
+    def _tell_ended(self) -> None:
+        for index, (process, callback) in list(self._on_end.items()):
+            if process.host.is_lost or not process.is_running:
+                del self._on_end[index]
+                callback()
+
+    def _has_lost(self, host: Host, known: frozenset[int]) -> bool:
+        """Tell whether a host is gone; `known` are the controller's engines."""
+        return host.engine not in known
 
     async def _refresh(self) -> None:
         here = [host for host in self._hosts if not host.is_lost]
@@ -353,6 +361,16 @@ class FarEngines(Engines):
         # It would ask each host again, which has ended what there was or is cut off.
         self._cluster.engines.clear()
         await super().forget()
+
+
+def host_options(deadline_s: float, threads: int) -> list[str]:
+    """Return what each `host.py` of a cluster is told."""
+    return [
+        f"--deadline={deadline_s}",
+        f"--preload={','.join(PRELOAD)}",
+        f"--threads={threads}",
+        f"--blas-kernel={os.environ.get(BLAS_KERNEL, '')}",
+    ]
 
 
 def _check_versions(facts: HostFacts) -> None:

@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -39,8 +41,9 @@ from kit.cluster.runtime import (
 
 _CONNECTION = "IPP_CONNECTION_INFO"
 # What launchers call a process by among those of its host, and their number.
-_LOCAL_RANKS = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
-_LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
+LOCAL_RANKS = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
+LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
+_SET_PARENT_DEATH_SIGNAL = 1  # prctl(2); it outlasts becoming the fork server
 _LOOK_S = 0.1
 _LEASE_S = 0.01  # of the fork server: nobody waits for its return
 
@@ -52,6 +55,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--mpi", action="store_true", help="ipyparallel's; not used")
     parser.add_argument("--threads", type=int, default=0, help="of BLAS; 0 for a share")
     parser.add_argument("--blas-kernel", default="", help="of OpenBLAS; its own choice")
+    parser.add_argument("--parent", type=int, help="whose end is to be its own")
     parser.add_argument("--deadline", type=float, required=True)
     parser.add_argument("--preload", default="")
     return parser.parse_args()
@@ -72,8 +76,8 @@ def _variable(names: Sequence[str], default: int) -> int:
 
 def _launched_here() -> int:
     """Return how many processes the launcher has started on this host."""
-    if any(name in os.environ for name in _LOCAL_SIZES):
-        return _variable(_LOCAL_SIZES, 1)
+    if any(name in os.environ for name in LOCAL_SIZES):
+        return _variable(LOCAL_SIZES, 1)
     counts = os.environ.get("SLURM_STEP_TASKS_PER_NODE", "1")  # such as 2(x3),1
     each: list[int] = []
     for part in counts.split(","):
@@ -93,16 +97,25 @@ def _wait_for_leader(deadline_s: float) -> None:
         for sibling in parent.children():
             with contextlib.suppress(psutil.Error):
                 theirs = sibling.environ()
-                if any(theirs.get(name) == "0" for name in _LOCAL_RANKS):
+                if any(theirs.get(name) == "0" for name in LOCAL_RANKS):
                     sibling.wait()
                     return
         time.sleep(_LOOK_S)
 
 
+def _end_with(parent: int) -> None:
+    """Be killed when the thread that has started this process ends, however it does."""
+    ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it was too early to be told
+        sys.exit(f"the process {parent} has ended")
+
+
 def main() -> None:
     """Prepare the folder, and become the fork server."""
     arguments = _arguments()
-    if _variable(_LOCAL_RANKS, 0) > 0:
+    if arguments.parent is not None:
+        _end_with(arguments.parent)
+    if _variable(LOCAL_RANKS, 0) > 0:
         _wait_for_leader(arguments.deadline)
         return
     slots = arguments.slots or _launched_here()

@@ -89,6 +89,11 @@ def survey(controller: str) -> HostFacts:
     )
 
 
+def has_folder(folder: str) -> bool:
+    """Tell whether this host sees a folder in which it may write."""
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
 def fork(names: Mapping[int, str]) -> None:
     """Have an engine forked for each task, by number and name."""
     forks, server = _forks(), reaper.find(os.getppid())

@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from kit.cluster.cells.calls import TaskCalls, cancel
+from kit.cluster.dask_workers.workers import DaskWorkers
+from kit.cluster.launchers import Launcher
 from kit.cluster.loop import to_the_end
 from kit.cluster.plan import ClusterPlan
 from kit.cluster.processes import reaper
 from kit.cluster.processes.engines import PORT_IN_USE, Engines
 from kit.cluster.processes.far_engines import FarEngines
-from kit.cluster.processes.forks import Forks
 from kit.cluster.processes.processes import Processes, ReaperHandle, why
 from kit.cluster.processes.servers import Servers
 from kit.cluster.report import ClusterState, TaskStatus
@@ -103,7 +104,8 @@ class Supervisor:
 
     def log_path(self, task: Task) -> Path:
         """Return where a task's log is, on its host."""
-        return Forks(self._where(task)[0]).log(task.short)
+        assert self.engines is not None, "a ready supervisor has engines"
+        return self.engines.log_path(self.plan.tasks.index(task))
 
     def log_tail(self, task: Task, n_lines: int = 12) -> str:
         """Return the last lines of a task's log; empty if there are none."""
@@ -146,7 +148,7 @@ class Supervisor:
         self.engines = engines = (
             Engines(*arguments)
             if self.plan.launcher is None
-            else FarEngines(
+            else _far_engines(self.plan.launcher)(
                 *arguments, launcher=self.plan.launcher, threads=self.plan.threads
             )
         )
@@ -437,6 +439,14 @@ class Supervisor:
             f"the cluster was stopped, and the calls under way with it. Start a new "
             f"one, Cluster({self.plan.as_arguments}).start(), and call there."
         )
+
+
+def _far_engines(launcher: Launcher) -> type[FarEngines]:
+    if not isinstance(launcher, DaskWorkers):
+        return FarEngines
+    from kit.cluster.dask_workers.engines import DaskEngines  # needs distributed
+
+    return DaskEngines
 
 
 def _logger(level: int) -> logging.Logger:

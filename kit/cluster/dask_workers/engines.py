@@ -1,0 +1,266 @@
+"""Engines beside the workers of a dask cluster: hosts that dask starts and supervises.
+
+    choose workers -> controller here -> a plugin in each starts a host process
+        -> hosts register -> place -> fork there -> engines register
+
+From there on they are as those of any launcher. Each dask worker with tasks is a host
+of its own here, so what it loses are its own tasks. Whom dask has lost is asked for
+each second, because dask knows at once what the controller notices by silence. A task
+of a worker that is gone stays lost until it is restarted; a worker on the same machine
+takes it then, the one that a nanny has started in the old one's place, for example.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+from kit.cluster.dask_workers import plugin
+from kit.cluster.dask_workers.workers import DaskWorker, DaskWorkers
+from kit.cluster.processes import host_calls
+from kit.cluster.processes.engines import controller_args
+from kit.cluster.processes.far_engines import (
+    MISSES,
+    FarEngines,
+    Host,
+    host_options,
+)
+from kit.cluster.processes.forks import HOST_ENGINE
+from kit.errors import KitError, StartFailed
+
+_LOOK_S, _ASK_S = 0.1, 1.0
+PLACE_S = 20.0  # until dask has a worker again
+_END_S = 4.0  # of what is in all workers
+
+
+class DaskEngines(FarEngines):
+    """An ipyparallel controller here, its engines beside dask's workers."""
+
+    _launcher: DaskWorkers
+
+    def __init__(self, *args: Any, launcher: DaskWorkers, threads: int) -> None:
+        super().__init__(*args, launcher=launcher, threads=threads)
+        self._name = self._folder.name  # of our plugins
+        self._connection = ""
+        self._workers: dict[str, DaskWorker] = {}  # with a plugin of ours, by address
+        self._gone: set[str] = set()
+        self._moving = asyncio.Lock()
+        self._leads: dict[Host, Host] = {}
+        self._asker: asyncio.Task[None] | None = None
+        self._moves: dict[int, asyncio.Task[None]] = {}
+
+    def _launching(
+        self, config: Any, environment: dict[str, str], python: str
+    ) -> dict[str, Any]:
+        return {
+            "controller_args": controller_args(MISSES),
+            "controller_ip": self._reached_at,
+            "controller_location": self._reached_at,
+        }
+
+    async def launch(self) -> None:
+        """Start the controller here, and a host process in each chosen worker."""
+        places = await self._launcher.places(len(self._names))
+        await self._launch_controller()
+        info = await self._cluster.controller.get_connection_info(self._deadline_s)
+        self._connection = json.dumps(info["engine"])
+        self._order = [worker.address for worker in places]
+        begins = [self._begin(worker, slots) for worker, slots in places.items()]
+        await asyncio.gather(*begins)
+        self._watcher = asyncio.create_task(self._watch())
+        self._asker = asyncio.create_task(self._ask_dask())
+
+    async def _begin(self, worker: DaskWorker, slots: int) -> None:
+        # dask counts in threads what a worker may use of its machine.
+        threads = self._threads or max(1, worker.nthreads // slots)
+        program = (
+            *("-P", "-m", "kit.cluster.processes.host"),
+            *host_options(self._deadline_s, threads),
+            *(f"--label={worker.address}", f"--slots={slots}"),
+        )
+        order = plugin.HostOrder(self._name, program, self._connection)
+        self._workers[worker.address] = worker  # first: it is ended in any case
+        await self._launcher.run(worker.address, plugin.begin, order)
+
+    async def _check_launched(self) -> None:
+        """Raise `StartFailed` for a worker whose host process has ended already."""
+        met = {host.facts.label for host in self._hosts}
+        for address in self._workers.keys() - met:
+            await self._check_runs(address)
+        await asyncio.sleep(_LOOK_S)
+
+    async def _check_runs(self, address: str) -> None:
+        words = await self._launcher.run(address, plugin.why_ended, self._name)
+        if words is not None:
+            raise StartFailed(
+                f"nothing of ours runs beside the dask worker {address} any more.\n"
+                f"{words}"
+            )
+
+    async def _meet(self, engine: int) -> None:
+        await super()._meet(engine)
+        await self._find_lead(self._hosts[-1])
+
+    async def _find_lead(self, host: Host) -> None:
+        """Let all tasks of a machine have their sockets in one folder, the lead's."""
+        facts = host.facts
+        for other in self._hosts:
+            one = other.facts
+            if (one.name, one.address) != (facts.name, facts.address) or other.is_lost:
+                continue
+            if await self._call(host, host_calls.has_folder, one.folder):
+                self._leads[host] = self._leads.get(other, other)
+                return
+
+    def where(self, index: int) -> tuple[Path, str]:
+        """Return the folder for the sockets of engine `index`, its host's address."""
+        host = self._host(index)
+        lead = self._leads.get(host, host)
+        folder = (host if lead.is_lost else lead).facts.folder
+        return Path(folder), host.facts.address
+
+    # -- watch -------------------------------------------------------------------
+
+    async def _ask_dask(self) -> None:
+        """Learn each second which workers dask has lost; until the client is closed."""
+        while self._launcher.client.status != "closed":
+            await asyncio.sleep(_ASK_S)
+            ours = list(self._workers)
+            with contextlib.suppress(KitError):  # it is asked again
+                self._gone = set(ours) - await self._launcher.still_there(ours)
+                for host in self._hosts:
+                    host.is_lost = host.is_lost or host.facts.label in self._gone
+                self._tell_ended()  # the other watch may wait for one that is gone
+
+    def _has_lost(self, host: Host, known: frozenset[int]) -> bool:
+        is_lost = host.is_lost or host.facts.label in self._gone
+        if host.engine not in known:
+            is_lost = True
+            host.engine = -1  # another host may get the number
+        return is_lost
+
+    async def why_ended(self, index: int) -> str:
+        """Say how the process of engine `index` ended, in words."""
+        host = self._host(index)
+        if not host.is_lost:
+            return await super().why_ended(index)
+        address = host.facts.label
+        with contextlib.suppress(KitError):
+            if address not in await self._launcher.still_there([address]):
+                self._gone.add(address)
+        worker = f"its dask worker {self._called(address)}"
+        if address in self._gone:
+            return f"was lost with {worker}, which is gone"
+        return f"was lost with the processes beside {worker}, which do not answer"
+
+    def _called(self, address: str) -> str:
+        name = self._workers[address].name
+        return address if name == address else f"{name} ({address})"
+
+    # -- restart -----------------------------------------------------------------
+
+    def why_no_fork(self, index: int) -> str:
+        """Say why engine `index` cannot get a new process; empty if it can."""
+        move = self._moves.get(index)
+        if move is None or not move.done() or move.exception() is None:
+            return ""
+        del self._moves[index]
+        return str(move.exception()).rstrip(".")
+
+    def fork_again(self, index: int) -> None:
+        """Order another process for engine `index`, at another worker if need be."""
+        host = self._host(index)
+        if host.is_lost:
+            self._moves[index] = asyncio.create_task(self._move(index, host))
+        else:
+            super().fork_again(index)
+
+    async def end(self, index: int, process: Any) -> None:
+        """End engine `index` and its children; wait until its controller knows."""
+        host = self._host(index)
+        if not host.is_lost:
+            await super().end(index, process)
+            return
+        for engine in {host.engine, index} & self._known_engines:
+            self.unregister(engine)  # nobody else there does: they were killed, too
+        while {host.engine, index} & self._known_engines:
+            await asyncio.sleep(_LOOK_S)
+
+    async def _move(self, index: int, old: Host) -> None:
+        """Have a task's process forked beside another worker of the same machine."""
+        async with self._moving:  # the next restart counts this one's place
+            host = await self._new_host(old)
+            for known in (old.news.processes, old.news.statuses, old.news.logs):
+                known.pop(index, None)
+            old.tasks.remove(index)
+            if not old.tasks:
+                self._hosts.remove(old)
+            host.tasks.append(index)
+            await self._call(host, host_calls.fork, {index: self._names[index]})
+
+    async def _new_host(self, old: Host) -> Host:
+        """Return a host with a free place on the machine of a lost one."""
+        worker = await self._free_worker(self._workers[old.facts.label].host)
+        for host in self._hosts:
+            if host.facts.label == worker.address and not host.is_lost:
+                return host
+        await self._launcher.check_workers([worker.address])
+        await self._begin(worker, worker.nthreads)
+        return await self._registered_at(worker.address)
+
+    async def _free_worker(self, machine: str) -> DaskWorker:
+        """Wait a while for a worker with a free place, such as a nanny starts."""
+        clock = asyncio.get_running_loop().time
+        give_up_at = clock() + min(PLACE_S, self._deadline_s / 2)
+        while True:
+            free = {
+                worker: worker.nthreads - self._n_tasks(worker.address)
+                for worker in await self._launcher.present()
+                if worker.host == machine
+            }
+            best = max(free, key=lambda worker: free[worker], default=None)
+            if best is not None and free[best] > 0:
+                return best
+            if clock() > give_up_at:
+                raise StartFailed(
+                    f"no dask worker with a free thread is on {machine}, where the "
+                    f"other tasks look for it; have dask start one there, and restart "
+                    f"it again"
+                )
+            await asyncio.sleep(_LOOK_S)
+
+    def _n_tasks(self, address: str) -> int:
+        hosts = [h for h in self._hosts if h.facts.label == address and not h.is_lost]
+        return sum(len(host.tasks) for host in hosts)
+
+    async def _registered_at(self, address: str) -> Host:
+        while True:
+            await self._learn_engines()
+            met = {host.engine for host in self._hosts}
+            for engine in sorted(self._known_engines - met):
+                if engine >= HOST_ENGINE:
+                    await self._meet(engine)
+            for host in self._hosts:
+                if host.facts.label == address and not host.is_lost:
+                    return host
+            await self._check_runs(address)
+
+    # -- end -----------------------------------------------------------------------
+
+    async def forget(self) -> None:
+        """Leave nothing in the workers; then do as all engines do."""
+        for task in (self._asker, *self._moves.values()):
+            if task is not None:
+                task.cancel()
+        await self._end_all()
+        await super().forget()
+
+    async def _end_all(self) -> None:
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(_END_S):
+                there = await self._launcher.still_there(list(self._workers))
+                ends = [self._launcher.run(a, plugin.end, self._name) for a in there]
+                await asyncio.gather(*ends, return_exceptions=True)

@@ -1,0 +1,271 @@
+"""The workers of a dask cluster: who is there, who can hold tasks, how many each.
+
+Of dask only its client is used, in the client's own event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import re
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+from kit.cluster.launchers import Launcher
+from kit.cluster.processes import host_calls
+from kit.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    KitError,
+    StartFailed,
+    UnavailableError,
+)
+from kit.wire.sockets import address_towards
+
+T = TypeVar("T")
+
+_ANSWER_S = 10.0  # of a dask worker
+_ENCRYPTED = ("tls", "wss")
+
+
+class DaskWorker(NamedTuple):
+    """A worker, as the scheduler knows it."""
+
+    address: str
+    host: str
+    name: str
+    nthreads: int
+
+    @property
+    def in_order(self) -> tuple[object, ...]:
+        """What sorts workers: by host, on one host by name, with numbers in order."""
+        parts = re.split(r"(\d+)", self.name)
+        named = tuple((int(p), "") if p.isdigit() else (0, p) for p in parts)
+        return (self.host, named, self.address)
+
+
+@dataclass(frozen=True)
+class DaskWorkers(Launcher):
+    """Start the tasks beside the workers of a dask cluster; see `Cluster.from_dask`."""
+
+    client: Any = field(kw_only=True, repr=False, compare=False)
+    launches: ClassVar[str] = "dask"
+
+    def traits(
+        self, folder: Path, program: Sequence[str]
+    ) -> dict[str, dict[str, object]]:
+        """Return none: it is dask that launches."""
+        return {}
+
+    @property
+    def reached_at(self) -> str:
+        """The address of this machine at which the scheduler's host reaches it."""
+        if self.address:
+            return self.address
+        return address_towards(str(urlsplit(self.client.scheduler.address).hostname))
+
+    async def places(self, n_tasks: int) -> dict[DaskWorker, int]:
+        """Choose workers: return how many tasks each holds, in order.
+
+        Raises `StartFailed` where there are too few, or one cannot run tasks.
+        """
+        workers = await self.present()
+        found = spread(workers, n_tasks)
+        await self.check_workers([one.address for one in found])
+        return found
+
+    async def present(self) -> list[DaskWorker]:
+        """Return the workers that take work now, host by host."""
+        told = await self.ask(lambda client: client.scheduler.identity())
+        running = [
+            DaskWorker(address, one["host"], str(one["name"]), one["nthreads"])
+            for address, one in told["workers"].items()
+            if one["status"] == "running"
+        ]
+        return sorted(running, key=lambda one: one.in_order)
+
+    async def still_there(self, addresses: Sequence[str]) -> set[str]:
+        """Return which of the workers the scheduler still has."""
+        query = partial(_nthreads, addresses=list(addresses))
+        return set(await self.ask(query))
+
+    async def run(
+        self, address: str, function: Callable[..., Any], *args: object
+    ) -> Any:
+        """Run a function in a worker; see `plugin.py`."""
+
+        def begin(client: Any) -> Any:
+            return client.run(function, *args, workers=[address])
+
+        try:
+            return (await self.ask(begin))[address]
+        except KitError:
+            raise
+        except Exception as error:  # of the function, or dask's
+            raise StartFailed(
+                f"the dask worker {address} could not do {function.__name__}(): "
+                f"{type(error).__name__}: {error}"
+            ) from error
+
+    async def ask(self, question: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
+        """Await in the client's event loop what `question` makes of the client.
+
+        There, dask's client is asynchronous for whoever calls it.
+        """
+        check_open(self.client)
+
+        async def work() -> T:
+            return await question(self.client)
+
+        loop = self.client.loop.asyncio_loop
+        answer = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(), loop))
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                return await answer
+        except OSError as error:  # TimeoutError and dask's CommClosedError are some
+            told = str(error) or f"no answer within {_ANSWER_S:g} s"
+            raise UnavailableError(
+                f"the dask cluster at {self.client.scheduler.address} cannot be asked: "
+                f"{told}."
+            ) from error
+
+    async def check_workers(self, addresses: Sequence[str]) -> None:
+        """Raise `StartFailed` for workers that cannot run tasks of this notebook.
+
+        Python first: code does not travel between different ones.
+        """
+        told = await self.ask(lambda client: client.get_versions())
+        for address in addresses:
+            if address not in told["workers"]:
+                raise StartFailed(f"the dask worker {address} does not answer.")
+            check_python(address, told["workers"][address], told["client"])
+        who = who_are_you()
+        answers = await self.ask(
+            lambda client: client.run(who, workers=list(addresses))
+        )
+        for address, answer in answers.items():
+            check_same(address, answer)
+
+
+async def _nthreads(client: Any, addresses: list[str]) -> Mapping[str, int]:
+    found: Mapping[str, int] = await client.scheduler.ncores(workers=addresses)
+    return found
+
+
+def spread(workers: Sequence[DaskWorker], n_tasks: int) -> dict[DaskWorker, int]:
+    """Give each worker as many tasks as the others, and no more than it has threads.
+
+    Raises `StartFailed` where they have too few.
+    """
+    n_threads = sum(one.nthreads for one in workers)
+    if n_threads < n_tasks:
+        raise StartFailed(
+            f"the dask cluster has {len(workers)} workers with {n_threads} threads "
+            f"together, and the cluster has {n_tasks} tasks: a worker holds as many "
+            f"tasks as it has threads. Have dask start more, such as "
+            f"client.cluster.scale({n_tasks}) and client.wait_for_workers({n_tasks})."
+        )
+    counts = dict.fromkeys(workers, 0)
+    while n_tasks:
+        for one in workers:
+            if n_tasks and counts[one] < one.nthreads:
+                counts[one] += 1
+                n_tasks -= 1
+    return {one: n for one, n in counts.items() if n}
+
+
+def who_are_you() -> Callable[[], dict[str, Any]]:
+    """Return a function that tells who a worker is; it travels with its code.
+
+    So it can say that the kit is not installed there.
+    """
+
+    def who() -> dict[str, Any]:
+        import os
+        import platform
+        from importlib.metadata import PackageNotFoundError, version
+
+        versions = {}
+        for name in ("psring", "ipyparallel"):
+            try:
+                versions[name] = version(name)
+            except PackageNotFoundError:
+                versions[name] = ""
+        me = (platform.system(), platform.node(), os.getpid())
+        return {"versions": versions, "process": me}
+
+    return who
+
+
+def check_python(
+    address: str, theirs: Mapping[str, Any], ours: Mapping[str, Any]
+) -> None:
+    """Raise `StartFailed` for a worker with another Python; as dask tells versions."""
+    there, here = (one["host"]["python"].split(".")[:3] for one in (theirs, ours))
+    if there[:2] != here[:2]:
+        raise StartFailed(
+            f"the dask worker {address} has Python {'.'.join(there)}, the notebook has "
+            f"{'.'.join(here)}; start the workers with the same."
+        )
+
+
+def check_same(address: str, answer: Mapping[str, Any]) -> None:
+    """Raise `StartFailed` for a worker that is not as this notebook needs it."""
+    system, *process = answer["process"]
+    if system != "Linux":
+        raise StartFailed(
+            f"the dask worker {address} runs on {system}; tasks need Linux."
+        )
+    if process == [platform.node(), os.getpid()]:
+        raise StartFailed(
+            f"the dask worker {address} is a thread of this process, and tasks need "
+            f"workers that are processes: LocalCluster(processes=True)."
+        )
+    here = host_calls.versions()
+    for name, theirs in answer["versions"].items():
+        if not theirs:
+            raise StartFailed(
+                f"the dask worker {address} has no {name}; install {name} {here[name]} "
+                f"there, as in the notebook."
+            )
+        if theirs != here[name]:
+            raise StartFailed(
+                f"the dask worker {address} has {name} {theirs}, the notebook has "
+                f"{here[name]}; install the same there."
+            )
+
+
+def check_client(client: Any, *, insecure: bool) -> None:
+    """Raise for a client of dask that no cluster can be made of."""
+    if not callable(getattr(client, "get_versions", None)):
+        raise InvalidArgumentError(
+            f"{client!r} is not a client of dask; give a distributed.Client."
+        )
+    if client.asynchronous:
+        raise InvalidArgumentError(
+            "this client of dask is asynchronous, so its calls need the loop that it "
+            "was made in; give one made with Client(..., asynchronous=False)."
+        )
+    check_open(client)
+    protocol, _, _ = client.scheduler.address.partition("://")
+    if protocol not in _ENCRYPTED and not insecure:
+        raise InvalidArgumentError(
+            f"the dask cluster at {client.scheduler.address} is not encrypted: anyone "
+            f"who reaches it, on this machine too, could act as you and read the keys "
+            f"of the tasks. Start it with TLS, such as LocalCluster(security=True), or "
+            f"allow it with insecure=True."
+        )
+
+
+def check_open(client: Any) -> None:
+    """Raise `FailedPreconditionError` for a client that is closed or cut off."""
+    if client.status != "running":
+        raise FailedPreconditionError(
+            f"the client of dask is {client.status}; make a new one of the same dask "
+            f"cluster: Client(cluster)."
+        )

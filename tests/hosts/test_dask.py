@@ -1,0 +1,172 @@
+"""A cluster beside the workers that dask starts on two hosts, by ssh and by Slurm."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from distributed import Security
+
+from kit.testing.task_process import until
+from tests.hosts.test_slurm import ROOT, Slurm, slurm
+from tests.hosts.two_hosts import TwoHosts
+
+pytestmark = [
+    *(pytest.mark.slow, pytest.mark.engines, pytest.mark.net),
+    pytest.mark.timeout(300),
+]
+
+# What both programs do with a dask cluster of four places on two hosts.
+USE = """
+def use(client):
+    with kit.Cluster.from_dask(client, ps=1, worker=3) as cluster:
+        print("hosts", *cluster.call("all", platform.node))
+        training = begin(cluster, steps=240, topology="ps")
+        until(lambda: training.step > 3, 30)
+        training.topology = "ring"
+        training.wait(60)
+        equal = [
+            np.array_equal(training.params[name], value)
+            for name, value in replayed(240, n_workers=3).items()
+        ]
+        print("bits", all(equal))
+        print("printed", cluster.on("worker:2", "print('from afar')")[0].stdout)
+        fork_server = cluster.call("worker:2", os.getppid)
+        code = f"int(open('/proc/{fork_server}/stat').read().split(') ')[1].split()[1])"
+        worker = int(cluster.on("worker:2", code)[0].result)
+        begun = time.monotonic()
+        with contextlib.suppress(kit.errors.PeerLost):
+            cluster.on("worker:2", f"os = __import__('os'); os.kill({worker}, 9)")
+        until(lambda: cluster.status[3].state == "lost", 20)
+        print("seconds", time.monotonic() - begun, file=sys.stderr)
+        print("lost", cluster.status[3].reason)
+        until(lambda: len(client.nthreads()) == n_workers, 60)  # its nanny's new one
+        cluster.restart("worker:2")
+        print("again", cluster.call("worker:2", platform.node))
+    marks = client.run(marked)
+    print("left", *[one for found in marks.values() for one in found])
+    print("dask", client.submit(sum, [1, 2]).result(30))
+"""
+HEAD = f"""
+import contextlib, os, platform, sys, time
+import dask, distributed, psutil
+import numpy as np
+import kit
+from kit.testing.task_process import until
+from tests.cluster.test_training_on_engines import begin, replayed
+
+def marked(dask_worker):
+    import psutil
+    found = [name for name in dask_worker.plugins if "psring" in name]
+    for one in psutil.process_iter():
+        with __import__("contextlib").suppress(psutil.Error):
+            if "PSRING_CLUSTER" in one.environ() and one.status() != "zombie":
+                found.append(" ".join(one.cmdline()))
+    return found
+
+here, *arguments = sys.argv[1:]
+{USE}
+"""
+BY_SSH = f"""{HEAD}
+folder, nodea, nodeb = arguments
+names = {{"ca-file": "ca"}}
+for role in ("client", "scheduler", "worker"):
+    names |= {{f"{{role}}.cert": f"{{role}}.cert", f"{{role}}.key": f"{{role}}.key"}}
+encrypted = {{"distributed.comm.require-encryption": True}}
+for name, file in names.items():
+    encrypted[f"distributed.comm.tls.{{name}}"] = f"{{folder}}/{{file}}"
+n_workers = 2
+with dask.config.set(encrypted):
+    with distributed.SSHCluster(
+        [nodea, nodea, nodeb],
+        connect_options={{"known_hosts": f"{{folder}}/known", "username": "root",
+                         "client_keys": [f"{{folder}}/key"]}},
+        worker_options={{"nthreads": 2, "protocol": "tls"}},
+        scheduler_options={{"protocol": "tls", "dashboard": False}},
+        remote_python=sys.executable,
+        security=distributed.Security(),
+    ) as started, distributed.Client(started) as client:
+        client.wait_for_workers(2, 60)
+        print("address", client.scheduler.address)
+        use(client)
+"""
+BY_SLURM = f"""{HEAD}
+from dask_jobqueue import SLURMCluster
+
+(folder,) = arguments
+n_workers = 4
+with SLURMCluster(
+    queue="two", cores=1, processes=1, memory="500MB", protocol="tls", security=True,
+    shared_temp_directory=folder, local_directory=folder, log_directory=folder,
+    scheduler_options={{"host": here, "dashboard": False}},
+    job_directives_skip=["--mem"],  # this Slurm counts no memory
+    job_script_prologue=["export PYTHONPATH={ROOT}"],
+) as started, distributed.Client(started) as client:
+    started.scale(4)
+    client.wait_for_workers(4, 60)
+    print("address", client.scheduler.address)
+    use(client)
+"""
+
+
+def write_certificates(folder: Path) -> None:
+    """Write a certificate and key for each role of dask, as a site would have them."""
+    new: Any = Security.temporary  # it has no types
+    one = new()
+    (folder / "ca").write_text(one.tls_ca_file)
+    for role in ("client", "scheduler", "worker"):
+        for kind in ("cert", "key"):
+            file = folder / f"{role}.{kind}"
+            file.touch(mode=0o600)
+            file.write_text(getattr(one, f"tls_{role}_{kind}"))
+
+
+def check(told: str) -> None:
+    assert "address tls://" in told, told
+    assert "hosts nodea nodea nodeb nodeb\n" in told, told
+    assert "bits True\n" in told
+    assert "printed from afar\n" in told
+    assert "lost was lost with its dask worker" in told
+    assert "again nodeb\n" in told
+    assert "left\n" in told
+    assert "dask 3\n" in told
+
+
+def test_tasks_beside_workers_that_dask_has_started_by_ssh(
+    hosts: TwoHosts, tmp_path: Path
+) -> None:
+    pytest.importorskip("asyncssh", reason="asyncssh is not installed")
+    for name in ("key", "known"):
+        file = tmp_path / name
+        file.touch(mode=0o600)
+        file.write_text((hosts.folder / name).read_text())
+    write_certificates(tmp_path)
+
+    done = subprocess.run(
+        [sys.executable, "-c", BY_SSH, hosts.here, tmp_path, *hosts.address.values()],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+
+    check(done.stdout + done.stderr)
+
+
+def test_tasks_beside_workers_that_dask_has_started_by_slurm(
+    slurm: Slurm, tmp_path: Path
+) -> None:
+    pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
+
+    told = slurm.script(BY_SLURM, str(tmp_path))
+
+    check(told)
+    until(lambda: slurm.queue == "", 60)
+
+
+__all__ = ["slurm"]
