@@ -192,7 +192,7 @@ def test_saver_with_a_second_folder_is_refused(
 def test_saver_whose_last_save_fails_says_so_and_keeps_the_parameters(
     cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(path: Path, pieces: Any) -> Any:
+    def full(path: Path, *_: Any) -> Any:
         raise CheckpointFailed(f"{path} could not be written: No space left on device.")
 
     monkeypatch.setattr(writer, "write_shard", full)

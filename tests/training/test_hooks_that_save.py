@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import kit
-from kit.checkpoint import write_shard
+from kit.checkpoint import Files, write_shard
 from kit.errors import CheckpointFailed
 from kit.hooks import CheckpointSaverHook, CheckpointSaverListener, StopAtStepHook
 from kit.testing.cluster import LocalCluster
@@ -83,10 +83,10 @@ def test_after_save_is_told_when_the_checkpoint_is_on_disk(
 def test_nothing_is_told_of_a_save_that_failed(
     cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full_at_first(path: Path, pieces: Any) -> Any:
+    def full_at_first(path: Path, pieces: Any, files: Files) -> Any:
         if path.parent.name.startswith("step-0."):
             raise CheckpointFailed("No space left on device.")
-        return write_shard(path, pieces)
+        return write_shard(path, pieces, files)
 
     monkeypatch.setattr(writer, "write_shard", full_at_first)
     book: list[Event] = []
