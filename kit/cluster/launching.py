@@ -1,16 +1,19 @@
 """Begin a training on the engines of a cluster.
 
-The step function and the data are mapped by the tasks of this host; to other hosts they
-travel over ipyparallel's encrypted channel, as cells do. From then on the notebook
-talks to the tasks' servers.
+The step function and the data are mapped by the tasks of a host; to other hosts they
+travel over ipyparallel's encrypted channel, as cells do, once to each. From then on the
+notebook talks to the tasks' servers.
 """
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kit.cluster.shipping import Parcel, shipped
+from kit.cluster.mapped_pickle import MappedPickle as Mapped
+from kit.cluster.mapped_pickle import Pickled
 from kit.server import engine
 from kit.task import Task
 from kit.training.client.run import Run
@@ -33,21 +36,54 @@ def launch(cluster: Cluster, job: Job, work: Work) -> Run:
 
     servers = [job.tasks[number] for number in job.ps]
     leader, *others = (job.tasks[number] for number in job.workers)
-    is_here = cluster.plan.launcher is None
     try:
-        with shipped(work) if is_here else nullcontext(work) as sent:
+        with _sent(cluster, job, Pickled.of(work)) as mapped:
             # The coordinator first: the others come to it as soon as they begin.
-            cluster.call(leader, begin, job, sent)
+            cluster.call(leader, begin, job, mapped)
             if servers:
                 cluster.call(servers, engine.begin, job, None)
             if others:
-                cluster.call(others, begin, job, sent)
+                cluster.call(others, begin, job, mapped)
     except BaseException:
         cluster.call("all", engine.give_up, job.run)
         raise
     return Run(job, dial)
 
 
-def begin(job: Job, sent: Work | Parcel) -> None:
-    """Begin this task's part with what the notebook has sent, or holds for it."""
-    engine.begin(job, sent.open() if isinstance(sent, Parcel) else sent)
+@contextmanager
+def _sent(cluster: Cluster, job: Job, work: Pickled) -> Iterator[dict[str, Mapped]]:
+    """Have the work held on each host, and give what its tasks map, by host."""
+    if cluster.plan.launcher is None:
+        with work.held() as mapped:
+            yield {job.host_of(number): mapped for number in job.workers}
+        return
+    firsts = {job.host_of(number): job.tasks[number] for number in job.workers[::-1]}
+    # Answers come in the order of the cluster's tasks.
+    hosts = sorted(firsts, key=lambda host: cluster.tasks.index(firsts[host]))
+    holders = [firsts[host] for host in hosts]
+    try:
+        held = cluster.call(holders, hold, job.run, work)
+        yield dict(zip(hosts, held, strict=True))
+    finally:
+        cluster.call(holders, let_go, job.run)
+
+
+_held: dict[str, int] = {}  # in a task: what it holds for those of its host, by run
+
+
+def hold(run: str, work: Pickled) -> Mapped:
+    """Hold the work of a training for the tasks of this one's host."""
+    _held[run], mapped = work.hold()
+    return mapped
+
+
+def let_go(run: str) -> None:
+    """Hold it no longer; those who have mapped it keep it."""
+    if run in _held:
+        os.close(_held.pop(run))
+
+
+def begin(job: Job, mapped: dict[str, Mapped]) -> None:
+    """Begin this task's part with what is held for it."""
+    me = job.tasks.index(engine.current().task)
+    engine.begin(job, mapped[job.host_of(me)].open())

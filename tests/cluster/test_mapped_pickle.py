@@ -1,16 +1,20 @@
-"""What the notebook holds for the tasks of its host: one copy, private when written."""
+"""What is held for the tasks of a host: one copy, private when written."""
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
 import pytest
 
-from kit.cluster.shipping import shipped
+from kit.cluster.mapped_pickle import Pickled
 
 
-def test_what_is_opened_is_equal_and_stays_when_the_notebook_has_let_go() -> None:
+@pytest.mark.parametrize("travels", [False, True])
+def test_what_is_opened_is_equal_and_stays_when_its_holder_has_let_go(
+    travels: bool,
+) -> None:
     factor = 3
     data: dict[str, Any] = {
         "x": np.arange(100_000.0),
@@ -19,10 +23,13 @@ def test_what_is_opened_is_equal_and_stays_when_the_notebook_has_let_go() -> Non
         "every other": np.arange(10)[::2],
         "step": lambda x: factor * x,
     }
-    with shipped(data) as parcel:
-        one, other = parcel.open(), parcel.open()
+    pickled = Pickled.of(data)
+    if travels:
+        pickled = pickle.loads(pickle.dumps(pickled))
+    with pickled.held() as mapped:
+        one, other = mapped.open(), mapped.open()
     with pytest.raises(FileNotFoundError):
-        parcel.open()
+        mapped.open()
 
     one["x"][:] = 0
     for found, first in (one, 0.0), (other, 1.0):

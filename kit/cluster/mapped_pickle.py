@@ -1,0 +1,84 @@
+"""How a step function and its data get to the tasks: once to each host, in memory.
+
+They are pickled once. One process of a host holds the pickle in a file in memory, and
+each task there maps it: an array that no task writes to is there once for all. What is
+written to becomes that task's own. On its own host the notebook is that process; on any
+other one it is the first of the tasks, which alone gets the pickle by the network.
+
+The file has no name to be left. Tasks open it by the process that holds it, so they are
+of the same user, and see that process.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+
+_ALIGNED = 64
+
+
+@dataclass(frozen=True)
+class MappedPickle:
+    """Where an object lies: the file, the length of its pickle, and its arrays."""
+
+    path: str
+    n_bytes: int
+    arrays: tuple[tuple[int, int], ...]
+
+    def open(self) -> Any:
+        """Return a copy of the object, which has the memory in common."""
+        with Path(self.path).open("rb") as file:
+            whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+        arrays = [whole[begin:end] for begin, end in self.arrays]
+        return cloudpickle.loads(whole[: self.n_bytes], buffers=arrays)
+
+
+@dataclass(frozen=True)
+class Pickled:
+    """An object as `cloudpickle` takes it apart: its pickle, and the arrays beside."""
+
+    text: bytes
+    arrays: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, value: Any) -> Pickled:
+        """Pickle an object; the arrays are not copied."""
+        arrays: list[Any] = []
+        text: bytes = cloudpickle.dumps(
+            value, protocol=5, buffer_callback=lambda one: arrays.append(one.raw())
+        )
+        return cls(text, tuple(arrays))
+
+    def __reduce__(self) -> Any:
+        return Pickled, (self.text, tuple(map(bytes, self.arrays)))
+
+    @contextmanager
+    def held(self) -> Iterator[MappedPickle]:
+        """Hold it in memory for the processes of this host and user."""
+        descriptor, mapped = self.hold()
+        try:
+            yield mapped
+        finally:
+            os.close(descriptor)
+
+    def hold(self) -> tuple[int, MappedPickle]:
+        """Return the descriptor that holds it, until it is closed, and what to map."""
+        places: list[tuple[int, int]] = []
+        descriptor = os.memfd_create("kit-work", os.MFD_CLOEXEC)
+        with os.fdopen(descriptor, "wb", closefd=False) as file:
+            file.write(self.text)
+            for array in self.arrays:
+                begin = -(-file.tell() // _ALIGNED) * _ALIGNED
+                file.seek(begin)
+                file.write(array)
+                places.append((begin, begin + memoryview(array).nbytes))
+            file.truncate()
+        path = f"/proc/{os.getpid()}/fd/{descriptor}"
+        return descriptor, MappedPickle(path, len(self.text), tuple(places))
