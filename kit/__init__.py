@@ -24,6 +24,7 @@ if sys.platform != "linux":
     )
 
 from kit import errors as errors
+from kit import kubernetes as kubernetes
 from kit import nn as nn
 from kit import picture as picture  # graphs show themselves
 from kit import random as random
@@ -119,6 +120,7 @@ __all__ = [
     "group",
     "identity",
     "initialize_all",
+    "kubernetes",
     "launchers",
     "load_checkpoint",
     "load_variables",

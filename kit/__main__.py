@@ -2,6 +2,7 @@
 
 demo              train on a small cluster of this machine, and show what it did
 serve             be one task of a cluster until SIGTERM comes
+manifest          print the objects that make Kubernetes run a cluster
 credentials new   make the secrets that the tasks of a cluster share
 """
 
@@ -17,6 +18,7 @@ from typing import Any
 
 from kit.demo import check_installed
 from kit.errors import AlreadyExistsError, InvalidArgumentError, KitError
+from kit.kubernetes import as_list, manifest
 from kit.server.server import Server
 from kit.wire.handshake.credentials import Credentials
 
@@ -113,6 +115,24 @@ def _server(
     return Server.from_environment(ps=ps, port=port, **options)
 
 
+def _manifest(credentials: Path | None, **given: Any) -> int:
+    for field in ("limits", "environment"):
+        # As with `docker run --env`, the last of several holds.
+        pairs = given.pop(field) or None
+        given[field] = pairs and dict(_pair(one) for one in pairs)
+    if credentials is not None:
+        given["credentials"] = Credentials.load(credentials)
+    print(as_list(manifest(**given)))
+    return 0
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise InvalidArgumentError(f"{text!r} has no '='; write NAME=VALUE.")
+    return key, value
+
+
 def _jobs(text: str) -> dict[str, Any]:
     """Return the jobs of a cluster; JSON has the indices of a sparse one as texts."""
     jobs = json.loads(text)
@@ -133,6 +153,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_demo(commands)
     _add_serve(commands)
+    _add_manifest(commands)
     _add_credentials(commands)
     return parser
 
@@ -198,6 +219,57 @@ def _add_serve(commands: Any) -> None:
         default=2222,
         metavar="N",
         help="Slurm: the port of the first task of each node (2222)",
+    )
+
+
+def _add_manifest(commands: Any) -> None:
+    made = commands.add_parser(
+        "manifest",
+        help="print the objects that make Kubernetes run a cluster",
+        description="Prints a List of JSON for 'kubectl apply -f -'. It holds the "
+        "credentials, unless --secret names those that are there.",
+    )
+    made.set_defaults(command=_manifest)
+    made.add_argument("name", metavar="NAME", help="what the cluster is called")
+    made.add_argument("image", metavar="IMAGE", help="of all pods, with a tag")
+    made.add_argument(
+        "--program",
+        nargs=argparse.REMAINDER,
+        default=(),
+        metavar="WORD",
+        help="what each worker runs, all that follows; else the tasks serve a notebook",
+    )
+    made.add_argument("--ps", type=int, default=1, metavar="N", help="ps tasks (1)")
+    made.add_argument("--worker", type=int, default=4, metavar="N", help="workers (4)")
+    made.add_argument(
+        "--notebook",
+        action=argparse.BooleanOptionalAction,
+        help="a pod with JupyterLab; by default where there is no program",
+    )
+    whose = made.add_mutually_exclusive_group()
+    whose.add_argument(
+        "--credentials", type=Path, metavar="FILE", help="by default new ones"
+    )
+    whose.add_argument(
+        "--secret", default="", metavar="NAME", help="a Secret with credentials.json"
+    )
+    made.add_argument("--namespace", default="", metavar="NAME", help="where it runs")
+    made.add_argument(
+        "--port", type=int, default=2222, metavar="N", help="of every task (2222)"
+    )
+    made.add_argument(
+        "--limit",
+        action="append",
+        dest="limits",
+        metavar="WHAT=N",
+        help="what each pod may use (cpu=1 and memory=2Gi)",
+    )
+    made.add_argument(
+        "--env",
+        action="append",
+        dest="environment",
+        metavar="NAME=VALUE",
+        help="a variable for each pod",
     )
 
 

@@ -34,7 +34,7 @@ LAYERS = {
     **dict.fromkeys(["kit.training", "kit.session", "kit.hooks"], 3),
     **dict.fromkeys(["kit.picture", "kit.dask"], 3),
     "kit.dask.feeds": 2,  # what a session is fed; `kit.dask.graph` runs one
-    **dict.fromkeys(["kit.server", "kit.cluster"], 4),
+    **dict.fromkeys(["kit.server", "kit.cluster", "kit.kubernetes"], 4),
     **dict.fromkeys(["kit", "kit.__init__", "kit.__main__", "kit.demo"], 5),
     **dict.fromkeys(["kit.magics", "kit.tf1", "kit.testing"], 5),
     "widgets": 6,
