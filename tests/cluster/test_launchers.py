@@ -220,7 +220,7 @@ def test_queue_gets_this_script(
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")  # no qsub that tells whose it is
     folder = tmp_path / "psring-x"
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     given = {"account": "me", "time": "9", "memory": "4G", "shared": "/shared"}
     if kind is not kit.launchers.HTCondor:
         given["queue"] = "short"
@@ -271,7 +271,7 @@ def test_script_takes_what_the_site_says(
     assert found == kit.launchers.PBS(queue="short", memory="4gb")
     with pytest.raises(InvalidArgumentError, match=r"'bps'\. Did you mean pbs\?"):
         kit.launchers.from_site("bps")
-    with pytest.raises(InvalidArgumentError, match=r"'partition'.*It takes queue"):
+    with pytest.raises(InvalidArgumentError, match=r"'partition'.*It takes account"):
         kit.launchers.from_site("pbs", partition="short")
     with pytest.raises(InvalidArgumentError, match=r"SSH cannot be made .*'hosts'"):
         kit.launchers.from_site("ssh")

@@ -120,7 +120,7 @@ def known() -> dict[str, type[Launcher]]:
         one for one in vars(sys.modules[__package__]).values() if isinstance(one, type)
     ]
     ours = [one for one in classes if issubclass(one, Launcher) and one is not Launcher]
-    return {one.__name__.lower(): one for one in ours}
+    return dict(sorted((one.__name__.lower(), one) for one in ours))
 
 
 def fields(kind: type[Launcher]) -> dict[str, Form]:
