@@ -12,10 +12,11 @@ from IPython.core.magic import Magics, line_magic, magics_class
 from IPython.display import display
 
 from kit.cluster.cells.selection import select
+from kit.cluster.launchers.fields import nearest
 from kit.cluster.processes import left_behind
 from kit.cluster.waiting import follow
 from kit.magics import running
-from kit.magics.options import count, nearest, option, parse, takes, told_in_one_line
+from kit.magics.options import count, option, parse, takes, told_in_one_line
 from kit.magics.start_magics import StartMagics
 
 _LINES = 20

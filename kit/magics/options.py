@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -14,6 +13,7 @@ from IPython.core.magic_arguments import argument, magic_arguments
 from IPython.utils.process import arg_split  # type: ignore[attr-defined]
 
 from kit.cluster.cells.on import CellFailed, CellInterrupted
+from kit.cluster.launchers.fields import nearest
 from kit.errors import KitError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -65,18 +65,6 @@ def flags(function: Callable[..., Any]) -> list[str]:
     parser: argparse.ArgumentParser = function.parser  # type: ignore[attr-defined]
     strings = [text for action in parser._actions for text in action.option_strings]
     return [text for text in strings if text.startswith("--")]
-
-
-def nearest(word: str, known: list[str]) -> str:
-    """Return a hint at the known word that looks most like `word`, or nothing.
-
-    >>> nearest("--wroker", ["--ps", "--worker"])
-    ' Did you mean --worker?'
-    >>> nearest("--colour", ["--ps"])
-    ''
-    """
-    near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.5)
-    return f" Did you mean {near[0]}?" if near else ""
 
 
 def count(text: str) -> int:

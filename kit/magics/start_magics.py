@@ -9,6 +9,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, cell_magic, magics_class
 
 from kit.cluster.cluster import Cluster
+from kit.cluster.launchers.site import launcher_defaults
 from kit.cluster.report import ClusterState
 from kit.cluster.waiting import Plan, follow, follow_async
 from kit.magics import running, start_request
@@ -23,7 +24,6 @@ from kit.magics.options import (
     takes,
     told_in_one_line,
 )
-from kit.magics.site import launcher_defaults
 from kit.magics.start_request import Action
 from kit.magics.startup import Live, Startup
 

@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ipyparallel.cluster.launcher import SlurmEngineSetLauncher
+from ipyparallel.cluster.launcher import (
+    SlurmEngineSetLauncher,
+    find_launcher_class,
+)
 from traitlets.config import Config
 
 import kit
-from kit.cluster import launchers
+from kit.cluster.launchers import launcher, ssh
 from kit.cluster.processes import host
 from kit.errors import InvalidArgumentError, StartFailed, UnavailableError
 from tests.cases import for_each
@@ -49,7 +52,7 @@ def test_two_clusters_of_one_folder_write_scripts_of_their_own(tmp_path: Path) -
         folder.mkdir()
         slurm_script(kit.launchers.Slurm(), folder, n_tasks)
 
-    scripts = [(folder / "slurm.sbatch").read_text() for folder in folders]
+    scripts = [(folder / "slurm.script").read_text() for folder in folders]
 
     assert ["--ntasks=1" in scripts[0], "--ntasks=2" in scripts[1]] == [True, True]
 
@@ -99,7 +102,8 @@ def test_host_that_only_ssh_knows_is_reached_by_the_default_route(
             raise UnavailableError("no known address")
         return "10.0.0.7"
 
-    monkeypatch.setattr(launchers, "address_towards", towards)
+    for module in (launcher, ssh):
+        monkeypatch.setattr(module, "address_towards", towards)
 
     assert kit.launchers.SSH({"alias": 1}).reached_at == "10.0.0.7"
 
@@ -110,7 +114,8 @@ def test_machine_without_a_way_out_is_told_to_name_its_address(
     def towards(name: str) -> str:
         raise UnavailableError(f"no way leads from here to {name}")
 
-    monkeypatch.setattr(launchers, "address_towards", towards)
+    for module in (launcher, ssh):
+        monkeypatch.setattr(module, "address_towards", towards)
 
     with pytest.raises(StartFailed, match=r"name it with address="):
         _ = kit.launchers.SSH({"alias": 1}).reached_at
@@ -145,3 +150,128 @@ def test_a_host_knows_how_many_tasks_its_launcher_means_for_it(
         monkeypatch.setenv(name, value)
 
     assert host._launched_here() == n_here
+
+
+SCRIPTS = {
+    kit.launchers.PBS: """\
+#!/bin/sh
+#PBS -V
+#PBS -N psring
+#PBS -j oe
+#PBS -o /shared/.psring-x/output
+#PBS -q short
+#PBS -A me
+#PBS -l walltime=9
+#PBS -l mem=4G
+#PBS -x {{odd}}
+#PBS -J 1-5
+cd "$PBS_O_WORKDIR" || exit
+exec {program}
+""",
+    kit.launchers.SGE: """\
+#!/bin/sh
+#$ -S /bin/sh
+#$ -V
+#$ -cwd
+#$ -N psring
+#$ -j y
+#$ -o /shared/.psring-x/output
+#$ -t 1-5
+#$ -q short
+#$ -P me
+#$ -l h_rt=9
+#$ -l h_vmem=4G
+#$ -x {{odd}}
+exec {program}
+""",
+    kit.launchers.LSF: """\
+#!/bin/sh
+#BSUB -J psring[1-5]
+#BSUB -o /shared/.psring-x/output
+#BSUB -q short
+#BSUB -P me
+#BSUB -W 9
+#BSUB -M 4G
+#BSUB -x {{odd}}
+exec {program}
+""",
+    kit.launchers.HTCondor: """\
+universe = vanilla
+executable = {python}
+arguments = "{arguments}"
+transfer_executable = False
+getenv = True
+environment = "PSRING_RANK=$(Process)"
+output = /shared/.psring-x/output.$(Process)
+error = /shared/.psring-x/output.$(Process)
+log = /shared/.psring-x/log
+accounting_group = me
+allowed_execute_duration = 9
+request_memory = 4G
+-x {{odd}}
+queue 5
+""",
+}
+
+
+@for_each("kind", list(SCRIPTS))
+def test_queue_gets_this_script(
+    kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")  # no qsub that tells whose it is
+    folder = tmp_path / "psring-x"
+    folder.mkdir(exist_ok=True)
+    given = {"account": "me", "time": "9", "memory": "4G", "shared": "/shared"}
+    if kind is not kit.launchers.HTCondor:
+        given["queue"] = "short"
+    one = kind(**given, options=["-x {odd}"])
+    batch = find_launcher_class(one.launches, "engine")(
+        config=Config(one.traits(folder, PROGRAM)), profile_dir=str(folder)
+    )
+
+    batch.write_batch_script(5)
+
+    program = [*PROGRAM, "--slots=1"]
+    assert Path(batch.batch_file).read_text() == SCRIPTS[kind].format(
+        program=" ".join(program), python=program[0], arguments=" ".join(program[1:])
+    )
+    assert one.ending("17") == [one.cancels, "17"]
+
+
+@for_each(["version", "line"], [("Version: 6.1", "-t 1-3"), ("pbs_version", "-J 1-3")])
+def test_torque_and_openpbs_write_arrays_differently(
+    version: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    qsub = tmp_path / "qsub"
+    qsub.write_text(f"#!/bin/sh\necho '{version}'")
+    qsub.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    config = Config(kit.launchers.PBS().traits(tmp_path, PROGRAM))
+    batch = find_launcher_class("pbs", "engine")(
+        config=config, profile_dir=str(tmp_path)
+    )
+    scripts = []
+    for n in (3, 1):
+        batch.write_batch_script(n)
+        scripts.append(Path(batch.batch_file).read_text())
+
+    assert f"#PBS {line}\n" in scripts[0]
+    assert "1-1" not in scripts[1]
+
+
+def test_script_takes_what_the_site_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "site.toml"
+    file.write_text('[pbs]\nqueue = "short"\nmemory = "2gb"\n')
+    monkeypatch.setenv("KIT_LAUNCHERS", str(file))
+
+    found = kit.launchers.from_site("pbs", memory="4gb")
+
+    assert found == kit.launchers.PBS(queue="short", memory="4gb")
+    with pytest.raises(InvalidArgumentError, match=r"'bps'\. Did you mean pbs\?"):
+        kit.launchers.from_site("bps")
+    with pytest.raises(InvalidArgumentError, match=r"'partition'.*It takes account"):
+        kit.launchers.from_site("pbs", partition="short")
+    with pytest.raises(InvalidArgumentError, match=r"SSH cannot be made .*'hosts'"):
+        kit.launchers.from_site("ssh")

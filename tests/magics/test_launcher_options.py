@@ -9,10 +9,10 @@ import pytest
 from IPython.core.error import UsageError
 
 from kit.cluster.launchers import MPI, SSH, Launcher, Slurm
+from kit.cluster.launchers.site import launcher_defaults
 from kit.errors import InvalidArgumentError, NotFoundError
 from kit.magics.launcher_options import asked_launcher
 from kit.magics.options import parse
-from kit.magics.site import launcher_defaults
 from kit.magics.start_magics import StartMagics
 
 VARIABLES = {"mine": SSH({"nodea": 3}), "number": 3}
@@ -78,13 +78,14 @@ def test_what_the_line_does_not_say_is_taken_from_the_site() -> None:
         (
             "--launcher shs",
             "--launcher shs is neither one that there is nor a variable. Did you mean "
-            "ssh? Give one of ssh, slurm, mpi, or a variable that holds one of "
+            "ssh? Give one of htcondor, lsf, mpi, pbs, sge, slurm, "
+            "ssh, or a variable that holds one of "
             "kit.launchers.",
         ),
         (
             "--launcher number",
-            "--launcher number is a variable of type int. Give one of ssh, slurm, mpi, "
-            "or a variable that holds one of kit.launchers.",
+            "--launcher number is a variable of type int. Give one of htcondor, lsf, "
+            "mpi, pbs, sge, slurm, ssh, or a variable that holds one of kit.launchers.",
         ),
         (
             "--launcher ssh",
@@ -101,14 +102,13 @@ def test_what_the_line_does_not_say_is_taken_from_the_site() -> None:
         ),
         (
             "--launcher slurm --hosts nodea:3",
-            "--launcher slurm has no option --hosts; it has --partition, --time, "
-            "--account, --options, --address, --python.",
+            "--launcher slurm has no option --hosts; it has --account, --time, "
+            "--memory, --options, --shared, --partition, --address, --python.",
         ),
         ("--hosts nodea:3", "--hosts needs a launcher; add --launcher ssh."),
         (
-            "--python /opt/python",
-            "--python needs a launcher; add --launcher ssh or --launcher slurm or "
-            "--launcher mpi.",
+            "--args x",
+            "--args needs a launcher; add --launcher mpi.",
         ),
         (
             '--launcher ssh --hosts nodea:1 --ssh-args "-i \'key"',
@@ -196,7 +196,7 @@ def test_the_file_may_be_a_link(file: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("[shs]\n", "no launcher is called [shs]. Did you mean ssh? There are: ssh,"),
+        ("[shs]\n", "no launcher is called [shs]. Did you mean ssh? There are: "),
         ("ssh = 1\n", "[ssh] is not a table; write its name like this."),
         ("[ssh]\nhost = 1\n", "[ssh] has no field 'host'. Did you mean hosts? It has:"),
         (

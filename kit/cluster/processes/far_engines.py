@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import warnings
 from collections.abc import Callable, Sequence
@@ -37,6 +38,8 @@ _GRACE_S = 1.0  # of an engine that is restarted
 _LEAVE_S = 2.0  # until all hosts have left at a stop
 # Of heart beats (0.2 s each): a host that is cut off is lost after 8 s.
 MISSES = 40
+_CONNECTION = "connection.json"  # of the controller, in the shared folder
+_SAID = 4  # lines of a job's output
 # Those of ipyparallel's launchers that we replace; the others go by their names.
 _LAUNCHERS = {"ssh": SSHHostsLauncher}
 
@@ -83,6 +86,7 @@ class FarEngines(Engines):
 
     def __init__(self, *args: Any, launcher: Launcher, threads: int) -> None:
         self._launcher, self._threads = launcher, threads
+        self._shared = launcher.shared_folder(args[0])
         self._reached_at = launcher.reached_at
         self._order: list[str] = list(getattr(launcher, "hosts", ()))
         self._hosts: list[Host] = []
@@ -96,6 +100,8 @@ class FarEngines(Engines):
     ) -> dict[str, Any]:
         program = [self._launcher.python, "-P", "-m", "kit.cluster.processes.host"]
         told = host_options(self._deadline_s, self._threads)
+        if self._shared is not None:
+            told.append(f"--connection={self._shared / _CONNECTION}")
         traits = self._launcher.traits(self._folder, [*program, *told])
         for name, values in traits.items():
             config[name].update(values)
@@ -106,12 +112,15 @@ class FarEngines(Engines):
             "controller_args": controller_args(MISSES),
             "controller_ip": self._reached_at,
             "controller_location": self._reached_at,
+            "send_engines_connection_env": self._shared is None,
         }
 
     async def launch(self) -> None:
         """Start the controller, and what the launcher starts on the hosts."""
         await self._launcher.check(len(self._names))
         await self._launch_controller()
+        if self._shared is not None:
+            await self._share(self._shared)
         try:
             await self._cluster.start_engines()
         except Exception as error:
@@ -122,6 +131,21 @@ class FarEngines(Engines):
             ) from error
         self._note_launched(self._cluster.engine_set)
         self._watcher = asyncio.create_task(self._watch())
+
+    async def _share(self, folder: Path) -> None:
+        """Lay down the connection where the hosts read it, until the end."""
+        self._processes.at_end(["rm", "-rf", str(folder)])
+        info = await self._cluster.controller.get_connection_info()
+        path = folder / _CONNECTION
+        try:
+            folder.mkdir(mode=0o700)
+            path.touch(mode=0o600)
+            path.write_text(json.dumps(info["engine"]))
+        except OSError as error:
+            raise StartFailed(
+                f"{folder} cannot be made: {error.strerror}. Work in a folder that all "
+                f"hosts see, or name one with shared=... of the launcher."
+            ) from error
 
     def _note_launched(self, launched: Any) -> None:
         """See to it that the end of what was launched is noticed, and comes."""
@@ -135,6 +159,10 @@ class FarEngines(Engines):
     async def why_waiting(self) -> str:
         """Say what is known of why the start takes so long."""
         told = await self._launcher.waiting_for(self._job) if self._job else ""
+        outputs = sorted(self._shared.glob("output*")) if self._shared else []
+        wrote = [words for path in outputs if (words := tail_of(path, _SAID))]
+        if wrote and not self._hosts:
+            told += f"\nIt wrote:\n{wrote[0]}"
         here = ", ".join(host.facts.name for host in self._hosts)
         if not here:
             here = (

@@ -4,10 +4,11 @@
                                                         --forks--> tasks, as ordered
 
 ipyparallel's launchers start it in the place of an engine: the controller's connection
-is in the environment. It makes the cluster's folder on this host, and a reaper, which
-ends all and removes the folder when the fork server is gone. The host's own engine is
-no task: the notebook calls there what concerns the host (`host_calls.py`), and it ends
-when the controller is gone for long; with it, all others end.
+is in the environment, or in a file that is named. It makes the cluster's folder on this
+host, and a reaper, which ends all and removes the folder when the fork server is gone.
+The host's own engine is no task: the notebook calls there what concerns the host
+(`host_calls.py`), and it ends when the controller is gone for long; with it, all others
+end.
 
 Where a launcher starts several processes on a host, the first one of them does this
 for all, and the others wait for its end.
@@ -44,6 +45,8 @@ _CONNECTION = "IPP_CONNECTION_INFO"
 LOCAL_RANKS = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
 LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 _SET_PARENT_DEATH_SIGNAL = 1  # prctl(2); it outlasts becoming the fork server
+# What queues call the cores that a job may use.
+_CORES = ("PBS_NUM_PPN", "NCPUS", "NSLOTS", "LSB_DJOB_NUMPROC")
 _LOOK_S = 0.1
 _LEASE_S = 0.01  # of the fork server: nobody waits for its return
 
@@ -52,6 +55,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="psring host", description=__doc__)
     parser.add_argument("--label", default="", help="what the launcher calls the host")
     parser.add_argument("--slots", type=int, help="tasks that it may hold")
+    parser.add_argument("--connection", type=Path, help="file in place of the variable")
     parser.add_argument("--mpi", action="store_true", help="ipyparallel's; not used")
     parser.add_argument("--threads", type=int, default=0, help="of BLAS; 0 for a share")
     parser.add_argument("--blas-kernel", default="", help="of OpenBLAS; its own choice")
@@ -123,11 +127,16 @@ def main() -> None:
     forks = Forks(folder)
     connection = forks.connection("engine")
     connection.touch(mode=0o600)
-    connection.write_text(os.environ.pop(_CONNECTION))
+    connection.write_text(
+        arguments.connection.read_text()
+        if arguments.connection
+        else os.environ.pop(_CONNECTION)
+    )
     facts = {"label": arguments.label, "slots": slots}
     (folder / "host.json").write_text(json.dumps(facts))
     forks.order(HOST_ENGINE, "host")
-    threads = arguments.threads or threads_per_engine(slots, machine.cores())
+    cores = min(machine.cores(), _variable(_CORES, machine.cores()))
+    threads = arguments.threads or threads_per_engine(slots, cores)
     ReaperHandle(folder, _LEASE_S)
     command = [sys.executable, "-P", "-m", "kit.cluster.processes.fork_server"]
     told = [f"--folder={folder}", f"--deadline={arguments.deadline}"]

@@ -27,7 +27,10 @@ from kit.wire.sockets import address_towards, why_unreachable
 
 _PACKAGES = ("psring", "numpy", "ipyparallel")
 # The rank that the launcher has given this process, by what tells it.
-_RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+_RANKS = (
+    *("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "PSRING_RANK"),
+    *("PBS_ARRAY_INDEX", "PBS_ARRAYID", "SGE_TASK_ID", "LSB_JOBINDEX"),
+)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a site says of its hosts once, for all notebooks: launchers.toml.
+"""What a site says of its hosts once, for all programs: launchers.toml.
 
     [ssh]                                  what `--launcher ssh` takes where the line
     hosts = {"nodea" = 3, "nodeb" = 2}     says nothing: fields of kit.launchers.SSH
@@ -15,13 +15,57 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from kit.cluster.launchers.fields import Form, fields, known, nearest
+from kit.cluster.launchers.launcher import Launcher
 from kit.errors import InvalidArgumentError, NotFoundError
-from kit.magics.launcher_options import Form, fields, known
-from kit.magics.options import nearest
 from kit.regular_file import read_regular
 
 VARIABLE = "KIT_LAUNCHERS"
 _MOST_BYTES = 1 << 20
+
+
+def from_site(name: str, **given: Any) -> Launcher:
+    """Return a launcher as the site's file describes it.
+
+    The file is the one that `KIT_LAUNCHERS` names, else
+    `~/.config/psring/launchers.toml`, and has a table for each launcher.
+
+    Parameters
+    ----------
+    name : str
+        Of the launcher, in small letters: `"ssh"`, `"slurm"`, `"pbs"`.
+    **given
+        What is to be otherwise than the file says, by the names of the launcher's
+        parameters.
+
+    Raises
+    ------
+    InvalidArgumentError
+        For an unknown launcher or parameter, and for what is wrong in the file.
+    NotFoundError
+        Where `KIT_LAUNCHERS` names a file that is not there.
+
+    Examples
+    --------
+    The site's queue, for a long run::
+
+        launcher = kit.launchers.from_site("slurm", time="24:00:00")
+        cluster = kit.Cluster(ps=1, worker=8, launcher=launcher)
+    """
+    kind = known().get(name)
+    if kind is None:
+        raise InvalidArgumentError(
+            f"no launcher is called {name!r}.{nearest(name, list(known()))} There are: "
+            f"{', '.join(known())}."
+        )
+    values = launcher_defaults(name) | given
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise InvalidArgumentError(
+            f"{kind.__name__} cannot be made of {values!r}: {error}. It takes "
+            f"{', '.join(fields(kind))}."
+        ) from error
 
 
 def launcher_defaults(

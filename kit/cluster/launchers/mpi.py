@@ -1,0 +1,70 @@
+"""Ranks of mpiexec."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from kit.cluster.launchers.launcher import CONNECT_S, Launcher
+from kit.cluster.processes import reaper
+from kit.errors import StartFailed
+
+
+@dataclass(frozen=True)
+class MPI(Launcher):
+    """Start the tasks with mpiexec, one of its ranks for each of them.
+
+    The Python environment must be the same on all hosts. The tasks are forks of the
+    first rank of each host, so mpiexec does not notice when one is lost.
+
+    Parameters
+    ----------
+    args : sequence of str
+        Arguments of mpiexec beside the number of ranks, such as
+        `["--hostfile", "hosts"]`.
+    command : sequence of str
+        What is run as mpiexec.
+    address, python
+        As for every launcher.
+
+    Examples
+    --------
+    Four tasks on the hosts of a file::
+
+        launcher = kit.launchers.MPI(args=["--hostfile", "hosts"])
+        cluster = kit.Cluster(ps=1, worker=3, launcher=launcher)
+    """
+
+    args: Sequence[str] = field(default=(), kw_only=True)
+    command: Sequence[str] = field(default=("mpiexec",), kw_only=True)
+    launches: ClassVar[str] = "mpi"
+
+    def traits(
+        self, folder: Path, program: Sequence[str]
+    ) -> dict[str, dict[str, object]]:
+        """Return those of ipyparallel's MPI launcher."""
+        # Open MPI passes on no variable that it is not told to.
+        passed = ["-x", "IPP_CONNECTION_INFO"] if self._is_open_mpi() else []
+        return {
+            "MPIEngineSetLauncher": {
+                "mpi_cmd": list(self.command),
+                "mpi_args": [*self.args, *passed],
+                "engine_cmd": list(program),
+                "environment": {reaper.MARK: str(folder)},
+            }
+        }
+
+    def _is_open_mpi(self) -> bool:
+        try:
+            told = subprocess.run(
+                [*self.command, "--version"], capture_output=True, timeout=CONNECT_S
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise StartFailed(
+                f"{' '.join(self.command)} cannot be run here: {error}. Install MPI or "
+                f"name its mpiexec: MPI(command=[...])."
+            ) from error
+        return b"Open MPI" in told.stdout or b"OpenRTE" in told.stdout

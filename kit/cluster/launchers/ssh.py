@@ -1,0 +1,141 @@
+"""Hosts that one can log in to."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from kit.cluster.launchers.launcher import CONNECT_S, Launcher, quiet, run
+from kit.errors import InvalidArgumentError, StartFailed, UnavailableError
+from kit.wire.sockets import address_towards
+
+
+@dataclass(frozen=True)
+class SSH(Launcher):
+    """Start the tasks on hosts that this one can log in to with ssh.
+
+    Parameters
+    ----------
+    hosts : mapping of str to int
+        How many tasks each host can hold, by its name for ssh: `"nodea"`,
+        `"me@nodea"`, `"nodea:2222"`. Parameter servers come first, then workers, host
+        after host.
+    ssh_args : sequence of str
+        Arguments for ssh and scp, such as `["-i", "key"]`. A password is never asked
+        for.
+    address, python
+        As for every launcher; python is `python3` by default.
+
+    Examples
+    --------
+    Three tasks on one host and two on another::
+
+        launcher = kit.launchers.SSH({"nodea": 3, "nodeb": 2})
+        cluster = kit.Cluster(ps=1, worker=4, launcher=launcher)
+    """
+
+    hosts: Mapping[str, int]
+    ssh_args: Sequence[str] = field(default=(), kw_only=True)
+    python: str = field(default="python3", kw_only=True)
+    launches: ClassVar[str] = "ssh"
+
+    def __post_init__(self) -> None:
+        bad = [host for host, n in self.hosts.items() if not host or n < 1]
+        if bad or not self.hosts:
+            raise InvalidArgumentError(
+                f"hosts={dict(self.hosts)!r}: give at least one host, and for each how "
+                f"many tasks it can hold, such as {{'nodea': 3, 'nodeb': 2}}."
+            )
+
+    def n_processes(self, n_tasks: int) -> int:
+        """Return how many hosts are needed, the first ones."""
+        n_slots = 0
+        for n_hosts, slots in enumerate(self.hosts.values(), 1):
+            n_slots += slots
+            if n_slots >= n_tasks:
+                return n_hosts
+        raise InvalidArgumentError(
+            f"the hosts {dict(self.hosts)!r} can hold {n_slots} tasks, and the cluster "
+            f"has {n_tasks}; give more hosts, or larger numbers."
+        )
+
+    def traits(
+        self, folder: Path, program: Sequence[str]
+    ) -> dict[str, dict[str, object]]:
+        """Return those of ipyparallel's ssh launcher."""
+        options = self._options(folder)
+        engines = {
+            host: {
+                "engine_args": [f"--slots={n}", f"--label={host}"],
+                "remote_profile_dir": f"/tmp/{folder.name}-{_as_file(host)}",
+            }
+            for host, n in self.hosts.items()
+        }
+        return {
+            "SSHEngineSetLauncher": {"engines": engines},
+            "SSHEngineLauncher": {
+                "ssh_cmd": quiet("ssh", folder),
+                "scp_cmd": quiet("scp", folder),
+                "ssh_args": list(options),
+                "scp_args": list(options),
+                "remote_python": self.python,
+                "engine_cmd": list(program),
+                "to_send": [],  # the connection travels in the environment
+            },
+        }
+
+    @property
+    def reached_at(self) -> str:
+        """The address of this machine at which the first host reaches it."""
+        if not self.address:
+            with suppress(UnavailableError):  # ssh alone may know the host by its name
+                return address_towards(_plain_host(next(iter(self.hosts))))
+        return super().reached_at
+
+    def _options(self, folder: Path | None = None) -> list[str]:
+        chosen = ["BatchMode=yes", f"ConnectTimeout={CONNECT_S}"]
+        if folder is not None:  # one login serves all that is done at a host
+            chosen += ["ControlMaster=auto", "ControlPersist=10"]
+            chosen += [f"ControlPath={folder}/ssh-%C"]
+        return [*self.ssh_args, *(word for one in chosen for word in ("-o", one))]
+
+    async def check(self, n_tasks: int) -> None:
+        """Log in to each host that is needed and import there what a task needs.
+
+        Raises `StartFailed` with the host and the words of ssh or of its Python.
+        """
+        needed = list(self.hosts)[: self.n_processes(n_tasks)]
+        answers = await asyncio.gather(*map(self._check_host, needed))
+        problems = [problem for problem in answers if problem]
+        if problems:
+            raise StartFailed("\n".join(problems))
+
+    async def _check_host(self, host: str) -> str:
+        login, _, port = host.partition(":")
+        code = "import ipyparallel, kit.cluster"
+        remote = shlex.join([self.python, "-P", "-c", code])
+        ports = ["-p", port] if port else []
+        command = ["ssh", *self._options(), *ports, login, remote]
+        status, words = await run(command, 2 * CONNECT_S)
+        told = words.rpartition("\n")[2].rstrip(".")
+        if status == 0:
+            return ""
+        if status == 255:  # ssh(1): an error of its own
+            return f"{host} cannot be logged in to: {told}"
+        return (
+            f"{host} cannot run tasks with {self.python!r}: {told}. Install psring "
+            f"there, or name the interpreter that has it: SSH(python=...)."
+        )
+
+
+def _as_file(host: str) -> str:
+    return "".join(c if c.isalnum() else "-" for c in host)[-24:]
+
+
+def _plain_host(host: str) -> str:
+    return host.rpartition("@")[2].partition(":")[0]
