@@ -89,8 +89,9 @@ class Step:
 
     def too_late(self, what: str, task: Task | None = None) -> DeadlineExceededError:
         """Return the error for what did not come within the deadline."""
+        limit_s = round(self.limit_s, 2)  # what was left of it when it came here
         return DeadlineExceededError(
-            f"{what} did not come within the {self.limit_s:g} s of this run (waited "
+            f"{what} did not come within the {limit_s:g} s of this run (waited "
             f"for on {self.me}). Allow more with the run's deadline_s, or with the "
             f"setting run_deadline_s.",
             task=str(task or self.me),
