@@ -244,7 +244,7 @@ def _add_manifest(commands: Any) -> None:
     made.add_argument(
         "--notebook",
         action=argparse.BooleanOptionalAction,
-        help="a pod with JupyterLab; by default where there is no program",
+        help="add a pod with JupyterLab (default: only without --program)",
     )
     whose = made.add_mutually_exclusive_group()
     whose.add_argument(

@@ -88,7 +88,7 @@ def manifest(
         The command of each worker. It makes its server by
         `kit.Server.from_environment(bind="0.0.0.0")`, and all call `kit.train` alike.
     notebook : bool, optional
-        Whether there is a pod with JupyterLab; by default where there is no program.
+        Whether to add a pod with JupyterLab. By default only without a program.
     credentials : Credentials, optional
         By default new ones. The list holds them: treat it as a secret.
     secret : str, optional

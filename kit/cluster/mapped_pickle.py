@@ -21,6 +21,8 @@ from typing import Any
 
 import cloudpickle
 
+from kit.errors import FailedPreconditionError
+
 _ALIGNED = 64
 
 
@@ -33,9 +35,20 @@ class MappedPickle:
     arrays: tuple[tuple[int, int], ...]
 
     def open(self) -> Any:
-        """Return a copy of the object, which has the memory in common."""
-        with Path(self.path).open("rb") as file:
-            whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+        """Return a copy of the object, which has the memory in common.
+
+        Raises `FailedPreconditionError` where the process that holds it is not seen.
+        """
+        try:
+            with Path(self.path).open("rb") as file:
+                whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+        except OSError as error:
+            raise FailedPreconditionError(
+                f"the step function and the data cannot be mapped from {self.path}: "
+                f"{error.strerror}. The process that holds them has ended, or this "
+                f"task, which has the same address, cannot see it: both must be of "
+                f"one user, and not in containers of their own."
+            ) from error
         arrays = [whole[begin:end] for begin, end in self.arrays]
         return cloudpickle.loads(whole[: self.n_bytes], buffers=arrays)
 

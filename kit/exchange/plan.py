@@ -19,6 +19,7 @@ soon as its range is summed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
@@ -139,6 +140,17 @@ class Group:
         """
         found = groupby(self.workers, self.host)
         return tuple(tuple(block) for _, block in found)
+
+
+def by_host(members: Iterable[int], hosts: Sequence[str]) -> tuple[int, ...]:
+    """Return members so that those of one host stand together; `hosts` has each one's.
+
+    >>> by_host([0, 1, 2], ["a", "b", "a"])
+    (0, 2, 1)
+    """
+    members = tuple(members)
+    names = list(dict.fromkeys(hosts[member] for member in members))
+    return tuple(sorted(members, key=lambda member: names.index(hosts[member])))
 
 
 class Owned(NamedTuple):

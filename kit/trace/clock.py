@@ -1,7 +1,7 @@
 """How far another machine's clock is ahead of this one's.
 
 Times of a trace are those of each task's monotonic clock, which counts from the boot of
-its machine. Whoever gathers rows of several tasks brings them to its own clock first.
+its machine. A process that gathers rows of several tasks brings them to its own clock.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from kit.trace.log import Rows
 
-_DRIFT: Final = 1e-4  # of a quartz against another one, with a margin
+_DRIFT: Final = 1e-4  # of one machine's clock against another's, with a margin
 _TIMES: Final = ("start", "end")
 
 
@@ -24,7 +24,8 @@ class ClockOffset:
     An answer was told at some time between the question and its arrival, so half of
     that is the most that an estimate can be wrong (Cristian's algorithm). The best one
     is kept until clocks may have drifted apart by more than a new one is uncertain.
-    Tasks of one machine have one clock: where the answer fits to that, it is taken.
+    Tasks of one machine have one clock, so where the answer allows an offset of 0, that
+    is the estimate: of two machines it is then wrong by the whole time at most.
 
     >>> clock = ClockOffset()
     >>> clock.hear(asked=1_000, told=500_500, heard=2_000)

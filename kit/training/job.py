@@ -15,7 +15,7 @@ from typing import Any, Final
 from kit import machine
 from kit.errors import InvalidArgumentError, NotEnoughMemory
 from kit.exchange.layout import Layout, Spec, lay_out
-from kit.exchange.plan import Group
+from kit.exchange.plan import Group, by_host
 from kit.exchange.topologies.parameter_placement import place
 from kit.exchange.topologies.topology import (
     Topology,
@@ -208,8 +208,7 @@ class Job:
         bits are the same wherever the tasks are.
         """
         found = [n for n, task in enumerate(self.tasks) if task.job != "ps"]
-        hosts = list(dict.fromkeys(map(self.host_of, found)))
-        return tuple(sorted(found, key=lambda n: hosts.index(self.host_of(n))))
+        return by_host(found, self.hosts) if self.hosts else tuple(found)
 
     @cached_property
     def ps(self) -> tuple[int, ...]:

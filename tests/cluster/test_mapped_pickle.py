@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from kit.cluster.mapped_pickle import Pickled
+from kit.errors import FailedPreconditionError
 
 
 @pytest.mark.parametrize("travels", [False, True])
@@ -28,7 +29,7 @@ def test_what_is_opened_is_equal_and_stays_when_its_holder_has_let_go(
         pickled = pickle.loads(pickle.dumps(pickled))
     with pickled.held() as mapped:
         one, other = mapped.open(), mapped.open()
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FailedPreconditionError, match="has ended, or this task"):
         mapped.open()
 
     one["x"][:] = 0

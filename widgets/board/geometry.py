@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from kit.exchange.plan import Group
+from kit.exchange.plan import Group, by_host
 from kit.exchange.topologies.topology import maybe_by_name
 from widgets.board.run_state import Link
 
@@ -96,12 +96,9 @@ def layout(
 def _group(
     servers: tuple[int, ...], workers: tuple[int, ...], hosts: Sequence[str]
 ) -> Group:
-    numbers = list(dict.fromkeys(hosts[task] for task in workers)) if hosts else []
-    numbers += [one for one in dict.fromkeys(hosts) if one not in numbers]
-    by_host = sorted(
-        workers, key=lambda task: numbers.index(hosts[task]) if hosts else 0
-    )
-    return Group(servers, tuple(by_host), (), tuple(map(numbers.index, hosts)))
+    names = list(dict.fromkeys(hosts))
+    ordered = by_host(workers, hosts) if hosts else workers
+    return Group(servers, ordered, (), tuple(map(names.index, hosts)))
 
 
 def _on_hosts(

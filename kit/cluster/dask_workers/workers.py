@@ -115,7 +115,7 @@ class DaskWorkers(Launcher):
     async def ask(self, question: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
         """Await in the client's event loop what `question` makes of the client.
 
-        There, dask's client is asynchronous for whoever calls it.
+        In that loop the methods of a client return coroutines.
         """
         check_open(self.client)
 

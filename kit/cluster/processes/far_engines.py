@@ -134,11 +134,11 @@ class FarEngines(Engines):
 
     async def _share(self, folder: Path) -> None:
         """Lay down the connection where the hosts read it, until the end."""
-        self._processes.at_end(["rm", "-rf", str(folder)])
         info = await self._cluster.controller.get_connection_info()
         path = folder / _CONNECTION
         try:
             folder.mkdir(mode=0o700)
+            self._processes.at_end(["rm", "-rf", str(folder)])
             path.touch(mode=0o600)
             path.write_text(json.dumps(info["engine"]))
         except OSError as error:

@@ -110,6 +110,7 @@ class Endpoint:
         posted, usable, step, halt = arrival = port.take()
         if halt < self.stamp.halt:
             self.stamp.halt = halt
+        # Where links between hosts are shaped, those within one are not.
         if self.line_in is None or port.line_out is None:
             return arrival
         usable = self.line_in.arrives_at(usable, n_bytes)

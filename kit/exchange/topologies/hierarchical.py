@@ -1,4 +1,4 @@
-"""A ring of hosts: the tasks of a host meet in its memory, and one speaks for them.
+"""A ring of hosts: the tasks of a host meet in memory, and one exchanges with others.
 
 Pure. The first worker of a host leads it. It adds for all of them, and it alone has
 links to other hosts: to the leaders of the host before and of the next one.
