@@ -83,6 +83,7 @@ def connect_near(
         "max_body": MAX_BODY,
         "checksum": settings.checksum,
         "dead_after_s": settings.dead_after_s,
+        "encryption": settings.encryption,
         **more,
     }
     for near in _beside(runtime_dir, address, settings):

@@ -209,6 +209,7 @@ class Server:
             handshake_s=self.settings.handshake_deadline_s,
             max_body=MAX_BODY,
             checksum=self.settings.checksum,
+            encryption=self.settings.encryption,
         )
         self._closing.callback(acceptor.close)
 

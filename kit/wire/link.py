@@ -33,7 +33,7 @@ from kit.wire.frame import (
 from kit.wire.frame_reader import Intake
 from kit.wire.handshake.messages import Role
 from kit.wire.message import pack_message, unpack_message
-from kit.wire.stream import Clock, Stream, write_all, write_joined
+from kit.wire.stream import ENCRYPTED, Clock, Stream, write_all, write_joined
 
 MAX_BODY: Final = 16 * 2**20
 
@@ -76,7 +76,7 @@ class Link:
         self._flags = CHECKSUM if checksum else 0
         # What follows on a data link is for the data path, which asks for the stream.
         is_data = role is Role.DATA
-        is_safe = stream.kind in ("unix", "tls")
+        is_safe = stream.kind in ("unix", *ENCRYPTED)
         self._most_checked = _CHECKED if is_safe else bounds.max_length
         self._intake = Intake(stream, bounds, clock, ahead=not is_data)
         self._sent = 0
@@ -91,7 +91,7 @@ class Link:
 
     @property
     def transport(self) -> str:
-        """One of `unix`, `tcp`, `tls`, `memory`."""
+        """One of `unix`, `tcp`, `tls`, `aes-gcm`, `memory`."""
         return self._stream.kind
 
     @property

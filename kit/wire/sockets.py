@@ -23,7 +23,7 @@ from typing import Any, Final, TypeVar
 from kit.errors import KitError, LinkLost, UnavailableError
 from kit.wire.frame import Buffer
 from kit.wire.listening.address import TcpAddress
-from kit.wire.stream import PATIENCE_S, Clock, Stream
+from kit.wire.stream import OVER_TCP, PATIENCE_S, Clock, Stream
 
 T = TypeVar("T")
 Socket = socket.socket
@@ -188,7 +188,7 @@ def outlast_cuts(stream: Stream) -> None:
     For links whose users have signs of life: TCP would give up a line that was cut for
     less than that, because it does not look again in time.
     """
-    if stream.kind not in ("tcp", "tls"):
+    if stream.kind not in OVER_TCP:
         return
     with socket.socket(fileno=os.dup(stream.fileno())) as sock:
         level, option = socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT

@@ -21,6 +21,10 @@ from kit.wire.frame import Buffer
 
 Clock = Callable[[], float]
 
+AES_GCM: Final = "aes-gcm"
+ENCRYPTED: Final = ("tls", AES_GCM)
+OVER_TCP: Final = ("tcp", *ENCRYPTED)  # kinds of streams
+
 # How long a `PatientStream` waits by itself: a nearer deadline cannot be left to it,
 # and a thread that waits for longer is in no hurry.
 PATIENCE_S: Final = 0.02
@@ -38,7 +42,7 @@ class Stream(Protocol):
 
     @property
     def kind(self) -> str:
-        """One of `unix`, `tcp`, `tls`, `memory`."""
+        """One of `unix`, `tcp`, `tls`, `aes-gcm`, `memory`."""
 
     @property
     def peer(self) -> str:

@@ -22,7 +22,7 @@ from kit.exchange.ports.stream_port import StreamPort
 from kit.wire.frame import Bounds
 from kit.wire.local.arena import Arena
 from kit.wire.local.descriptors import recv_fds, send_fds
-from kit.wire.stream import Stream
+from kit.wire.stream import ENCRYPTED, Stream
 
 _PAGE = 4096
 _MAX_HOLD_US = 2**32 - 1
@@ -154,5 +154,5 @@ class Joining:
             stamp=self.endpoint.stamp,
             bounds=bounds,
             clock=self.endpoint.clock,
-            checksum=self.checksum and stream.kind != "tls",  # it checks better
+            checksum=self.checksum and stream.kind not in ENCRYPTED,  # checks better
         )

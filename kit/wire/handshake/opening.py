@@ -15,6 +15,8 @@ of one message and not one more: what follows belongs to the link.
     waits for Verdict    ◄─── Verdict ───
     checks it: done
 
+On a data link under TLS the two then agree on keys and leave TLS (`keys.py`).
+
 What is checked, and when. Before a byte is read: on a unix socket that the other
 process is of this user, by both sides; on TCP, where the credentials hold a
 certificate, that the other side shows this very certificate (`tls.py`). With the first
@@ -68,13 +70,14 @@ from kit.wire.handshake.handshake import (
     Handshake,
     ServerHandshake,
 )
+from kit.wire.handshake.keys import ready
 from kit.wire.handshake.messages import Hello, Role
 from kit.wire.handshake.tls import establish
 from kit.wire.link import MAX_BODY, Link
 from kit.wire.listening.address import Address
 from kit.wire.listening.dialer import dial
 from kit.wire.sockets import outlast_cuts
-from kit.wire.stream import Clock, Stream, read_some, write_all
+from kit.wire.stream import AES_GCM, Clock, Stream, read_some, write_all
 
 # How long a refusal may take to leave; the peer may be a stranger who never reads.
 _REFUSAL_S: Final = 0.5
@@ -91,6 +94,7 @@ def connect(
     max_body: int = MAX_BODY,
     checksum: bool = True,
     dead_after_s: float = 10.0,
+    encryption: str = AES_GCM,
     clock: Clock = time.monotonic,
 ) -> Link:
     """Return a link to the task that listens at `address`.
@@ -98,7 +102,7 @@ def connect(
     Raises `UnavailableError` (nobody there, or busy), `AuthenticationFailed` (another
     key, cluster or certificate), `VersionMismatch`, `ProtocolError` (something else
     speaks there), `LinkLost`, `DeadlineExceededError`, and `FailedPreconditionError`
-    when another task than the `expected` one answers.
+    when another task than the `expected` one answers or has another `encryption`.
     """
     deadline = clock() + deadline_s
     stream = dial(
@@ -119,6 +123,13 @@ def connect(
         perform(handshake, stream, deadline, clock)
         _check_expected(handshake.peer, expected, address)
         _suit(stream, hello.role)
+        stream = ready(
+            *(stream, hello.role, credentials.key),
+            encryption=encryption,
+            is_client=True,
+            deadline=deadline,
+            clock=clock,
+        )
     except BaseException:
         stream.close()
         raise
@@ -144,6 +155,7 @@ def welcome(
     busy: bool = False,
     max_body: int = MAX_BODY,
     checksum: bool = True,
+    encryption: str = AES_GCM,
     clock: Clock = time.monotonic,
 ) -> Link:
     """Return a link over a freshly accepted stream, which is closed on any error.
@@ -163,6 +175,13 @@ def welcome(
         establish(stream, deadline, clock)
         perform(handshake, stream, deadline, clock)
         _suit(stream, handshake.hello.role)
+        stream = ready(
+            *(stream, handshake.hello.role, credentials.key),
+            encryption=encryption,
+            is_client=False,
+            deadline=deadline,
+            clock=clock,
+        )
     except BaseException:
         stream.close()
         raise

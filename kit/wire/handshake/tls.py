@@ -15,7 +15,12 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from kit.errors import AuthenticationFailed, FailedPreconditionError, KitError
+from kit.errors import (
+    AuthenticationFailed,
+    FailedPreconditionError,
+    KitError,
+    ProtocolError,
+)
 from kit.wire.frame import Buffer
 from kit.wire.handshake.credentials import CERTIFICATE_NAME, Credentials
 from kit.wire.sockets import Socket, SocketStream, suit_to_loopback
@@ -86,6 +91,19 @@ class TlsStream(SocketStream):
         return n_bytes
 
     write_waiting = write
+
+    def taken_back(self, kind: str) -> SocketStream:
+        """Return a stream of bare bytes over the same socket; this one is closed.
+
+        The other end must have been told to do the same: `handshake/keys.py`.
+        """
+        with self._lock:
+            if self._socket.pending():
+                raise ProtocolError(
+                    f"{self.peer} sent {self._socket.pending()} bytes more under TLS "
+                    f"than were due; install the same psring on both sides."
+                )
+            return SocketStream(Socket(fileno=self._socket.detach()), kind, self.peer)
 
     def _broken(self, exc: Exception) -> KitError:
         # Under TLS 1.3 a server's no to our certificate arrives with the first read.

@@ -27,7 +27,7 @@ from kit.wire.link import MAX_BODY, Link
 from kit.wire.listening.admission import Admission, LinkStage, PendingConnection
 from kit.wire.listening.listener import Listener
 from kit.wire.sockets import SocketStream
-from kit.wire.stream import Clock
+from kit.wire.stream import AES_GCM, Clock
 
 # --------------------------------------------------------------------------------------
 # A line in the log for each refused connection, but not for each of thousands. A
@@ -107,6 +107,7 @@ class Acceptor:
         room: int = 128,
         max_body: int = MAX_BODY,
         checksum: bool = True,
+        encryption: str = AES_GCM,
         clock: Clock = time.monotonic,
     ) -> None:
         self._entrances = {
@@ -116,6 +117,7 @@ class Acceptor:
         self._on_link, self._local = on_link, local
         self._credentials, self._handshake_s = credentials, handshake_s
         self._max_body, self._checksum, self._clock = max_body, checksum, clock
+        self._encryption = encryption
         self._refusals = RefusalLog(local.short, clock)
         self._state = threading.Lock()  # of the entrances, too
         self._threads: set[threading.Thread] = set()
@@ -304,6 +306,7 @@ class Acceptor:
                 deadline_s=arrival.until - self._clock(),
                 max_body=self._max_body,
                 checksum=self._checksum,
+                encryption=self._encryption,
                 clock=self._clock,
             )
         finally:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from kit.errors import InvalidArgumentError
 from kit.wire.sockets import Socket
-from kit.wire.stream import Stream
+from kit.wire.stream import OVER_TCP, Stream
 
 _IPPROTO_TCP: Final = 6
 _TCP_INFO: Final = 11  # linux/tcp.h
@@ -40,11 +40,11 @@ class KernelCount(NamedTuple):
 
 
 def kernel_count(stream: Stream) -> KernelCount:
-    """Return the kernel's account of an open TCP or TLS stream.
+    """Return the kernel's account of an open stream over TCP.
 
     Raises `InvalidArgumentError` for a stream of another kind.
     """
-    if stream.kind not in ("tcp", "tls"):
+    if stream.kind not in OVER_TCP:
         raise InvalidArgumentError(
             f"the kernel counts bytes on TCP connections, not on a {stream.kind} "
             f"stream; ask with settings(transport='tcp')."

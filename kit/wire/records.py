@@ -1,0 +1,339 @@
+"""Records of AES-256-GCM: what a data link between hosts carries once TLS has vouched.
+
+Theory of operation. Mutual TLS 1.3 says who is at the other end, and the handshake that
+both hold the cluster's key. After that a training sends megabytes in each step, and
+Python's `ssl` seals them 16 KiB at a time, with a call and a copy for each piece. So
+both ends of a data link leave TLS behind: they exchange fresh secrets inside it
+(`handshake/keys.py`), derive one key per direction, and carry on over the same socket
+with the records of this module, up to 256 KiB in one call of `cryptography`, which
+encrypts and decrypts without the interpreter's lock.
+
+    head, 4 bytes: length of the data, and the kind in the uppermost byte
+    the data, encrypted; of kind DATA alone, the others have none
+    tag, 16 bytes
+
+    DATA    1 to 262,144 bytes of the stream
+    REKEY   all later records of this direction are under the next key
+    CLOSE   the stream ends here, on purpose
+
+What a record is sealed with. The key of its direction; as nonce its number under that
+key, 96 bits, from 0; as associated data its head. The number is never sent: the
+receiver counts. A record that was changed by one bit, left out, sent twice, put before
+another one, taken from the other direction or from another link does not open, since
+one of key, number and bytes differs; and no attacker can say so with an older record,
+as no number comes back under a key. Nothing is passed on of a record that does not
+open; the link is lost then, for good, as a TLS connection would be.
+
+The head is not secret (its size shows on the wire anyway) but it is authenticated. It
+is used before the tag is checked for one thing only: to know how many bytes to wait
+for, never more than 262,160.
+
+Why nonces never repeat. Each direction has a key of its own, made of random bytes of
+both ends for this one connection, and one counter, which is increased before a record
+is sealed: an exception in between leaves a number out, and the receiver refuses the
+next record. A sealed record is sent as it is however often the socket must be asked.
+
+How long a key lasts. The 96-bit counter would last for ever, but an attacker's chance
+grows with what one key has sealed: RFC 8446, 5.5, allows TLS 1.3 2^24.5 records of
+16 KiB under one AES-GCM key, which is 2^20.5 of 256 KiB. So after 2^20 records the
+sender sends REKEY and both ends go on with HKDF-Expand of the key, counting from 0; the
+old key is forgotten, and cannot be computed from the new one. A receiver takes no
+more than so many records under one key, whatever the sender does.
+
+How an end is told from a cut. Whoever closes or shuts the stream down sends CLOSE. The
+end of the connection without it is a `LinkLost`: bytes may be missing. CLOSE is sent if
+the socket takes it at once, since neither call may wait; if not, the other end sees a
+cut, which is what a peer that does not read has caused.
+
+What this does not do: hide how much is sent and when, or keep an attacker from ending
+a connection. Both are so with TLS, too.
+"""
+
+from __future__ import annotations
+
+import hmac
+import threading
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from kit.errors import LinkLost
+from kit.wire.frame import Buffer
+from kit.wire.stream import AES_GCM, Stream, front
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+HEAD_BYTES, TAG_BYTES, KEY_BYTES = 4, 16, 32
+MAX_DATA: Final = 2**18
+RECORDS_PER_KEY: Final = 2**20
+
+_OVERHEAD: Final = HEAD_BYTES + TAG_BYTES
+_KIND_SHIFT: Final = 24
+_ASK: Final = "Ask who runs the network between the two hosts."
+_NEXT_KEY: Final = b"psring records 1: next key"
+# Buffers shorter than this are copied into one record with what follows them.
+_SHORT: Final = 2**14
+# A piece that leaves in one call, of one or several records; room for a REKEY before
+# them and a CLOSE after them beside it.
+_BATCH: Final = MAX_DATA + 4 * _OVERHEAD
+_ROOM: Final = _BATCH + 2 * _OVERHEAD
+
+
+class RecordKind(IntEnum):
+    """What a record is for; 0 is none, so zeros are no record."""
+
+    DATA = 1
+    REKEY = 2
+    CLOSE = 3
+
+
+class Direction:
+    """The key of one direction and the number of its next record."""
+
+    def __init__(self, key: bytes, *, most: int = RECORDS_PER_KEY) -> None:
+        """Begin with `key`, 32 bytes; `most` records are sealed or opened under it."""
+        self._most = most
+        self._take(key)
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the key serves for one record more, which must be a REKEY."""
+        return self._count >= self._most - 1
+
+    def seal(self, kind: RecordKind, data: Buffer, room: memoryview) -> int:
+        """Write a record of `data` to the front of `room`; return its size."""
+        size = len(data)
+        head = (kind << _KIND_SHIFT | size).to_bytes(HEAD_BYTES, "little")
+        end = size + _OVERHEAD
+        room[:HEAD_BYTES] = head
+        nonce = self._next_nonce()
+        self._cipher.encrypt_into(nonce, data, head, room[HEAD_BYTES:end])
+        return end
+
+    def open(self, head: bytes, sealed: memoryview, room: memoryview) -> None:
+        """Decrypt a record into `room`, as large as its data.
+
+        Raises `InvalidTag` of `cryptography` for anything but the record that is due;
+        `room` may have been written to then.
+        """
+        self._cipher.decrypt_into(self._next_nonce(), sealed, head, room)
+
+    def rekey(self) -> None:
+        """Replace the key by the one that follows from it."""
+        self._take(expanded(self._key, _NEXT_KEY))
+
+    def _take(self, key: bytes) -> None:
+        self._key, self._cipher, self._count = key, _cipher(key), 0
+
+    def _next_nonce(self) -> bytes:
+        number = self._count
+        self._count = number + 1  # before its use: see "Why nonces never repeat"
+        return number.to_bytes(12, "little")
+
+
+class RecordStream:
+    """A stream of records over another stream, which it owns."""
+
+    kind = AES_GCM
+
+    def __init__(self, stream: Stream, *, sends: Direction, takes: Direction) -> None:
+        """Go on over `stream`, of which both ends have used the same bytes until here.
+
+        `sends` and `takes` hold the keys of the two directions.
+        """
+        self.peer = stream.peer
+        self._stream, self._sends, self._takes = stream, sends, takes
+        # Of what is sealed: sent up to `_at`; where each record ends, and its data.
+        self._out = memoryview(bytearray(_ROOM))
+        self._at = self._end = 0
+        self._records: deque[tuple[int, int]] = deque()
+        self._sending = threading.Lock()  # `shutdown` may come from any thread
+        self._is_shut = False
+        # Of what came: taken apart up to `_begun`, and here up to `_came`.
+        self._in = memoryview(bytearray(2 * (MAX_DATA + _OVERHEAD)))
+        self._begun = self._came = 0
+        self._spare = memoryview(bytearray(MAX_DATA))
+        self._opened = self._spare[:0]
+        self._is_ended = False
+        self._failure = ""  # why this stream is lost for good
+
+    def fileno(self) -> int:
+        """See `Stream`, as for all methods below."""
+        return self._stream.fileno()
+
+    def read_into(self, view: memoryview) -> int | None:
+        """See `Stream.read_into`; an end without CLOSE is `LinkLost`."""
+        while not self._opened:
+            if self._is_ended:
+                return 0
+            size = self._next_size()
+            if size is None:
+                came = self._stream.read_into(self._in[self._came :])
+                if not came:
+                    return came if came is None else self._at_the_end()
+                self._came += came
+            elif n_bytes := self._open_next(size, view):
+                return n_bytes
+        n_bytes = min(len(view), len(self._opened))
+        view[:n_bytes] = self._opened[:n_bytes]
+        self._opened = self._opened[n_bytes:]
+        return n_bytes
+
+    def write(self, buffers: Sequence[Buffer]) -> int | None:
+        """See `Stream.write`."""
+        with self._sending:
+            if self._is_shut:
+                raise LinkLost(f"the stream to {self.peer} is closed on this side.")
+            if self._at == self._end:
+                self._seal(buffers)
+                if not self._end:
+                    return 0
+            sent = self._stream.write((self._out[self._at : self._end],))
+            if sent is None:
+                return None
+            self._at += sent
+            taken = 0
+            while self._records and self._records[0][0] <= self._at:
+                taken += self._records.popleft()[1]
+            return taken or None
+
+    def shutdown(self) -> None:
+        """See `Stream.shutdown`."""
+        self._say_close()
+        self._stream.shutdown()
+
+    def close(self) -> None:
+        """See `Stream.close`."""
+        self._say_close()
+        self._stream.close()
+
+    def _say_close(self) -> None:
+        with self._sending:
+            if self._is_shut:
+                return
+            self._is_shut = True
+            self._end += self._sends.seal(RecordKind.CLOSE, b"", self._out[self._end :])
+            with suppress(LinkLost):
+                self._stream.write((self._out[self._at : self._end],))
+
+    def _seal(self, buffers: Sequence[Buffer]) -> None:
+        """Fill the room for what is sealed with the first bytes of `buffers`."""
+        self._at = self._end = 0
+        self._records.clear()
+        rest = deque(memoryview(one).cast("B") for one in buffers if len(one))
+        while rest and (not self._end or _BATCH - self._end > _SHORT):
+            if self._sends.is_last:
+                if self._end:
+                    return  # one REKEY has room
+                self._end = self._sends.seal(RecordKind.REKEY, b"", self._out)
+                self._sends.rekey()
+                self._records.append((self._end, 0))
+            most = _BATCH - self._end - _OVERHEAD
+            data: Buffer = rest[0][: min(most, MAX_DATA)]
+            if len(data) < _SHORT and len(rest) > 1:
+                data = front(rest, min(most, _SHORT))
+            self._end += self._sends.seal(RecordKind.DATA, data, self._out[self._end :])
+            self._records.append((self._end, len(data)))
+            _drop(rest, len(data))
+
+    def _next_size(self) -> int | None:
+        """Return the size of the data of the next record, None if it is not all here.
+
+        Makes room for the rest of it then. Refuses what cannot be due.
+        """
+        here = self._came - self._begun
+        wanted = HEAD_BYTES
+        if here >= HEAD_BYTES:
+            size = self._checked(self._in[self._begun + HEAD_BYTES - 1], self._size())
+            wanted = size + _OVERHEAD
+            if here >= wanted:
+                return size
+        if self._begun + wanted > len(self._in) or not here:
+            self._in[:here] = self._in[self._begun : self._came]
+            self._begun, self._came = 0, here
+        return None
+
+    def _size(self) -> int:
+        at = self._begun
+        return int.from_bytes(self._in[at : at + HEAD_BYTES - 1], "little")
+
+    def _checked(self, kind: int, size: int) -> int:
+        """Return the size if a record of this kind and size may be due."""
+        if kind == RecordKind.DATA:
+            is_due = 0 < size <= MAX_DATA and not self._takes.is_last
+        else:
+            is_due = kind in (RecordKind.REKEY, RecordKind.CLOSE) and size == 0
+        if is_due and not self._failure:
+            return size
+        raise self._lost(
+            f"brought the head of a record of kind {kind} with {size} bytes, which is "
+            f"not due: bytes were changed on the way. {_ASK}"
+        )
+
+    def _open_next(self, size: int, view: memoryview) -> int:
+        """Open the next record, into `view` if it has room for all of it, else apart.
+
+        Returns how many bytes are in `view` now.
+        """
+        from cryptography.exceptions import InvalidTag
+
+        sealed = self._in[self._begun : self._begun + size + _OVERHEAD]
+        kind, head = sealed[HEAD_BYTES - 1], bytes(sealed[:HEAD_BYTES])
+        self._begun += len(sealed)
+        fits = size <= len(view)
+        room = view[:size] if fits else self._spare[:size]
+        try:
+            self._takes.open(head, sealed[HEAD_BYTES:], room)
+        except InvalidTag as exc:
+            raise self._lost(
+                "brought a record that does not open: bytes were changed, left out or "
+                f"repeated on the way. {_ASK}"
+            ) from exc
+        if kind == RecordKind.REKEY:
+            self._takes.rekey()
+        self._is_ended = kind == RecordKind.CLOSE
+        if fits:
+            return size
+        self._opened = room
+        return 0
+
+    def _at_the_end(self) -> int:
+        if self._is_shut:
+            return 0
+        raise self._lost(
+            "ended without a sign that this was meant; what was sent last may be "
+            "missing. See whether the task there still runs, and in its log why not."
+        )
+
+    def _lost(self, what: str) -> LinkLost:
+        self._failure = self._failure or what
+        return LinkLost(f"the {self.kind} connection to {self.peer} {self._failure}")
+
+
+def expanded(key: bytes, label: bytes) -> bytes:
+    """Return 32 bytes for one use of a key: HKDF-Expand with SHA-256 (RFC 5869)."""
+    return hmac.digest(key, label + b"\x01", "sha256")
+
+
+def extracted(salt: bytes, secret: bytes) -> bytes:
+    """Return a key made of a secret: HKDF-Extract with SHA-256 (RFC 5869)."""
+    return hmac.digest(salt, secret, "sha256")
+
+
+def _cipher(key: bytes) -> AESGCM:
+    # Not needed by a cluster on one host, and it takes 0.1 s.
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    return AESGCM(key)
+
+
+def _drop(views: deque[Any], n_bytes: int) -> None:
+    """Remove the first `n_bytes` bytes of `views`."""
+    while n_bytes:
+        if n_bytes < len(views[0]):
+            views[0] = views[0][n_bytes:]
+            return
+        n_bytes -= len(views.popleft())
