@@ -1,6 +1,7 @@
 """All-reduce of one float32 array on one host, against MPI, Gloo and a memory copy.
 
-Over memory that members share, and over TCP and TLS on the loopback interface.
+Over memory that members share, and on the loopback interface over TCP, records of
+AES-GCM (what data links between hosts carry) and TLS.
 
     python -m benchmarks.allreduce [--quick] [--json FILE] [--python PATH]...
 
@@ -24,9 +25,10 @@ _QUICK_SIZES = [1 << 12, 1 << 18, 1 << 20, 1 << 24]
 _LEAST, _BUDGET_BYTES = 3, 1 << 25  # repeats a round: at least; together so many bytes
 _MOST = 200
 OURS = ("ring", "mesh", "ring-step", "ps")
-MEMORY, STREAMS = "memory", ("tcp", "tls")  # what an exchange goes over
+MEMORY, STREAMS = "memory", ("tcp", "aes-gcm", "tls")  # what an exchange goes over
 STREAMED = (  # what goes over streams; "bytes" are those of a ring, unsummed
     *("bytes tcp", "ring tcp", "mesh tcp", "ring-step tcp"),
+    *("bytes aes-gcm", "ring aes-gcm", "ring-step aes-gcm"),
     *("bytes tls", "ring tls"),
 )
 
@@ -162,7 +164,7 @@ def main() -> None:
     parser.add_argument(
         "--no-checksum",
         action="store_true",
-        help="over tcp and tls as with settings(checksum=False)",
+        help="over streams as with settings(checksum=False)",
     )
     options = parser.parse_args()
     sizes = options.sizes or (_QUICK_SIZES if options.quick else _SIZES)
@@ -204,10 +206,10 @@ def _table(
             "in place in private arrays. ring-step and ps do what a training does: the "
             "mean goes into a second array. ps has one process more. limit: every rank "
             "copies its array once, all together.",
-            f"Over tcp and tls: as between hosts, on the loopback interface, {frames}. "
-            "There limit sends the bytes of a ring through the same streams, bare, and "
-            "sums nothing. Gloo always uses TCP without TLS; MPI was given memory, so "
-            "it has no place there.",
+            "Over tcp, aes-gcm and tls: as between hosts, on the loopback interface, "
+            f"{frames} over tcp. There limit sends the bytes of a ring through the "
+            "same streams, bare, and sums nothing. Gloo always uses TCP without TLS; "
+            "MPI was given memory, so it has no place there.",
             f"Peers found: {versions or 'none'}. The last five columns are ratios.",
         ),
         (

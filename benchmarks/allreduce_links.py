@@ -2,7 +2,7 @@
 
 Every rank listens on the loopback interface, dials the ranks below it and waits for
 those above it: through the directory, the acceptor, the handshake and the streams that
-tasks use, with TLS 1.3 where the credentials hold a certificate.
+tasks use, with TLS 1.3 and what follows it where the credentials hold a certificate.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kit.wire.link import Link
 from kit.wire.listening.acceptor import Acceptor
 from kit.wire.listening.address import TcpAddress
 from kit.wire.listening.listener import listen
-from kit.wire.stream import Stream
+from kit.wire.stream import AES_GCM, ENCRYPTED, Stream
 
 _JOB = "bench"
 _SETTINGS = Settings(transport="tcp")  # never the unix socket beside a port
@@ -42,8 +42,11 @@ def introduce(ranks: RankGroup, transport: str, *, checksum: bool = True) -> Non
 
     `checksum`: whether the frames of an exchange carry one.
     """
-    secrets = Credentials.new(certificate=transport == "tls").to_plain()
-    addresses = ranks.order(do="listen", credentials=secrets, checksum=checksum)
+    secrets = Credentials.new(certificate=transport in ENCRYPTED).to_plain()
+    encryption = "tls" if transport == "tls" else AES_GCM
+    addresses = ranks.order(
+        do="listen", credentials=secrets, checksum=checksum, encryption=encryption
+    )
     ranks.order(do="meet", addresses=addresses)
 
 
@@ -51,19 +54,28 @@ class Door:
     """Where one rank listens, and how it reaches the others."""
 
     def __init__(
-        self, rank: int, credentials: Mapping[str, object], *, checksum: bool = True
+        self,
+        rank: int,
+        credentials: Mapping[str, object],
+        *,
+        checksum: bool = True,
+        encryption: str = AES_GCM,
     ) -> None:
         """Listen on a free port of the loopback interface; `address` tells which."""
         self.checksum = checksum
         self._credentials = Credentials.from_plain(credentials)
         self._me = Task(_JOB, rank)
+        self._settings = _SETTINGS.replace(encryption=encryption)
         self._addresses: dict[Task, str] = {}
         self._run = 0
         self._arrived: dict[tuple[bytes, Task], Link] = {}
         self._changed = Condition()
         listener = listen(TcpAddress("127.0.0.1", 0), credentials=self._credentials)
         self.address = str(listener.address)
-        self._acceptor = Acceptor([listener], self._credentials, self._me, self._take)
+        self._acceptor = Acceptor(
+            *([listener], self._credentials, self._me, self._take),
+            encryption=encryption,
+        )
 
     @property
     def cluster(self) -> int:
@@ -95,7 +107,9 @@ class Door:
         run = f"{self._run:032x}"
         if task.index > self._me.index:
             return self._await(bytes.fromhex(run), task, deadline)
-        directory = Directory(self._addresses, self._credentials, _NO_FOLDER, _SETTINGS)
+        directory = Directory(
+            self._addresses, self._credentials, _NO_FOLDER, self._settings
+        )
         return directory.reach(
             task, self._me, Role.DATA, run, deadline=deadline, check=lambda: None
         )

@@ -190,11 +190,11 @@ def main() -> None:
         rank = MPI.COMM_WORLD.Get_rank()
     door: Any = None
 
-    def listen(credentials: dict[str, str], checksum: bool) -> str:
+    def listen(credentials: dict[str, str], checksum: bool, encryption: str) -> str:
         from benchmarks.allreduce_links import Door
 
         nonlocal door
-        door = Door(rank, credentials, checksum=checksum)
+        door = Door(rank, credentials, checksum=checksum, encryption=encryption)
         return str(door.address)
 
     plain: dict[str, Callable[[int, int, int], System]]

@@ -58,7 +58,7 @@ def test_an_exchange_gives_every_rank_the_mean_of_all_elements(system: str) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("system", ["bytes tcp", "bytes tls"])
+@pytest.mark.parametrize("system", ["bytes tcp", "bytes aes-gcm", "bytes tls"])
 def test_bare_bytes_go_from_each_rank_to_the_next(system: str) -> None:
     with rank_group(system, "benchmarks.allreduce_rank", 3, system) as ranks:
         introduce(ranks, system.split()[1])
@@ -68,7 +68,7 @@ def test_bare_bytes_go_from_each_rank_to_the_next(system: str) -> None:
     assert came == [12.0, 1.0, 5.0]
 
 
-@pytest.mark.parametrize(("certificate", "kind"), [(False, "tcp"), (True, "tls")])
+@pytest.mark.parametrize(("certificate", "kind"), [(False, "tcp"), (True, "aes-gcm")])
 def test_ranks_meet_over_tcp_encrypted_if_there_is_a_certificate(
     certificate: bool, kind: str
 ) -> None:

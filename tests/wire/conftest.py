@@ -13,14 +13,16 @@ from kit.task import Task
 from kit.testing.streams import memory_pair, sliced
 from kit.wire import Credentials, Hello, Link, Role, Stream
 from kit.wire.handshake.handshake import ClientHandshake
+from kit.wire.handshake.keys import ready
 from kit.wire.handshake.opening import link_bounds, perform, welcome
 from kit.wire.handshake.tls import establish
 from kit.wire.listening.address import Address, TcpAddress, UnixAddress
 from kit.wire.listening.dialer import dial
 from kit.wire.listening.listener import listen
+from kit.wire.stream import AES_GCM
 
 Streams = tuple[Stream, Stream]
-KINDS = ("memory", "sliced", "unix", "tcp", "tls")
+KINDS = ("memory", "sliced", "unix", "tcp", "tls", "aes-gcm")
 WORKER, PS = Task("worker", 1), Task("ps", 0)
 
 
@@ -49,7 +51,27 @@ def open_streams(kind: str, folder: Path, credentials: Credentials) -> Streams:
         establish(accepted, soon())
         dialled = dialling.result(timeout=10)
     listener.close()
-    return dialled, accepted
+    return (
+        records(dialled, accepted, credentials)
+        if kind == AES_GCM
+        else (dialled, accepted)
+    )
+
+
+def records(dialled: Stream, accepted: Stream, credentials: Credentials) -> Streams:
+    """Return what data links go on with over two TLS streams."""
+
+    def end(stream: Stream, *, is_client: bool) -> Stream:
+        return ready(
+            *(stream, Role.DATA, credentials.key),
+            encryption=AES_GCM,
+            is_client=is_client,
+            deadline=soon(),
+        )
+
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(end, accepted, is_client=False)
+        return end(dialled, is_client=True), other.result(timeout=10)
 
 
 @pytest.fixture(scope="session")

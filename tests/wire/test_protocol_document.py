@@ -8,15 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 
 from kit.errors import AuthenticationFailed
 from kit.task import Task
+from kit.testing.streams import memory_pair
 from kit.wire import frame
 from kit.wire.frame import CHECKSUM, SIZE, Bounds, Header, cluster_number, pack, unpack
 from kit.wire.handshake import messages
 from kit.wire.handshake.handshake import ClientHandshake, ServerHandshake
+from kit.wire.handshake.keys import direction_keys, pack_exchange
 from kit.wire.handshake.messages import Hello, Refusal, Role
 from kit.wire.message import pack_message, unpack_message
+from kit.wire.records import Direction, RecordStream
+from kit.wire.stream import AES_GCM
 
 TEXT = (Path(frame.__file__).parent / "PROTOCOL.md").read_text()
 KEY, CLUSTER = bytes(range(32)), bytes(range(16, 32))
@@ -47,7 +54,8 @@ def server(cluster_id: bytes = CLUSTER) -> ServerHandshake:
 
 
 def test_the_document_has_all_vectors() -> None:
-    assert set(BY_NAME) == {"hello", "reply", "proof", "verdict", "refusal"}
+    handshake = {"hello", "reply", "proof", "verdict", "refusal"}
+    assert set(BY_NAME) == handshake | {"exchange", "to server", "to client"}
     assert len(FRAMES) == 3
 
 
@@ -83,6 +91,54 @@ def test_the_refusal_is_that_of_the_document() -> None:
         ours.feed(BY_NAME["refusal"])
 
 
+def test_records_are_those_of_the_document() -> None:
+    """Sealed with `cryptography` alone, as the document says, and opened by ours."""
+    client, server = b"\x33" * 32, b"\x44" * 32
+
+    def hkdf(who: bytes) -> bytes:
+        info = b"psring records 1: " + who
+        return HKDF(SHA256(), 32, KEY, info).derive(client + server)
+
+    def record(key: bytes, number: int, kind: int, data: bytes = b"") -> bytes:
+        head = len(data).to_bytes(3, "little") + bytes([kind])
+        nonce = number.to_bytes(12, "little")
+        return head + AESGCM(key).encrypt(nonce, data, head)
+
+    first = hkdf(b"client")
+    then = HKDFExpand(SHA256(), 32, b"psring records 1: next key").derive(first)
+    line = record(first, 0, 1, b"hello") + record(first, 1, 2)
+    line += record(then, 0, 1, b"again") + record(then, 1, 3)
+    assert pack_exchange(AES_GCM, client) == BY_NAME["exchange"]
+    assert line == BY_NAME["to server"]
+    assert record(hkdf(b"server"), 0, 1, b"hello") == BY_NAME["to client"]
+
+    ours = [Direction(key) for key in direction_keys(KEY, client, server)]
+    assert opened(BY_NAME["to server"], sends=ours[1], takes=ours[0]) == b"helloagain"
+    assert sealed(Direction(hkdf(b"server"))) == BY_NAME["to client"]
+
+
+def opened(line: bytes, **directions: Direction) -> bytes:
+    near, far = memory_pair()
+    near.write([line])
+    taker, found, room = RecordStream(far, **directions), b"", memoryview(bytearray(64))
+    while n_bytes := taker.read_into(room):
+        found += room[:n_bytes]
+    taker.close()
+    near.close()
+    return found
+
+
+def sealed(direction: Direction) -> bytes:
+    near, far = memory_pair()
+    sender = RecordStream(near, sends=direction, takes=direction)
+    room = memoryview(bytearray(64))
+    assert sender.write([b"hel", b"lo"]) == 5
+    found = bytes(room[: far.read_into(room) or 0])
+    sender.close()
+    far.close()
+    return found
+
+
 @pytest.mark.parametrize(("what", "data"), FRAMES)
 def test_frames_are_those_of_the_document(what: dict[str, Any], data: bytes) -> None:
     header, body = Header(**what["fields"]), b""
@@ -106,6 +162,7 @@ def test_frames_are_those_of_the_document(what: dict[str, Any], data: bytes) -> 
         (r"\*\*Reply\*\*", messages.REPLY.size),
         (r"\*\*Proof\*\*", messages.PROOF.size),
         (r"## 3\. Frames", SIZE),
+        (r"## 4\. Records", 40),
     ],
 )
 def test_each_table_covers_every_byte_once(title: str, size: int) -> None:

@@ -1,4 +1,4 @@
-"""One conformance suite for every stream: memory, sliced, unix, TCP, TLS."""
+"""One conformance suite for every stream: memory, sliced, unix, TCP, TLS, records."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_writing_to_a_closed_peer_ends_in_link_lost(streams: Streams) -> None:
         write_for_ever(left, b"x" * size_for(left, 100_000))
 
 
-@pytest.mark.parametrize("streams", ["unix", "tcp", "tls"], indirect=True)
+@pytest.mark.parametrize("streams", ["unix", "tcp", "tls", "aes-gcm"], indirect=True)
 def test_a_peer_that_does_not_read_stops_the_writer(streams: Streams) -> None:
     left, _right = streams
 
@@ -178,7 +178,7 @@ def test_a_stream_with_bytes_is_ready_at_once(streams: Streams) -> None:
 
 def test_a_stream_names_its_kind_and_its_peer(streams: Streams) -> None:
     for stream in streams:
-        assert stream.kind in {"memory", "unix", "tcp", "tls"}
+        assert stream.kind in {"memory", "unix", "tcp", "tls", "aes-gcm"}
         assert stream.peer
 
 

@@ -1,0 +1,237 @@
+"""Records of AES-GCM: what an attacker on the line can do to them, and key changes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from kit.errors import FailedPreconditionError, KitError, LinkLost, ProtocolError
+from kit.testing.streams import memory_pair, sliced
+from kit.wire import Credentials, Role, Stream
+from kit.wire.handshake.keys import direction_keys, ready, unpack_exchange
+from kit.wire.records import HEAD_BYTES, MAX_DATA, Direction, RecordKind, RecordStream
+from tests.wire.conftest import open_streams, soon
+
+Attack = Callable[[random.Random, list[bytes], bytes], list[bytes]]
+FOREIGN = Direction(b"f" * 32)  # of another link
+
+
+def flip(chance: random.Random, line: list[bytes], _: bytes) -> list[bytes]:
+    """Change one bit, of heads as often as of data and tags."""
+    number = chance.randrange(len(line))
+    changed = bytearray(line[number])
+    end = HEAD_BYTES if chance.random() < 0.5 else len(changed)
+    changed[chance.randrange(end)] ^= 1 << chance.randrange(8)
+    return [*line[:number], bytes(changed), *line[number + 1 :]]
+
+
+def leave_out(chance: random.Random, line: list[bytes], _: bytes) -> list[bytes]:
+    number = chance.randrange(len(line))
+    return line[:number] + line[number + 1 :]
+
+
+def repeat(chance: random.Random, line: list[bytes], _: bytes) -> list[bytes]:
+    """Send a record again, at once or later, but before the end."""
+    number = chance.randrange(len(line) - 1)
+    later = chance.randrange(number + 1, len(line))
+    return [*line[:later], line[number], *line[later:]]
+
+
+def reorder(chance: random.Random, line: list[bytes], _: bytes) -> list[bytes]:
+    one, two = sorted(chance.sample(range(len(line)), 2))
+    changed = list(line)
+    changed[one], changed[two] = changed[two], changed[one]
+    return changed
+
+
+def cut(chance: random.Random, line: list[bytes], _: bytes) -> list[bytes]:
+    """End the connection at any byte, at the bounds of records as often."""
+    if chance.random() < 0.5:
+        return line[: chance.randrange(len(line))]
+    whole = b"".join(line)
+    return [whole[: chance.randrange(len(whole))]]
+
+
+def send_back(chance: random.Random, line: list[bytes], other: bytes) -> list[bytes]:
+    """Put in a record of the other direction."""
+    number = chance.randrange(len(line))
+    return [*line[:number], other, *line[number + chance.randrange(2) :]]
+
+
+def from_another_link(
+    chance: random.Random, line: list[bytes], _: bytes
+) -> list[bytes]:
+    room = memoryview(bytearray(64))
+    foreign = bytes(room[: FOREIGN.seal(chance.choice([*RecordKind]), b"", room)])
+    return send_back(chance, line, foreign)
+
+
+ATTACKS: list[Attack] = [
+    *(flip, leave_out, repeat, reorder, cut, send_back, from_another_link),
+]
+
+
+def on_the_line(data: bytes, key: bytes, most: int, piece: int) -> list[bytes]:
+    """Return the records in which `data` leaves, CLOSE as the last one."""
+    near, far = memory_pair()
+    sender = RecordStream(
+        near, sends=Direction(key, most=most), takes=Direction(b"0" * 32)
+    )
+    at = 0
+    while at < len(data):
+        at += sender.write([data[at : at + piece]]) or 0
+    sender.close()
+    return split(everything(far))
+
+
+def everything(stream: Stream) -> bytes:
+    found, room = bytearray(), memoryview(bytearray(2**14))
+    while n_bytes := stream.read_into(room):
+        found += room[:n_bytes]
+    stream.close()
+    return bytes(found)
+
+
+def split(line: bytes) -> list[bytes]:
+    found, at = [], 0
+    while at < len(line):
+        size = int.from_bytes(line[at : at + 3], "little") + 20
+        found.append(line[at : at + size])
+        at += size
+    return found
+
+
+def received(
+    line: list[bytes], key: bytes, most: int, room: int
+) -> tuple[bytes, KitError | None]:
+    """Return what a receiver takes of a line, and what it said at the end."""
+    near, far = memory_pair()
+    near.write([b"".join(line)])
+    near.close()
+    taker = RecordStream(
+        far, sends=Direction(b"0" * 32), takes=Direction(key, most=most)
+    )
+    found, view = bytearray(), memoryview(bytearray(room))
+    try:
+        while n_bytes := taker.read_into(view):
+            found += view[:n_bytes]
+    except LinkLost as error:
+        for _ in range(2):  # lost for good
+            with pytest.raises(LinkLost):
+                taker.read_into(view)
+        return bytes(found), error
+    finally:
+        taker.close()
+    return bytes(found), None
+
+
+def test_of_a_thousand_attacked_lines_none_is_taken() -> None:
+    taken = []
+    for seed in range(1000):
+        chance = random.Random(seed)
+        data, key = chance.randbytes(chance.randrange(40, 1500)), chance.randbytes(32)
+        most, piece = chance.choice([2, 4, 1000]), chance.randrange(10, 300)
+        line = on_the_line(data, key, most, piece)
+        other = on_the_line(data[:9], key[::-1], most, piece)[0]
+        attack = ATTACKS[seed % len(ATTACKS)]
+        room = chance.choice([7, 100, 5000])
+        assert received(line, key, most, room) == (data, None)
+
+        found, error = received(attack(chance, line, other), key, most, room)
+
+        if error is None or not data.startswith(found):
+            taken.append((seed, attack.__name__))
+
+    assert taken == []
+
+
+def test_large_data_crosses_whole_and_keys_change_under_way() -> None:
+    data = random.Random(1).randbytes(3 * MAX_DATA + 5)
+    line = on_the_line(data, b"k" * 32, 2, len(data))
+
+    kinds = [one[3] for one in line]
+    assert received(line, b"k" * 32, 2, 2**20) == (data, None)
+    assert max(map(len, line)) <= MAX_DATA + 20
+    assert kinds[:3] == [1, 2, 1]
+    assert kinds[-1] == 3
+
+
+def test_a_key_is_not_used_longer_than_it_may() -> None:
+    line = on_the_line(b"x" * 100, b"k" * 32, 1000, 10)
+
+    found, error = received(line, b"k" * 32, 5, 100)
+
+    assert found == b"x" * 40
+    assert "not due" in str(error)
+
+
+def test_short_buffers_leave_in_one_record_and_a_cut_stream_gives_all() -> None:
+    near, far = memory_pair()
+    one = RecordStream(near, sends=Direction(b"a" * 32), takes=Direction(b"b" * 32))
+    two = RecordStream(
+        sliced(far), sends=Direction(b"b" * 32), takes=Direction(b"a" * 32)
+    )
+
+    assert one.write([b"ab", b"", bytearray(b"cde"), memoryview(b"fg")]) == 7
+    one.close()
+
+    assert everything(two) == b"abcdefg"
+
+
+def test_keys_are_those_of_hkdf_and_differ_by_direction() -> None:
+    key, client, server = b"k" * 32, b"c" * 32, b"s" * 32
+    wanted = [
+        HKDF(SHA256(), 32, key, b"psring records 1: " + who).derive(client + server)
+        for who in (b"client", b"server")
+    ]
+
+    assert list(direction_keys(key, client, server)) == wanted
+    assert len({*wanted, *direction_keys(key, server, client)}) == 4
+
+
+def test_each_connection_has_keys_of_its_own(
+    tmp_path: Path, credentials: Credentials
+) -> None:
+    keys = set()
+    for _ in range(2):
+        for stream in open_streams("aes-gcm", tmp_path, credentials):
+            keys.add(stream._sends._key)  # type: ignore[attr-defined]
+            stream.close()
+
+    assert len(keys) == 4
+
+
+def test_ends_with_different_settings_both_say_so(
+    tmp_path: Path, credentials: Credentials
+) -> None:
+    pair = open_streams("tls", tmp_path, credentials)
+
+    def say(number: int) -> str:
+        with pytest.raises(FailedPreconditionError) as caught:
+            ready(
+                *(pair[number], Role.DATA, credentials.key),
+                encryption=("tls", "aes-gcm")[number],
+                is_client=number == 0,
+                deadline=soon(),
+            )
+        return str(caught.value)
+
+    with ThreadPoolExecutor(2) as pool:
+        said = list(pool.map(say, range(2)))
+    for stream in pair:
+        stream.close()
+
+    assert all("encryption='tls'" in one for one in said)
+    assert all("encryption='aes-gcm'" in one for one in said)
+
+
+@pytest.mark.parametrize("message", [bytes(40), b"PSRK\x09\0\0\0" + bytes(32)])
+def test_another_message_than_the_secret_is_refused(message: bytes) -> None:
+    with pytest.raises(ProtocolError, match="how it encrypts"):
+        unpack_exchange(message)
