@@ -15,8 +15,9 @@ from tests.training.toy import BATCH, DATA, X, Y, fit, initial, quick_cluster, r
 TRANSPORTS: dict[str, dict[str, Any]] = {
     "shm": {},
     "tcp": {"transport": "tcp", "insecure": True},
-    "tls": {"transport": "tcp"},
+    "aes-gcm": {"transport": "tcp"},
 }
+TLS = {"transport": "tcp", "encryption": "tls"}
 SIZE = sum(value.nbytes for value in initial().values())
 STEPS = 6
 
@@ -45,6 +46,17 @@ def test_meters_agree_with_the_formulas_to_the_byte(
     assert run.moved_once[0][1] == run.moved_once[0][2]
     assert (len(run.trace.transfers) > 0) == trace
     assert (len(run.trace.spans) > 0) == trace
+
+
+@pytest.mark.slow
+def test_parameters_have_the_same_bits_over_every_kind_of_link() -> None:
+    found = []
+    for over in (*TRANSPORTS.values(), TLS):
+        with quick_cluster(1, 2, **over) as cluster:
+            params = begin(cluster, topology="ring").wait(20).params
+        found.append({name: value.tobytes() for name, value in params.items()})
+
+    assert all(one == found[0] for one in found)
 
 
 @pytest.mark.slow
