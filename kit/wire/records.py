@@ -57,6 +57,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from enum import IntEnum
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from kit.errors import LinkLost
@@ -74,12 +75,16 @@ _OVERHEAD: Final = HEAD_BYTES + TAG_BYTES
 _KIND_SHIFT: Final = 24
 _ASK: Final = "Ask who runs the network between the two hosts."
 _NEXT_KEY: Final = b"psring records 1: next key"
-# Buffers shorter than this are copied into one record with what follows them.
+# Buffers shorter than this are copied into one record with others as short; a longer
+# one gets records of its own, so the other end decrypts them to where they belong.
 _SHORT: Final = 2**14
-# A piece that leaves in one call, of one or several records; room for a REKEY before
-# them and a CLOSE after them beside it.
-_BATCH: Final = MAX_DATA + 4 * _OVERHEAD
-_ROOM: Final = _BATCH + 2 * _OVERHEAD
+# A piece that leaves in one call, of one or several records: the largest one, short
+# ones and a REKEY before it; beside it room for a CLOSE.
+_BATCH: Final = MAX_DATA + _SHORT + 4 * _OVERHEAD
+_ROOM: Final = _BATCH + _OVERHEAD
+# What is read of the records behind the one at hand: mostly the head of a frame and
+# that of its first record. More would have to be moved to the front again.
+_AHEAD: Final = 128
 
 
 class RecordKind(IntEnum):
@@ -153,8 +158,9 @@ class RecordStream:
         self._sending = threading.Lock()  # `shutdown` may come from any thread
         self._is_shut = False
         # Of what came: taken apart up to `_begun`, and here up to `_came`.
-        self._in = memoryview(bytearray(2 * (MAX_DATA + _OVERHEAD)))
+        self._in = memoryview(bytearray(MAX_DATA + _OVERHEAD + 2 * _AHEAD))
         self._begun = self._came = 0
+        self._wanted = _AHEAD  # up to where to read
         self._spare = memoryview(bytearray(MAX_DATA))
         self._opened = self._spare[:0]
         self._is_ended = False
@@ -171,7 +177,7 @@ class RecordStream:
                 return 0
             size = self._next_size()
             if size is None:
-                came = self._stream.read_into(self._in[self._came :])
+                came = self._stream.read_into(self._in[self._came : self._wanted])
                 if not came:
                     return came if came is None else self._at_the_end()
                 self._came += came
@@ -224,20 +230,21 @@ class RecordStream:
         self._at = self._end = 0
         self._records.clear()
         rest = deque(memoryview(one).cast("B") for one in buffers if len(one))
-        while rest and (not self._end or _BATCH - self._end > _SHORT):
+        while rest:
+            size = _next_piece(rest)
+            if self._end and self._end + size + _OVERHEAD > _BATCH:
+                return
             if self._sends.is_last:
                 if self._end:
                     return  # one REKEY has room
                 self._end = self._sends.seal(RecordKind.REKEY, b"", self._out)
                 self._sends.rekey()
                 self._records.append((self._end, 0))
-            most = _BATCH - self._end - _OVERHEAD
-            data: Buffer = rest[0][: min(most, MAX_DATA)]
-            if len(data) < _SHORT and len(rest) > 1:
-                data = front(rest, min(most, _SHORT))
+            whole = size <= len(rest[0])
+            data: Buffer = rest[0][:size] if whole else front(rest, size)
             self._end += self._sends.seal(RecordKind.DATA, data, self._out[self._end :])
-            self._records.append((self._end, len(data)))
-            _drop(rest, len(data))
+            self._records.append((self._end, size))
+            _drop(rest, size)
 
     def _next_size(self) -> int | None:
         """Return the size of the data of the next record, None if it is not all here.
@@ -251,9 +258,10 @@ class RecordStream:
             wanted = size + _OVERHEAD
             if here >= wanted:
                 return size
-        if self._begun + wanted > len(self._in) or not here:
+        if self._begun + wanted + _AHEAD > len(self._in) or not here:
             self._in[:here] = self._in[self._begun : self._came]
             self._begun, self._came = 0, here
+        self._wanted = self._begun + wanted + _AHEAD
         return None
 
     def _size(self) -> int:
@@ -328,6 +336,18 @@ def _cipher(key: bytes) -> AESGCM:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     return AESGCM(key)
+
+
+def _next_piece(views: deque[memoryview]) -> int:
+    """Return how many bytes go into the next record: short buffers together."""
+    size = min(len(views[0]), MAX_DATA)
+    if size >= _SHORT:
+        return size
+    for view in islice(views, 1, None):
+        if size + len(view) > _SHORT:
+            break
+        size += len(view)
+    return size
 
 
 def _drop(views: deque[Any], n_bytes: int) -> None:
