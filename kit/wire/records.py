@@ -108,6 +108,11 @@ class Direction:
         """Whether the key serves for one record more, which must be a REKEY."""
         return self._count >= self._most - 1
 
+    @property
+    def is_unused(self) -> bool:
+        """Whether no record was sealed or opened under the key yet."""
+        return not self._count
+
     def seal(self, kind: RecordKind, data: Buffer, room: memoryview) -> int:
         """Write a record of `data` to the front of `room`; return its size."""
         size = len(data)
@@ -272,8 +277,10 @@ class RecordStream:
         """Return the size if a record of this kind and size may be due."""
         if kind == RecordKind.DATA:
             is_due = 0 < size <= MAX_DATA and not self._takes.is_last
+        elif kind == RecordKind.REKEY:  # two in a row could go on for ever
+            is_due = size == 0 and not self._takes.is_unused
         else:
-            is_due = kind in (RecordKind.REKEY, RecordKind.CLOSE) and size == 0
+            is_due = kind == RecordKind.CLOSE and size == 0
         if is_due and not self._failure:
             return size
         raise self._lost(

@@ -171,6 +171,30 @@ def test_a_key_is_not_used_longer_than_it_may() -> None:
     assert "not due" in str(error)
 
 
+def test_keys_are_not_changed_twice_with_nothing_between() -> None:
+    """Else a holder of the key could keep a read busy for ever."""
+    sender, room = Direction(b"k" * 32), memoryview(bytearray(64))
+    line = []
+    for _ in range(2):
+        line.append(bytes(room[: sender.seal(RecordKind.REKEY, b"", room)]))
+        sender.rekey()
+
+    found, error = received(line, b"k" * 32, 1000, 100)
+
+    assert found == b""
+    assert "not due" in str(error)
+
+
+def test_a_payload_behind_a_head_has_a_record_of_its_own() -> None:
+    near, far = memory_pair()
+    one = RecordStream(near, sends=Direction(b"a" * 32), takes=Direction(b"b" * 32))
+
+    assert one.write([b"h" * 64, b"p" * MAX_DATA]) == 64 + MAX_DATA
+    one.close()
+
+    assert [len(each) - 20 for each in split(everything(far))] == [64, MAX_DATA, 0]
+
+
 def test_short_buffers_leave_in_one_record_and_a_cut_stream_gives_all() -> None:
     near, far = memory_pair()
     one = RecordStream(near, sends=Direction(b"a" * 32), takes=Direction(b"b" * 32))
