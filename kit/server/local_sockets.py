@@ -30,10 +30,7 @@ from kit.wire.listening.listener import remove_dead
 from kit.wire.sockets import is_own
 
 MAX_BODY = 1 << 30  # parameters travel to an observer in one message
-# Earlier versions wrote no process into the name.
-_NAME = re.compile(
-    r"tcp-(?:[0-9a-f.:]+-)?\d+(?:\.([0-9a-f]+)-([0-9a-f]+))?\.sock", re.ASCII
-)
+_NAME = re.compile(r"tcp-(?:[0-9a-f.:]+-)?\d+\.([0-9a-f]+)-([0-9a-f]+)\.sock", re.ASCII)
 
 
 class _Found(NamedTuple):
@@ -119,6 +116,5 @@ def _sockets(runtime_dir: Path, label: str = "*") -> Iterator[_Found]:
         for path in runtime_dir.glob(f"tcp-{label}.*sock"):
             found = _NAME.fullmatch(path.name)
             if found:
-                pid, start = (int(part or "0", 16) for part in found.groups())
-                has_owner = bool(pid) and started(pid) == start
-                yield _Found(path, has_owner)
+                pid, start = (int(part, 16) for part in found.groups())
+                yield _Found(path, started(pid) == start)

@@ -17,7 +17,7 @@ import pytest
 import kit
 from kit.errors import InvalidArgumentError
 from kit.machine import started
-from kit.server import at_exit
+from kit.server import at_exit, local_sockets
 from kit.server.local_sockets import socket_beside, sweep
 from kit.task import Task
 from kit.wire.handshake.credentials import Credentials
@@ -127,9 +127,9 @@ def test_socket_that_refuses_gives_way_to_the_port(tmp_path: Path) -> None:
 def test_sweep_removes_what_is_dead_and_nothing_else(tmp_path: Path) -> None:
     mine = f"{os.getpid():x}-{started(os.getpid()):x}"
     of_a_dead_one = f"{os.getpid():x}-1"  # the pid is in use, by a later process
-    dead = ["tcp-1.sock", f"tcp-2.{of_a_dead_one}.sock"]
+    dead = [f"tcp-{port}.{of_a_dead_one}.sock" for port in ("1", "10.0.0.7-2")]
     # In use from a container; not listening yet; of somebody else.
-    alive = ["tcp-3.sock", f"tcp-4.{of_a_dead_one}.sock"]
+    alive = [f"tcp-{port}.{of_a_dead_one}.sock" for port in ("3", "::1-4")]
     others = [f"tcp-5.{mine}.sock", "worker-0.sock"]
     held = [bound(tmp_path / name) for name in dead + alive + others]
     for one in held[2:4]:
@@ -140,6 +140,21 @@ def test_sweep_removes_what_is_dead_and_nothing_else(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {*alive, *others}
     for one in held:
         one.close()
+
+
+@pytest.mark.parametrize("start", [0x620487, 0xABCDEF, 0x1A2B, 0])
+@pytest.mark.parametrize("pid", [0x31C9, 0x1234, 0xBEEF])
+@pytest.mark.parametrize("label", ["2222", "10.0.0.7-2222", "fe80::1-2222"])
+def test_socket_of_a_running_process_stays_whatever_digits_its_name_has(
+    label: str, pid: int, start: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_sockets, "started", {pid: start}.get)
+    path = tmp_path / f"tcp-{label}.{pid:x}-{start:x}.sock"
+    path.touch()  # a probe would find nobody
+
+    sweep(tmp_path)
+
+    assert path.exists()
 
 
 def test_sigterm_is_watched_only_where_it_would_end_the_process(tmp_path: Path) -> None:
