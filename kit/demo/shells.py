@@ -21,6 +21,7 @@ from kit.cluster.processes.reaper import Process
 from kit.cluster.runtime import engine_environment, make_folder, remove_folder, tail
 from kit.errors import DeadlineExceededError, UnavailableError
 from kit.task import Task
+from kit.wire.handshake.credentials import Credentials
 from kit.wire.listening.address import TcpAddress
 from kit.wire.listening.listener import listen
 
@@ -61,6 +62,8 @@ class Shells:
         ]
         self._running: dict[Task, subprocess.Popen[bytes]] = {}
         self._private = make_folder()  # sockets and keys; not in the user's home
+        self._credentials = self._private / "credentials.json"
+        Credentials.new().save(self._credentials)
         self._reaper = ReaperHandle(self._private, _LEASE_S)
 
     @property
@@ -80,7 +83,7 @@ class Shells:
             **os.environ,
             **engine_environment(self._private, threads=1),
             "KIT_RUNTIME_DIR": str(self._private),
-            "KIT_CREDENTIALS": str(self._private / "credentials.json"),
+            "KIT_CREDENTIALS": str(self._credentials),
         }
         with self.log(name).open("ab") as log:
             process = subprocess.Popen(

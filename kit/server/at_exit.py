@@ -4,8 +4,10 @@ Python runs nothing when SIGTERM takes its default action. A library must not ta
 signal away from its user, so a handler is set only where that action would be taken,
 and only from the main thread, the one that may. It closes what is registered here and
 then lets the default action happen: the process ends at once, by that signal, as its
-parent expects. A user's own handler, set before or after, is left alone. What remains
-then, or after SIGKILL, is removed by the next start (`local_sockets.sweep`).
+parent expects. Process 1 of a container, which no signal of its own can end, exits with
+the status that a shell gives to such an end. A user's own handler, set before or after,
+is left alone. What remains then, or after SIGKILL, is removed by the next start
+(`local_sockets.sweep`).
 """
 
 from __future__ import annotations
@@ -56,6 +58,7 @@ def _on_sigterm(number: int, _: object) -> None:
     _close_all()
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
+    os._exit(128 + number)  # process 1: the kernel has ignored it
 
 
 def _close_all() -> None:

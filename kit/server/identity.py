@@ -2,7 +2,8 @@
 
 Servers that are started by hand, one process a task, must hold the same key. The
 first one makes it, in a file that this user alone can read; to use several hosts,
-copy that file, or name another one with `KIT_CREDENTIALS`.
+copy that file, or name another one with `KIT_CREDENTIALS`. That one is never made here:
+a wrong name would end in keys of its own for each host, which do not fit together.
 """
 
 from __future__ import annotations
@@ -11,22 +12,30 @@ import os
 import secrets
 from pathlib import Path
 
+from kit.errors import NotFoundError
 from kit.wire.handshake.credentials import Credentials
 
 
 def shared_credentials() -> Credentials:
-    """Return this user's credentials; makes them the first time."""
-    path = credentials_path()
+    """Return this user's credentials; makes them the first time.
+
+    Raises `NotFoundError` where `KIT_CREDENTIALS` names a file that is not there, and
+    what `Credentials.load` raises.
+    """
+    named = os.environ.get("KIT_CREDENTIALS", "")
+    path = Path(named) if named else _own_path()
+    if named and not path.exists():
+        raise NotFoundError(
+            f"KIT_CREDENTIALS names {path}, where there is no file. Copy the cluster's "
+            f"credentials there, or make new ones with 'python -m kit credentials new "
+            f"{path}' and give them to every task."
+        )
     if not path.exists():
         _make(path)
     return Credentials.load(path)
 
 
-def credentials_path() -> Path:
-    """Return where this user's credentials are kept."""
-    named = os.environ.get("KIT_CREDENTIALS", "")
-    if named:
-        return Path(named)
+def _own_path() -> Path:
     state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     return Path(state) / "psring" / "credentials.json"
 

@@ -100,6 +100,7 @@ def test_what_cannot_be_served_is_one_sentence_and_code_2(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    Credentials.new().save(tmp_path / "c.json")
     monkeypatch.setenv("KIT_CREDENTIALS", str(tmp_path / "c.json"))
     for name in ("TF_CONFIG", "SLURM_PROCID"):
         monkeypatch.delenv(name, raising=False)
@@ -109,6 +110,18 @@ def test_what_cannot_be_served_is_one_sentence_and_code_2(
     message = capsys.readouterr().err.strip()
     assert words in message
     assert "\n" not in message
+
+
+def test_a_missing_file_that_the_environment_names_is_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "credentials.json"
+    monkeypatch.setenv("KIT_CREDENTIALS", str(path))
+
+    with pytest.raises(kit.errors.NotFoundError, match="credentials new"):
+        kit.Server({"worker": ["localhost:0"]})
+
+    assert not path.exists()
 
 
 @pytest.mark.parametrize("arguments", [[], ["serve", "--index", "x"], ["credentials"]])

@@ -7,11 +7,12 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 
 import kit
@@ -41,10 +42,10 @@ server.join()
 
 @contextmanager
 def server_process(
-    folder: Path, *more: str
+    folder: Path, *more: str, before: Sequence[str] = ()
 ) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """Start a server in a process of its own; yields the process and the port."""
-    command = [sys.executable, "-c", SERVER, str(folder), *more]
+    command = [*before, sys.executable, "-c", SERVER, str(folder), *more]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -65,6 +66,19 @@ def test_server_ended_by_sigterm_removes_its_socket(tmp_path: Path) -> None:
         process.terminate()
 
         assert process.wait(20) == -signal.SIGTERM
+    assert sockets(tmp_path) == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone makes a pid namespace")
+def test_first_process_of_a_container_is_ended_by_sigterm(tmp_path: Path) -> None:
+    container = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    with server_process(tmp_path, before=container) as (outside, _):
+        (server,) = psutil.Process(outside.pid).children()
+
+        server.terminate()
+
+        assert outside.wait(20) == 128 + signal.SIGTERM
     assert sockets(tmp_path) == []
 
 
