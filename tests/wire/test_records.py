@@ -17,6 +17,7 @@ from kit.wire import Credentials, Role, Stream
 from kit.wire.handshake.keys import direction_keys, ready, unpack_exchange
 from kit.wire.records import HEAD_BYTES, MAX_DATA, Direction, RecordKind, RecordStream
 from tests.wire.conftest import open_streams, soon
+from tests.wire.test_fuzz import N_MUTATIONS, mutate
 
 Attack = Callable[[random.Random, list[bytes], bytes], list[bytes]]
 FOREIGN = Direction(b"f" * 32)  # of another link
@@ -147,6 +148,23 @@ def test_of_a_thousand_attacked_lines_none_is_taken() -> None:
 
         if error is None or not data.startswith(found):
             taken.append((seed, attack.__name__))
+
+    assert taken == []
+
+
+@pytest.mark.slow
+def test_mutated_lines_bring_what_was_sent_before_and_the_declared_error() -> None:
+    dice, key = random.Random(17), b"k" * 32
+    data = dice.randbytes(600)
+    line = b"".join(on_the_line(data, key, 3, 150))
+    taken = []
+    for number in range(N_MUTATIONS // 20):
+        changed = bytes(mutate(line, dice))
+        found, error = received([changed], key, 3, 500)
+        # What comes behind CLOSE is not read.
+        is_whole = error is None and changed.startswith(line)
+        if not data.startswith(found) or (error is None and not is_whole):
+            taken.append(number)
 
     assert taken == []
 
