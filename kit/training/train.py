@@ -4,10 +4,19 @@ A step function takes `(params, batch)`: a dict of read-only arrays, and this wo
 split of the mini-batch, a tuple of arrays. The arrays are this step's: the next one
 writes over them, so copy what you keep. It returns the loss, the mean over the
 split, and the gradients. It may be a generator that yields `(name, gradient)`, last
-layers first, and returns the loss; then the exchange goes on beside the rest. A third
+layers first, and returns the loss; then the exchange goes on beside the rest. A
 parameter called `grads` gets a dict of arrays to fill, which saves a copy: the step
 returns the loss alone then, or yields names. `return loss, gradients, {"accuracy": a}`
 tells more of a step, see `kit.training.worker.worker`.
+
+A parameter called `rng` gets a `numpy.random.Generator` for dropout and noise. What it
+draws depends on the seed, the step and the worker alone, so a training with chance in
+it can be repeated and replayed, bit for bit, with any topology. It is
+
+    Generator(Philox(key=[seed, step], counter=[0, 0, 2, worker]))
+
+with words of 64 bits. Steps and workers count from 0; without `sync` the step is the
+number of the worker's own mini-batch.
 
 A loss that is a tensor is the mean over the examples. Each worker computes it and its
 gradients by itself, wherever the graph places them. `{(x, y): batches}` takes all kinds
@@ -146,7 +155,8 @@ def train(
         `step(params, batch)` returns the loss, the mean over its split of the
         mini-batch, and the gradients: a dict by name, or a list in the order of
         `params`; arrays of numpy, cupy, torch, jax or tensorflow. It may also be a
-        generator, or fill a third parameter called `grads`. A tensor is a loss whose
+        generator, fill a parameter called `grads`, or draw from one called `rng`. A
+        tensor is a loss whose
         variables are trained; give `kit.train(loss, {x: images, y: labels})` then.
         All forms are described in `kit.training.train`.
     params : dict of str to array, or callable
@@ -167,7 +177,8 @@ def train(
     batch : int, default 64
         Examples in a mini-batch, which all workers share.
     seed : int, default 0
-        Decides the order of the examples and what a graph draws.
+        Decides the order of the examples, and what a graph or the `rng` of a step
+        draws.
     sync : bool, default True
         True: every update uses one whole mini-batch. False: each worker goes at its
         own pace, and `steps` counts the updates of all; needs parameter servers.

@@ -10,7 +10,8 @@ import pytest
 from kit.errors import GradientMismatch
 from kit.exchange.layout import Spec, lay_out
 from kit.exchange.ports.memory import Memory
-from kit.training.worker.gradient_views import GradientViews, Marks, takes_places
+from kit.training.worker.gradient_views import GradientViews, Marks
+from kit.training.worker.worker import requested
 
 SPECS = [Spec("w", (2, 3), "float32"), Spec("b", (3,), "float64")]
 
@@ -27,9 +28,9 @@ def test_only_a_parameter_called_grads_asks_for_places() -> None:
     def rest(params: Any, batch: Any, **grads: Any) -> float:
         return 0.0
 
-    assert takes_places(Step())
-    assert not takes_places(rest)
-    assert not takes_places(max)
+    assert requested(Step()) == {"grads"}
+    assert not requested(rest)
+    assert not requested(max)
 
 
 def test_assignment_copies_into_the_place() -> None:

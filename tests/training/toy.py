@@ -87,8 +87,15 @@ def replayed(
     *,
     batch: int = BATCH,
     bucket: int = 0,
+    of_workers: Callable[[Params, int], list[Params]] | None = None,
 ) -> Params:
-    """Return the parameters after `steps` steps, bit for bit."""
+    """Return the parameters after `steps` steps, bit for bit.
+
+    `of_workers(params, step)` gives their weighted gradients; `fit` does by default.
+    """
+
+    def plain(params: Params, step: int) -> list[Params]:
+        return gradients(params, step, n_workers, batch)
 
     def update(value: Array, mean: Array, state: dict[str, Array], step: int) -> Array:
         flat = np.ascontiguousarray(value).ravel()
@@ -103,7 +110,7 @@ def replayed(
     return replay.train(
         initial(),
         steps,
-        lambda params, step: gradients(params, step, n_workers, batch),
+        of_workers or plain,
         update,
         bucket,
     )

@@ -12,7 +12,6 @@ the computation of a large model on one host.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any, NoReturn, Self
 
@@ -24,26 +23,9 @@ from kit.exchange.plan import GRAD
 from kit.exchange.ports.memory import Array, Memory
 from kit.training.worker.native import marker
 
-NAME = "grads"
 # NaN with a pattern of its own: arithmetic gives others, so what bears it is untouched.
 _MARK = {"float32": 0x7FC0_6B69, "float64": 0x7FF8_0000_0000_6B69}
 _BITS = {"float32": "uint32", "float64": "uint64"}
-
-
-def takes_places(step: Callable[..., Any]) -> bool:
-    """Tell whether a step function writes its gradients itself.
-
-    >>> takes_places(lambda params, batch: 0), takes_places(lambda p, b, grads: 0)
-    (False, True)
-    """
-    try:
-        found = inspect.signature(step).parameters.get(NAME)
-    except (TypeError, ValueError):  # a built-in function does not tell
-        return False
-    return found is not None and found.kind in (
-        inspect.Parameter.POSITIONAL_OR_KEYWORD,
-        inspect.Parameter.KEYWORD_ONLY,
-    )
 
 
 class GradientViews(dict[str, Array]):

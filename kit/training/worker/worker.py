@@ -5,10 +5,13 @@ It outlives epochs: a switch neither opens the data again nor looks the paramete
 
 from __future__ import annotations
 
+import inspect
 import traceback
 from collections.abc import Callable, Generator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from kit.errors import GradientMismatch, KitError, StepFailed
 from kit.exchange.plan import GRAD, NOW
@@ -17,10 +20,10 @@ from kit.exchange.ports.memory import Memory
 from kit.exchange.ports.port import Stamp
 from kit.trace.log import LONGEST_NAME
 from kit.training.data.sources import make_source
+from kit.training.data.splits import check_seed
 from kit.training.graph_step.step import GraphStep
 from kit.training.job import Job, Work
 from kit.training.worker.gradient_buffer import GradientBuffer
-from kit.training.worker.gradient_views import NAME, takes_places
 from kit.training.worker.parameter_dict import ParameterDict
 
 # --------------------------------------------------------------------------------------
@@ -81,11 +84,50 @@ def _wrong(kind: type[KitError], task: str, step: int, text: str) -> KitError:
 # (`kit.training.worker.gradient_views`). It returns the loss alone, or yields each name
 # when it is written.
 #
+# A function with a parameter called `rng` gets a generator of random numbers for this
+# step and worker, for dropout or noise. Whoever computes the step again draws the same.
+#
 # `(loss, gradients, {"accuracy": 0.9})` tells more numbers of the step; a generator
 # returns `(loss, {...})` to do so, and a function with `grads` `(loss, None, {...})`.
 
 
 Ready = Callable[[int], None]
+GRADS: Final = "grads"
+RNG: Final = "rng"
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+def requested(step: Callable[..., Any]) -> frozenset[str]:
+    """Return which parameters a step function has beside `params` and `batch`.
+
+    Of `grads` and `rng`, those that can be given by name.
+
+    >>> sorted(requested(lambda params, batch, rng, grads: 0))
+    ['grads', 'rng']
+    """
+    try:
+        found = inspect.signature(step).parameters
+    except (TypeError, ValueError):  # a built-in function does not tell
+        return frozenset()
+    return frozenset(
+        name for name in (GRADS, RNG) if name in found and found[name].kind in _BY_NAME
+    )
+
+
+def generator(seed: int, step: int, rank: int) -> np.random.Generator:
+    """Return what a step function draws from: it depends on the arguments alone.
+
+    `step` is the step of a synchronous training, else the number of the worker's own
+    mini-batch; both count from 0. Costs about 15 microseconds.
+
+    >>> one, same = (generator(seed=3, step=7, rank=1).random() for _ in range(2))
+    >>> one == same, one == generator(seed=3, step=8, rank=1).random()
+    (True, False)
+    """
+    # The third word of the counter keeps these apart from the bits that shuffle the
+    # examples (0) and from the noise of `kit.evolve` (1).
+    key, counter = (np.array(one, np.uint64) for one in ([seed, step], [0, 0, 2, rank]))
+    return np.random.Generator(np.random.Philox(key=key, counter=counter))
 
 
 class Compute:
@@ -97,22 +139,34 @@ class Compute:
         memory: Memory,
         task: str,
         stamp: Stamp,
+        draw: Callable[[int], np.random.Generator],
         *,
         native: bool = True,
     ) -> None:
-        """Look nothing up yet: each region when it is first used."""
+        """Look nothing up yet: each region when it is first used.
+
+        `draw` makes the generator for the mini-batch with a number.
+        """
         self._function, self._task, self._stamp = step, task, stamp
         self._memory, self._native = memory, native
         self._handouts: dict[int, ParameterDict] = {}
         self._handovers: dict[int, GradientBuffer] = {}
         self.measures: dict[bytes, float] = {}  # of the last step, beside its loss
-        self._writes = takes_places(step)
+        asked = requested(step)
+        self._writes, self._draws, self._draw = GRADS in asked, RNG in asked, draw
 
     def __call__(
-        self, step: int, batch: tuple[Any, ...], weight: float, ready: Ready
+        self,
+        step: int,
+        batch: tuple[Any, ...],
+        weight: float,
+        ready: Ready,
+        *,
+        number: int,
     ) -> float:
         """Return the loss; every gradient is then in the flat buffer.
 
+        `number` is that of the mini-batch, for the training or for this worker alone.
         Calls `ready(bucket)` as soon as a bucket is complete, but only for a function
         that hands its gradients over one by one. Raises `StepFailed` with the user's
         traceback, `GradientMismatch` or `NotFinite`.
@@ -121,8 +175,12 @@ class Compute:
         gradient_buffer.begin(step, weight)
         self.measures = {}
         params = self._parameter_dict.give()
-        places = {NAME: gradient_buffer.open()} if self._writes else {}
-        result = self._run(step, self._function, params, batch, **places)
+        more: dict[str, Any] = {}
+        if self._writes:
+            more[GRADS] = gradient_buffer.open()
+        if self._draws:
+            more[RNG] = self._draw(number)
+        result = self._run(step, self._function, params, batch, **more)
         if isinstance(result, Generator):
             loss = self._drain(step, result, gradient_buffer, ready)
         elif self._writes:
@@ -253,8 +311,14 @@ class TrainingWorker:
             in_parts = job.synchronous and len(job.layout.buckets) > 1
             task = job.tasks[me]
             step = step.for_worker(task, self.rank, job.seed, in_parts=in_parts)
+        if RNG in requested(step):
+            check_seed(job.seed)
+
+        def draw(number: int) -> np.random.Generator:
+            return generator(job.seed, number, self.rank)
+
         self._compute = Compute(
-            *(step, memory, str(job.tasks[me]), endpoint.stamp),
+            *(step, memory, str(job.tasks[me]), endpoint.stamp, draw),
             native=job.settings.native,
         )
         self.taken = 0  # mini-batches read at the worker's own pace
@@ -269,11 +333,12 @@ class TrainingWorker:
         batch, examples = self.source.batch(step), self.source.examples(step)
         self._examples = examples
         weight = self._n * examples / self._batch
-        return self._compute(step, batch, weight, ready), examples
+        return self._compute(step, batch, weight, ready, number=step), examples
 
     def compute_next(self, version: int) -> tuple[float, int]:
         """Compute the gradients of this worker's own next mini-batch."""
         number, self.taken = self.taken, self.taken + 1
         batch, examples = self.source.batch(number), self.source.examples(number)
         self._examples = examples
-        return self._compute(version, batch, 1.0, lambda bucket: None), examples
+        loss = self._compute(version, batch, 1.0, lambda bucket: None, number=number)
+        return loss, examples

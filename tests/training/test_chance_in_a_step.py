@@ -1,0 +1,115 @@
+"""A step that takes `rng` draws the same on whichever task and however often."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from tests.training.toy import (
+    BATCH,
+    DATA,
+    Params,
+    fit,
+    gradients,
+    initial,
+    quick_cluster,
+    replayed,
+    same_bits,
+)
+
+pytestmark = pytest.mark.slow
+
+STEPS, SEED = 6, 0
+
+
+def drawn(step: int, worker: int) -> np.random.Generator:
+    """Return what the documentation of `kit.train` says that a step gets."""
+    bits = np.random.Philox(key=[SEED, step], counter=[0, 0, 2, worker])
+    return np.random.Generator(bits)
+
+
+def with_dropout(
+    params: Params, batch: Any, rng: np.random.Generator
+) -> tuple[float, Params]:
+    x, y = batch
+    return fit(params, (x * (rng.random(x.shape) < 0.8), y))
+
+
+def replay_of_dropout(n_workers: int) -> Params:
+    def of_workers(params: Params, step: int) -> list[Params]:
+        ranks = itertools.count()
+
+        def one(params: Params, batch: Any) -> tuple[float, Params]:
+            return with_dropout(params, batch, drawn(step, next(ranks)))
+
+        return gradients(params, step, n_workers, BATCH, one)
+
+    optimizer = kit.Adam(0.02)
+    return replayed(STEPS, n_workers, optimizer, of_workers=of_workers)
+
+
+def train(cluster: Any, step: Any = with_dropout, **changes: Any) -> kit.Run:
+    given: dict[str, Any] = {"optimizer": kit.Adam(0.02), "steps": STEPS} | changes
+    return kit.train(
+        *(step, initial(), DATA), batch=BATCH, seed=SEED, cluster=cluster, **given
+    ).wait(20)
+
+
+@pytest.mark.parametrize("topology", ["ps", "ring", "mesh", "hierarchical"])
+def test_dropout_gives_the_bits_of_the_replay(topology: str) -> None:
+    with quick_cluster(2, 3) as cluster:
+        run = train(cluster, topology=topology)
+
+    assert same_bits(run.params, replay_of_dropout(3))
+    assert not same_bits(run.params, replayed(STEPS, 3, kit.Adam(0.02)))
+
+
+def test_a_training_that_is_resumed_draws_as_if_it_had_not_ended(
+    tmp_path: Path,
+) -> None:
+    with quick_cluster(1, 3) as cluster:
+        train(cluster, steps=4, topology="ps", checkpoint=tmp_path)
+    with quick_cluster(1, 3) as cluster:
+        run = train(cluster, topology="ring", checkpoint=tmp_path)
+
+    assert run.resumed_from is not None
+    assert same_bits(run.params, replay_of_dropout(3))
+
+
+def test_a_worker_at_its_own_pace_draws_by_its_own_mini_batches() -> None:
+    seen: dict[int, list[float]] = defaultdict(list)
+
+    def step(
+        params: Params, batch: Any, *, rng: np.random.Generator, grads: Params
+    ) -> float:
+        worker = int(rng.bit_generator.state["state"]["counter"][3])
+        seen[worker].append(rng.random())
+        loss, found = fit(params, batch)
+        for name, gradient in found.items():
+            grads[name] = gradient
+        return loss
+
+    with quick_cluster(1, 2) as cluster:
+        train(cluster, step, topology="ps", sync=False, steps=12)
+
+    assert sum(map(len, seen.values())) >= 12
+    for worker, numbers in seen.items():
+        expected = [drawn(own, worker).random() for own in range(len(numbers))]
+        assert numbers == expected
+
+
+def test_a_seed_that_is_none_is_refused_before_the_first_step() -> None:
+    batches = [DATA] * 2
+    with (
+        quick_cluster(0, 2) as cluster,
+        pytest.raises(kit.errors.InvalidArgumentError, match="the seed is -1"),
+    ):
+        kit.train(
+            with_dropout, initial(), batches, seed=-1, topology="ring", cluster=cluster
+        ).wait(20)
