@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from distributed import Security
 
@@ -166,7 +167,15 @@ def test_tasks_beside_workers_that_dask_has_started_by_slurm(
     told = slurm.script(BY_SLURM, str(tmp_path))
 
     check(told)
-    until(lambda: slurm.queue == "", 60)
+    # Slurm forgets a job when its script has ended; then the workers take their leave.
+    until(lambda: slurm.queue == "" and not has_workers(tmp_path), 60)
+
+
+def has_workers(folder: Path) -> bool:
+    """Whether a worker of dask that uses this folder is running."""
+    words = {"distributed.cli.dask_worker", str(folder)}
+    running = psutil.process_iter(["cmdline"])
+    return any(words <= {*(one.info["cmdline"] or ())} for one in running)
 
 
 __all__ = ["slurm"]
