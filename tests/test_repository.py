@@ -162,6 +162,7 @@ def importers(name: str) -> set[str]:
     }
 
 
+@pytest.mark.slow
 def test_each_required_package_is_imported() -> None:
     names = {req.name for req in requirements()}
 

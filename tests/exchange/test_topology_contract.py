@@ -223,6 +223,7 @@ def test_nothing_to_try_is_refused() -> None:
         check_topology(ParameterServer(), servers=[0])
 
 
+@pytest.mark.slow
 def test_a_plan_is_all_that_a_topology_needs() -> None:
     class Plain(Topology):
         name = "plain"

@@ -127,6 +127,7 @@ def gradients_of(case: Case, xs: list[Tensor]) -> list[Any]:
     return gradients(add_n(weighted), xs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
 @for_each("case", SLOPED, name_of)
 @in_a_new_graph()
@@ -148,6 +149,7 @@ def test_a_gradient_is_the_slope(case: Case, known: bool) -> None:
             np.testing.assert_allclose(value, slopes_of(case, i), rtol=2e-6, atol=2e-8)
 
 
+@pytest.mark.slow
 @for_each("case", CASES, name_of)
 @in_a_new_graph()
 def test_an_op_keeps_to_its_device(case: Case) -> None:

@@ -55,6 +55,7 @@ def made(name: str = "demo", image: str = IMAGE, **given: Any) -> list[dict[str,
     return kit.kubernetes.manifest(name, image, **{"credentials": PLAIN, **given})
 
 
+@pytest.mark.slow
 @for_each(
     "given",
     [

@@ -32,6 +32,7 @@ def name_of(case: Case) -> str:
     return f"{case.op}-{'-'.join(str(list(one.shape)) for one in case.arrays)}"
 
 
+@pytest.mark.slow
 @for_each("case", all_cases(), ids=name_of)
 @in_a_new_graph()
 def test_an_op_gives_the_same_on_a_gpu(case: Case) -> None:

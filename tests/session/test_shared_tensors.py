@@ -51,6 +51,7 @@ def lent() -> int:
     return sum(lender.lent for lender, _ in list(shared_tensors._lending.values()))
 
 
+@pytest.mark.slow
 def test_large_tensors_go_through_no_frame(target: Any, sent: list[int]) -> None:
     x, y = crossing()
     given = np.arange(N, dtype=np.float32)

@@ -107,6 +107,7 @@ def test_a_failed_save_is_told_to_the_one_who_asked_and_the_next_may_succeed(
     run.wait(10)
 
 
+@pytest.mark.slow
 def test_steps_go_on_while_a_checkpoint_is_written_and_no_other_one_begins(
     cluster: LocalCluster, tmp_path: Path, disk: dict[str, Write]
 ) -> None:

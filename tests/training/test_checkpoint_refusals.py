@@ -37,6 +37,7 @@ def damage(folder: Path) -> None:
     shard.write_bytes(data)
 
 
+@pytest.mark.slow
 def test_damaged_newest_is_passed_over_with_a_warning(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:

@@ -28,6 +28,7 @@ from tests.training.toy import (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("before", "after"), [("ps", "ring"), ("mesh", "ps")])
 def test_a_training_that_goes_on_equals_one_that_never_stopped(
     cluster: LocalCluster, tmp_path: Path, before: str, after: str
@@ -246,6 +247,7 @@ def test_asynchronous_checkpoint_is_the_same_moment_on_all_servers(
             assert (value == one.step).all()
 
 
+@pytest.mark.slow
 def test_history_of_a_resumed_training_begins_at_its_checkpoint(tmp_path: Path) -> None:
     with quick_cluster(history=str(tmp_path / "first")) as cluster:
         train(cluster, tmp_path / "saved", 3).wait(10)

@@ -29,6 +29,7 @@ def sees_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint_writer, "_sees", lambda draft: False)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sees_nothing")
 @pytest.mark.parametrize("topology", ["ps", "mesh"])
 def test_training_goes_on_from_shards_that_were_sent(

@@ -95,6 +95,7 @@ def test_array_that_lies_otherwise_in_memory_is_taken_by_its_elements(
     assert_taken(memory, given_values)
 
 
+@pytest.mark.slow
 @for_each(
     ("change", "words"),
     [

@@ -63,6 +63,7 @@ def holds(run: kit.Run, topology: str) -> bool:
     return run.topology == topology or run.done
 
 
+@pytest.mark.slow
 def test_links_are_opened_once_when_a_plan_needs_them(
     workers: LocalCluster, dialled: Dialled
 ) -> None:
@@ -82,6 +83,7 @@ def test_links_are_opened_once_when_a_plan_needs_them(
     assert sorted(dialled.pairs) == sorted(ALL)
 
 
+@pytest.mark.slow
 def test_switch_whose_links_cannot_be_opened_is_refused_and_may_be_asked_for_again(
     workers: LocalCluster, dialled: Dialled
 ) -> None:

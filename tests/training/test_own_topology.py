@@ -115,6 +115,7 @@ def test_a_training_becomes_asynchronous_on_it_and_goes_on_as_a_ring() -> None:
     assert hows == ["served", "served-async", "ring"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_ps", [1, 2])
 def test_backup_workers_have_the_bits_of_their_replay(n_ps: int) -> None:
     optimizer = kit.Adam(0.02)
@@ -141,6 +142,7 @@ def test_one_that_does_not_meet_at_servers_is_refused(
         train(n_ps, topology=name, **options)
 
 
+@pytest.mark.slow
 def test_the_contract_notices_one_that_does_not_meet_at_servers() -> None:
     check_topology(Served(), workers=[2], servers=[1, 2])
 

@@ -87,6 +87,7 @@ def test_cutting_the_vector_anywhere_changes_no_bit(
     assert np.concatenate(parts).tobytes() == whole.tobytes()
 
 
+@pytest.mark.slow
 @for_each("optimizer", EVERY)
 def test_rule_is_what_a_training_takes_it_for(optimizer: Optimizer) -> None:
     check_optimizer(optimizer)

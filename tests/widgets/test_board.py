@@ -219,6 +219,7 @@ def test_without_ipywidgets_there_is_a_picture_and_a_hint(
         assert is_quiet(run)
 
 
+@pytest.mark.slow
 def test_a_saved_board_needs_nothing_else(tmp_path: Path) -> None:
     with quick_cluster(1, 2) as cluster:
         run = begin(cluster, steps=20).wait(LONG_S)

@@ -100,6 +100,7 @@ def test_each_link_has_a_strip_a_name_and_a_look_of_its_own(
     assert len(heights) == 1  # one scale for all
 
 
+@pytest.mark.slow
 def test_the_timeline_tells_phases_apart_without_colour(
     drawn: Figures,
 ) -> None:

@@ -96,6 +96,7 @@ def test_mutated_frames_raise_only_the_declared_error() -> None:
     assert min(outcomes.values()) > N_MUTATIONS // 100
 
 
+@pytest.mark.slow
 def test_mutated_frames_take_no_memory() -> None:
     dice = random.Random(7)
     seeds = corpus()

@@ -132,6 +132,7 @@ def received(
     return bytes(found), None
 
 
+@pytest.mark.slow
 def test_of_a_thousand_attacked_lines_none_is_taken() -> None:
     taken = []
     for seed in range(1000):
