@@ -70,7 +70,7 @@ class Settings:
             every task: run any op of a session, read and write any of the user's files.
         encryption: of data links between hosts, once mutual TLS 1.3 has said who is at
             the other end: `aes-gcm`, records of AES-256-GCM under keys exchanged inside
-            TLS, several times as fast as Python's TLS; or `tls`, to stay with that. All
+            TLS, about twice as fast as Python's TLS; or `tls`, to stay with that. All
             tasks must have the same.
         checksum: check the sum of every frame.
         bucket_bytes: size of the pieces in which gradients leave; 0 chooses it from the
