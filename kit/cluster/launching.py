@@ -31,8 +31,10 @@ def launch(cluster: Cluster, job: Job, work: Work) -> Run:
     """Begin a training on every task of a cluster, or on none."""
     directory = cluster.directory
 
-    def dial(task: Task, run: str) -> Caller:
-        return Caller(directory.dial(task, _CLIENT, Role.OBSERVER, run))
+    def dial(task: Task, run: str, address: str = "") -> Caller:
+        return Caller(
+            directory.dial(task, _CLIENT, Role.OBSERVER, run, address=address)
+        )
 
     servers = [job.tasks[number] for number in job.ps]
     leader, *others = (job.tasks[number] for number in job.workers)

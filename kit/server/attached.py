@@ -137,8 +137,10 @@ class AttachedCluster:
             *(task, address, True), found["run"], found["state"], found["step"]
         )
 
-    def _dial(self, task: Task, run: str = "") -> Caller:
-        return Caller(self.directory.dial(task, CLIENT, Role.OBSERVER, run))
+    def _dial(self, task: Task, run: str = "", address: str = "") -> Caller:
+        return Caller(
+            self.directory.dial(task, CLIENT, Role.OBSERVER, run, address=address)
+        )
 
 
 def attach(

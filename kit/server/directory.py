@@ -62,14 +62,18 @@ class Directory:
         *,
         incarnation: int = 0,
         deadline_s: float = 0,
+        address: str = "",
     ) -> Link:
-        """Return an authenticated link to a task; raises what `connect` raises."""
+        """Return an authenticated link to a task; raises what `connect` raises.
+
+        `address` is where it listens now, if that is elsewhere than the cluster says.
+        """
         if task not in self.addresses:
             known = ", ".join(one.short for one in self.addresses)
             raise PlacementError(f"no task is called {task.short}; there are {known}.")
         run_id = bytes.fromhex(run) if run else bytes(16)
         return connect_near(
-            parse_address(self.addresses[task]),
+            parse_address(address or self.addresses[task]),
             Hello(role, me, incarnation, run_id),
             self.credentials,
             self.runtime_dir,

@@ -5,6 +5,7 @@ run.come_back  run.rejoin               of members that were lost and have a new
 run.where  run.collect  run.wrote                               of members that save
 run.join                                                             of workers
 run.begin  run.command  run.poll  run.params          of the coordinator or an observer
+elastic.*                    of processes with an elastic training, and of an observer
 task.look  run.job                    of a program that is not a task of the cluster
 """
 
@@ -31,6 +32,7 @@ from kit.message_fields import (
     text,
     whole,
 )
+from kit.server import elastic
 from kit.server.trainings import Trainings
 from kit.task import Task
 from kit.training.coordination.coordinator import Answer as Verdict
@@ -108,6 +110,7 @@ class Handlers:
                 self._fail,
             ),
             "run.leave": Handler(_MEMBER, self._leave),
+            "run.copied": Handler(_MEMBER, self._copied),
             "run.where": Handler({**_MEMBER, **_KEY}, self._where),
             "run.collect": Handler(
                 {**_MEMBER, **_KEY, "offset": whole(0)}, self._collect
@@ -124,6 +127,7 @@ class Handlers:
             "run.params": Handler(_RUN, self._params),
             "run.job": Handler(_RUN, self._job),
             "task.look": Handler({}, self._look),
+            **elastic.handlers(self._trainings.elastic),
         }
 
     def _coordinator(self, question: dict[str, Any]) -> TrainingCoordinator:
@@ -216,6 +220,10 @@ class Handlers:
 
     def _leave(self, question: dict[str, Any], _: bytearray) -> Answer:
         self._coordinator_of_member(question).leave(question["member"])
+        return {}, b""
+
+    def _copied(self, question: dict[str, Any], _: bytearray) -> Answer:
+        self._coordinator_of_member(question).copied(question["member"])
         return {}, b""
 
     def _where(self, question: dict[str, Any], _: bytearray) -> Answer:

@@ -124,7 +124,7 @@ class Server:
         self._bind_to = bind
         self._credentials = credentials or shared_credentials()
         self._runtime_dir = default_runtime_dir(self.settings)
-        self.trainings = Trainings(self.task, lambda: self.directory)
+        self.trainings = Trainings(self.task, lambda: self.directory, self._stand_in)
         self._rendezvous = TrainingRendezvous(
             self.task, self.trainings, lambda: self.directory
         )
@@ -309,6 +309,29 @@ class Server:
     def __repr__(self) -> str:
         state = "stopped" if self._stopped.is_set() else f"at {self.address}"
         return f"<Server {self.task} {state}>"
+
+    def _stand_in(self, task: Task, run: str) -> Server:
+        """Return a server of this process that answers for another task."""
+        wanted = self.address
+        if isinstance(wanted, UnixAddress):
+            name = f"{task.job}-{task.index}-{run[:8]}.sock"
+            address = f"unix:{Path(wanted.path).parent / name}"
+        else:
+            assert isinstance(wanted, TcpAddress), "the other kind of address"
+            address = str(TcpAddress(wanted.host, 0))
+        server = Server(
+            {task.job: {task.index: address}},
+            credentials=self._credentials,
+            settings=self.settings,
+            bind=self._bind_to and self._bind_to.rpartition(":")[0],
+        )
+        known = dict(self.directory.addresses)
+        server.connect_to({**known, task: str(server.address)})
+        return server
+
+    def connect_to(self, addresses: Mapping[Task, str]) -> None:
+        """Take the addresses of all tasks, by task."""
+        self._addresses = dict(addresses)
 
     def _listen(self, wanted: Address) -> tuple[list[Listener], Address]:
         """Return the listeners, and the address at which others reach the first one."""

@@ -138,5 +138,7 @@ class TrainingRendezvous:
         if not member.epochs:
             member.check()
 
-    def _dial(self, task: Task, run: str) -> Caller:
-        return Caller(self.directory().dial(task, self.me, Role.OBSERVER, run))
+    def _dial(self, task: Task, run: str, address: str = "") -> Caller:
+        return Caller(
+            self.directory().dial(task, self.me, Role.OBSERVER, run, address=address)
+        )

@@ -26,6 +26,7 @@ from kit.errors import (
 )
 from kit.server.arrivals import Arrivals, announce
 from kit.server.directory import Directory
+from kit.server.elastic import ElasticTraining, StandIn
 from kit.server.watchers import Watchers
 from kit.task import Task
 from kit.training.coordination.client import (
@@ -34,6 +35,7 @@ from kit.training.coordination.client import (
     RemoteCoordinatorClient,
 )
 from kit.training.coordination.coordinator import TrainingCoordinator
+from kit.training.elastic.copies import StateCopy, WholeState
 from kit.training.job import Job, Work
 from kit.training.member.member import Member
 from kit.wire.frame import cluster_number
@@ -59,10 +61,21 @@ class _Ways:
 class Trainings:
     """What a server knows of trainings; also the `Services` of its members."""
 
-    def __init__(self, me: Task, directory: Callable[[], Directory]) -> None:
-        """`directory` is asked when a training begins: a server may start before it."""
-        self._me, self._directory = me, directory
+    def __init__(
+        self,
+        me: Task,
+        directory: Callable[[], Directory],
+        stand_in: Callable[[Task, str], StandIn],
+    ) -> None:
+        """`directory` is asked when a training begins: a server may start before it.
+
+        `stand_in` makes a server of this process for another task.
+        """
+        self.task, self._directory, self.stand_in = me, directory, stand_in
+        self._me = me
         self._member: Member | None = None
+        self._earlier: Member | None = None  # of the generation before this one
+        self._elastic: ElasticTraining | None = None
         self._refusal: tuple[KitError, set[int]] | None = None
         self._arrivals = Arrivals()
         self._watchers = Watchers()
@@ -90,16 +103,50 @@ class Trainings:
         self._stop_joining()
         with self._guard:
             self.check_free()
-            last = self._member
-            try:
-                self._member = member = Member(job, number, work, self, incarnation)
-            except KitError as error:
-                self._refusal = error, set()
-                raise
-            self._refusal = None
-            if last is not None:
-                last.release()
-            member.start()  # here: who closes this finds it started, or not at all
+            elastic = None
+            if job.generation is not None:
+                elastic = ElasticTraining(job, work, self, self)
+            before, self._elastic = self._elastic, elastic
+            if before is not None:
+                before.close()
+            # A server may have it for the sake of a worker that it hosts later.
+            own = work if number in job.workers else None
+            return self._start(job, number, own, incarnation)
+
+    def begin_generation(
+        self,
+        job: Job,
+        work: Work | None,
+        state: WholeState | None,
+        elastic: ElasticTraining,
+    ) -> None:
+        """Start this task's part in the next generation of an elastic training.
+
+        `state` is with what it begins, for the coordinator's task.
+        """
+        with self._guard:
+            self.check_free()
+            self._elastic, self._earlier = elastic, self._member
+            self._start(job, job.tasks.index(self._me), work, state=state)
+
+    def _start(
+        self,
+        job: Job,
+        number: int,
+        work: Work | None,
+        incarnation: int = 0,
+        state: WholeState | None = None,
+    ) -> Member:
+        last = self._member
+        try:
+            self._member = member = Member(job, number, work, self, incarnation, state)
+        except KitError as error:
+            self._refusal = error, set()
+            raise
+        self._refusal = None
+        if last is not None:
+            last.release()
+        member.start()  # here: who closes this finds it started, or not at all
         return member
 
     def _see_watchers_off(self) -> None:
@@ -174,13 +221,50 @@ class Trainings:
 
     def find(self, run: str) -> Member:
         """Return the member of a run; `InvalidArgumentError` if it is not here."""
-        member = self._member
-        if member is None or member.job.run != run:
+        member = self.maybe_find(run)
+        if member is None:
             raise InvalidArgumentError(
                 f"{self._me} knows nothing of training {run[:8]}; it ended and "
                 f"another one has begun, or the task was restarted."
             )
         return member
+
+    def maybe_find(self, run: str) -> Member | None:
+        """Return the member of a run, if there is one here."""
+        for member in self._member, self._earlier:
+            if member is not None and member.job.run == run:
+                return member
+        return None
+
+    def elastic(self, origin: str) -> ElasticTraining:
+        """Return what this process knows of an elastic training, by its first run."""
+        found = self._elastic
+        if found is None or found.origin != origin:
+            raise InvalidArgumentError(
+                f"{self._me} knows nothing of the elastic training {origin[:8]}; it "
+                f"ended and another one has begun, or the task was restarted."
+            )
+        return found
+
+    def ended(self, member: Member) -> None:
+        """See `Services`."""
+        if self._elastic is not None and member.job.generation is not None:
+            self._elastic.ended(member)
+
+    def keep_copy(self, job: Job, copy: StateCopy) -> None:
+        """See `Services`."""
+        assert job.generation is not None, "only an elastic training copies"
+        self.elastic(job.generation.origin).keep_copy(copy)
+
+    def dial_process(self, task: Task, deadline_s: float) -> Caller:
+        """See `Neighbours`."""
+        where = self._directory()
+        return Caller(where.dial(task, self._me, Role.CONTROL, deadline_s=deadline_s))
+
+    @property
+    def address(self) -> str:
+        """Where the server of these trainings listens."""
+        return self._directory().addresses[self._me]
 
     @property
     def cluster_number(self) -> int:
@@ -223,12 +307,23 @@ class Trainings:
     ) -> Link:
         """Dial a member; one that does not listen yet may be about to start."""
         member = self.find(run)
-        return self._directory().reach(
+        where, generation = self._directory(), member.job.generation
+        if generation is None or not generation.addresses:
+            return where.reach(
+                *(task, self._me, role, run),
+                incarnation=member.incarnation,
+                deadline=deadline,
+                check=member.check,
+                attempt_s=attempt_s,
+            )
+        # All servers of a later generation listen before it begins: one that does not
+        # answer is gone, and nobody should wait for it.
+        limit_s = min(attempt_s, max(0.0, deadline - time.monotonic()))
+        address = generation.addresses[member.job.tasks.index(task)]
+        return where.dial(
             *(task, self._me, role, run),
-            incarnation=member.incarnation,
-            deadline=deadline,
-            check=member.check,
-            attempt_s=attempt_s,
+            deadline_s=min(limit_s, member.job.settings.connect_deadline_s),
+            address=address,
         )
 
     def stream_of(self, job: Job, member: int, incarnation: int) -> Stream:
@@ -241,7 +336,9 @@ class Trainings:
         self, run: str, task: Task, deadline: float, incarnation: int = 0
     ) -> Link:
         while (link := self._arrivals.maybe_take(run, task, incarnation)) is None:
-            self.find(run).check()
+            member = self.find(run)
+            member.check()
+            self._check_listens(member.job, task)
             if time.monotonic() > deadline:
                 raise DeadlineExceededError(
                     f"{task} did not open its data link to {self._me}; it has not "
@@ -249,6 +346,19 @@ class Trainings:
                     task=str(task),
                 )
         return link
+
+    def _check_listens(self, job: Job, task: Task) -> None:
+        """Raise `UnavailableError` if nobody listens there, in a later generation."""
+        generation = job.generation
+        if generation is not None and generation.addresses:
+            address = generation.addresses[job.tasks.index(task)]
+            where, limit_s = self._directory(), job.settings.connect_deadline_s
+            with suppress(DeadlineExceededError):
+                where.dial(
+                    *(task, self._me, Role.CONTROL),
+                    deadline_s=limit_s,
+                    address=address,
+                ).close()
 
     def take_data_link(self, link: Link) -> None:
         """Keep a data link until its training asks for it."""
@@ -348,6 +458,8 @@ class Trainings:
         with self._guard:
             self._is_closed = True
             member = self._member
+        if self._elastic is not None:
+            self._elastic.close()
         if member is not None and member.state == "done":
             self._see_watchers_off()
         if member is not None:

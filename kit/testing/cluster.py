@@ -40,9 +40,11 @@ class BareCluster(ABC):
     def directory(self) -> Directory:
         """Where the tasks are, and the key to be let in."""
 
-    def dial(self, task: Task, run: str) -> Caller:
+    def dial(self, task: Task, run: str, address: str = "") -> Caller:
         """Return a link for questions to a task."""
-        return Caller(self.directory.dial(task, CLIENT, Role.OBSERVER, run))
+        return Caller(
+            self.directory.dial(task, CLIENT, Role.OBSERVER, run, address=address)
+        )
 
     def target(self, task: str) -> ClusterTarget:
         """Return a task as the target of a session, which reaches it over links."""
@@ -76,8 +78,8 @@ class LocalCluster(BareCluster):
         leader = job.tasks[job.coordinator]
         # The coordinator first: what it refuses, nobody else has begun.
         for server in sorted(self.servers, key=lambda one: one.task != leader):
-            is_ps = server.task.job == "ps"
-            server.trainings.begin(job, None if is_ps else work)
+            needs_work = server.task.job != "ps" or job.generation is not None
+            server.trainings.begin(job, work if needs_work else None)
         return Run(job, self.dial)
 
 

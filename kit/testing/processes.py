@@ -63,7 +63,8 @@ class ProcessCluster(BareCluster):
         self._work = work
         try:
             for task, process in self._processes.items():
-                process.tell("begin", job, None if task.job == "ps" else work)
+                needs_work = task.job != "ps" or job.generation is not None
+                process.tell("begin", job, work if needs_work else None)
             self._answers("begin")
         except KitError:
             for process in self._living():

@@ -15,7 +15,7 @@ from typing import Any, Final
 from kit import machine
 from kit.errors import InvalidArgumentError, NotEnoughMemory
 from kit.exchange.layout import Layout, Spec, lay_out
-from kit.exchange.plan import Group, by_host
+from kit.exchange.plan import Group, Owned, by_host
 from kit.exchange.topologies.parameter_placement import place
 from kit.exchange.topologies.topology import (
     Topology,
@@ -39,6 +39,7 @@ from kit.task import Task
 from kit.training.checkpointing.policy import Checkpoints, tensors_of
 from kit.training.coordination.membership import Epoch
 from kit.training.data.splits import check_seed
+from kit.training.elastic.generation import Generation
 from kit.training.graph_step.step import GraphStep
 from kit.training.hooks.adapters import HookList
 from kit.training.optimizers import rules
@@ -61,6 +62,7 @@ _FIELDS: Final = {
     "checkpoints": maybe(table_of(anything())),
     "restore": text(1000),
     "hosts": list_of(text(1000)),
+    "generation": maybe(table_of(anything())),
     "settings": table_of(anything()),
 }
 
@@ -84,6 +86,7 @@ class Job:
     checkpoints: Checkpoints | None = None
     restore: str = ""  # of the checkpoints: the newest "", "step-400", "afresh"
     hosts: tuple[str, ...] = ()  # of each task; empty: one for all
+    generation: Generation | None = None  # of a training that survives losses
     settings: Settings = field(default_factory=Settings)
 
     def __post_init__(self) -> None:
@@ -112,6 +115,8 @@ class Job:
         LinkSettings.parse(self.link)
         self.check_topology(self.topology, self.synchronous)
         _ = self.group
+        if self.generation is not None:
+            self.generation.check(len(self.tasks))
         if self.checkpoints is not None:
             tensors_of(self.specs, self.slots)
 
@@ -242,6 +247,11 @@ class Job:
         hosts = tuple(names.index(name) for name in self.hosts)
         return Group(self.ps, self.workers, shards, hosts)
 
+    def owners(self, epoch: Epoch) -> tuple[Owned, ...]:
+        """Return who updates which part of the parameters in an epoch."""
+        topology = self.check_topology(epoch.topology, epoch.synchronous)
+        return topology.owners(self.layout, self.group)
+
     @property
     def start(self) -> Epoch:
         """Epoch 0: what should hold from the first step on."""
@@ -255,6 +265,7 @@ class Job:
             "specs": [[spec.name, list(spec.shape), spec.dtype] for spec in self.specs],
             "optimizer": rules.to_plain(self.optimizer),
             "checkpoints": self.checkpoints.to_plain() if self.checkpoints else None,
+            "generation": self.generation.to_plain() if self.generation else None,
             "settings": self.settings.as_plain(),
         }
 
@@ -280,6 +291,7 @@ class Job:
             values["optimizer"] = rules.from_plain(values["optimizer"])
             values["checkpoints"] = Checkpoints.from_plain(values["checkpoints"])
             values["settings"] = Settings.from_plain(values["settings"])
+            values["generation"] = Generation.from_plain(values["generation"])
         except (TypeError, ValueError, OverflowError) as exc:
             raise InvalidArgumentError(
                 f"a job came that cannot be read: {exc}."
@@ -336,6 +348,7 @@ def terms_of(job: Job) -> dict[str, str]:
         "placement": job.placement,
         # Where it begins is the coordinator's affair.
         "checkpoint": repr(job.checkpoints) if job.checkpoints else "none",
+        "elastic": str(job.generation is not None),
         "bucket_bytes": str(job.settings.bucket_bytes),
     }
 

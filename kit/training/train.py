@@ -45,6 +45,7 @@ from kit.settings import current
 from kit.task import Task
 from kit.training.checkpointing.policy import Checkpoints, checkpoints_of, restore_of
 from kit.training.client.run import Run
+from kit.training.elastic.generation import Generation
 from kit.training.graph_step.loss import work_of
 from kit.training.hooks.adapters import hooks_of, with_savers
 from kit.training.job import Job, Work
@@ -97,6 +98,7 @@ def train(
     checkpoint: str | PathLike[str] | Checkpoints | None = ...,
     restore: str | int | bool | None = ...,
     hooks: Iterable[SessionRunHook] = ...,
+    elastic: bool = ...,
     cluster: Trains | None = ...,
 ) -> Run: ...
 
@@ -119,6 +121,7 @@ def train(
     checkpoint: str | PathLike[str] | Checkpoints | None = ...,
     restore: str | int | bool | None = ...,
     hooks: Iterable[SessionRunHook] = ...,
+    elastic: bool = ...,
     cluster: Trains | None = ...,
     session: Session | None = ...,
 ) -> Run: ...
@@ -141,6 +144,7 @@ def train(
     checkpoint: str | PathLike[str] | Checkpoints | None = None,
     restore: str | int | bool | None = None,
     hooks: Iterable[SessionRunHook] = (),
+    elastic: bool = False,
     cluster: Trains | None = None,
     session: Session | None = None,
 ) -> Run:
@@ -199,6 +203,10 @@ def train(
         default the newest good one is used.
     hooks : iterable of SessionRunHook
         Called around each step of the first worker.
+    elastic : bool, default False
+        Whether the training survives the loss of tasks: it goes on with those that
+        are left, from a copy of its state in their memory, with the same bits.
+        `run.losses` tells what was lost. Costs a copy every fifth of a second.
     cluster : Cluster or Server, optional
         Where to train; by default the cluster that is running. A worker of a cluster
         without a notebook passes its own `Server`.
@@ -257,13 +265,17 @@ def train(
         steps=whole("steps", steps),
         batch=whole("batch", batch),
         seed=whole("seed", seed),
+        elastic=elastic,
     )
 
 
-def _launch(cluster: Trains, work: Work, **agreed: Any) -> Run:
+def _launch(cluster: Trains, work: Work, *, elastic: bool, **agreed: Any) -> Run:
+    run_id, tasks = secrets.token_hex(16), tuple(cluster.tasks)
+    places = tuple(range(len(tasks)))
     job = Job(
-        run=secrets.token_hex(16),
-        tasks=tuple(cluster.tasks),
+        run=run_id,
+        tasks=tasks,
+        generation=Generation(run_id, places=places) if elastic else None,
         hosts=tuple(cluster.hosts),
         specs=specs_of(work.params or {}),
         settings=current(),

@@ -111,9 +111,12 @@ class NetCluster:
             process.answer()
         return Run(job, self.dial)
 
-    def dial(self, task: Task, run: str) -> Caller:
+    def dial(self, task: Task, run: str, address: str = "") -> Caller:
         link = self.wire.call(
-            "a", lambda: self.directory.dial(task, CLIENT, Role.OBSERVER, run)
+            "a",
+            lambda: self.directory.dial(
+                task, CLIENT, Role.OBSERVER, run, address=address
+            ),
         )
         return Caller(link)
 

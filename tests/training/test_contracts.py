@@ -32,7 +32,9 @@ class AcrossLinks:
         self._job, self._incarnations = job, dict[int, int]()
         self._coordinator = TrainingCoordinator(job, clock)
         leader = job.tasks[job.coordinator]
-        self._trainings = Trainings(leader, lambda: cast(Directory, None))
+        self._trainings = Trainings(
+            leader, lambda: cast(Directory, None), cast("Any", None)
+        )
         member = SimpleNamespace(job=job, coordinator=self._coordinator, task=leader)
         self._trainings._member = cast(Member, member)
 

@@ -139,7 +139,7 @@ class Told:
 def finished(n_steps: int, *, each: int = MANY, **changes: Any) -> Run:
     turns = Barrier(len(TASKS))
     told = {task: Told(n, n_steps, each, turns) for n, task in enumerate(TASKS)}
-    run = Run(job(n_steps, **changes), lambda task, _: cast("Any", told[task]))
+    run = Run(job(n_steps, **changes), lambda task, *_: cast("Any", told[task]))
     return run.wait(30)
 
 

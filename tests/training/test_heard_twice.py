@@ -57,7 +57,9 @@ class Coordinator:
             checkpoints=kit.Checkpoints(str(folder), every_steps=0),
         )
         self.coordinator = TrainingCoordinator(self.job, clock=lambda: 0.0)
-        self.trainings = Trainings(TASKS[1], lambda: cast(Directory, None))
+        self.trainings = Trainings(
+            TASKS[1], lambda: cast(Directory, None), cast("Any", None)
+        )
         member = SimpleNamespace(job=self.job, coordinator=self.coordinator)
         self.trainings._member = cast(Member, member)
 

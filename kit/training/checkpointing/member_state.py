@@ -30,6 +30,14 @@ def writers_of(owners: Iterable[Owned], coordinator: int) -> tuple[int, ...]:
     return tuple(sorted(found)) or (coordinator,)
 
 
+def copiers_of(owners: Iterable[Owned], coordinator: int) -> tuple[int, ...]:
+    """Return the members that copy for another task: writers, and the coordinator.
+
+    That one adds what is requested of the training.
+    """
+    return tuple(sorted({*writers_of(owners, coordinator), coordinator}))
+
+
 def ranges_of(owners: Iterable[Owned], member: int) -> tuple[Range, ...]:
     """Return the ranges that a member writes."""
     return tuple(
@@ -51,7 +59,7 @@ class OwnState:
         for _ in range(1 + len(slots)):
             for part in self._ranges:
                 places.append(size)
-                size += -(-part.size // _ALIGNMENT) * _ALIGNMENT
+                size += self.stride(part)
         self._buffer = np.empty(size, np.uint8)
         self._buffer.fill(0)  # its pages are there now, not when the training waits
         self._views = [
@@ -65,6 +73,16 @@ class OwnState:
             for part in self._ranges
             for piece in _pieces(layout, part, next(views), slot)
         )
+
+    @staticmethod
+    def stride(part: Range) -> int:
+        """Return how many bytes of the copy a range takes, with those to align it."""
+        return -(-part.size // _ALIGNMENT) * _ALIGNMENT
+
+    @property
+    def data(self) -> Array:
+        """The copy: the ranges of the parameters, then of each slot, as bytes."""
+        return self._buffer
 
     @property
     def n_bytes(self) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTime
 from contextlib import ExitStack, closing
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from kit.training.client.recorded import Cursors, Recorded, Tables
 from kit.training.client.watched import Watched, gone
 from kit.training.commands import check_command
 from kit.training.coordination.membership import Epoch
+from kit.training.elastic.generation import Generation, Loss
 from kit.training.job import Job
 from kit.wire.rpc import Caller, ReconnectingCaller
 
@@ -154,9 +155,26 @@ class Newest:
             return caller.call("run.params", limit, {"run": self._job.run})[1]
 
 
-Dial = Callable[[Task, str], Caller]
+class Dial(Protocol):
+    """How tasks are reached."""
 
-_FIRST_POLL_S, _POLL_S = 0.005, 0.1
+    def __call__(self, task: Task, run: str, address: str = "", /) -> Caller:
+        """Return a link for questions to a task, for one that watches a run.
+
+        `address` is where it listens now, if that is elsewhere than the cluster says.
+        """
+
+
+def _dial_in(job: Job, dial: Dial) -> Callable[[Task, str], Caller]:
+    """Return how the tasks are reached in the generation of a training."""
+    generation = job.generation
+    if generation is None or not generation.addresses:
+        return dial
+    addresses = dict(zip(job.tasks, generation.addresses, strict=True))
+    return lambda task, run: dial(task, run, addresses[task])
+
+
+_FIRST_POLL_S, _POLL_S, _LOOK_S = 0.005, 0.1, 0.02
 _LAST_WORDS_S = 3.0  # the members' own reports explain more than a closed link
 
 
@@ -167,7 +185,8 @@ class Observer:
         """Start to watch; `finished` gets its result when all members are over."""
         self.finished: Future[None] = Future()
         self.finished.set_running_or_notify_cancel()
-        self._job, self._dial = job, dial
+        self._job, self._process = job, dial
+        self._dial = _dial_in(job, dial)
         self._trusted = job.coordinator if trusted is None else trusted
         self._watched = [Watched() for _ in job.tasks]
         self.recorded = Recorded(job.settings.trace_rows)
@@ -175,8 +194,9 @@ class Observer:
         self._pause = threading.Event()  # never set: a wait on it is a sleep
         self._give_up = float("inf")  # when those that still say nothing are left
         self._links = ExitStack()  # to the members; closed when all has been learned
-        self._requests = CommandSender(job, dial, self.finished.done)
-        self.newest = Newest(job, dial, self._watched, self._trusted)
+        self._requests = CommandSender(job, self._dial, self.finished.done)
+        self.newest = Newest(job, self._dial, self._watched, self._trusted)
+        self._following = threading.Lock()  # held while the next generation is found
         self._left = len(job.tasks)
         for member in range(len(job.tasks)):
             self._begin_watch(member)
@@ -185,7 +205,10 @@ class Observer:
         name = f"kit-watch-{self._job.tasks[member].short}"
         watched = self._watched[member]
         threading.Thread(
-            target=self._watch, args=(member, watched), name=name, daemon=True
+            target=self._watch,
+            args=(member, watched, self._job),
+            name=name,
+            daemon=True,
         ).start()
 
     def come_back(self, member: int, incarnation: int) -> None:
@@ -205,7 +228,18 @@ class Observer:
 
     def command(self, what: str, **values: Any) -> None:
         """Send a request to the coordinator; raises as `CommandSender.send` does."""
-        self.leader.leads = self._requests.send(what, values)
+        give_up = time.monotonic() + self._job.settings.dead_after_s
+        while True:
+            job = self._job
+            try:
+                self.leader.leads = self._requests.send(what, values)
+                return
+            except UnavailableError:
+                # An elastic training has another coordinator soon.
+                if job.generation is None or time.monotonic() > give_up:
+                    raise
+            if self._job is job:
+                self._pause.wait(_POLL_S)
 
     def wait(self, timeout: float | None) -> None:
         """Block until the training is over; see `Run.wait`."""
@@ -289,10 +323,10 @@ class Observer:
 
     # -- one thread for each member ---------------------------------------------
 
-    def _watch(self, member: int, watched: Watched) -> None:
+    def _watch(self, member: int, watched: Watched, job: Job) -> None:
         try:
             try:
-                self._follow(self._open(member), watched)
+                self._follow(self._open(member, job), watched, job)
                 says_so_itself = bool(watched.epochs)  # once it has begun
             except KitError as error:
                 self._note(member, watched, error)
@@ -300,12 +334,13 @@ class Observer:
             if watched.error and not says_so_itself:
                 self._tell(member, watched, watched.error)
         finally:
-            self._end_of_one()
+            if not self._goes_on(watched, job):
+                self._end_of_one(job)
 
-    def _open(self, member: int) -> ReconnectingCaller:
+    def _open(self, member: int, job: Job) -> ReconnectingCaller:
         def dial(_: float) -> Caller:
             # The run's name tells the task for whom to keep what it knows.
-            return self._reach(member, self._job.run, self._has_failed)
+            return self._reach(member, job.run, self._has_failed)
 
         caller = ReconnectingCaller(dial, self._job.settings.dead_after_s / 2)
         with self._guard:
@@ -334,10 +369,10 @@ class Observer:
         bad = [n for n, one in enumerate(self._watched) if one.error is not None]
         return bool(bad) and not self._job.can_spare(bad)
 
-    def _follow(self, caller: ReconnectingCaller, watched: Watched) -> None:
-        limit, pause_s = self._job.settings.dead_after_s, _FIRST_POLL_S
+    def _follow(self, caller: ReconnectingCaller, watched: Watched, job: Job) -> None:
+        limit, pause_s = job.settings.dead_after_s, _FIRST_POLL_S
         while True:
-            question = {"run": self._job.run, "cursors": watched.cursors}
+            question = {"run": job.run, "cursors": watched.cursors}
             asked = time.monotonic_ns()
             reply, blob = caller.call("run.poll", limit, question)
             watched.clock.hear(asked, int(reply["now"]), time.monotonic_ns())
@@ -385,8 +420,67 @@ class Observer:
     def _is_done(self) -> bool:
         return self._watched[self._trusted].state == "done"
 
-    def _end_of_one(self) -> None:
+    # -- an elastic training goes on after a loss -------------------------------
+
+    def _goes_on(self, watched: Watched, job: Job) -> bool:
+        """Watch the generation that follows the one that ended so, if one does."""
+        if job.generation is None or watched.error is None:
+            return False
+        with self._following:
+            if self._job is not job:
+                return True  # another thread has found it
+            following = self._next_generation(job, job.generation)
+            if following is None:
+                return False
+            self._move_on(following)
+        return True
+
+    def _next_generation(self, job: Job, ended: Generation) -> Job | None:
+        """Wait for the next generation; None if the training is over."""
+        limits = job.settings
+        give_up = time.monotonic() + limits.dead_after_s + limits.start_deadline_s
+        values = {"origin": ended.origin}
+        while time.monotonic() < give_up:
+            n_heard = 0
+            for process in ended.processes:
+                try:
+                    with closing(self._process(job.tasks[process], "")) as caller:
+                        told = caller.call("elastic.look", limits.dead_after_s, values)
+                except KitError:
+                    continue
+                n_heard += 1
+                found = Job.from_plain(told[0]["job"])
+                if found.generation and found.generation.number > ended.number:
+                    return found
+                if told[0]["error"] or told[0]["done"]:
+                    return None
+            if not n_heard:
+                return None
+            self._pause.wait(_LOOK_S)
+        return None
+
+    def _move_on(self, job: Job) -> None:
         with self._guard:
+            n_epochs = max((row.number for row in self.epochs()), default=0)
+            self._watched = [one.move_on(n_epochs) for one in self._watched]
+            self._job, self._dial = job, _dial_in(job, self._process)
+            self._left, self._give_up = len(job.tasks), float("inf")
+            kept = self._requests
+            self._requests = CommandSender(job, self._dial, self.finished.done)
+            self.newest = Newest(job, self._dial, self._watched, self._trusted)
+        kept.close()
+        for member in range(len(job.tasks)):
+            self._begin_watch(member)
+
+    def losses(self) -> tuple[Loss, ...]:
+        """Return what was lost so far, and what that has cost."""
+        generation = self._job.generation
+        return generation.losses if generation is not None else ()
+
+    def _end_of_one(self, job: Job) -> None:
+        with self._guard:
+            if self._job is not job:
+                return
             self._left -= 1
             if self._watched[self._trusted].is_over:
                 self._give_up = min(self._give_up, time.monotonic() + _LAST_WORDS_S)
@@ -404,7 +498,10 @@ class Observer:
     def _verdict(self) -> KitError | None:
         """Return how it ended: by the trusted member, else the lost, else anybody."""
         trusted = self._watched[self._trusted]
-        if trusted.state == "done":
+        states = [one.state for one in self._watched]
+        # Of an elastic training anybody may tell the end: the others are there too.
+        is_elastic = self._job.generation is not None
+        if trusted.state == "done" or (is_elastic and "done" in states):
             return None
         by_state = sorted(
             (one for one in self._watched if one.error is not None),

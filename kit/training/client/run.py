@@ -22,6 +22,7 @@ from kit.training.client.observer import Dial, Observer
 from kit.training.client.recorded import Cursors
 from kit.training.client.watched import Teller
 from kit.training.commands import check_command
+from kit.training.elastic.generation import Loss
 from kit.training.hooks.adapters import HookList
 from kit.training.job import Job
 from kit.wire.shaping import LinkSettings
@@ -373,6 +374,15 @@ class Run:
         """
         found = self._observer.lost()
         return {self.job.tasks[number].short: text for number, text in found.items()}
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """What an elastic training has lost so far, and what each loss has cost.
+
+        Each is a `Loss`: the tasks, the step, how many steps were done again, and the
+        seconds until the training began again.
+        """
+        return self._observer.losses()
 
     def next_incarnation(self, task: Task) -> int:
         """Count a lost worker's processes: return the number of the next one."""

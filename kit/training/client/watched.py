@@ -15,7 +15,7 @@ from kit.hooks.progress import Output, PlainLines
 from kit.trace.clock import ClockOffset
 from kit.trace.log import Rows, rows
 from kit.trace.trace import EpochRow, SaveRow
-from kit.trace.traffic import TOTAL
+from kit.trace.traffic import MEASURE, STEP, TOTAL
 from kit.training.client.recorded import News
 from kit.training.member.snapshot import LOGS, unpack_news
 
@@ -74,6 +74,11 @@ class Watched:
     # What earlier processes of the member had told.
     _earlier: Rows = field(default_factory=lambda: rows(TOTAL))
     _earlier_steps: Mapping[int, int] = field(default_factory=dict)
+    # Of the generations of an elastic training before this one.
+    _earlier_epochs: list[EpochRow] = field(default_factory=list)
+    _n_epochs: int = 0
+    _newest_row: int = -1  # the last step that it told of
+    _repeated: int = -1  # the last step that it does again
 
     @property
     def is_over(self) -> bool:
@@ -85,21 +90,44 @@ class Watched:
         *tables, totals = unpack_news(reply["counts"], blob)
         tables = [self.clock.here(table) for table in tables]
         # A copy: else all of the blob would stay.
-        self.totals = np.concatenate([self._earlier, totals])
+        self.totals = np.concatenate([self._earlier, self._counted(totals)])
         told = zip(reply["cursors"], self.cursors, tables, strict=True)
-        news = News(tables, [end - begin - len(new) for end, begin, new in told])
+        unread = [end - begin - len(new) for end, begin, new in told]
+        news = News([self._new(self._counted(table)) for table in tables], unread)
         self.cursors, self.leads = reply["cursors"], reply["leads"] or {}
         self.step, self.more = int(reply["step"]), bool(reply["more"])
-        n_steps = {int(epoch): int(n) for epoch, n in reply["n_steps"]}
+        n_steps = {int(e) + self._n_epochs: int(n) for e, n in reply["n_steps"]}
         self.n_steps = {**self._earlier_steps, **n_steps}
         epochs = [EpochRow(*row) for row in reply["epochs"]]
-        self.epochs = [row._replace(at=row.at - self.clock.ahead) for row in epochs]
+        ahead, n_epochs = self.clock.ahead, self._n_epochs
+        self.epochs = self._earlier_epochs + [
+            row._replace(at=row.at - ahead, number=row.number + n_epochs)
+            for row in epochs
+        ]
         if reply["error"]:
             self.error = from_plain(reply["error"])
         if not self.more:
             self.state = reply["state"]
         self._tell()
         return news
+
+    def _counted(self, table: Rows) -> Rows:
+        """Return the rows with epochs that count on from the last generation's."""
+        if self._n_epochs and "epoch" in (table.dtype.names or ()):
+            table = table.copy()
+            table["epoch"] += self._n_epochs
+        return table
+
+    def _new(self, table: Rows) -> Rows:
+        """Return the rows without those of steps that are done again after a loss.
+
+        They have the same loss and the same measures.
+        """
+        if table.dtype == STEP and len(table):
+            self._newest_row = max(self._newest_row, int(table["step"].max()))
+        if table.dtype in (STEP, MEASURE):
+            return table[table["step"] > self._repeated]
+        return table
 
     @property
     def saves(self) -> tuple[SaveRow, ...]:
@@ -129,6 +157,25 @@ class Watched:
             incarnation=incarnation,
             _earlier=self.totals,
             _earlier_steps=self.n_steps,
+        )
+
+    def move_on(self, n_epochs: int) -> Watched:
+        """Return what is known when the next generation of the training begins.
+
+        Its epochs count on from `n_epochs`.
+        """
+        return Watched(
+            step=self.step,
+            epochs=self.epochs,
+            totals=self.totals,
+            n_steps=self.n_steps,
+            teller=self.teller,
+            _earlier=self.totals,
+            _earlier_steps=self.n_steps,
+            _earlier_epochs=self.epochs,
+            _n_epochs=n_epochs,
+            _newest_row=self._newest_row,
+            _repeated=self._newest_row,
         )
 
     def lose(self, error: KitError) -> None:

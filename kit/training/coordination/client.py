@@ -60,6 +60,9 @@ class CoordinatorClient(Protocol):
     def leave(self) -> None:
         """Say that this member ends in good order."""
 
+    def copied(self) -> None:
+        """Say that this member's copy is in the memory of another task."""
+
     def where(self, key: Key) -> ShardPath:
         """Ask where the shard of a checkpoint belongs."""
 
@@ -108,6 +111,10 @@ class LocalCoordinatorClient:
     def leave(self) -> None:
         """See `CoordinatorClient`."""
         self._coordinator.leave(self._member)
+
+    def copied(self) -> None:
+        """See `CoordinatorClient`."""
+        self._coordinator.copied(self._member)
 
     def where(self, key: Key) -> ShardPath:
         """See `CoordinatorClient`."""
@@ -196,6 +203,10 @@ class RemoteCoordinatorClient:
     def leave(self) -> None:
         """See `CoordinatorClient`."""
         self._patient.call("run.leave", self._deadline_s, self._about)
+
+    def copied(self) -> None:
+        """See `CoordinatorClient`."""
+        self._heart.call("run.copied", self._deadline_s, self._about)
 
     def where(self, key: Key) -> ShardPath:
         """See `CoordinatorClient`."""

@@ -19,7 +19,7 @@ from kit.errors import (
     KitError,
     PeerLost,
 )
-from kit.training.checkpointing.member_state import writers_of
+from kit.training.checkpointing.member_state import copiers_of, writers_of
 from kit.training.checkpointing.resume import CheckpointStore
 from kit.training.checkpointing.save_coordinator import SaveCoordinator
 from kit.training.commands import check_command
@@ -27,6 +27,7 @@ from kit.training.coordination import failures
 from kit.training.coordination.digests import Comparison, DigestReport
 from kit.training.coordination.failure_detection import Latecomers, Suspicions
 from kit.training.coordination.membership import Agreement, Epoch, Verdict, halting
+from kit.training.elastic.schedule import Copying
 from kit.training.job import Job, difference, terms_of
 from kit.wire.shaping import LinkSettings
 
@@ -51,14 +52,22 @@ class TrainingCoordinator:
         job: Job,
         clock: Callable[[], float] = time.monotonic,
         hooks: HookRunner | None = None,
+        requests: Mapping[str, Any] | None = None,
     ) -> None:
-        """Begin with epoch 0, before any member has come."""
+        """Begin with epoch 0, before any member has come.
+
+        `requests` are those of the coordinator of the generation before.
+        """
         self._job, self._clock, self._hooks = job, clock, hooks
         self._may_stop = hooks is not None and hooks.may_stop
         self._changed = threading.Condition()
         saves = job.checkpoints is not None
         members = range(len(job.tasks))
         self._agreement = Agreement(members, job.start, job.steps, saves=saves)
+        if requests:
+            self._agreement.take_over(dict(requests))
+        is_elastic = job.generation is not None
+        self._copying = Copying(clock) if is_elastic else None
         # None without checkpoints. It raises what kit.train raises at once.
         self.store = CheckpointStore(job, self._saving, self._saved) if saves else None
         if self.store is not None and self.store.resumed is not None:
@@ -90,6 +99,8 @@ class TrainingCoordinator:
                 self._latecomers.begin(number, self._clock())
             if not self._agreement.missing(number):
                 self._judge(at_once=True)
+                if self._agreement.epoch.number == 1:  # the first copy of all
+                    self._call_copy()
             self._changed.notify_all()
             verdict = self._until(patience_s, lambda: self._agreement.verdict(number))
             meeting = self._agreement.rounds[number]
@@ -146,9 +157,7 @@ class TrainingCoordinator:
         """Return who holds parameters in the epoch that holds."""
         job, epoch = self._job, self._agreement.epoch
         if epoch.number not in self._who_holds:
-            topology = job.check_topology(epoch.topology, epoch.synchronous)
-            owners = topology.owners(job.layout, job.group)
-            writers = writers_of(owners, job.coordinator)
+            writers = writers_of(job.owners(epoch), job.coordinator)
             self._who_holds = {epoch.number: frozenset((*writers, *job.workers))}
         return self._who_holds[epoch.number] - self._agreement.lost
 
@@ -161,9 +170,28 @@ class TrainingCoordinator:
                 step + 1, synchronous
             ):
                 self._agreement.saves.request()
+            self._call_copy()
             # Asynchronous members would never get to a step.
             always = self._may_stop and synchronous
             return self._agreement.wants_halt(step) or always
+
+    def _call_copy(self) -> None:
+        copying, agreement = self._copying, self._agreement
+        if copying is not None and copying.is_due and not agreement.is_copy_due:
+            agreement.is_copy_due = True
+            owners = self._job.owners(agreement.epoch)
+            copying.begin(copiers_of(owners, self._job.coordinator))
+
+    def copied(self, member: int) -> None:
+        """Note that a member's copy is in the memory of another task."""
+        with self._changed:
+            if self._copying is not None:
+                self._copying.end(member)
+
+    def requests(self) -> dict[str, Any]:
+        """Return what is requested of the training, for another coordinator."""
+        with self._changed:
+            return self._agreement.requests
 
     def _saving(self, step: int) -> None:
         with self._changed:

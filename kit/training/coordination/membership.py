@@ -124,6 +124,7 @@ class Verdict(Enum):
     COMMIT = "commit"  # all are ready: the epoch begins
     ABANDON = "abandon"  # one could not: carry on as before
     SAVE = "save"  # copy what is yours, then come to the next boundary
+    COPY = "copy"  # the same, for the memory of another task
     FINISH = "finish"  # the training is over
 
 
@@ -174,6 +175,7 @@ class Agreement:
         self._budget = 0  # steps that a paused training may still do
         self._allowed_to = 0
         self.saves = SaveSchedule(at_the_end=saves)
+        self.is_copy_due = False  # whether the state is to be copied to other tasks
 
     def request(self, *, at: int = 0, **changes: str | bool | None) -> None:
         """Ask for another configuration from step `at` on, or as soon as can be.
@@ -214,6 +216,22 @@ class Agreement:
         """End the training at the next boundary."""
         self.is_stopped = True
 
+    @property
+    def requests(self) -> dict[str, Any]:
+        """What is requested, as data that JSON can carry; for another coordinator."""
+        return {
+            "epoch": self._requested.to_plain(),
+            "later": [[at, changes] for at, changes in self._later],
+            "paused": self.is_paused,
+            "stopped": self.is_stopped,
+        }
+
+    def take_over(self, requests: dict[str, Any]) -> None:
+        """Request what was requested of a coordinator before this one."""
+        self._later = [(int(at), dict(changes)) for at, changes in requests["later"]]
+        self.is_paused = bool(requests["paused"])
+        self.is_stopped = bool(requests["stopped"])
+
     def fail(self, error: KitError) -> None:
         """End the training with an error; the first one counts.
 
@@ -242,7 +260,7 @@ class Agreement:
         self._take_up(step + 1)
         if self.is_stopped or self.pending is not None or self.saves.is_called:
             return True
-        if self.returning:
+        if self.returning or self.is_copy_due:
             return True
         return self.is_paused and step + 1 >= self._allowed_to
 
@@ -321,6 +339,8 @@ class Agreement:
         if self.epoch.number and self.saves.is_due(step, ends=ends):
             meeting.verdict = Verdict.SAVE
             self.saves.agree(step)
+        elif self.epoch.number and self.is_copy_due and not ends:
+            meeting.verdict, self.is_copy_due = Verdict.COPY, False
         elif ends and not self.saves.is_under_way:
             meeting.verdict, self.is_finished = Verdict.FINISH, True
         elif ends:

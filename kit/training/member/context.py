@@ -97,6 +97,15 @@ class Services(Protocol):
     def stream_of(self, job: Job, member: int, incarnation: int) -> Stream:
         """Return the data stream that a member has opened which comes back."""
 
+    def ended(self, member: Any) -> None:
+        """Take note that a `Member` has ended; its state says how."""
+
+    def keep_copy(self, job: Job, copy: Any) -> None:
+        """Put a `StateCopy` where it outlives this process; blocks until it is there.
+
+        Raises `KitError` when that task cannot be reached.
+        """
+
     def client(
         self, job: Job, me: int, coordinator: TrainingCoordinator | None
     ) -> CoordinatorClient:

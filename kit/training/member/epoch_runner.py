@@ -83,9 +83,7 @@ class EpochRunner:
     def partners(self, epoch: Epoch) -> frozenset[int]:
         """Return the members that deal with us in an epoch, and while it begins."""
         context, job = self._context, self._context.job
-        topology = job.check_topology(epoch.topology, epoch.synchronous)
-        owners = topology.owners(job.layout, job.group)
-        moved = moves(job, self._epoch, self._owners, epoch, owners)
+        moved = moves(job, self._epoch, self._owners, epoch, job.owners(epoch))
         return partners(job, context.me, epoch, moved)
 
     def adopt(self, epoch: Epoch) -> None:

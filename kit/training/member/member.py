@@ -32,6 +32,7 @@ from kit.training.coordination.client import CoordinatorClient, HeartbeatReply
 from kit.training.coordination.coordinator import Answer, TrainingCoordinator
 from kit.training.coordination.failures import leader_lost, not_taken_back
 from kit.training.coordination.membership import Epoch, Verdict
+from kit.training.elastic.copies import StateCopier, WholeState
 from kit.training.hooks.bridge import HookRunner
 from kit.training.job import Job, Work
 from kit.training.member.context import MemberContext, Services
@@ -76,10 +77,12 @@ class Member:
         work: Work | None,
         services: Services,
         incarnation: int = 0,
+        state: WholeState | None = None,
     ) -> None:
         """Prepare member number `me`; a worker needs `work`.
 
-        `incarnation`: how often it has come back; see `rejoining`.
+        `incarnation`: how often it has come back; see `rejoining`. `state`: with what
+        the generation of an elastic training begins, for the coordinator.
         """
         self.job, self.me, self.incarnation = job, me, incarnation
         self.work = work and replace(work)  # its initial values are let go of
@@ -93,7 +96,13 @@ class Member:
         # Whatever is wrong with hooks or checkpoints is raised here, to the caller.
         has_hooks = leads and work is not None and len(work.hooks) > 0
         self.hooks = HookRunner(job, work.hooks) if work and has_hooks else None
-        self.coordinator = TrainingCoordinator(job, hooks=self.hooks) if leads else None
+        self._begins_with = state
+        requests = state.requests if state is not None else None
+        self.coordinator = (
+            TrainingCoordinator(job, hooks=self.hooks, requests=requests)
+            if leads
+            else None
+        )
         self.store = self.coordinator.store if self.coordinator else None
         self.context: MemberContext | None = None
         self._last_step = 0
@@ -109,6 +118,7 @@ class Member:
         self._arenas: dict[int, Arena] = {}  # ours and the neighbours'
         self._rejoining: Rejoining | None = None
         self._writer: CheckpointWriter | None = None
+        self._copier: StateCopier | None = None
         self._links: Links | None = None
 
     def start(self) -> None:
@@ -153,7 +163,7 @@ class Member:
         """Let go of the buffers; only when the member is over."""
         if self.context is not None:
             self._last_step = self.context.step
-        self._writer = None
+        self._writer = self._copier = self._begins_with = None
         self.context = self._endpoint = self._rejoining = self._links = None
         if self.hooks is not None:
             self.hooks.leave()
@@ -179,6 +189,7 @@ class Member:
             finally:
                 self._end_heart()
         self.state = state
+        self._services.ended(self)
 
     def _end_heart(self) -> None:
         self._ended.set()
@@ -234,6 +245,7 @@ class Member:
             history,
         )
         self._prepare_saves(context, client, stack)
+        self._prepare_copies(context, client, stack)
         if self.hooks is not None and self.coordinator is not None:
             self.hooks.enter(context, self.coordinator)
         context.reach("run.connected", 0)
@@ -251,8 +263,27 @@ class Member:
             context.step, context.restored = self.store.step, self.store.values
             self.store.values = None
 
+    def _prepare_copies(
+        self, context: MemberContext, client: CoordinatorClient, stack: ExitStack
+    ) -> None:
+        if self.job.generation is None:
+            return
+        coordinator, state = self.coordinator, self._begins_with
+        self._copier = StateCopier(
+            context,
+            lambda copy: self._services.keep_copy(self.job, copy),
+            client.copied,
+            coordinator.requests if coordinator is not None else dict,
+        )
+        stack.callback(self._copier.close)
+        # A checkpoint may be newer than the copies: it is the same training's.
+        if state is not None and state.step >= context.step:
+            context.step, context.restored = state.step, state.values
+        self._begins_with = None
+
     def _train(self, context: MemberContext) -> None:
-        observers = [one for one in (self._writer, self.hooks) if one is not None]
+        found = (self._writer, self._copier, self.hooks)
+        observers = [one for one in found if one is not None]
         work, leads = self.work, self.coordinator
         with closing(EpochRunner(context, work, leads, observers)) as runner:
             try:
@@ -279,6 +310,9 @@ class Member:
                 continue  # no step yet: the training may be paused
             if answer.verdict is Verdict.SAVE and self._writer is not None:
                 self._writer.save((answer.step, number), answer.step)
+                continue
+            if answer.verdict is Verdict.COPY and self._copier is not None:
+                self._copier.copy(answer.step)
                 continue
             context.endpoint.stamp.halt = NO_HALT
             runner.run(answer.step)
@@ -384,6 +418,8 @@ class Member:
         if not told and self._client is not None:
             limits = self.job.settings
             patience_s = limits.suspect_after_s + 2 * limits.beat_s
+            if self.job.generation is not None:
+                patience_s = 0.0  # who is the cause is found when all are asked
             try:
                 self.error = self._client.fail(failure, patience_s) or failure
             except KitError:

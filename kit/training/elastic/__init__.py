@@ -1,0 +1,1 @@
+"""Trainings that go on, with the same bits, when a task is lost."""

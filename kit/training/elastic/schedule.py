@@ -1,0 +1,57 @@
+"""When the coordinator of an elastic training calls for a copy of the state.
+
+Pure but for the clock that it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+#: Seconds between two copies at least: so many seconds of steps may be done again.
+EVERY_S: Final = 0.2
+# A copy may take this share of the time: after a slow one the next comes later.
+_SHARE: Final = 0.05
+# When one was not confirmed for so long, a message was lost: begin another.
+_GIVE_UP_S: Final = 5.0
+
+
+class Copying:
+    """The coordinator's account of copies: one is on its way at a time.
+
+    >>> seconds = [0.0]
+    >>> copying = Copying(lambda: seconds[0])
+    >>> copying.is_due
+    True
+    >>> copying.begin([0, 1]); copying.end(0); copying.is_due
+    False
+    >>> copying.end(1); seconds[0] = 0.25; copying.is_due
+    True
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._missing: set[int] = set()
+        self._next = clock()
+        self._begun = clock()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the next copy should be made at the next boundary."""
+        now = self._clock()
+        if self._missing:
+            return now - self._begun > _GIVE_UP_S
+        return now >= self._next
+
+    def begin(self, writers: Iterable[int]) -> None:
+        """Note that a copy is called for; these members make it."""
+        self._begun, self._missing = self._clock(), set(writers)
+
+    def end(self, member: int) -> None:
+        """Note that a member's copy is safe."""
+        if member not in self._missing:
+            return
+        self._missing.remove(member)
+        if not self._missing:
+            now = self._clock()
+            self._next = self._begun + max(EVERY_S, (now - self._begun) / _SHARE)
