@@ -41,7 +41,13 @@ from kit.message_fields import (
 from kit.task import Task
 from kit.training.coordination.membership import Epoch
 from kit.training.elastic import generation as rules
-from kit.training.elastic.copies import Copies, StateCopy, WholeState, put_together
+from kit.training.elastic.copies import (
+    Copies,
+    StateCopy,
+    ToldRows,
+    WholeState,
+    put_together,
+)
 from kit.training.elastic.generation import Held, Loss
 from kit.training.job import Job, Work
 from kit.training.member.member import Member
@@ -220,7 +226,7 @@ class ElasticTraining:
                     f"{member.task} has not ended its part in the generation before.",
                     task=str(member.task),
                 )
-        state = None
+        state, here = None, {member.me for member in self._members()}
         hosted = job.generation.hosted_by(self._me)
         if job.coordinator in hosted:
             state = self._gather(job, step, holders, requests)
@@ -231,8 +237,11 @@ class ElasticTraining:
         for number in sorted(hosted, key=lambda one: one != job.coordinator):
             leads = number == job.coordinator
             work = self._work if number in job.workers else None
+            told = ToldRows()
+            if number not in here:
+                told = ToldRows(*self._copy(holders[number], step, number).parts[1:])
             self._trainings(number).begin_generation(
-                job, work, state if leads else None, self
+                job, work, state if leads else None, told, self
             )
 
     def keep(self, run: str, copy: StateCopy) -> None:
@@ -517,6 +526,7 @@ _ABOUT: Final = record(
         "writers": list_of(whole(0)),
         "ranges": list_of(row_of(whole(0), whole(0))),
         "requests": table_of(anything()),
+        "sizes": row_of(whole(0), whole(0), whole(0)),
     }
 )
 

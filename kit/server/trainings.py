@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -35,7 +36,7 @@ from kit.training.coordination.client import (
     RemoteCoordinatorClient,
 )
 from kit.training.coordination.coordinator import TrainingCoordinator
-from kit.training.elastic.copies import StateCopy, WholeState
+from kit.training.elastic.copies import StateCopy, ToldRows, WholeState
 from kit.training.job import Job, Work
 from kit.training.member.member import Member
 from kit.wire.frame import cluster_number
@@ -46,6 +47,7 @@ from kit.wire.stream import Stream
 
 _SPINS = 100
 _LOOK_S = 0.02
+_N_EARLIER = 4
 # Those who watch a training learn of its end a tenth of a second late, if all is well.
 _WATCHED_S = 1.0
 
@@ -74,7 +76,8 @@ class Trainings:
         self.task, self._directory, self.stand_in = me, directory, stand_in
         self._me = me
         self._member: Member | None = None
-        self._earlier: Member | None = None  # of the generation before this one
+        # Of the generations before this one: an observer may be a little behind.
+        self._earlier: deque[Member] = deque(maxlen=_N_EARLIER)
         self._elastic: ElasticTraining | None = None
         self._refusal: tuple[KitError, set[int]] | None = None
         self._arrivals = Arrivals()
@@ -109,6 +112,7 @@ class Trainings:
             before, self._elastic = self._elastic, elastic
             if before is not None:
                 before.close()
+            self._earlier.clear()
             # A server may have it for the sake of a worker that it hosts later.
             own = work if number in job.workers else None
             return self._start(job, number, own, incarnation)
@@ -118,16 +122,21 @@ class Trainings:
         job: Job,
         work: Work | None,
         state: WholeState | None,
+        told: ToldRows,
         elastic: ElasticTraining,
     ) -> None:
         """Start this task's part in the next generation of an elastic training.
 
-        `state` is with what it begins, for the coordinator's task.
+        `state` is with what it begins, for the coordinator's task, and `told` what the
+        member has recorded in another process.
         """
         with self._guard:
             self.check_free()
-            self._elastic, self._earlier = elastic, self._member
-            self._start(job, job.tasks.index(self._me), work, state=state)
+            self._elastic = elastic
+            if self._member is not None:
+                self._earlier.append(self._member)
+            number = job.tasks.index(self._me)
+            self._start(job, number, work, state=state, told=told)
 
     def _start(
         self,
@@ -136,6 +145,7 @@ class Trainings:
         work: Work | None,
         incarnation: int = 0,
         state: WholeState | None = None,
+        told: ToldRows | None = None,
     ) -> Member:
         last = self._member
         try:
@@ -146,6 +156,8 @@ class Trainings:
         self._refusal = None
         if last is not None:
             last.release()
+        if told is not None:
+            told.put_into(member.meter)
         member.start()  # here: who closes this finds it started, or not at all
         return member
 
@@ -231,7 +243,7 @@ class Trainings:
 
     def maybe_find(self, run: str) -> Member | None:
         """Return the member of a run, if there is one here."""
-        for member in self._member, self._earlier:
+        for member in self._member, *self._earlier:
             if member is not None and member.job.run == run:
                 return member
         return None

@@ -108,6 +108,13 @@ class Log:
             self._read = max(self._read, begin + count)
             return self._rows[self._places(begin, begin + count)], begin + count
 
+    def newest(self, most: int) -> Rows:
+        """Return the newest rows; they do not count as read."""
+        with self._lock:
+            self._settle()
+            begin = max(0, self._packed - min(most, self._window))
+            return self._rows[self._places(begin, self._packed)]
+
     def _settle(self) -> None:
         """Put what is new in its place. Others may append meanwhile, behind it."""
         new, size = self._new, self._size

@@ -30,14 +30,6 @@ def writers_of(owners: Iterable[Owned], coordinator: int) -> tuple[int, ...]:
     return tuple(sorted(found)) or (coordinator,)
 
 
-def copiers_of(owners: Iterable[Owned], coordinator: int) -> tuple[int, ...]:
-    """Return the members that copy for another task: writers, and the coordinator.
-
-    That one adds what is requested of the training.
-    """
-    return tuple(sorted({*writers_of(owners, coordinator), coordinator}))
-
-
 def ranges_of(owners: Iterable[Owned], member: int) -> tuple[Range, ...]:
     """Return the ranges that a member writes."""
     return tuple(

@@ -19,6 +19,7 @@ import numpy as np
 from kit.errors import (
     DeadlineExceededError,
     FailedPreconditionError,
+    InvalidArgumentError,
     KitError,
     PeerLost,
     UnavailableError,
@@ -27,7 +28,7 @@ from kit.errors import (
 from kit.task import Task
 from kit.trace.trace import EpochRow, Trace
 from kit.training.client.recorded import Cursors, Recorded, Tables
-from kit.training.client.watched import Watched, gone
+from kit.training.client.watched import Once, Watched, gone
 from kit.training.commands import check_command
 from kit.training.coordination.membership import Epoch
 from kit.training.elastic.generation import Generation, Loss
@@ -188,10 +189,14 @@ class Observer:
         self._job, self._process = job, dial
         self._dial = _dial_in(job, dial)
         self._trusted = job.coordinator if trusted is None else trusted
-        self._watched = [Watched() for _ in job.tasks]
+        is_elastic = job.generation is not None
+        self._watched = [
+            Watched(once=Once() if is_elastic else None) for _ in job.tasks
+        ]
         self.recorded = Recorded(job.settings.trace_rows)
         self._guard = threading.Lock()
         self._pause = threading.Event()  # never set: a wait on it is a sleep
+        self._begins_by = 0.0  # when all tasks know the newest generation
         self._give_up = float("inf")  # when those that still say nothing are left
         self._links = ExitStack()  # to the members; closed when all has been learned
         self._requests = CommandSender(job, self._dial, self.finished.done)
@@ -331,7 +336,9 @@ class Observer:
             except KitError as error:
                 self._note(member, watched, error)
                 says_so_itself = False
-            if watched.error and not says_so_itself:
+            # An elastic training finds out by itself, and may have moved on.
+            is_told = says_so_itself or job.generation is not None
+            if watched.error and not is_told:
                 self._tell(member, watched, watched.error)
         finally:
             if not self._goes_on(watched, job):
@@ -374,7 +381,13 @@ class Observer:
         while True:
             question = {"run": job.run, "cursors": watched.cursors}
             asked = time.monotonic_ns()
-            reply, blob = caller.call("run.poll", limit, question)
+            try:
+                reply, blob = caller.call("run.poll", limit, question)
+            except InvalidArgumentError:
+                if not self._may_begin(watched, job):
+                    raise
+                self._pause.wait(_LOOK_S)
+                continue
             watched.clock.hear(asked, int(reply["now"]), time.monotonic_ns())
             self.recorded.add(watched.take(reply, blob))
             if watched.is_over:
@@ -385,6 +398,12 @@ class Observer:
                 self._pause.wait(pause_s)
                 # Longer each time: nobody waits half as long again as a training took.
                 pause_s = min(1.5 * pause_s, _POLL_S)
+
+    def _may_begin(self, watched: Watched, job: Job) -> bool:
+        """Whether a task that does not know a generation may be about to begin it."""
+        is_new = job.generation is not None and job.generation.number > 0
+        is_current = self._job is job and time.monotonic() < self._begins_by
+        return is_new and is_current and not watched.has_begun
 
     def _note(self, member: int, watched: Watched, error: KitError) -> None:
         """Note why nothing more is learned of a member."""
@@ -465,6 +484,7 @@ class Observer:
             self._watched = [one.move_on(n_epochs) for one in self._watched]
             self._job, self._dial = job, _dial_in(job, self._process)
             self._left, self._give_up = len(job.tasks), float("inf")
+            self._begins_by = time.monotonic() + job.settings.start_deadline_s
             kept = self._requests
             self._requests = CommandSender(job, self._dial, self.finished.done)
             self.newest = Newest(job, self._dial, self._watched, self._trusted)

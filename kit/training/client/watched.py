@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from kit.errors import KitError, from_plain
 from kit.hooks.progress import Output, PlainLines
@@ -55,6 +56,45 @@ class Teller:
                     self._output.finish()
 
 
+_N_STEPS = 1024  # for so many there is room at first
+
+
+class Once:
+    """Lets the rows of each step of a member pass once, however often it is done.
+
+    Steps that are done again after a loss have the same loss and the same measures.
+    The threads that watch two generations may come here at the same time.
+    """
+
+    def __init__(self) -> None:
+        # By step whether it was told, of each measure; b"" for the steps themselves.
+        self._told: dict[bytes, npt.NDArray[np.bool_]] = {}
+        self._guard = threading.Lock()
+
+    def new(self, table: Rows) -> Rows:
+        """Return the rows of a table without those that were there before."""
+        if table.dtype not in (STEP, MEASURE) or not len(table):
+            return table
+        is_step = table.dtype == STEP
+        names = np.full(len(table), b"") if is_step else table["name"]
+        is_new = np.zeros(len(table), bool)
+        with self._guard:
+            for name in np.unique(names).tolist():
+                found = np.flatnonzero(names == name)
+                steps = table["step"][found]
+                told = self._told_of(name, int(steps.max()))
+                is_new[found] = ~told[steps]
+                told[steps] = True
+        return table[is_new]
+
+    def _told_of(self, name: bytes, step: int) -> npt.NDArray[np.bool_]:
+        told = self._told.get(name, np.zeros(_N_STEPS, bool))
+        if step >= len(told):
+            told = np.concatenate([told, np.zeros(step + 1, bool)])
+        self._told[name] = told
+        return told
+
+
 @dataclass
 class Watched:
     """State, news and account of one member, as far as they are known here."""
@@ -71,14 +111,18 @@ class Watched:
     teller: Teller | None = None
     incarnation: int = 0
     clock: ClockOffset = field(default_factory=ClockOffset)
+    once: Once | None = None  # in an elastic training, which does steps again
     # What earlier processes of the member had told.
     _earlier: Rows = field(default_factory=lambda: rows(TOTAL))
     _earlier_steps: Mapping[int, int] = field(default_factory=dict)
     # Of the generations of an elastic training before this one.
     _earlier_epochs: list[EpochRow] = field(default_factory=list)
     _n_epochs: int = 0
-    _newest_row: int = -1  # the last step that it told of
-    _repeated: int = -1  # the last step that it does again
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the member has said anything of this generation."""
+        return any(self.cursors)
 
     @property
     def is_over(self) -> bool:
@@ -93,7 +137,10 @@ class Watched:
         self.totals = np.concatenate([self._earlier, self._counted(totals)])
         told = zip(reply["cursors"], self.cursors, tables, strict=True)
         unread = [end - begin - len(new) for end, begin, new in told]
-        news = News([self._new(self._counted(table)) for table in tables], unread)
+        tables = [self._counted(table) for table in tables]
+        if self.once is not None:
+            tables = [self.once.new(table) for table in tables]
+        news = News(tables, unread)
         self.cursors, self.leads = reply["cursors"], reply["leads"] or {}
         self.step, self.more = int(reply["step"]), bool(reply["more"])
         n_steps = {int(e) + self._n_epochs: int(n) for e, n in reply["n_steps"]}
@@ -116,17 +163,6 @@ class Watched:
         if self._n_epochs and "epoch" in (table.dtype.names or ()):
             table = table.copy()
             table["epoch"] += self._n_epochs
-        return table
-
-    def _new(self, table: Rows) -> Rows:
-        """Return the rows without those of steps that are done again after a loss.
-
-        They have the same loss and the same measures.
-        """
-        if table.dtype == STEP and len(table):
-            self._newest_row = max(self._newest_row, int(table["step"].max()))
-        if table.dtype in (STEP, MEASURE):
-            return table[table["step"] > self._repeated]
         return table
 
     @property
@@ -174,8 +210,7 @@ class Watched:
             _earlier_steps=self.n_steps,
             _earlier_epochs=self.epochs,
             _n_epochs=n_epochs,
-            _newest_row=self._newest_row,
-            _repeated=self._newest_row,
+            once=self.once,
         )
 
     def lose(self, error: KitError) -> None:

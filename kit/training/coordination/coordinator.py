@@ -19,7 +19,7 @@ from kit.errors import (
     KitError,
     PeerLost,
 )
-from kit.training.checkpointing.member_state import copiers_of, writers_of
+from kit.training.checkpointing.member_state import writers_of
 from kit.training.checkpointing.resume import CheckpointStore
 from kit.training.checkpointing.save_coordinator import SaveCoordinator
 from kit.training.commands import check_command
@@ -179,8 +179,7 @@ class TrainingCoordinator:
         copying, agreement = self._copying, self._agreement
         if copying is not None and copying.is_due and not agreement.is_copy_due:
             agreement.is_copy_due = True
-            owners = self._job.owners(agreement.epoch)
-            copying.begin(copiers_of(owners, self._job.coordinator))
+            copying.begin(agreement.members)
 
     def copied(self, member: int) -> None:
         """Note that a member's copy is in the memory of another task."""

@@ -20,26 +20,46 @@ from kit.errors import KitError
 from kit.exchange.layout import Layout, Range
 from kit.exchange.plan import Owned
 from kit.exchange.ports.memory import Array
-from kit.training.checkpointing.member_state import OwnState, copiers_of, ranges_of
+from kit.trace.log import Log
+from kit.trace.traffic import MEASURE, STEP, MeasureRow, Meter
+from kit.training.checkpointing.member_state import OwnState, ranges_of
 from kit.training.elastic.generation import Held
 from kit.training.member.context import MemberContext
 from kit.training.member.step_events import StepObserver
 
+_N_ROWS = 512  # of each kind, that go with a copy
+
 
 class StateCopy(NamedTuple):
-    """What one member had before a step: parameters, then slot by slot, flat bytes."""
+    """What one member had before a step.
+
+    Attributes:
+        writers: the members that copied at this step.
+        ranges: the bytes of the parameters that the member updates.
+        requests: what is asked of the training, from the coordinator.
+        sizes: bytes of the parts of `data`: the ranges of the parameters and of each
+            slot; the newest rows of its steps; those of its measures.
+    """
 
     step: int
     member: int
-    writers: tuple[int, ...]  # who copied at this step
+    writers: tuple[int, ...]
     ranges: tuple[Range, ...]
-    requests: dict[str, Any]  # the coordinator's: what is asked of the training
+    requests: dict[str, Any]
+    sizes: tuple[int, int, int]
     data: Any
+
+    @property
+    def parts(self) -> tuple[Any, Any, Any]:
+        """The parts of the data: state, rows of steps, rows of measures."""
+        view, (state, rows, _) = memoryview(self.data), self.sizes
+        return view[:state], view[state : state + rows], view[state + rows :]
 
     def about(self) -> dict[str, Any]:
         """Return all but the data, as JSON can carry it."""
         ranges = [[part.lo, part.hi] for part in self.ranges]
-        found = {**self._asdict(), "writers": list(self.writers), "ranges": ranges}
+        lists = {"writers": list(self.writers), "sizes": list(self.sizes)}
+        found = {**self._asdict(), **lists, "ranges": ranges}
         del found["data"]
         return found
 
@@ -47,8 +67,36 @@ class StateCopy(NamedTuple):
     def from_plain(cls, about: dict[str, Any], data: Any) -> StateCopy:
         """Rebuild it from `about` and the data."""
         ranges = tuple(Range(lo, hi) for lo, hi in about["ranges"])
-        given = {**about, "writers": tuple(about["writers"]), "ranges": ranges}
+        given = {**about, "ranges": ranges}
+        given |= {name: tuple(about[name]) for name in ("writers", "sizes")}
         return cls(**given, data=data)
+
+
+class ToldRows(NamedTuple):
+    """What a member has recorded lately of its steps, packed; nobody may have read it.
+
+    It is in the copies, so that a loss does not leave a gap in the curves.
+    """
+
+    steps: Any = b""
+    measures: Any = b""
+
+    @classmethod
+    def of(cls, meter: Meter) -> ToldRows:
+        """Return the newest rows of a meter."""
+        return cls(_newest(meter.steps), _newest(meter.measures))
+
+    def put_into(self, meter: Meter) -> None:
+        """Let the meter of the same member tell them, in another generation."""
+        steps = np.frombuffer(self.steps, STEP).copy()
+        steps["epoch"] = 0  # of the generation before
+        meter.steps.extend_packed(steps.tobytes())
+        for row in np.frombuffer(self.measures, MEASURE).tolist():
+            meter.measured(MeasureRow(*row))
+
+
+def _newest(log: Log | None) -> bytes:
+    return log.newest(_N_ROWS).tobytes() if log is not None else b""
 
 
 class WholeState(NamedTuple):
@@ -102,7 +150,7 @@ def put_together(
     n_regions = 1 + len(slots)
     flat = [np.zeros(layout.n_bytes, np.uint8) for _ in range(n_regions)]
     for copy in copies:
-        data, at = np.frombuffer(copy.data, np.uint8), 0
+        data, at = np.frombuffer(copy.parts[0], np.uint8), 0
         for region in flat:
             for part in copy.ranges:
                 region[part.lo : part.hi] = data[at : at + part.size]
@@ -138,7 +186,9 @@ class StateCopier(StepObserver):
         self._writers: tuple[int, ...] = ()
         self._ranges: tuple[Range, ...] = ()
         self._state: OwnState | None = None
-        self._copies: queue.SimpleQueue[StateCopy | None] = queue.SimpleQueue()
+        self._copies: queue.SimpleQueue[tuple[StateCopy, ToldRows] | None] = (
+            queue.SimpleQueue()
+        )
         self._thread = threading.Thread(
             target=self._send, name=f"kit-copier-{context.task.short}", daemon=True
         )
@@ -147,12 +197,9 @@ class StateCopier(StepObserver):
     def adopted(self, owners: Sequence[Owned], step: int, synchronous: bool) -> None:
         """See `StepObserver`: prepare the buffer for what is ours from now on."""
         job, me = self._context.job, self._context.me
-        self._writers = copiers_of(owners, job.coordinator)
+        self._writers = tuple(range(len(job.tasks)))
         self._ranges = ranges_of(owners, me)
-        is_writer = me in self._writers
-        self._state = (
-            OwnState(job.layout, self._ranges, job.slots) if is_writer else None
-        )
+        self._state = OwnState(job.layout, self._ranges, job.slots)
 
     def copy(self, step: int) -> None:
         """Copy the state before `step`; blocks for the copy alone."""
@@ -161,17 +208,22 @@ class StateCopier(StepObserver):
             return
         state.copy(context.memory, context.now)
         context.reach("copy.made", step)
-        about = step, context.me, self._writers, self._ranges, self._requests()
-        self._copies.put(StateCopy(*about, state.data))
+        told = ToldRows.of(context.meter)
+        sizes = state.data.nbytes, len(told.steps), len(told.measures)
+        about = step, context.me, self._writers, self._ranges, self._requests(), sizes
+        self._copies.put((StateCopy(*about, state.data), told))
 
     def close(self) -> None:
         """End the thread; what it is sending may be lost."""
         self._copies.put(None)
 
     def _send(self) -> None:
-        while (copy := self._copies.get()) is not None:
+        while (found := self._copies.get()) is not None:
+            copy, told = found
+            rows = (np.frombuffer(part, np.uint8) for part in told)
+            data = np.concatenate([copy.data, *rows])  # the buffer is used again
             try:
-                self._keep(copy._replace(data=copy.data.copy()))
+                self._keep(copy._replace(data=data))
                 self._context.reach("copy.sent", copy.step)
                 self._confirm()
             except KitError:
