@@ -97,7 +97,8 @@ class ElasticTraining:
         self.copies = Copies()
         self._own, self._neighbours = own, neighbours
         self._me = job.tasks.index(own.task)
-        self._work = work and replace(work, params=None)
+        self._work = work and replace(work)
+        self._first_copy: int | None = None  # of which step: the initial values then
         self._job = job  # of the newest generation that has begun here
         self._promised: Ballot = (0, -1)
         self._stand_ins: dict[int, StandIn] = {}
@@ -123,6 +124,10 @@ class ElasticTraining:
     def keep_copy(self, copy: StateCopy) -> None:
         """Keep a copy here and in the next process; blocks until it is there."""
         self.copies.keep(copy)
+        if self._first_copy is None:
+            self._first_copy = copy.step
+        elif self._first_copy < copy.step and self._work is not None:
+            self._work.params = None  # the first copy is whole: nobody begins anew
         job = self._job
         buddy = self._next_process(job)
         if buddy == self._me:
@@ -190,7 +195,14 @@ class ElasticTraining:
             "requests": leads.coordinator.requests()
             if leads is not None and leads.coordinator is not None
             else None,
+            "may_begin_anew": self._may_begin_anew,
         }
+
+    @property
+    def _may_begin_anew(self) -> bool:
+        """Whether the initial values are still here; a server never had them."""
+        is_worker = self._me in self._job.workers
+        return not is_worker or (self._work is not None and bool(self._work.params))
 
     def accept(self, ballot: Ballot, run: str, places: Sequence[int]) -> Plain:
         """Make servers for the members that are to be hosted here; their addresses."""
@@ -228,7 +240,7 @@ class ElasticTraining:
                 )
         state, here = None, {member.me for member in self._members()}
         hosted = job.generation.hosted_by(self._me)
-        if job.coordinator in hosted:
+        if job.coordinator in hosted and holders:
             state = self._gather(job, step, holders, requests)
         self.copies.drop_after(step)
         with self._changed:
@@ -238,7 +250,7 @@ class ElasticTraining:
             leads = number == job.coordinator
             work = self._work if number in job.workers else None
             told = ToldRows()
-            if number not in here:
+            if number not in here and holders:
                 told = ToldRows(*self._copy(holders[number], step, number).parts[1:])
             self._trainings(number).begin_generation(
                 job, work, state if leads else None, told, self
@@ -350,12 +362,14 @@ class ElasticTraining:
                 task=names,
             )
         found = rules.newest_whole({n: _held(good[n]) for n in left})
-        if found is None:
+        if found is None and not all(
+            reply["may_begin_anew"] for reply in good.values()
+        ):
             self._fail(_no_copy(lost))
             return
-        step, holders = found
+        step, holders = found or (0, {})
         requests = next((r["requests"] for r in good.values() if r["requests"]), None)
-        if requests is None:
+        if requests is None and holders:
             copy = self._copy(holders[job.coordinator], step, job.coordinator)
             requests = copy.requests
         reached = max(step, *(good[n]["step"] for n in left))
@@ -368,12 +382,13 @@ class ElasticTraining:
         ballot: Ballot,
         left: Sequence[int],
         found: tuple[int, dict[int, int]],
-        requests: Plain,
+        requests: Plain | None,
         loss: Loss,
     ) -> None:
         """Let the processes that are left host all members, and begin them."""
         before, old = self._job, self._job.generation
         assert old is not None
+        step, holders = found
         places = rules.moved(old, left, before.workers)
         run = rules.run_of(old.origin, old.number + 1, ballot)
         values = {"ballot": ballot, "run": run, "places": places}
@@ -386,17 +401,16 @@ class ElasticTraining:
         job = replace(
             before,
             run=run,
-            restore="",
+            restore=before.restore if not holders else "",
             generation=rules.next_generation(old, places, told, loss),
             **_configuration(requests),
         )
-        step, holders = found
         begins: Plain = {
             "ballot": ballot,
             "job": job.to_plain(),
             "step": step,
             "holders": {str(member): holder for member, holder in holders.items()},
-            "requests": requests,
+            "requests": requests or {},
         }
         # The coordinator first: the others come to it as soon as they begin.
         leader = places[job.coordinator]
@@ -504,8 +518,10 @@ def _no_copy(lost: Sequence[str]) -> PeerLost:
     )
 
 
-def _configuration(requests: Plain) -> Plain:
+def _configuration(requests: Plain | None) -> Plain:
     """Return the fields of a job with which it begins as was requested."""
+    if not requests:
+        return {}
     epoch = Epoch.from_plain(requests["epoch"])
     return {
         "topology": epoch.topology,

@@ -23,6 +23,7 @@ from kit.errors import (
     KitError,
     PeerLost,
     UnavailableError,
+    from_plain,
     to_plain,
 )
 from kit.task import Task
@@ -201,6 +202,7 @@ class Observer:
         self._links = ExitStack()  # to the members; closed when all has been learned
         self._requests = CommandSender(job, self._dial, self.finished.done)
         self.newest = Newest(job, self._dial, self._watched, self._trusted)
+        self._elastic_error: KitError | None = None  # why it could not go on
         self._following = threading.Lock()  # held while the next generation is found
         self._left = len(job.tasks)
         for member in range(len(job.tasks)):
@@ -471,6 +473,8 @@ class Observer:
                 found = Job.from_plain(told[0]["job"])
                 if found.generation and found.generation.number > ended.number:
                     return found
+                if told[0]["error"]:
+                    self._elastic_error = from_plain(told[0]["error"])
                 if told[0]["error"] or told[0]["done"]:
                     return None
             if not n_heard:
@@ -523,6 +527,8 @@ class Observer:
         is_elastic = self._job.generation is not None
         if trusted.state == "done" or (is_elastic and "done" in states):
             return None
+        if self._elastic_error is not None:
+            return self._elastic_error
         by_state = sorted(
             (one for one in self._watched if one.error is not None),
             key=lambda one: (one is not trusted, one.state != "lost"),
