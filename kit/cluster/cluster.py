@@ -617,7 +617,8 @@ class Cluster:
             job = replace(job, link=self.plan.link)
         self._run = launch(self, job, work)
         # A worker that is lost and can be spared may come back and need it.
-        self._work = work if job.has_backups else None
+        may_come_back = job.has_backups or job.generation is not None
+        self._work = replace(work, params=None) if may_come_back else None
         return self._run
 
     def view(self, selector: Selector = "all") -> Any:

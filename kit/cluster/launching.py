@@ -36,8 +36,8 @@ def launch(cluster: Cluster, job: Job, work: Work) -> Run:
             directory.dial(task, _CLIENT, Role.OBSERVER, run, address=address)
         )
 
-    servers = [job.tasks[number] for number in job.ps]
-    leader, *others = (job.tasks[number] for number in job.workers)
+    servers = [] if job.generation else [job.tasks[number] for number in job.ps]
+    leader, *others = (job.tasks[number] for number in _needing_work(job))
     try:
         with _sent(cluster, job, Pickled.of(work)) as mapped:
             # The coordinator first: the others come to it as soon as they begin.
@@ -57,9 +57,11 @@ def _sent(cluster: Cluster, job: Job, work: Pickled) -> Iterator[dict[str, Mappe
     """Have the work held on each host, and give what its tasks map, by host."""
     if cluster.plan.launcher is None:
         with work.held() as mapped:
-            yield {job.host_of(number): mapped for number in job.workers}
+            yield {job.host_of(number): mapped for number in _needing_work(job)}
         return
-    firsts = {job.host_of(number): job.tasks[number] for number in job.workers[::-1]}
+    firsts = {
+        job.host_of(number): job.tasks[number] for number in _needing_work(job)[::-1]
+    }
     # Answers come in the order of the cluster's tasks.
     hosts = sorted(firsts, key=lambda host: cluster.tasks.index(firsts[host]))
     holders = [firsts[host] for host in hosts]
@@ -68,6 +70,14 @@ def _sent(cluster: Cluster, job: Job, work: Pickled) -> Iterator[dict[str, Mappe
         yield dict(zip(hosts, held, strict=True))
     finally:
         cluster.call(holders, let_go, job.run)
+
+
+def _needing_work(job: Job) -> tuple[int, ...]:
+    """Return the members whose processes get the step function, the first of all first.
+
+    In an elastic training a parameter server's process may have to host a worker.
+    """
+    return (*job.workers, *job.ps) if job.generation is not None else job.workers
 
 
 _held: dict[str, int] = {}  # in a task: what it holds for those of its host, by run

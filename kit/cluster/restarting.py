@@ -54,6 +54,8 @@ def rejoin(
 
     Raises `ClusterBusy` at once for one that takes part or must not be missing.
     """
+    if run.job.generation is not None:
+        return _join(supervisor, task, run, work)
     _check_may_rejoin(supervisor, task, run)
     begun = run.job, work, run.next_incarnation(task)
     payload = remote.pack(engine.begin, begun, {})  # not in the cluster's loop
@@ -65,6 +67,21 @@ def rejoin(
             payloads = {task: payload}
             await supervisor.calls.perform(payloads, limit_s, "begin its part")
             run.watch_again(task)
+
+    return replace()
+
+
+def _join(
+    supervisor: Supervisor, task: Task, run: Run, work: Work | None
+) -> Coroutine[Any, Any, None]:
+    """Restart any task of an elastic training, and let it take part in it again."""
+    payload = remote.pack(engine.join, (run.newest_job, work), {})
+    limit_s = run.job.settings.start_deadline_s
+
+    async def replace() -> None:
+        await restart(supervisor, task)
+        if not run.done:
+            await supervisor.calls.perform({task: payload}, limit_s, "join again")
 
     return replace()
 

@@ -48,7 +48,7 @@ from kit.training.elastic.copies import (
     WholeState,
     put_together,
 )
-from kit.training.elastic.generation import Held, Loss
+from kit.training.elastic.generation import Change, Held
 from kit.training.job import Job, Work
 from kit.training.member.member import Member
 from kit.wire.frame import Buffer
@@ -57,9 +57,9 @@ from kit.wire.rpc import Answer, Caller, Handler
 if TYPE_CHECKING:
     from kit.server.trainings import Trainings
 
-Ballot = tuple[int, int]
+Ballot = tuple[int, str]
 Plain = dict[str, Any]
-_LOOK_S = 0.02
+_LOOK_S, _ASK_S = 0.02, 0.25
 
 
 class StandIn(Protocol):
@@ -96,16 +96,17 @@ class ElasticTraining:
         self.origin = job.generation.origin
         self.copies = Copies()
         self._own, self._neighbours = own, neighbours
-        self._me = job.tasks.index(own.task)
+        self._me = own.task.short
         self._work = work and replace(work)
         self._first_copy: int | None = None  # of which step: the initial values then
         self._job = job  # of the newest generation that has begun here
-        self._promised: Ballot = (0, -1)
+        self._promised: Ballot = (0, "")
         self._stand_ins: dict[int, StandIn] = {}
-        self._callers: dict[int, Caller] = {}  # for copies
+        self._callers: dict[str, Caller] = {}  # for copies
         self._error: KitError | None = None  # with which it ended for this process
         self._is_closed = False
-        self._noticed: tuple[float, str] | None = None  # a loss: when, and what
+        self._noticed: tuple[float, str] | None = None  # a change: when, and why
+        self._joining: set[str] = set()  # the processes that ask to take part
         self._changed = threading.Condition(threading.RLock())
 
     # -- what the members of this process tell ------------------------------------
@@ -140,15 +141,20 @@ class ElasticTraining:
             self._callers = {buddy: caller}
         caller.call("elastic.keep", limit_s, self._about(values), blob=copy.data)
 
-    def _next_process(self, job: Job) -> int:
+    def _next_process(self, job: Job) -> str:
         assert job.generation is not None
         processes = job.generation.processes
         if self._me not in processes:
             return self._me
         return processes[(processes.index(self._me) + 1) % len(processes)]
 
-    def close(self) -> None:
-        """End it: no generation begins here any more."""
+    def close(self, of: Trainings) -> None:
+        """End it: no generation begins here any more.
+
+        Only the trainings of the process's own task do so, not those of a stand-in.
+        """
+        if of is not self._own:
+            return
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -175,10 +181,14 @@ class ElasticTraining:
             self._notice(reason)
         return self.look()
 
-    def promise(self, ballot: Ballot) -> Plain:
-        """Promise to hear no older ballot, and tell what is held here."""
+    def promise(self, ballot: Ballot, number: int) -> Plain:
+        """Promise to hear no older ballot, and tell what is held here.
+
+        Refused to one that knows generation `number` and no newer one.
+        """
         with self._changed:
-            if ballot <= self._promised or self._is_closed:
+            is_old = ballot <= self._promised or self._number(self._job) > number
+            if is_old or self._is_closed:
                 return {**self.look(), "granted": False, "ballot": self._promised}
             self._promised = ballot
             members = self._members()
@@ -190,6 +200,7 @@ class ElasticTraining:
             **self.look(),
             "granted": True,
             "ballot": self._promised,
+            "hosts": [one.me for one in members],
             "held": [[one.step, one.member, one.writers] for one in self.copies.held()],
             "step": max((one.step for one in members), default=0),
             "requests": leads.coordinator.requests()
@@ -201,10 +212,10 @@ class ElasticTraining:
     @property
     def _may_begin_anew(self) -> bool:
         """Whether the initial values are still here; a server never had them."""
-        is_worker = self._me in self._job.workers
+        is_worker = self._own.task.job != "ps"
         return not is_worker or (self._work is not None and bool(self._work.params))
 
-    def accept(self, ballot: Ballot, run: str, places: Sequence[int]) -> Plain:
+    def accept(self, ballot: Ballot, run: str, places: Sequence[str]) -> Plain:
         """Make servers for the members that are to be hosted here; their addresses."""
         self._check(ballot)
         hosted = [n for n, place in enumerate(places) if place == self._me]
@@ -212,8 +223,8 @@ class ElasticTraining:
             if member not in hosted:
                 self._stand_ins.pop(member).stop()
         for member in hosted:
-            if member != self._me and member not in self._stand_ins:
-                task = self._job.tasks[member]
+            task = self._job.tasks[member]
+            if task != self._own.task and member not in self._stand_ins:
                 self._stand_ins[member] = self._neighbours.stand_in(task, run)
         found = {member: str(self._trainings(member).address) for member in hosted}
         return {"addresses": {str(member): text for member, text in found.items()}}
@@ -223,7 +234,7 @@ class ElasticTraining:
         ballot: Ballot,
         job: Job,
         step: int,
-        holders: Mapping[int, int],
+        holders: Mapping[int, str],
         requests: Plain,
     ) -> None:
         """Begin the members of a generation that this process hosts.
@@ -245,6 +256,7 @@ class ElasticTraining:
         self.copies.drop_after(step)
         with self._changed:
             self._job, self._noticed = job, None
+            self._joining -= {*job.generation.places}
             self._changed.notify_all()
         for number in sorted(hosted, key=lambda one: one != job.coordinator):
             leads = number == job.coordinator
@@ -261,6 +273,15 @@ class ElasticTraining:
         if run != self._job.run:
             raise Fenced(f"generation {run[:8]} of this training is over.")
         self.copies.keep(copy)
+
+    def let_join(self, process: str) -> Plain:
+        """Take in that a process asks to take part; returns what `look` does."""
+        with self._changed:
+            self._joining.add(process)
+        for member in self._members():
+            if member.coordinator is not None and not member.is_over:
+                member.coordinator.regroup(f"{process} takes part from here on.")
+        return self.look()
 
     def fetch(self, step: int, member: int) -> StateCopy:
         """Return a copy that is held here."""
@@ -302,6 +323,53 @@ class ElasticTraining:
             with self._changed:
                 self._changed.wait_for(lambda: self._has_moved(number), _LOOK_S)
 
+    def join(self, job: Job) -> None:
+        """Ask to take part in a training whose newest generation is that of `job`.
+
+        This process was lost, or taken for lost: it was stopped, and wakes up. What it
+        holds is of no more use.
+        """
+        with self._changed:
+            self._job, self._noticed = job, None
+            self.copies.drop_after(-1)
+            self._changed.notify_all()
+        name = f"kit-join-{self._own.task.short}"
+        threading.Thread(target=self._ask_to_join, name=name, daemon=True).start()
+
+    def _ask_to_join(self) -> None:
+        limits = self._job.settings
+        give_up = time.monotonic() + limits.dead_after_s + limits.start_deadline_s
+        while not self._takes_part() and time.monotonic() < give_up:
+            generation = self._job.generation
+            assert generation is not None
+            for process in generation.processes:
+                with suppress(UnavailableError, DeadlineExceededError):
+                    told = self._ask(process, "elastic.join", {"process": self._me})[0]
+                    self._learn(told)
+            with self._changed:
+                self._changed.wait_for(self._takes_part, _ASK_S)
+        if not self._takes_part():
+            text = f"{self._own.task} was not taken back into the training."
+            self._fail(Fenced(text, task=str(self._own.task)))
+
+    def _takes_part(self) -> bool:
+        generation = self._job.generation
+        is_in = generation is not None and self._me in generation.processes
+        return is_in or self._is_closed or self._error is not None
+
+    def _learn(self, told: Plain) -> None:
+        if told["error"] or told["done"]:
+            self._fail(
+                AbortedError("the training has ended before it could be joined.")
+            )
+        job = Job.from_plain(told["job"])
+        with self._changed:
+            is_newer = self._number(job) > self._number(self._job)
+            if is_newer and not self._takes_part():
+                assert job.generation is not None
+                if self._me not in job.generation.processes:
+                    self._job = job
+
     def _has_moved(self, number: int) -> bool:
         is_over = self._is_closed or self._error is not None
         return is_over or self._number(self._job) > number
@@ -326,13 +394,7 @@ class ElasticTraining:
         theirs = Job.from_plain(told["job"]).generation
         assert theirs is not None
         if theirs.number > number and self._me not in theirs.processes:
-            self._fail(
-                Fenced(
-                    f"{self._own.task} was taken for lost, and the training goes on "
-                    f"without it in generation {theirs.number}.",
-                    task=str(self._own.task),
-                )
-            )
+            self.join(Job.from_plain(told["job"]))
 
     def _lead(self) -> None:
         job, began = self._job, self._noticed
@@ -340,7 +402,9 @@ class ElasticTraining:
         assert old is not None
         assert began is not None
         ballot = self._promised[0] + 1, self._me
-        told = self._ask_all(old.processes, "elastic.promise", {"ballot": ballot})
+        asked = {*old.processes, *self._joining}
+        values = {"ballot": ballot, "number": old.number}
+        told = self._ask_all(asked, "elastic.promise", values)
         good = {n: reply for n, reply in told.items() if isinstance(reply, dict)}
         ended = [n for n, reply in told.items() if _has_ended(reply)]
         for reply in good.values():
@@ -352,9 +416,11 @@ class ElasticTraining:
         if all(reply["done"] for reply in good.values()):
             self._fail(AbortedError("the training is complete."))
             return
-        left = sorted(good)
-        lost = [job.tasks[n].short for n in old.processes if n not in left]
-        if not rules.may_go_on(old.processes, left, ended):
+        # A process that answers and hosts nothing is new: the one before it has ended.
+        fresh = [n for n, reply in good.items() if not reply["hosts"]]
+        left = [n for n in good if n not in fresh]
+        lost = [n for n in old.processes if n not in left]
+        if not rules.may_go_on(old.processes, left, [*ended, *fresh]):
             names = ", ".join(lost)
             raise PeerLost(
                 f"{names} do not answer, and only {len(left)} of {len(old.processes)} "
@@ -374,22 +440,23 @@ class ElasticTraining:
             requests = copy.requests
         reached = max(step, *(good[n]["step"] for n in left))
         seconds = time.monotonic() - began[0]
-        loss = Loss(tuple(lost), reached, reached - step, seconds, began[1])
-        self._begin_all(ballot, left, (step, holders), requests, loss)
+        spent = reached, reached - step, seconds
+        change = Change(tuple(lost), rules.in_order(fresh), *spent, began[1])
+        self._begin_all(ballot, list(good), (step, holders), requests, change)
 
     def _begin_all(
         self,
         ballot: Ballot,
-        left: Sequence[int],
-        found: tuple[int, dict[int, int]],
+        left: Sequence[str],
+        found: tuple[int, dict[int, str]],
         requests: Plain | None,
-        loss: Loss,
+        change: Change,
     ) -> None:
         """Let the processes that are left host all members, and begin them."""
         before, old = self._job, self._job.generation
         assert old is not None
         step, holders = found
-        places = rules.moved(old, left, before.workers)
+        places = rules.moved(old.places, before.tasks, left)
         run = rules.run_of(old.origin, old.number + 1, ballot)
         values = {"ballot": ballot, "run": run, "places": places}
         addresses: dict[int, str] = {}
@@ -402,7 +469,7 @@ class ElasticTraining:
             before,
             run=run,
             restore=before.restore if not holders else "",
-            generation=rules.next_generation(old, places, told, loss),
+            generation=rules.next_generation(old, places, told, change),
             **_configuration(requests),
         )
         begins: Plain = {
@@ -421,13 +488,13 @@ class ElasticTraining:
                 raise reply
 
     def _gather(
-        self, job: Job, step: int, holders: Mapping[int, int], requests: Plain
+        self, job: Job, step: int, holders: Mapping[int, str], requests: Plain
     ) -> WholeState:
         copies = [self._copy(holder, step, n) for n, holder in holders.items()]
         values = put_together(job.layout, job.slots, copies)
         return WholeState(step, values, requests)
 
-    def _copy(self, holder: int, step: int, member: int) -> StateCopy:
+    def _copy(self, holder: str, step: int, member: int) -> StateCopy:
         if holder == self._me:
             return self.fetch(step, member)
         values = {"step": step, "member": member}
@@ -437,11 +504,11 @@ class ElasticTraining:
     # -- questions to other processes -----------------------------------------------
 
     def _ask_all(
-        self, processes: Iterable[int], op: str, values: Plain
-    ) -> dict[int, Plain | KitError]:
+        self, processes: Iterable[str], op: str, values: Plain
+    ) -> dict[str, Plain | KitError]:
         """Ask processes at the same time; what one fails with is its answer."""
 
-        def ask(process: int) -> Plain | KitError:
+        def ask(process: str) -> Plain | KitError:
             try:
                 return self._ask(process, op, values)[0]
             except KitError as error:
@@ -453,7 +520,7 @@ class ElasticTraining:
         with ThreadPoolExecutor(len(wanted)) as pool:
             return dict(zip(wanted, pool.map(ask, wanted), strict=True))
 
-    def _ask(self, process: int, op: str, values: Plain) -> tuple[Plain, Buffer]:
+    def _ask(self, process: str, op: str, values: Plain) -> tuple[Plain, Buffer]:
         question = self._about(values)
         if process == self._me:
             handler = handlers(lambda _: self)[op]
@@ -464,14 +531,15 @@ class ElasticTraining:
     def _about(self, values: Plain) -> Plain:
         return {"origin": self.origin, **values}
 
-    def _dial(self, process: int) -> Caller:
-        task, limits = self._job.tasks[process], self._job.settings
+    def _dial(self, process: str) -> Caller:
+        task, limits = Task.parse(process), self._job.settings
         return self._neighbours.dial_process(task, limits.suspect_after_s)
 
     # -- what is here ---------------------------------------------------------------
 
     def _trainings(self, member: int) -> Trainings:
-        return self._own if member == self._me else self._stand_ins[member].trainings
+        is_own = self._job.tasks[member] == self._own.task
+        return self._own if is_own else self._stand_ins[member].trainings
 
     def _members(self) -> list[Member]:
         """Return the members of the newest generation here."""
@@ -534,7 +602,7 @@ def _configuration(requests: Plain | None) -> Plain:
 # The questions, with their fields.
 
 
-_BALLOT: Final = {"ballot": row_of(whole(0), whole(0))}
+_BALLOT: Final = {"ballot": row_of(whole(0), text(1000))}
 _ABOUT: Final = record(
     {
         "step": whole(0),
@@ -563,7 +631,10 @@ def handlers(find: Callable[[str], ElasticTraining]) -> Mapping[str, Handler]:
         return here(asked).lose(asked["number"], asked["reason"]), b""
 
     def promise(asked: Plain, _: bytearray) -> Answer:
-        return here(asked).promise(_ballot(asked)), b""
+        return here(asked).promise(_ballot(asked), asked["number"]), b""
+
+    def join(asked: Plain, _: bytearray) -> Answer:
+        return here(asked).let_join(asked["process"]), b""
 
     def accept(asked: Plain, _: bytearray) -> Answer:
         return here(asked).accept(_ballot(asked), asked["run"], asked["places"]), b""
@@ -583,12 +654,13 @@ def handlers(find: Callable[[str], ElasticTraining]) -> Mapping[str, Handler]:
         return {"about": copy.about()}, copy.data
 
     run, state = text(pattern="[0-9a-f]{32}"), {"step": whole(0)}
-    holders = {"holders": table_of(whole(0)), "requests": table_of(anything())}
+    holders = {"holders": table_of(text(1000)), "requests": table_of(anything())}
     table: dict[str, tuple[Fields, Callable[[Plain, bytearray], Answer]]] = {
         "look": ({}, look),
         "lose": ({"number": whole(0), "reason": text()}, lose),
-        "promise": (_BALLOT, promise),
-        "accept": ({**_BALLOT, "run": run, "places": list_of(whole(0))}, accept),
+        "promise": ({**_BALLOT, "number": whole(0)}, promise),
+        "join": ({"process": text(1000)}, join),
+        "accept": ({**_BALLOT, "run": run, "places": list_of(text(1000))}, accept),
         "begin": ({**_BALLOT, **state, **holders, "job": anything()}, begin),
         "keep": ({"run": run, "about": _ABOUT}, keep),
         "fetch": ({**state, "member": whole(0)}, fetch),

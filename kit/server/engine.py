@@ -77,6 +77,11 @@ def begin(job: Job, work: Work | None, incarnation: int = 0) -> None:
     current().trainings.begin(job, work, incarnation)
 
 
+def join(job: Job, work: Work | None) -> None:
+    """Ask to take part in an elastic training that is under way."""
+    current().trainings.join_elastic(job, work)
+
+
 def give_up(run: str) -> None:
     """End a training that could not begin on all tasks, if it has begun here."""
     current().trainings.give_up(run)

@@ -111,11 +111,24 @@ class Trainings:
                 elastic = ElasticTraining(job, work, self, self)
             before, self._elastic = self._elastic, elastic
             if before is not None:
-                before.close()
+                before.close(self)
             self._earlier.clear()
             # A server may have it for the sake of a worker that it hosts later.
             own = work if number in job.workers else None
             return self._start(job, number, own, incarnation)
+
+    def join_elastic(self, job: Job, work: Work | None) -> None:
+        """Ask to take part in an elastic training; `job` is a generation of it.
+
+        Returns at once.
+        """
+        with self._guard:
+            self.check_free()
+            elastic = ElasticTraining(job, work, self, self)
+            before, self._elastic = self._elastic, elastic
+        if before is not None:
+            before.close(self)
+        elastic.join(job)
 
     def begin_generation(
         self,
@@ -471,7 +484,7 @@ class Trainings:
             self._is_closed = True
             member = self._member
         if self._elastic is not None:
-            self._elastic.close()
+            self._elastic.close(self)
         if member is not None and member.state == "done":
             self._see_watchers_off()
         if member is not None:

@@ -103,6 +103,12 @@ class ProcessCluster(BareCluster):
         process.answer("begin")
         run.watch_again(task)
 
+    def join(self, run: Run, task: Task) -> None:
+        """Let a task that was restarted ask to take part in an elastic training."""
+        process = self._processes[task]
+        process.tell("join", run.newest_job, self._work)
+        process.answer("join")
+
     def words(self) -> str:
         """Return what the processes printed, for the report of a failure."""
         return "\n".join(

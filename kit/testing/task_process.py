@@ -156,6 +156,7 @@ def host(pipe: Connection) -> None:
         "start": engine.start,
         "connect": engine.connect,
         "begin": engine.begin,
+        "join": engine.join,
         "give_up": engine.give_up,
     }
     while True:

@@ -271,7 +271,7 @@ def train(
 
 def _launch(cluster: Trains, work: Work, *, elastic: bool, **agreed: Any) -> Run:
     run_id, tasks = secrets.token_hex(16), tuple(cluster.tasks)
-    places = tuple(range(len(tasks)))
+    places = tuple(task.short for task in tasks)
     job = Job(
         run=run_id,
         tasks=tasks,

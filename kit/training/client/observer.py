@@ -32,7 +32,7 @@ from kit.training.client.recorded import Cursors, Recorded, Tables
 from kit.training.client.watched import Once, Watched, gone
 from kit.training.commands import check_command
 from kit.training.coordination.membership import Epoch
-from kit.training.elastic.generation import Generation, Loss
+from kit.training.elastic.generation import Change, Generation
 from kit.training.job import Job
 from kit.wire.rpc import Caller, ReconnectingCaller
 
@@ -227,6 +227,11 @@ class Observer:
             # The thread that watched the last process goes on with what it has.
             self._watched[member] = self._watched[member].come_back(incarnation)
         self._begin_watch(member)
+
+    @property
+    def job(self) -> Job:
+        """The job of the newest generation that is known here."""
+        return self._job
 
     @property
     def leader(self) -> Watched:
@@ -465,7 +470,7 @@ class Observer:
             n_heard = 0
             for process in ended.processes:
                 try:
-                    with closing(self._process(job.tasks[process], "")) as caller:
+                    with closing(self._process(Task.parse(process), "")) as caller:
                         told = caller.call("elastic.look", limits.dead_after_s, values)
                 except KitError:
                     continue
@@ -496,10 +501,10 @@ class Observer:
         for member in range(len(job.tasks)):
             self._begin_watch(member)
 
-    def losses(self) -> tuple[Loss, ...]:
-        """Return what was lost so far, and what that has cost."""
+    def changes(self) -> tuple[Change, ...]:
+        """Return why the generations of an elastic training followed each other."""
         generation = self._job.generation
-        return generation.losses if generation is not None else ()
+        return generation.changes if generation is not None else ()
 
     def _end_of_one(self, job: Job) -> None:
         with self._guard:

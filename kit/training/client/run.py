@@ -22,7 +22,7 @@ from kit.training.client.observer import Dial, Observer
 from kit.training.client.recorded import Cursors
 from kit.training.client.watched import Teller
 from kit.training.commands import check_command
-from kit.training.elastic.generation import Loss
+from kit.training.elastic.generation import Change
 from kit.training.hooks.adapters import HookList
 from kit.training.job import Job
 from kit.wire.shaping import LinkSettings
@@ -376,13 +376,22 @@ class Run:
         return {self.job.tasks[number].short: text for number, text in found.items()}
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[Change, ...]:
         """What an elastic training has lost so far, and what each loss has cost.
 
-        Each is a `Loss`: the tasks, the step, how many steps were done again, and the
-        seconds until the training began again.
+        Each is a `Change`: the tasks, the step, how many steps were done again, and the
+        seconds until the training began again. `history` has those that joined too.
         """
-        return self._observer.losses()
+        return tuple(one for one in self.history() if one.lost)
+
+    def history(self) -> tuple[Change, ...]:
+        """Return the tasks that an elastic training has lost or taken in, in order."""
+        return self._observer.changes()
+
+    @property
+    def newest_job(self) -> Job:
+        """The job of the generation that is known here; without generations `job`."""
+        return self._observer.job
 
     def next_incarnation(self, task: Task) -> int:
         """Count a lost worker's processes: return the number of the next one."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kit.errors import (
@@ -44,6 +44,14 @@ class Answer(NamedTuple):
     step: int
 
 
+@dataclass
+class _Regroup:
+    """Why a generation is to end, and whether the copy under way is for that."""
+
+    reason: str
+    is_copied: bool
+
+
 class TrainingCoordinator:
     """Owns the epochs of one training. Every method may be called from any thread."""
 
@@ -67,6 +75,7 @@ class TrainingCoordinator:
         if requests:
             self._agreement.take_over(dict(requests))
         is_elastic = job.generation is not None
+        self._regroups: _Regroup | None = None
         self._copying = Copying(clock) if is_elastic else None
         # None without checkpoints. It raises what kit.train raises at once.
         self.store = CheckpointStore(job, self._saving, self._saved) if saves else None
@@ -175,17 +184,39 @@ class TrainingCoordinator:
             always = self._may_stop and synchronous
             return self._agreement.wants_halt(step) or always
 
-    def _call_copy(self) -> None:
+    def _call_copy(self, *, at_once: bool = False) -> None:
         copying, agreement = self._copying, self._agreement
-        if copying is not None and copying.is_due and not agreement.is_copy_due:
+        if copying is None or agreement.is_copy_due:
+            return
+        if at_once or copying.is_due:
             agreement.is_copy_due = True
             copying.begin(agreement.members)
 
     def copied(self, member: int) -> None:
         """Note that a member's copy is in the memory of another task."""
         with self._changed:
-            if self._copying is not None:
-                self._copying.end(member)
+            copying, wanted = self._copying, self._regroups
+            if copying is None or not copying.end(member) or wanted is None:
+                return
+            if wanted.is_copied:
+                self.fail(PeerLost(wanted.reason))
+            else:  # this one was called for before
+                self._call_copy(at_once=True)
+                wanted.is_copied = True
+
+    def regroup(self, reason: str) -> None:
+        """End this generation of an elastic training at the next copy.
+
+        The processes begin another one from there, in which others may take part.
+        """
+        with self._changed:
+            copying = self._copying
+            if copying is None or self._regroups is not None:
+                return
+            self._regroups = _Regroup(reason, is_copied=not copying.is_under_way)
+            if not copying.is_under_way:
+                self._call_copy(at_once=True)
+            self._changed.notify_all()
 
     def requests(self) -> dict[str, Any]:
         """Return what is requested of the training, for another coordinator."""

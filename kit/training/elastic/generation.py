@@ -2,7 +2,8 @@
 
 Pure. A member is one of the tasks that the job names: it owns a split of the
 mini-batch and a turn in the sums, so as long as the members stay the same, the bits
-do. A process hosts the member of its own task, and may host those of lost tasks.
+do. A process is known by the task that it was started for. It hosts that member, and
+may host those of other tasks.
 
 Theory of operation
 -------------------
@@ -11,9 +12,11 @@ A *generation* is a stretch of the training in which no process is lost. It is a
 training of its own, with its own run id, links and coordinator, on the same members.
 When a process is lost, the generation fails; the processes that are left agree on the
 next one, which begins at the newest copy of the state that is whole, on the same
-members. They do the steps since that copy again, and get the same bits.
+members. They do the steps since that copy again, and get the same bits. A process that
+joins, because its task was started again, asks for a next generation too, and takes
+its member back.
 
-    lead        the first process that is left, in the order of the members
+    lead        the first process that is left, by its task
     promise     each process left ends its members, tells what copies it holds, and
                 promises to hear no older ballot
     accept      each starts servers for the members that it is to host from now on
@@ -35,26 +38,29 @@ nothing that it sends is taken, because its frames name an older run.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from kit.errors import InvalidArgumentError
 from kit.message_fields import check, list_of, row_of, seconds, text, whole
+from kit.task import Task
 
 
-class Loss(NamedTuple):
-    """What was lost, and what it cost.
+class Change(NamedTuple):
+    """Why one generation followed another, and what it cost.
 
     Attributes:
-        tasks: the tasks whose processes were lost, as "worker:2".
+        lost: the tasks whose processes were lost, as "worker:2".
+        joined: the tasks whose processes take part again, or for the first time.
         step: how many steps the training had committed.
         repeated: how many of them were done again.
-        seconds: from the first sign of the loss to the next generation's begin.
+        seconds: from the first sign of it to the next generation's begin.
         reason: what was noticed.
     """
 
-    tasks: tuple[str, ...]
+    lost: tuple[str, ...]
+    joined: tuple[str, ...]
     step: int
     repeated: int
     seconds: float
@@ -64,10 +70,13 @@ class Loss(NamedTuple):
 _FIELDS: Final = {
     "origin": text(pattern="[0-9a-f]{32}"),
     "number": whole(0),
-    "places": list_of(whole(0)),
+    "places": list_of(text(1000)),
     "addresses": list_of(text(1000)),
-    "losses": list_of(
-        row_of(list_of(text(1000)), whole(0), whole(0), seconds(), text())
+    "changes": list_of(
+        row_of(
+            *(list_of(text(1000)), list_of(text(1000))),
+            *(whole(0), whole(0), seconds(), text()),
+        )
     ),
 }
 
@@ -79,46 +88,48 @@ class Generation:
     Attributes:
         origin: the run of generation 0, by which all generations belong together.
         number: counts the generations from 0.
-        places: for each member, the number of the member whose task's process hosts it.
+        places: for each member, the task whose process hosts it, as "worker:2".
         addresses: where each member's server listens; empty: as the cluster says.
-        losses: why there were generations before this one.
+        changes: why there were generations before this one.
     """
 
     origin: str
     number: int = 0
-    places: tuple[int, ...] = ()
+    places: tuple[str, ...] = ()
     addresses: tuple[str, ...] = ()
-    losses: tuple[Loss, ...] = ()
+    changes: tuple[Change, ...] = ()
 
     @property
-    def processes(self) -> tuple[int, ...]:
-        """The processes that host members, by the number of their own task's member.
+    def processes(self) -> tuple[str, ...]:
+        """The processes that host members.
 
-        >>> Generation("", places=(0, 1, 0)).processes
-        (0, 1)
+        >>> Generation("", places=("worker:10", "worker:2", "ps:0")).processes
+        ('ps:0', 'worker:2', 'worker:10')
         """
-        return tuple(sorted(set(self.places)))
+        return in_order(self.places)
 
-    def hosted_by(self, process: int) -> tuple[int, ...]:
+    def hosted_by(self, process: str) -> tuple[int, ...]:
         """Return the members that a process hosts."""
         return tuple(n for n, place in enumerate(self.places) if place == process)
 
     def check(self, n_members: int) -> None:
         """Raise `InvalidArgumentError` unless it fits so many members."""
-        named = [*self.places, *self.addresses]
-        fits = len(self.places) == n_members and len(self.addresses) in (0, n_members)
-        if not fits or any(place >= n_members for place in self.places):
+        if len(self.places) != n_members or len(self.addresses) not in (0, n_members):
             raise InvalidArgumentError(
-                f"a generation names the places {named} for {n_members} members; give "
-                f"one for each, a member's number."
+                f"a generation names the places {self.places} at {self.addresses} for "
+                f"{n_members} members; give one for each."
             )
+        for place in self.places:
+            Task.parse(place)
 
     def to_plain(self) -> dict[str, Any]:
         """Return it as data that JSON can carry."""
         return {name: getattr(self, name) for name in _FIELDS} | {
             "places": list(self.places),
             "addresses": list(self.addresses),
-            "losses": [[list(loss.tasks), *loss[1:]] for loss in self.losses],
+            "changes": [
+                [list(one.lost), list(one.joined), *one[2:]] for one in self.changes
+            ],
         }
 
     @classmethod
@@ -129,26 +140,32 @@ class Generation:
         values = check("generation", _FIELDS, plain)
         values["places"] = tuple(values["places"])
         values["addresses"] = tuple(values["addresses"])
-        values["losses"] = tuple(
-            Loss(tuple(tasks), *rest) for tasks, *rest in values["losses"]
+        values["changes"] = tuple(
+            Change(tuple(lost), tuple(joined), *rest)
+            for lost, joined, *rest in values["changes"]
         )
         return cls(**values)
 
 
-def run_of(origin: str, number: int, ballot: Sequence[int]) -> str:
+def in_order(processes: Iterable[str]) -> tuple[str, ...]:
+    """Return the processes in the order of their tasks, each once."""
+    return tuple(sorted(set(processes), key=Task.parse))
+
+
+def run_of(origin: str, number: int, ballot: Sequence[int | str]) -> str:
     """Return the run id of a generation: another one for each attempt to begin it."""
     name = f"{origin} {number} {' '.join(map(str, ballot))}"
     return hashlib.sha256(name.encode()).hexdigest()[:32]
 
 
 def may_go_on(
-    processes: Collection[int], answered: Collection[int], ended: Collection[int]
+    processes: Collection[str], answered: Collection[str], ended: Collection[str]
 ) -> bool:
     """Whether those that answered are more than half of those that may live.
 
-    >>> may_go_on([0, 1, 2], answered=[1], ended=[0, 2])
+    >>> may_go_on("abc", answered="b", ended="ac")
     True
-    >>> may_go_on([0, 1, 2, 3], answered=[0, 1], ended=[])
+    >>> may_go_on("abcd", answered="ab", ended="")
     False
     """
     may_live = set(processes) - set(ended)
@@ -156,29 +173,30 @@ def may_go_on(
 
 
 def moved(
-    generation: Generation, left: Collection[int], workers: Collection[int]
-) -> tuple[int, ...]:
-    """Return the places of the next generation, on the processes that are left.
+    places: Sequence[str], tasks: Sequence[Task], here: Collection[str]
+) -> tuple[str, ...]:
+    """Return the places of the next generation, on the processes that are `here`.
 
-    A member stays where it is, if that is left. Others go to the process that hosts
-    the fewest, the first of these; workers rather to one that computes already.
+    A member is at home in its own task's process, and else stays where it is. If that
+    is not here either, it goes to the process that hosts the fewest, the first of
+    these; rather to one of its own job.
 
-    >>> moved(Generation("", places=(0, 1, 2, 3)), left=[0, 1, 3], workers=[1, 2, 3])
-    (0, 1, 1, 3)
+    >>> tasks = [Task("ps", 0), Task("worker", 0), Task("worker", 1)]
+    >>> moved(["ps:0", "worker:0", "worker:1"], tasks, ["ps:0", "worker:0"])
+    ('ps:0', 'worker:0', 'worker:0')
     """
-    places = list(generation.places)
-    n_hosted = {process: len(generation.hosted_by(process)) for process in left}
-    for member, place in enumerate(places):
-        if place in n_hosted:
-            continue
+    found: list[str | None] = [
+        next((one for one in (task.short, place) if one in here), None)
+        for task, place in zip(tasks, places, strict=True)
+    ]
+    for member, task in enumerate(tasks):
+        if found[member] is None:
 
-        def load(process: int, member: int = member) -> tuple[bool, int, int]:
-            unlike = (process in workers) != (member in workers)
-            return unlike, n_hosted[process], process
+            def load(process: str, job: str = task.job) -> tuple[bool, int]:
+                return Task.parse(process).job != job, found.count(process)
 
-        places[member] = chosen = min(n_hosted, key=load)
-        n_hosted[chosen] += 1
-    return tuple(places)
+            found[member] = min(in_order(here), key=load)
+    return tuple(place for place in found if place is not None)
 
 
 class Held(NamedTuple):
@@ -190,17 +208,17 @@ class Held(NamedTuple):
 
 
 def newest_whole(
-    held: Mapping[int, Collection[Held]],
-) -> tuple[int, dict[int, int]] | None:
+    held: Mapping[str, Collection[Held]],
+) -> tuple[int, dict[int, str]] | None:
     """Return the newest step of which all writers' copies are left, and who has each.
 
     None if there is no such step. `held` says what each process holds.
 
-    >>> newest_whole({0: [Held(8, 1, (1, 2))], 3: [Held(8, 2, (1, 2))]})
-    (8, {1: 0, 2: 3})
+    >>> newest_whole({"ps:0": [Held(8, 1, (1, 2))], "ps:1": [Held(8, 2, (1, 2))]})
+    (8, {1: 'ps:0', 2: 'ps:1'})
     """
     for step in sorted({one.step for some in held.values() for one in some})[::-1]:
-        holders: dict[int, int] = {}
+        holders: dict[int, str] = {}
         wanted: set[int] = set()
         for process, some in held.items():
             for one in some:
@@ -214,15 +232,15 @@ def newest_whole(
 
 def next_generation(
     generation: Generation,
-    places: tuple[int, ...],
+    places: tuple[str, ...],
     addresses: tuple[str, ...],
-    loss: Loss,
+    change: Change,
 ) -> Generation:
-    """Return the generation that follows one, after a loss."""
+    """Return the generation that follows one."""
     return replace(
         generation,
         number=generation.number + 1,
         places=places,
         addresses=addresses,
-        losses=(*generation.losses, loss),
+        changes=(*generation.changes, change),
     )

@@ -47,11 +47,17 @@ class Copying:
         """Note that a copy is called for; these members make it."""
         self._begun, self._missing = self._clock(), set(writers)
 
-    def end(self, member: int) -> None:
-        """Note that a member's copy is safe."""
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a copy was called for and is not whole yet."""
+        return bool(self._missing)
+
+    def end(self, member: int) -> bool:
+        """Note that a member's copy is safe; whether all are now."""
         if member not in self._missing:
-            return
+            return False
         self._missing.remove(member)
         if not self._missing:
             now = self._clock()
             self._next = self._begun + max(EVERY_S, (now - self._begun) / _SHARE)
+        return not self._missing
