@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 Ballot = tuple[int, str]
 Plain = dict[str, Any]
-_LOOK_S, _ASK_S = 0.02, 0.25
+_LOOK_S, _ASK_S, _MOMENT_S = 0.02, 0.25, 0.2
 
 
 class StandIn(Protocol):
@@ -211,9 +211,8 @@ class ElasticTraining:
 
     @property
     def _may_begin_anew(self) -> bool:
-        """Whether the initial values are still here; a server never had them."""
-        is_worker = self._own.task.job != "ps"
-        return not is_worker or (self._work is not None and bool(self._work.params))
+        """Whether the initial values are still here."""
+        return self._work is not None and bool(self._work.params)
 
     def accept(self, ballot: Ballot, run: str, places: Sequence[str]) -> Plain:
         """Make servers for the members that are to be hosted here; their addresses."""
@@ -404,7 +403,7 @@ class ElasticTraining:
         ballot = self._promised[0] + 1, self._me
         asked = {*old.processes, *self._joining}
         values = {"ballot": ballot, "number": old.number}
-        told = self._ask_all(asked, "elastic.promise", values)
+        told = self._ask_all(asked, "elastic.promise", values, self._is_enough)
         good = {n: reply for n, reply in told.items() if isinstance(reply, dict)}
         ended = [n for n, reply in told.items() if _has_ended(reply)]
         for reply in good.values():
@@ -428,9 +427,8 @@ class ElasticTraining:
                 task=names,
             )
         found = rules.newest_whole({n: _held(good[n]) for n in left})
-        if found is None and not all(
-            reply["may_begin_anew"] for reply in good.values()
-        ):
+        may_begin_anew = all(good[n]["may_begin_anew"] for n in left)
+        if found is None and not may_begin_anew:
             self._fail(_no_copy(lost))
             return
         step, holders = found or (0, {})
@@ -504,9 +502,16 @@ class ElasticTraining:
     # -- questions to other processes -----------------------------------------------
 
     def _ask_all(
-        self, processes: Iterable[str], op: str, values: Plain
+        self,
+        processes: Iterable[str],
+        op: str,
+        values: Plain,
+        is_enough: Callable[[Mapping[str, Plain | KitError]], bool] = lambda _: False,
     ) -> dict[str, Plain | KitError]:
-        """Ask processes at the same time; what one fails with is its answer."""
+        """Ask processes at the same time; what one fails with is its answer.
+
+        As soon as that `is_enough`, the others get only a moment more.
+        """
 
         def ask(process: str) -> Plain | KitError:
             try:
@@ -515,10 +520,26 @@ class ElasticTraining:
                 return error
 
         wanted = list(processes)
-        if not wanted:
-            return {}
-        with ThreadPoolExecutor(len(wanted)) as pool:
-            return dict(zip(wanted, pool.map(ask, wanted), strict=True))
+        pool = ThreadPoolExecutor(len(wanted) or 1)
+        asked = {pool.submit(ask, process): process for process in wanted}
+        told: dict[str, Plain | KitError] = {}
+        waiting: set[Future[Plain | KitError]] = set(asked)
+        while waiting:
+            moment = _MOMENT_S if is_enough(told) else None
+            done, waiting = wait(waiting, moment, FIRST_COMPLETED)
+            told |= {asked[one]: one.result() for one in done}
+            if not done:
+                text = "it did not answer as soon as the others."
+                late = {asked[one]: DeadlineExceededError(text) for one in waiting}
+                told, waiting = told | late, set()
+        pool.shutdown(wait=False)
+        return told
+
+    def _is_enough(self, told: Mapping[str, Plain | KitError]) -> bool:
+        assert self._job.generation is not None
+        here = [name for name, reply in told.items() if isinstance(reply, dict)]
+        ended = [name for name, reply in told.items() if _has_ended(reply)]
+        return rules.may_go_on(self._job.generation.processes, here, ended)
 
     def _ask(self, process: str, op: str, values: Plain) -> tuple[Plain, Buffer]:
         question = self._about(values)

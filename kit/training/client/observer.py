@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from concurrent.futures import TimeoutError as NotInTime
 from contextlib import ExitStack, closing
 from typing import Any, Protocol
@@ -465,27 +465,41 @@ class Observer:
         """Wait for the next generation; None if the training is over."""
         limits = job.settings
         give_up = time.monotonic() + limits.dead_after_s + limits.start_deadline_s
-        values = {"origin": ended.origin}
         while time.monotonic() < give_up:
-            n_heard = 0
-            for process in ended.processes:
-                try:
-                    with closing(self._process(Task.parse(process), "")) as caller:
-                        told = caller.call("elastic.look", limits.dead_after_s, values)
-                except KitError:
-                    continue
-                n_heard += 1
-                found = Job.from_plain(told[0]["job"])
-                if found.generation and found.generation.number > ended.number:
-                    return found
-                if told[0]["error"]:
-                    self._elastic_error = from_plain(told[0]["error"])
-                if told[0]["error"] or told[0]["done"]:
+            # Side by side: one that is stopped must not keep the others waiting.
+            pool = ThreadPoolExecutor(len(ended.processes))
+            asked = [
+                pool.submit(self._look, Task.parse(process), job, ended)
+                for process in ended.processes
+            ]
+            pool.shutdown(wait=False)
+            answered, late = wait(asked, timeout=_POLL_S)
+            heard = [told for one in answered if (told := one.result()) is not None]
+            for told in heard:
+                if isinstance(told, Job):
+                    return told
+                if told["error"]:
+                    self._elastic_error = from_plain(told["error"])
+                if told["error"] or told["done"]:
                     return None
-            if not n_heard:
+            if not heard and not late:
                 return None
             self._pause.wait(_LOOK_S)
         return None
+
+    def _look(
+        self, process: Task, job: Job, ended: Generation
+    ) -> Job | dict[str, Any] | None:
+        """Ask a process for a newer generation; None if it does not answer."""
+        try:
+            with closing(self._process(process, "")) as caller:
+                limit_s, values = job.settings.dead_after_s, {"origin": ended.origin}
+                told, _ = caller.call("elastic.look", limit_s, values)
+        except KitError:
+            return None
+        found = Job.from_plain(told["job"])
+        is_newer = found.generation and found.generation.number > ended.number
+        return found if is_newer else told
 
     def _move_on(self, job: Job) -> None:
         with self._guard:
