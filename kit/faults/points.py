@@ -15,6 +15,13 @@ Of a checkpoint, whose step is the number of steps done: its copy was taken; the
 coordinator is about to rename the draft, or has done so:
 
     ckpt.copied  ckpt.before_rename  ckpt.after_rename
+
+Of a copy that an elastic training makes: it was taken; it is in the next process too:
+
+    copy.made  copy.sent
+
+In an elastic training a plan is for the first generation alone, which the others
+repeat.
 """
 
 from __future__ import annotations
@@ -38,6 +45,8 @@ POINTS = (
     "ckpt.copied",
     "ckpt.before_rename",
     "ckpt.after_rename",
+    "copy.made",
+    "copy.sent",
 )
 _SIGNALS = ("SIGKILL", "SIGSTOP", "SIGTERM")
 

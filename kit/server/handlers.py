@@ -32,7 +32,7 @@ from kit.message_fields import (
     text,
     whole,
 )
-from kit.server import elastic
+from kit.server.elastic import training as elastic
 from kit.server.trainings import Trainings
 from kit.task import Task
 from kit.training.coordination.coordinator import Answer as Verdict
@@ -110,7 +110,7 @@ class Handlers:
                 self._fail,
             ),
             "run.leave": Handler(_MEMBER, self._leave),
-            "run.copied": Handler(_MEMBER, self._copied),
+            "run.copied": Handler({**_MEMBER, "step": whole(0)}, self._copied),
             "run.where": Handler({**_MEMBER, **_KEY}, self._where),
             "run.collect": Handler(
                 {**_MEMBER, **_KEY, "offset": whole(0)}, self._collect
@@ -223,7 +223,8 @@ class Handlers:
         return {}, b""
 
     def _copied(self, question: dict[str, Any], _: bytearray) -> Answer:
-        self._coordinator_of_member(question).copied(question["member"])
+        coordinator = self._coordinator_of_member(question)
+        coordinator.copied(question["member"], question["step"])
         return {}, b""
 
     def _where(self, question: dict[str, Any], _: bytearray) -> Answer:

@@ -27,7 +27,8 @@ from kit.errors import (
 )
 from kit.server.arrivals import Arrivals, announce
 from kit.server.directory import Directory
-from kit.server.elastic import ElasticTraining, StandIn
+from kit.server.elastic.asking import StandIn
+from kit.server.elastic.training import ElasticTraining
 from kit.server.watchers import Watchers
 from kit.task import Task
 from kit.training.coordination.client import (

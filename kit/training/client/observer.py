@@ -31,6 +31,7 @@ from kit.trace.trace import EpochRow, Trace
 from kit.training.client.recorded import Cursors, Recorded, Tables
 from kit.training.client.watched import Once, Watched, gone
 from kit.training.commands import check_command
+from kit.training.coordination.failures import SURVIVED
 from kit.training.coordination.membership import Epoch
 from kit.training.elastic.generation import Change, Generation
 from kit.training.job import Job
@@ -421,7 +422,7 @@ class Observer:
                 f"{error.message}"
             )
             if member == self._job.coordinator:
-                text += " It leads this training, which ends with it."
+                text += f" It leads this training, which ends with it. {SURVIVED}"
             watched.lose(PeerLost(text, task=str(task), step=watched.step))
         else:  # it is there, so this is its own error
             text = f"{task} cannot tell how it is doing: {error.message}"

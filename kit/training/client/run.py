@@ -376,6 +376,16 @@ class Run:
         return {self.job.tasks[number].short: text for number, text in found.items()}
 
     @property
+    def copied(self) -> int:
+        """The step before which the newest whole copy of an elastic training is.
+
+        -1 as long as there is none since the last change: of two tasks that are lost
+        now, one may have held the other's part.
+        """
+        found = self._observer.leads().get("copied")
+        return -1 if found is None else int(found)
+
+    @property
     def losses(self) -> tuple[Change, ...]:
         """What an elastic training has lost so far, and what each loss has cost.
 

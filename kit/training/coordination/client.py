@@ -60,8 +60,8 @@ class CoordinatorClient(Protocol):
     def leave(self) -> None:
         """Say that this member ends in good order."""
 
-    def copied(self) -> None:
-        """Say that this member's copy is in the memory of another task."""
+    def copied(self, step: int) -> None:
+        """Say that this member's copy before `step` is in another task's memory."""
 
     def where(self, key: Key) -> ShardPath:
         """Ask where the shard of a checkpoint belongs."""
@@ -112,9 +112,9 @@ class LocalCoordinatorClient:
         """See `CoordinatorClient`."""
         self._coordinator.leave(self._member)
 
-    def copied(self) -> None:
+    def copied(self, step: int) -> None:
         """See `CoordinatorClient`."""
-        self._coordinator.copied(self._member)
+        self._coordinator.copied(self._member, step)
 
     def where(self, key: Key) -> ShardPath:
         """See `CoordinatorClient`."""
@@ -204,9 +204,10 @@ class RemoteCoordinatorClient:
         """See `CoordinatorClient`."""
         self._patient.call("run.leave", self._deadline_s, self._about)
 
-    def copied(self) -> None:
+    def copied(self, step: int) -> None:
         """See `CoordinatorClient`."""
-        self._heart.call("run.copied", self._deadline_s, self._about)
+        values = {**self._about, "step": step}
+        self._heart.call("run.copied", self._deadline_s, values)
 
     def where(self, key: Key) -> ShardPath:
         """See `CoordinatorClient`."""

@@ -71,7 +71,10 @@ class TrainingCoordinator:
         self._changed = threading.Condition()
         saves = job.checkpoints is not None
         members = range(len(job.tasks))
-        self._agreement = Agreement(members, job.start, job.steps, saves=saves)
+        repeats_to = job.generation.reached if job.generation is not None else 0
+        self._agreement = Agreement(
+            members, job.start, job.steps, saves=saves, repeats_to=repeats_to
+        )
         if requests:
             self._agreement.take_over(dict(requests))
         is_elastic = job.generation is not None
@@ -192,11 +195,11 @@ class TrainingCoordinator:
             agreement.is_copy_due = True
             copying.begin(agreement.members)
 
-    def copied(self, member: int) -> None:
-        """Note that a member's copy is in the memory of another task."""
+    def copied(self, member: int, step: int) -> None:
+        """Note that a member's copy before `step` is in the memory of another task."""
         with self._changed:
             copying, wanted = self._copying, self._regroups
-            if copying is None or not copying.end(member) or wanted is None:
+            if copying is None or not copying.end(member, step) or wanted is None:
                 return
             if wanted.is_copied:
                 self.fail(PeerLost(wanted.reason))
@@ -531,6 +534,7 @@ class TrainingCoordinator:
                 "halting": halting(agreement),
                 "abandoned": agreement.abandoned,
                 "lost": {str(one): text for one, text in self._losses.items()},
+                "copied": self._copying.step if self._copying is not None else None,
                 "saves": self.store.status() if self.store else None,
                 "said": self._hooks.said() if self._hooks else [],
             }

@@ -20,6 +20,9 @@ from kit.errors import (
 from kit.training.coordination.digests import Difference
 from kit.training.job import Job
 
+#: What a user can do about a loss, the next time.
+SURVIVED = "kit.train(..., elastic=True) survives the loss of a task."
+
 
 def mismatch(job: Job, member: int, found: str) -> MemberMismatch:
     """Say that a worker's call differs from that of the first."""
@@ -33,9 +36,14 @@ def mismatch(job: Job, member: int, found: str) -> MemberMismatch:
 
 def gone(job: Job, member: int, reason: str, *, goes_on: bool) -> PeerLost:
     """Say that a member is gone, and what becomes of the training."""
-    name, then = str(job.tasks[member]), "goes on" if goes_on else "cannot go on"
-    text = f"{name} is gone: {reason}. The training {then} without it."
-    return PeerLost(text, task=name)
+    name = str(job.tasks[member])
+    if goes_on:
+        then = "The training goes on without it."
+    elif job.generation is not None:
+        then = "The training begins again from its newest copy."
+    else:
+        then = f"The training cannot go on without it. {SURVIVED}"
+    return PeerLost(f"{name} is gone: {reason}. {then}", task=name)
 
 
 def line_cut(job: Job, member: int, other: int, error: KitError) -> LinkLost:
@@ -134,8 +142,9 @@ def late(
 def leader_lost(job: Job, step: int, error: KitError) -> PeerLost:
     """Say that the coordinator does not answer; `error` is what was met instead."""
     name = str(job.tasks[job.coordinator])
-    text = (
-        f"{name} is gone or does not answer, and it leads this training, which ends "
-        f"with it ({error.message})"
-    )
+    if job.generation is not None:
+        then = "the training begins again from its newest copy"
+    else:
+        then = f"it leads this training, which ends with it. {SURVIVED}"
+    text = f"{name} is gone or does not answer: {then} ({error.message})"
     return PeerLost(text, task=name, step=step)

@@ -151,13 +151,21 @@ class Agreement:
     """
 
     def __init__(
-        self, members: Sequence[int], start: Epoch, steps: int, *, saves: bool = False
+        self,
+        members: Sequence[int],
+        start: Epoch,
+        steps: int,
+        *,
+        saves: bool = False,
+        repeats_to: int = 0,
     ) -> None:
         """`start` is epoch 0: what should hold from the first step on.
 
         With `saves`, the training does not end before its last state is saved, or an
-        attempt to do so has failed.
+        attempt to do so has failed. Up to step `repeats_to` an earlier generation has
+        done them already: before it, nothing that is asked of the training holds it.
         """
+        self._repeats_to = repeats_to
         self.members = frozenset(members)
         self.lost: frozenset[int] = frozenset()  # the training goes on without them
         # Those of them that ask to take part again, by incarnation.
@@ -258,11 +266,13 @@ class Agreement:
     def wants_halt(self, step: int) -> bool:
         """Whether all members must meet before the step after `step` begins."""
         self._take_up(step + 1)
-        if self.is_stopped or self.pending is not None or self.saves.is_called:
+        if self.pending is not None or self.saves.is_called:
             return True
         if self.returning or self.is_copy_due:
             return True
-        return self.is_paused and step + 1 >= self._allowed_to
+        if step + 1 < self._repeats_to:
+            return False
+        return self.is_stopped or (self.is_paused and step + 1 >= self._allowed_to)
 
     def arrive(self, member: int, number: int, step: int) -> None:
         """Note that a member stands at its boundary `number`, before `step`.
@@ -335,7 +345,9 @@ class Agreement:
         self._take_up(step)
         requested = self.pending
         # Without a first epoch no member but one would have any parameters.
-        ends = self.epoch.number > 0 and (self.is_stopped or step >= self.steps)
+        is_repeated = step < self._repeats_to
+        is_stopped = self.is_stopped and not is_repeated
+        ends = self.epoch.number > 0 and (is_stopped or step >= self.steps)
         if self.epoch.number and self.saves.is_due(step, ends=ends):
             meeting.verdict = Verdict.SAVE
             self.saves.agree(step)
@@ -353,6 +365,8 @@ class Agreement:
                 joined=tuple(sorted(self.returning.items())),
             )
             meeting.verdict = Verdict.PREPARE
+        elif is_repeated:
+            meeting.verdict = Verdict.GO
         elif not self.is_paused or self._budget or step < self._allowed_to:
             # A budget is counted from where it is taken up: a halt for something else
             # in between does not use it up.

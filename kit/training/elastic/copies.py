@@ -173,7 +173,7 @@ class StateCopier(StepObserver):
         self,
         context: MemberContext,
         keep: Callable[[StateCopy], None],
-        confirm: Callable[[], None],
+        confirm: Callable[[int], None],
         requests: Callable[[], dict[str, Any]],
     ) -> None:
         """`keep` puts a copy where it is safe, and `confirm` tells the coordinator.
@@ -225,6 +225,6 @@ class StateCopier(StepObserver):
             try:
                 self._keep(copy._replace(data=data))
                 self._context.reach("copy.sent", copy.step)
-                self._confirm()
+                self._confirm(copy.step)
             except KitError:
                 continue  # whoever is gone ends this generation

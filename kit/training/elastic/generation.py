@@ -108,6 +108,11 @@ class Generation:
         """
         return in_order(self.places)
 
+    @property
+    def reached(self) -> int:
+        """How many steps the generations before this one have committed."""
+        return max((change.step for change in self.changes), default=0)
+
     def hosted_by(self, process: str) -> tuple[int, ...]:
         """Return the members that a process hosts."""
         return tuple(n for n, place in enumerate(self.places) if place == process)

@@ -23,15 +23,16 @@ class Copying:
     >>> copying = Copying(lambda: seconds[0])
     >>> copying.is_due
     True
-    >>> copying.begin([0, 1]); copying.end(0); copying.is_due
+    >>> copying.begin([0, 1]); copying.end(0, 8); copying.is_due
     False
-    >>> copying.end(1); seconds[0] = 0.25; copying.is_due
+    >>> copying.end(1, 8); seconds[0] = 0.25; copying.is_due
     True
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._missing: set[int] = set()
+        self.step = -1  # of the newest copy that is whole
         self._next = clock()
         self._begun = clock()
 
@@ -52,12 +53,13 @@ class Copying:
         """Whether a copy was called for and is not whole yet."""
         return bool(self._missing)
 
-    def end(self, member: int) -> bool:
-        """Note that a member's copy is safe; whether all are now."""
+    def end(self, member: int, step: int) -> bool:
+        """Note that a member's copy before `step` is safe; whether all are now."""
         if member not in self._missing:
             return False
         self._missing.remove(member)
         if not self._missing:
             now = self._clock()
             self._next = self._begun + max(EVERY_S, (now - self._begun) / _SHARE)
+            self.step = step
         return not self._missing

@@ -1,0 +1,1 @@
+"""What a process does for an elastic training, beside its members."""

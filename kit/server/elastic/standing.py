@@ -1,0 +1,73 @@
+"""What a process knows of an elastic training now, and what it has promised."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from kit.errors import AbortedError, KitError
+from kit.training.elastic.generation import Generation
+from kit.training.job import Job
+
+#: Attempts to begin a generation are numbered; of two alike the later process counts.
+Ballot = tuple[int, str]
+Plain = dict[str, Any]
+
+
+class Standing:
+    """The state of one process; hold `changed` to change it.
+
+    Attributes:
+        me: the process, by the task that it was started for.
+        job: of the newest generation that has begun here, or is known here.
+        promised: the newest ballot that this process has heard.
+        noticed: why there must be another generation: when that was, and what.
+        joining: the processes that ask to take part.
+        error: with what the training has ended for this process.
+        is_closed: whether the process takes no part any more.
+    """
+
+    def __init__(self, me: str, job: Job) -> None:
+        self.me, self.job = me, job
+        self.promised: Ballot = (0, "")
+        self.noticed: tuple[float, str] | None = None
+        self.joining: set[str] = set()
+        self.error: KitError | None = None
+        self.is_closed = False
+        self.changed = threading.Condition(threading.RLock())
+
+    @property
+    def generation(self) -> Generation:
+        """The newest generation that is known here."""
+        assert self.job.generation is not None, "it is elastic"
+        return self.job.generation
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no generation begins here any more."""
+        return self.is_closed or self.error is not None
+
+    @property
+    def takes_part(self) -> bool:
+        """Whether this process hosts members, or never will."""
+        return self.is_over or self.me in self.generation.processes
+
+    def has_moved(self, number: int) -> bool:
+        """Whether there is a newer generation than `number`, or none comes."""
+        return self.is_over or self.generation.number > number
+
+    def check(self, ballot: Ballot) -> None:
+        """Raise `AbortedError` for a ballot that is not the newest one heard."""
+        with self.changed:
+            if ballot != self.promised or self.is_closed:
+                raise AbortedError(
+                    f"{self.me} has promised ballot {self.promised}, and hears no "
+                    f"{ballot} any more.",
+                    task=self.me,
+                )
+
+    def fail(self, error: KitError) -> None:
+        """End the training for this process; the first cause counts."""
+        with self.changed:
+            self.error = self.error or error
+            self.changed.notify_all()

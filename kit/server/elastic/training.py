@@ -1,0 +1,363 @@
+"""One process's part in an elastic training: its members, its copies, its answers.
+
+`elastic.lose` tells of a loss, `promise`, `accept` and `begin` make the next
+generation, `join` asks for one, `keep` and `fetch` are for copies, and `look` is for a
+notebook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from kit.errors import (
+    DeadlineExceededError,
+    FailedPreconditionError,
+    Fenced,
+    PeerLost,
+    UnavailableError,
+    to_plain,
+)
+from kit.message_fields import (
+    Fields,
+    anything,
+    check,
+    list_of,
+    record,
+    row_of,
+    table_of,
+    text,
+    whole,
+)
+from kit.server.elastic.asking import Neighbours, Processes, StandIn
+from kit.server.elastic.standing import Ballot, Plain, Standing
+from kit.server.elastic.succession import Succession
+from kit.training.elastic.copies import (
+    Copies,
+    StateCopy,
+    ToldRows,
+    WholeState,
+    put_together,
+)
+from kit.training.job import Job, Work
+from kit.training.member.member import Member
+from kit.wire.rpc import Answer, Handler
+
+if TYPE_CHECKING:
+    from kit.server.trainings import Trainings
+
+
+class ElasticTraining:
+    """What a process knows of an elastic training, through all its generations."""
+
+    def __init__(
+        self, job: Job, work: Work | None, own: Trainings, neighbours: Neighbours
+    ) -> None:
+        """Begin with generation 0; `own` are the trainings of the process's task."""
+        assert job.generation is not None, "it is elastic"
+        self.origin = job.generation.origin
+        self.copies = Copies()
+        self._own, self._neighbours = own, neighbours
+        self._now = standing = Standing(own.task.short, job)
+        self._processes = Processes(standing, neighbours, self._answer)
+        self._succession = Succession(
+            standing, self._processes, lambda: self.copies.drop_after(-1)
+        )
+        self._work = work and replace(work)
+        self._first_copy: int | None = None  # of which step: the initial values then
+        self._stand_ins: dict[int, StandIn] = {}
+
+    def join(self, job: Job) -> None:
+        """Ask to take part in a training, whose newest known generation is `job`'s."""
+        self._succession.join(job)
+
+    # -- what the members of this process tell ------------------------------------
+
+    def ended(self, member: Member) -> None:
+        """Take the end of a member: after a loss, go on in another generation."""
+        error = member.error
+        with self._now.changed:
+            if member.job.run != self._now.job.run or member.state == "done":
+                return
+            if error is not None and not isinstance(error, UnavailableError):
+                self._now.fail(error)
+                return
+        self._succession.notice(error.message if error is not None else "it ended")
+
+    def keep_copy(self, copy: StateCopy) -> None:
+        """Keep a copy here and in the next process; blocks until it is there."""
+        self.copies.keep(copy)
+        if self._first_copy is None:
+            self._first_copy = copy.step
+        elif self._first_copy < copy.step and self._work is not None:
+            self._work.params = None  # the first copy is whole: nobody begins anew
+        buddy = self._next_process()
+        if buddy != self._now.me:
+            self._processes.keep(buddy, copy)
+
+    def _next_process(self) -> str:
+        processes, me = self._now.generation.processes, self._now.me
+        if me not in processes:
+            return me
+        return processes[(processes.index(me) + 1) % len(processes)]
+
+    def close(self, of: Trainings) -> None:
+        """End it: no generation begins here any more.
+
+        Only the trainings of the process's own task do so, not those of a stand-in.
+        """
+        if of is not self._own:
+            return
+        with self._now.changed:
+            self._now.is_closed = True
+            self._now.changed.notify_all()
+        self._processes.close()
+        for server in self._stand_ins.values():
+            server.stop()
+
+    # -- what other processes ask -------------------------------------------------
+
+    def look(self) -> Plain:
+        """Return the newest generation's job, and how this process ended, if it has."""
+        with self._now.changed:
+            error = to_plain(self._now.error) if self._now.error is not None else None
+            is_done = {one.state for one in self._members()} == {"done"}
+            return {
+                "job": self._now.job.to_plain(),
+                "error": error,
+                "done": is_done,
+            }
+
+    def lose(self, number: int, reason: str) -> Plain:
+        """Hear of a loss in a generation; returns what `look` does."""
+        with self._now.changed:
+            is_current = (
+                self._now.generation.number == number and self._now.error is None
+            )
+        # A training that is complete goes on no more.
+        if is_current and any(one.state != "done" for one in self._members()):
+            self._succession.notice(reason)
+        return self.look()
+
+    def promise(self, ballot: Ballot, number: int) -> Plain:
+        """Promise to hear no older ballot, and tell what is held here.
+
+        Refused to one that knows generation `number` and no newer one.
+        """
+        with self._now.changed:
+            is_old = (
+                ballot <= self._now.promised or self._now.generation.number > number
+            )
+            if is_old or self._now.is_closed:
+                return {
+                    **self.look(),
+                    "granted": False,
+                    "ballot": self._now.promised,
+                }
+            self._now.promised = ballot
+            members = self._members()
+        for member in members:
+            text = f"{member.task}: the processes that are left begin again."
+            member.abort(PeerLost(text, task=str(member.task)))
+        leads = next((one for one in members if one.coordinator is not None), None)
+        return {
+            **self.look(),
+            "granted": True,
+            "ballot": self._now.promised,
+            "hosts": [one.me for one in members],
+            "held": [[one.step, one.member, one.writers] for one in self.copies.held()],
+            "step": max((one.step for one in members), default=0),
+            "requests": leads.coordinator.requests()
+            if leads is not None and leads.coordinator is not None
+            else None,
+            "may_begin_anew": self._may_begin_anew,
+        }
+
+    @property
+    def _may_begin_anew(self) -> bool:
+        """Whether the initial values are still here."""
+        return self._work is not None and bool(self._work.params)
+
+    def accept(self, ballot: Ballot, run: str, places: Sequence[str]) -> Plain:
+        """Make servers for the members that are to be hosted here; their addresses."""
+        self._now.check(ballot)
+        hosted = [n for n, place in enumerate(places) if place == self._now.me]
+        for member in [*self._stand_ins]:
+            if member not in hosted:
+                self._stand_ins.pop(member).stop()
+        for member in hosted:
+            task = self._now.job.tasks[member]
+            if task != self._own.task and member not in self._stand_ins:
+                self._stand_ins[member] = self._neighbours.stand_in(task, run)
+        found = {member: str(self._trainings(member).address) for member in hosted}
+        return {"addresses": {str(member): text for member, text in found.items()}}
+
+    def begin(
+        self,
+        ballot: Ballot,
+        job: Job,
+        step: int,
+        holders: Mapping[int, str],
+        requests: Plain,
+    ) -> None:
+        """Begin the members of a generation that this process hosts.
+
+        It begins before `step`; `holders` says which process holds whose copy of that.
+        """
+        self._now.check(ballot)
+        assert job.generation is not None
+        for member in self._members():
+            if not member.join(job.settings.step_deadline_s):
+                raise DeadlineExceededError(
+                    f"{member.task} has not ended its part in the generation before.",
+                    task=str(member.task),
+                )
+        state, here = None, {member.me for member in self._members()}
+        hosted = job.generation.hosted_by(self._now.me)
+        if job.coordinator in hosted and holders:
+            state = self._gather(job, step, holders, requests)
+        self.copies.drop_after(step)
+        with self._now.changed:
+            self._now.job, self._now.noticed = job, None
+            self._now.joining -= {*job.generation.places}
+            self._now.changed.notify_all()
+        for number in sorted(hosted, key=lambda one: one != job.coordinator):
+            leads = number == job.coordinator
+            work = self._work if number in job.workers else None
+            told = ToldRows()
+            if number not in here and holders:
+                told = ToldRows(
+                    *self._processes.copy(holders[number], step, number).parts[1:]
+                )
+            self._trainings(number).begin_generation(
+                job, work, state if leads else None, told, self
+            )
+
+    def keep(self, run: str, copy: StateCopy) -> None:
+        """Keep a copy of another process."""
+        if run != self._now.job.run:
+            raise Fenced(f"generation {run[:8]} of this training is over.")
+        self.copies.keep(copy)
+
+    def let_join(self, process: str) -> Plain:
+        """Take in that a process asks to take part; returns what `look` does."""
+        with self._now.changed:
+            self._now.joining.add(process)
+        for member in self._members():
+            if member.coordinator is not None and not member.is_over:
+                member.coordinator.regroup(f"{process} takes part from here on.")
+        return self.look()
+
+    def fetch(self, step: int, member: int) -> StateCopy:
+        """Return a copy that is held here."""
+        try:
+            return self.copies.find(step, member)
+        except KeyError:
+            name = self._now.job.tasks[member].short
+            raise FailedPreconditionError(
+                f"{self._own.task} holds no copy of {name} before step {step}."
+            ) from None
+
+    def _gather(
+        self, job: Job, step: int, holders: Mapping[int, str], requests: Plain
+    ) -> WholeState:
+        copies = [
+            self._processes.copy(holder, step, n) for n, holder in holders.items()
+        ]
+        values = put_together(job.layout, job.slots, copies)
+        return WholeState(step, values, requests)
+
+    # -- what is here ---------------------------------------------------------------
+
+    def _trainings(self, member: int) -> Trainings:
+        is_own = self._now.job.tasks[member] == self._own.task
+        return self._own if is_own else self._stand_ins[member].trainings
+
+    def _members(self) -> list[Member]:
+        """Return the members of the newest generation here."""
+        hosts = [self._own, *(one.trainings for one in self._stand_ins.values())]
+        found = [one.maybe_find(self._now.job.run) for one in hosts]
+        return [member for member in found if member is not None]
+
+    def _answer(self, op: str, question: Plain) -> Answer:
+        handler = handlers(lambda _: self)[op]
+        return handler.answer(check(op, handler.fields, question), bytearray())
+
+
+# --------------------------------------------------------------------------------------
+# The questions, with their fields.
+
+
+_BALLOT: Final = {"ballot": row_of(whole(0), text(1000))}
+_ABOUT: Final = record(
+    {
+        "step": whole(0),
+        "member": whole(0),
+        "writers": list_of(whole(0)),
+        "ranges": list_of(row_of(whole(0), whole(0))),
+        "requests": table_of(anything()),
+        "sizes": row_of(whole(0), whole(0), whole(0)),
+    }
+)
+
+
+def handlers(find: Callable[[str], ElasticTraining]) -> Mapping[str, Handler]:
+    """Return what answers each question about an elastic training.
+
+    `find` returns the training by its origin.
+    """
+
+    def here(asked: Plain) -> ElasticTraining:
+        return find(asked["origin"])
+
+    def look(asked: Plain, _: bytearray) -> Answer:
+        return here(asked).look(), b""
+
+    def lose(asked: Plain, _: bytearray) -> Answer:
+        return here(asked).lose(asked["number"], asked["reason"]), b""
+
+    def promise(asked: Plain, _: bytearray) -> Answer:
+        return here(asked).promise(_ballot(asked), asked["number"]), b""
+
+    def join(asked: Plain, _: bytearray) -> Answer:
+        return here(asked).let_join(asked["process"]), b""
+
+    def accept(asked: Plain, _: bytearray) -> Answer:
+        return here(asked).accept(_ballot(asked), asked["run"], asked["places"]), b""
+
+    def begin(asked: Plain, _: bytearray) -> Answer:
+        holders = {int(member): n for member, n in asked["holders"].items()}
+        state = asked["step"], holders, asked["requests"]
+        here(asked).begin(_ballot(asked), Job.from_plain(asked["job"]), *state)
+        return {}, b""
+
+    def keep(asked: Plain, data: bytearray) -> Answer:
+        here(asked).keep(asked["run"], StateCopy.from_plain(asked["about"], data))
+        return {}, b""
+
+    def fetch(asked: Plain, _: bytearray) -> Answer:
+        copy = here(asked).fetch(asked["step"], asked["member"])
+        return {"about": copy.about()}, copy.data
+
+    run, state = text(pattern="[0-9a-f]{32}"), {"step": whole(0)}
+    holders = {"holders": table_of(text(1000)), "requests": table_of(anything())}
+    table: dict[str, tuple[Fields, Callable[[Plain, bytearray], Answer]]] = {
+        "look": ({}, look),
+        "lose": ({"number": whole(0), "reason": text()}, lose),
+        "promise": ({**_BALLOT, "number": whole(0)}, promise),
+        "join": ({"process": text(1000)}, join),
+        "accept": ({**_BALLOT, "run": run, "places": list_of(text(1000))}, accept),
+        "begin": ({**_BALLOT, **state, **holders, "job": anything()}, begin),
+        "keep": ({"run": run, "about": _ABOUT}, keep),
+        "fetch": ({**state, "member": whole(0)}, fetch),
+    }
+    return {
+        f"elastic.{name}": Handler({"origin": run, **fields}, answer)
+        for name, (fields, answer) in table.items()
+    }
+
+
+def _ballot(asked: Plain) -> Ballot:
+    number, process = asked["ballot"]
+    return number, process

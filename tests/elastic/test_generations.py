@@ -1,0 +1,185 @@
+"""The rules by which one generation of an elastic training follows another."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit.errors import InvalidArgumentError
+from kit.exchange.layout import Range, Spec, lay_out
+from kit.task import Task
+from kit.trace.log import rows
+from kit.trace.traffic import MEASURE, STEP
+from kit.training.client.watched import Once
+from kit.training.elastic.copies import Copies, StateCopy, put_together
+from kit.training.elastic.generation import (
+    Change,
+    Generation,
+    Held,
+    may_go_on,
+    moved,
+    newest_whole,
+    run_of,
+)
+
+TASKS = [Task("ps", 0), Task("ps", 1), *(Task("worker", n) for n in range(4))]
+NAMES = [task.short for task in TASKS]
+names = st.sets(st.sampled_from(NAMES))
+
+
+@given(names, names, names)
+def test_two_sides_that_share_no_process_never_both_go_on(
+    one: set[str], other: set[str], ended: set[str]
+) -> None:
+    # What each side knows to have ended has ended; it may know different parts of it.
+    living = set(NAMES) - ended
+    here, there = one & living, (other & living) - one
+    for known in range(len(ended) + 1):
+        some = set(sorted(ended)[:known])
+        both = may_go_on(NAMES, here, ended), may_go_on(NAMES, there, some)
+        assert both != (True, True)
+
+
+def test_the_last_process_goes_on_when_all_others_have_ended() -> None:
+    for last in NAMES:
+        assert may_go_on(NAMES, [last], set(NAMES) - {last})
+
+
+def test_half_of_those_that_may_live_do_not_go_on() -> None:
+    for half in itertools.combinations(NAMES, len(NAMES) // 2):
+        assert not may_go_on(NAMES, half, [])
+
+
+@given(st.lists(st.sampled_from(NAMES), min_size=6, max_size=6), names.filter(bool))
+def test_every_member_gets_a_place_that_is_here_and_its_own_if_it_can(
+    places: list[str], here: set[str]
+) -> None:
+    found = moved(places, TASKS, here)
+
+    assert set(found) <= here
+    for place, before, name in zip(found, places, NAMES, strict=True):
+        if name in here:
+            assert place == name
+        elif before in here:
+            assert place == before
+
+
+@given(names.filter(bool))
+def test_members_of_lost_tasks_are_spread_over_those_of_their_job(
+    here: set[str],
+) -> None:
+    found = moved(NAMES, TASKS, here)
+
+    for job in "ps", "worker":
+        own = sorted(name for name in here if name.startswith(job))
+        if own:
+            of_job = [p for p, t in zip(found, TASKS, strict=True) if t.job == job]
+            counts = [of_job.count(name) for name in own]
+            assert sum(counts) == len(of_job)
+            assert max(counts) - min(counts) <= 1
+
+
+held = st.lists(
+    st.builds(Held, st.integers(0, 4), st.integers(0, 2), st.just((0, 1, 2)))
+)
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), held))
+def test_the_newest_whole_copy_is_the_last_step_of_which_nothing_is_missing(
+    copies: dict[str, list[Held]],
+) -> None:
+    found = newest_whole(copies)
+
+    members = {
+        step: {
+            one.member for some in copies.values() for one in some if one.step == step
+        }
+        for step in range(5)
+    }
+    whole = [step for step in range(5) if members[step] == {0, 1, 2}]
+    if not whole:
+        assert found is None
+        return
+    assert found is not None
+    assert found[0] == max(whole)
+    for member, holder in found[1].items():
+        assert any(one[:2] == (found[0], member) for one in copies[holder])
+
+
+def test_a_generation_is_the_same_after_it_was_told() -> None:
+    change = Change(("worker:1",), ("worker:2",), 9, 4, 0.25, "it is gone")
+    generation = Generation(
+        "a" * 32, 3, ("ps:0", "ps:0"), ("unix:/a", "unix:/b"), (change,)
+    )
+
+    assert Generation.from_plain(generation.to_plain()) == generation
+
+
+@pytest.mark.parametrize(
+    "places", [(), ("ps:0",), ("ps:0", "ps:0", "ps:0"), ("a", "b")]
+)
+def test_a_generation_with_other_members_is_refused(places: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidArgumentError):
+        Generation("a" * 32, places=places).check(2)
+
+
+def test_each_attempt_to_begin_a_generation_has_a_run_of_its_own() -> None:
+    ballots = [(n, name) for n in range(20) for name in NAMES]
+    runs = {run_of("a" * 32, 1, ballot) for ballot in ballots}
+
+    assert len(runs) == len(ballots)
+
+
+def copy_of(step: int, member: int, lo: int, data: np.ndarray) -> StateCopy:
+    ranges = (Range(lo, lo + data.nbytes // 2),)
+    sizes = data.nbytes, 0, 0
+    return StateCopy(step, member, (0, 1), ranges, {}, sizes, data.view(np.uint8))
+
+
+def test_copies_of_all_members_make_the_whole_state() -> None:
+    layout = lay_out([Spec("w", (4,), "float64")], 2, 1 << 20)
+    # Each has its half of the parameters, then of the slot.
+    halves = np.array([[0, 1, 10, 11], [2, 3, 12, 13]], float)
+    copies = [copy_of(5, n, 16 * n, halves[n]) for n in range(2)]
+
+    found = put_together(layout, ["momentum"], copies)
+
+    assert found["w"].tolist() == [0, 1, 2, 3]
+    assert found["w/momentum"].tolist() == [10, 11, 12, 13]
+
+
+def test_a_process_keeps_the_two_newest_copies_of_a_member() -> None:
+    copies, nothing = Copies(), np.zeros(0)
+    for step in 0, 4, 8:
+        for member in 0, 1:
+            copies.keep(copy_of(step, member, 0, nothing))
+
+    assert {one[:2] for one in copies.held()} == {(4, 0), (4, 1), (8, 0), (8, 1)}
+    copies.drop_after(4)
+    assert {one[:2] for one in copies.held()} == {(4, 0), (4, 1)}
+
+
+@given(st.lists(st.lists(st.integers(0, 3000), max_size=8)))
+def test_each_step_is_told_once_however_often_and_in_which_order_it_comes(
+    told: list[list[int]],
+) -> None:
+    once, rest = Once(), (0, 0.5, 1, 0, 0, 0, 0, 0)
+    found: list[int] = []
+    for steps in told:
+        unique = dict.fromkeys(steps)  # a member tells a step once in a generation
+        table = rows(STEP, [(0, step, *rest) for step in unique])
+        found += once.new(table)["step"].tolist()
+
+    assert sorted(found) == sorted({step for steps in told for step in steps})
+
+
+def test_measures_of_one_step_do_not_hide_each_other() -> None:
+    once = Once()
+    table = rows(MEASURE, [(0, 7, name, 1.0, 1, 0) for name in (b"a", b"b")])
+
+    assert len(once.new(table[:1])) == 1
+    assert once.new(table)["name"].tolist() == [b"b"]
