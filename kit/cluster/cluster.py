@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -54,6 +55,7 @@ from kit.cluster.runtime import default_python
 from kit.cluster.waiting import Plan, follow, follow_async
 from kit.errors import InvalidArgumentError
 from kit.server.directory import Directory
+from kit.server.engine import end_at_once
 from kit.server.target import ClusterTarget
 from kit.settings import Settings
 from kit.settings import current as current_settings
@@ -578,8 +580,9 @@ class Cluster:
 
         Notes
         -----
-        A worker that a running training has lost and can spare (`aggregate`) takes
-        part in it again, a moment after this returns: see `run.lost`.
+        A worker that a running training has lost and can spare (`aggregate`), and any
+        task of an elastic training, takes part in it again a moment after this
+        returns: see `run.lost` and `run.history`.
 
         Examples
         --------
@@ -588,6 +591,33 @@ class Cluster:
             cluster.restart("worker:1")
         """
         self.begin_restart(task).result()
+
+    def kill(self, task: str | Task) -> None:
+        """Kill a task's process with SIGKILL: a drill, of which nothing is asked.
+
+        Parameters
+        ----------
+        task : str or Task
+            Such as "worker:1".
+
+        Raises
+        ------
+        PeerLost
+            It was lost before.
+        PlacementError
+            The cluster has no such task.
+
+        Examples
+        --------
+        See what a training makes of it::
+
+            run = kit.train(step, params, data, elastic=True)
+            cluster.kill("worker:1")
+        """
+        (found,) = select(str(task), self.tasks)
+        self._check_lives(found)
+        with suppress(PeerLost):  # it does not answer any more
+            self.call(found, end_at_once)
 
     async def restart_async(self, task: str | Task) -> None:
         """Restart as `restart` does, without blocking the running loop."""

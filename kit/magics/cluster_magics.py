@@ -1,4 +1,4 @@
-"""`%cluster status|stop|restart|logs|list|clean`: look after the cluster."""
+"""`%cluster status|stop|restart|kill|logs|list|clean`: look after the cluster."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class ClusterMagics(Magics):
             nargs="?",
             default="status",
             metavar="WORD",
-            help="status (default), stop, restart, logs, list or clean",
+            help="status (default), stop, restart, kill, logs, list or clean",
         ),
         option(
             "tasks",
             nargs="*",
             metavar="TASK",
-            help="whose process to restart or log to show, such as worker:1; spaces "
-            "between several",
+            help="whose process to restart or kill, or whose log to show, such as "
+            "worker:1; spaces between several",
         ),
         option(
             "-n",
@@ -68,6 +68,7 @@ class ClusterMagics(Magics):
             %cluster stop                end the cluster; nothing is left
             %cluster restart             end it and start one like it
             %cluster restart worker:1    give one task a new process
+            %cluster kill worker:1       kill one task's process: a drill
             %cluster logs worker:1       show the last lines of a task's log
             %cluster logs -n 50          show more lines, of all tasks
             %cluster list                show all your clusters on this machine
@@ -75,7 +76,8 @@ class ClusterMagics(Magics):
             %cluster --ps 1 --worker 3   start one; takes all options of %%cluster
 
         In plain Python: `cluster.status`, `cluster.stop()`,
-        `cluster.restart("worker:1")`, `cluster.log("worker:1", 50)`.
+        `cluster.restart("worker:1")`, `cluster.kill("worker:1")`,
+        `cluster.log("worker:1", 50)`.
         """
         with told_in_one_line():
             if line.lstrip().startswith("--"):
@@ -127,6 +129,14 @@ class ClusterMagics(Magics):
             )
         self._starter.activate_px(cluster)
 
+    def _kill(self, tasks: list[str], _: int) -> None:
+        cluster = running.require()
+        if not tasks:
+            raise UsageError("%cluster kill needs a task, such as worker:1.")
+        for task in select(tasks, cluster.tasks):
+            cluster.kill(task)
+            print(f"{task.short} was killed; %cluster restart {task.short} mends it.")
+
     def _logs(self, tasks: list[str], n_lines: int) -> None:
         cluster = running.require()
         for task in select(tasks or "all", cluster.tasks):
@@ -155,6 +165,7 @@ WORDS: dict[str, Word] = {
     "status": ClusterMagics._status,
     "stop": ClusterMagics._stop,
     "restart": ClusterMagics._restart,
+    "kill": ClusterMagics._kill,
     "logs": ClusterMagics._logs,
     "list": ClusterMagics._list,
     "clean": ClusterMagics._clean,

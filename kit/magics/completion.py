@@ -154,7 +154,7 @@ def _look_after(before: Sequence[str], word: str, names: Known) -> Iterable[str]
         return _start(before, word, names)
     if not before:
         return WORDS
-    return _named(names.tasks) if before[0] in ("restart", "logs") else ()
+    return _named(names.tasks) if before[0] in ("restart", "kill", "logs") else ()
 
 
 def _on(before: Sequence[str], word: str, names: Known) -> Iterable[str]:
