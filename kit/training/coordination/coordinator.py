@@ -72,6 +72,10 @@ class TrainingCoordinator:
         self.store = CheckpointStore(job, self._saving, self._saved) if saves else None
         if self.store is not None and self.store.resumed is not None:
             self._agreement.saves.ended(self.store.step, good=True)
+        #: Before which step the training began, in its first generation.
+        self.began = self.store.step if self.store is not None else 0
+        if requests:
+            self.began = int(requests["began"])
         # Who has not been heard of yet may still be starting: others wait for its
         # links.
         self._heard: dict[int, float] = {}
@@ -190,7 +194,7 @@ class TrainingCoordinator:
     def requests(self) -> dict[str, Any]:
         """Return what is requested of the training, for another coordinator."""
         with self._changed:
-            return self._agreement.requests
+            return {**self._agreement.requests, "began": self.began}
 
     def _saving(self, step: int) -> None:
         with self._changed:
