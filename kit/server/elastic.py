@@ -100,6 +100,7 @@ class ElasticTraining:
         self._work = work and replace(work)
         self._first_copy: int | None = None  # of which step: the initial values then
         self._job = job  # of the newest generation that has begun here
+        self._noted: tuple[str, Plain] = "", {}  # of which run, what is requested
         self._promised: Ballot = (0, -1)
         self._stand_ins: dict[int, StandIn] = {}
         self._callers: dict[int, Caller] = {}  # for copies
@@ -139,6 +140,16 @@ class ElasticTraining:
             caller = self._dial(buddy)
             self._callers = {buddy: caller}
         caller.call("elastic.keep", limit_s, self._about(values), blob=copy.data)
+
+    def share(self, run: str, requests: Plain) -> None:
+        """Tell the other processes what is requested; one that is gone needs it not.
+
+        A request is answered after that, so it outlives the coordinator.
+        """
+        assert self._job.generation is not None
+        processes = self._job.generation.processes
+        others = [process for process in processes if process != self._me]
+        self._ask_all(others, "elastic.note", {"run": run, "requests": requests})
 
     def _next_process(self, job: Job) -> int:
         assert job.generation is not None
@@ -195,6 +206,7 @@ class ElasticTraining:
             "requests": leads.coordinator.requests()
             if leads is not None and leads.coordinator is not None
             else None,
+            "noted": self._noted[1] if self._noted[0] == self._job.run else None,
             "may_begin_anew": self._may_begin_anew,
         }
 
@@ -261,6 +273,13 @@ class ElasticTraining:
         if run != self._job.run:
             raise Fenced(f"generation {run[:8]} of this training is over.")
         self.copies.keep(copy)
+
+    def note(self, run: str, requests: Plain) -> None:
+        """Keep what is requested of the training."""
+        with self._changed:
+            n_commands = self._noted[1].get("n_commands", 0)
+            if self._noted[0] != run or n_commands <= requests["n_commands"]:
+                self._noted = run, requests
 
     def fetch(self, step: int, member: int) -> StateCopy:
         """Return a copy that is held here."""
@@ -372,6 +391,8 @@ class ElasticTraining:
         if requests is None and holders:
             copy = self._copy(holders[job.coordinator], step, job.coordinator)
             requests = copy.requests
+        noted = [requests or {}, *(reply["noted"] or {} for reply in good.values())]
+        requests = max(noted, key=lambda one: one.get("n_commands", -1)) or None
         reached = max(step, *(good[n]["step"] for n in left))
         seconds = time.monotonic() - began[0]
         loss = Loss(tuple(lost), reached, reached - step, seconds, began[1])
@@ -578,6 +599,10 @@ def handlers(find: Callable[[str], ElasticTraining]) -> Mapping[str, Handler]:
         here(asked).keep(asked["run"], StateCopy.from_plain(asked["about"], data))
         return {}, b""
 
+    def note(asked: Plain, _: bytearray) -> Answer:
+        here(asked).note(asked["run"], asked["requests"])
+        return {}, b""
+
     def fetch(asked: Plain, _: bytearray) -> Answer:
         copy = here(asked).fetch(asked["step"], asked["member"])
         return {"about": copy.about()}, copy.data
@@ -591,6 +616,7 @@ def handlers(find: Callable[[str], ElasticTraining]) -> Mapping[str, Handler]:
         "accept": ({**_BALLOT, "run": run, "places": list_of(whole(0))}, accept),
         "begin": ({**_BALLOT, **state, **holders, "job": anything()}, begin),
         "keep": ({"run": run, "about": _ABOUT}, keep),
+        "note": ({"run": run, "requests": table_of(anything())}, note),
         "fetch": ({**state, "member": whole(0)}, fetch),
     }
     return {

@@ -66,6 +66,8 @@ class TrainingCoordinator:
         self._agreement = Agreement(members, job.start, job.steps, saves=saves)
         if requests:
             self._agreement.take_over(dict(requests))
+        if job.generation is not None:
+            self._agreement.repeat(job.generation.reached)
         is_elastic = job.generation is not None
         self._copying = Copying(clock) if is_elastic else None
         # None without checkpoints. It raises what kit.train raises at once.
@@ -74,7 +76,9 @@ class TrainingCoordinator:
             self._agreement.saves.ended(self.store.step, good=True)
         #: Before which step the training began, in its first generation.
         self.began = self.store.step if self.store is not None else 0
+        self._n_commands = 0  # of all generations: whose requests are the newest
         if requests:
+            self._n_commands = int(requests["n_commands"])
             self.began = int(requests["began"])
         # Who has not been heard of yet may still be starting: others wait for its
         # links.
@@ -194,7 +198,8 @@ class TrainingCoordinator:
     def requests(self) -> dict[str, Any]:
         """Return what is requested of the training, for another coordinator."""
         with self._changed:
-            return {**self._agreement.requests, "began": self.began}
+            more = {"began": self.began, "n_commands": self._n_commands}
+            return {**self._agreement.requests, **more}
 
     def _saving(self, step: int) -> None:
         with self._changed:
@@ -482,6 +487,7 @@ class TrainingCoordinator:
                 agreement.stop()
             elif what == "save" and self.save_coordinator.ask(values["ticket"]):
                 agreement.saves.request()
+            self._n_commands += what != "look"
             self._changed.notify_all()
 
     def _check(self, *, at: int = 0, **changes: Any) -> None:

@@ -174,6 +174,7 @@ class Agreement:
         self.is_finished = False  # whether the end was agreed
         self._budget = 0  # steps that a paused training may still do
         self._allowed_to = 0
+        self._repeats_to = 0  # the steps before this one were done before a loss
         self.saves = SaveSchedule(at_the_end=saves)
         self.is_copy_due = False  # whether the state is to be copied to other tasks
 
@@ -224,10 +225,24 @@ class Agreement:
             "later": [[at, changes] for at, changes in self._later],
             "paused": self.is_paused,
             "stopped": self.is_stopped,
+            "allowed_to": self._allowed,
         }
+
+    @property
+    def _allowed(self) -> int:
+        """Up to which step a pause allows to go; `_budget` is of no other place."""
+        newest = max(self.rounds.values(), key=lambda one: one.step, default=None)
+        if self._budget and newest is not None:
+            return max([*newest.arrived.values(), newest.step]) + self._budget
+        return self._allowed_to
+
+    def repeat(self, to: int) -> None:
+        """Do the steps before `to` again after a loss, whatever is requested."""
+        self._repeats_to = to
 
     def take_over(self, requests: dict[str, Any]) -> None:
         """Request what was requested of a coordinator before this one."""
+        self._allowed_to = int(requests["allowed_to"])
         self._later = [(int(at), dict(changes)) for at, changes in requests["later"]]
         self.is_paused = bool(requests["paused"])
         self.is_stopped = bool(requests["stopped"])
@@ -258,11 +273,14 @@ class Agreement:
     def wants_halt(self, step: int) -> bool:
         """Whether all members must meet before the step after `step` begins."""
         self._take_up(step + 1)
-        if self.is_stopped or self.pending is not None or self.saves.is_called:
+        if self.pending is not None or self.saves.is_called:
             return True
         if self.returning or self.is_copy_due:
             return True
-        return self.is_paused and step + 1 >= self._allowed_to
+        if step + 1 < self._repeats_to:
+            return False
+        stands = self.is_paused and step + 1 >= self._allowed_to
+        return self.is_stopped or stands
 
     def arrive(self, member: int, number: int, step: int) -> None:
         """Note that a member stands at its boundary `number`, before `step`.
@@ -335,7 +353,9 @@ class Agreement:
         self._take_up(step)
         requested = self.pending
         # Without a first epoch no member but one would have any parameters.
-        ends = self.epoch.number > 0 and (self.is_stopped or step >= self.steps)
+        repeats = step < self._repeats_to
+        is_stopped = self.is_stopped and not repeats
+        ends = self.epoch.number > 0 and (is_stopped or step >= self.steps)
         if self.epoch.number and self.saves.is_due(step, ends=ends):
             meeting.verdict = Verdict.SAVE
             self.saves.agree(step)
@@ -353,6 +373,8 @@ class Agreement:
                 joined=tuple(sorted(self.returning.items())),
             )
             meeting.verdict = Verdict.PREPARE
+        elif repeats:
+            meeting.verdict = Verdict.GO
         elif not self.is_paused or self._budget or step < self._allowed_to:
             # A budget is counted from where it is taken up: a halt for something else
             # in between does not use it up.

@@ -99,6 +99,11 @@ class Generation:
         """
         return tuple(sorted(set(self.places)))
 
+    @property
+    def reached(self) -> int:
+        """How many steps were committed when something was lost."""
+        return max((loss.step for loss in self.losses), default=0)
+
     def hosted_by(self, process: int) -> tuple[int, ...]:
         """Return the members that a process hosts."""
         return tuple(n for n, place in enumerate(self.places) if place == process)

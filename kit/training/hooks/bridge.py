@@ -227,8 +227,7 @@ def _n_told(job: Job) -> int:
 
     It began its next step only when it had told of the one before.
     """
-    losses = job.generation.losses if job.generation is not None else ()
-    return max((loss.step - 1 for loss in losses), default=0)
+    return max(job.generation.reached - 1, 0) if job.generation is not None else 0
 
 
 class HookCheckpoints:
