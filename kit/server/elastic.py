@@ -422,7 +422,6 @@ class ElasticTraining:
         job = replace(
             before,
             run=run,
-            restore=before.restore if not holders else "",
             generation=rules.next_generation(old, places, told, loss),
             **_configuration(requests),
         )

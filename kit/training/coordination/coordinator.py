@@ -80,6 +80,9 @@ class TrainingCoordinator:
         if requests:
             self._n_commands = int(requests["n_commands"])
             self.began = int(requests["began"])
+            saved = requests["saves"]
+            if self.store is not None and saved and self.store.take_over(saved):
+                self._agreement.saves.request()
         # Who has not been heard of yet may still be starting: others wait for its
         # links.
         self._heard: dict[int, float] = {}
@@ -198,7 +201,12 @@ class TrainingCoordinator:
     def requests(self) -> dict[str, Any]:
         """Return what is requested of the training, for another coordinator."""
         with self._changed:
-            more = {"began": self.began, "n_commands": self._n_commands}
+            saves = self.store.account() if self.store is not None else None
+            more: dict[str, Any] = {
+                "saves": saves,
+                "began": self.began,
+                "n_commands": self._n_commands,
+            }
             return {**self._agreement.requests, **more}
 
     def _saving(self, step: int) -> None:

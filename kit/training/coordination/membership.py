@@ -270,15 +270,22 @@ class Agreement:
         holds = self.epoch.number and self.epoch.is_like(requested)
         return None if holds else requested
 
+    @property
+    def _may_copy(self) -> bool:
+        """Whether to copy: what is being written must be done again if it is lost."""
+        return self.is_copy_due and not self.saves.is_under_way
+
     def wants_halt(self, step: int) -> bool:
         """Whether all members must meet before the step after `step` begins."""
         self._take_up(step + 1)
-        if self.pending is not None or self.saves.is_called:
+        if self.pending is not None:
             return True
-        if self.returning or self.is_copy_due:
+        if self.returning or self._may_copy:
             return True
         if step + 1 < self._repeats_to:
             return False
+        if self.saves.is_called:
+            return True
         stands = self.is_paused and step + 1 >= self._allowed_to
         return self.is_stopped or stands
 
@@ -356,10 +363,11 @@ class Agreement:
         repeats = step < self._repeats_to
         is_stopped = self.is_stopped and not repeats
         ends = self.epoch.number > 0 and (is_stopped or step >= self.steps)
-        if self.epoch.number and self.saves.is_due(step, ends=ends):
+        may_save = self.epoch.number and not repeats
+        if may_save and self.saves.is_due(step, ends=ends):
             meeting.verdict = Verdict.SAVE
             self.saves.agree(step)
-        elif self.epoch.number and self.is_copy_due and not ends:
+        elif self.epoch.number and self._may_copy and not ends:
             meeting.verdict, self.is_copy_due = Verdict.COPY, False
         elif ends and not self.saves.is_under_way:
             meeting.verdict, self.is_finished = Verdict.FINISH, True

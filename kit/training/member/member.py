@@ -276,8 +276,8 @@ class Member:
             coordinator.requests if coordinator is not None else dict,
         )
         stack.callback(self._copier.close)
-        # A checkpoint may be newer than the copies: it is the same training's.
-        if state is not None and state.step >= context.step:
+        # A checkpoint may be newer, but the rows of its last steps may be lost.
+        if state is not None:
             context.step, context.restored = state.step, state.values
         self._begins_with = None
 
