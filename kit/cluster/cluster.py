@@ -53,7 +53,7 @@ from kit.cluster.report import ClusterState, TaskStatus
 from kit.cluster.restarting import busy, rejoin, restart
 from kit.cluster.runtime import default_python
 from kit.cluster.waiting import Plan, follow, follow_async
-from kit.errors import InvalidArgumentError
+from kit.errors import InvalidArgumentError, PeerLost
 from kit.server.directory import Directory
 from kit.server.engine import end_at_once
 from kit.server.target import ClusterTarget

@@ -254,6 +254,8 @@ class Handlers:
     def _command(self, question: dict[str, Any], _: bytearray) -> Answer:
         coordinator = self._coordinator(question)
         coordinator.command(question["what"], **question.get("values", {}))
+        if question["what"] != "look":
+            self._trainings.share(question["run"])
         return coordinator.status(), b""
 
     def _poll(self, question: dict[str, Any], _: bytearray) -> Answer:

@@ -267,6 +267,11 @@ class Server:
         """
         if not self._is_started:
             raise FailedPreconditionError("the server was not started: call start().")
+        if job.generation is not None:
+            raise InvalidArgumentError(
+                "elastic=True needs a cluster that kit.Cluster has started: the program "
+                "of a worker that is lost cannot go on elsewhere. Leave it out."
+            )
         return self._rendezvous.launch(job, work)
 
     def join(self, timeout_s: float | None = None) -> bool:

@@ -277,6 +277,13 @@ class Trainings:
         if self._elastic is not None and member.job.generation is not None:
             self._elastic.ended(member)
 
+    def share(self, run: str) -> None:
+        """Let other processes know what is requested of an elastic training."""
+        member = self.find(run)
+        if member.job.generation is not None and member.coordinator is not None:
+            elastic = self.elastic(member.job.generation.origin)
+            elastic.share(run, member.coordinator.requests())
+
     def keep_copy(self, job: Job, copy: StateCopy) -> None:
         """See `Services`."""
         assert job.generation is not None, "only an elastic training copies"

@@ -205,6 +205,7 @@ def evolve(
     checkpoint: str | PathLike[str] | Checkpoints | None = None,
     restore: str | int | bool | None = None,
     hooks: Iterable[SessionRunHook] = (),
+    elastic: bool = False,
     cluster: Trains | None = None,
 ) -> Run:
     """Train by evolution strategies, without gradients; return at once with a `Run`.
@@ -234,7 +235,7 @@ def evolve(
         Adam does not depend on that scale.
     batch : int, default 64
         Examples in the mini-batch that judges a step's networks.
-    topology, steps, seed, link, placement, checkpoint, restore, hooks, cluster
+    topology, steps, seed, link, placement, checkpoint, restore, hooks, elastic, cluster
         As for `kit.train`.
 
     Returns
@@ -284,6 +285,7 @@ def evolve(
         checkpoint=checkpoint,
         restore=restore,
         hooks=hooks,
+        elastic=elastic,
         cluster=cluster,
     )
 

@@ -116,9 +116,17 @@ class Job:
         self.check_topology(self.topology, self.synchronous)
         _ = self.group
         if self.generation is not None:
-            self.generation.check(len(self.tasks))
+            self._check_elastic(self.generation)
         if self.checkpoints is not None:
             tensors_of(self.specs, self.slots)
+
+    def _check_elastic(self, generation: Generation) -> None:
+        generation.check(len(self.tasks))
+        if self.aggregate:
+            raise InvalidArgumentError(
+                f"aggregate={self.aggregate} goes on without workers that are lost, and "
+                f"elastic=True with all of them elsewhere; leave one out."
+            )
 
     def check_topology(self, name: str, synchronous: bool = True) -> Topology:
         """Return a topology that these members can form, or say why they cannot."""

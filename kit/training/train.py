@@ -207,6 +207,8 @@ def train(
         Whether the training survives the loss of tasks: it goes on with those that
         are left, from a copy of its state in their memory, with the same bits.
         `run.losses` tells what was lost. Costs a copy every fifth of a second.
+        `hooks` are told of each step once; if the first worker's process is lost they
+        go on in another one, as they were given.
     cluster : Cluster or Server, optional
         Where to train; by default the cluster that is running. A worker of a cluster
         without a notebook passes its own `Server`.

@@ -22,6 +22,7 @@ class Standing:
         job: of the newest generation that has begun here, or is known here.
         promised: the newest ballot that this process has heard.
         noticed: why there must be another generation: when that was, and what.
+        noted: of which run, what is requested of it, as its coordinator told.
         joining: the processes that ask to take part.
         error: with what the training has ended for this process.
         is_closed: whether the process takes no part any more.
@@ -32,6 +33,7 @@ class Standing:
         self.promised: Ballot = (0, "")
         self.noticed: tuple[float, str] | None = None
         self.joining: set[str] = set()
+        self.noted: tuple[str, Plain] = "", {}
         self.error: KitError | None = None
         self.is_closed = False
         self.changed = threading.Condition(threading.RLock())

@@ -182,6 +182,8 @@ class Succession:
         if requests is None and holders:
             copy = self._processes.copy(holders[job.coordinator], step, job.coordinator)
             requests = copy.requests
+        noted = [requests or {}, *(reply["noted"] for reply in good.values())]
+        requests = max(noted, key=lambda one: one.get("n_commands", -1)) or None
         reached = max(step, old.reached, *(good[n]["step"] for n in left))
         seconds = time.monotonic() - began[0]
         spent = reached, reached - step, seconds
@@ -211,7 +213,6 @@ class Succession:
         job = replace(
             before,
             run=run,
-            restore=before.restore if not holders else "",
             generation=rules.next_generation(old, places, told, change),
             **_configuration(requests),
         )

@@ -96,6 +96,17 @@ class ElasticTraining:
         if buddy != self._now.me:
             self._processes.keep(buddy, copy)
 
+    def share(self, run: str, requests: Plain) -> None:
+        """Tell the other processes what is requested; one that is gone needs it not.
+
+        A request is answered after that, so it outlives the coordinator.
+        """
+        processes = self._now.generation.processes
+        others = [process for process in processes if process != self._now.me]
+        values = {"run": run, "requests": requests}
+        # One that is stopped must not keep the user waiting.
+        self._processes.ask_all(others, "elastic.note", values, lambda _: True)
+
     def _next_process(self) -> str:
         processes, me = self._now.generation.processes, self._now.me
         if me not in processes:
@@ -171,6 +182,7 @@ class ElasticTraining:
             "requests": leads.coordinator.requests()
             if leads is not None and leads.coordinator is not None
             else None,
+            "noted": self._noted(),
             "may_begin_anew": self._may_begin_anew,
         }
 
@@ -248,6 +260,17 @@ class ElasticTraining:
             if member.coordinator is not None and not member.is_over:
                 member.coordinator.regroup(f"{process} takes part from here on.")
         return self.look()
+
+    def note(self, run: str, requests: Plain) -> None:
+        """Keep what is requested of the training."""
+        with self._now.changed:
+            n_commands = self._noted().get("n_commands", 0)
+            if n_commands <= requests["n_commands"]:
+                self._now.noted = run, requests
+
+    def _noted(self) -> Plain:
+        run, requests = self._now.noted
+        return requests if run == self._now.job.run else {}
 
     def fetch(self, step: int, member: int) -> StateCopy:
         """Return a copy that is held here."""
@@ -336,6 +359,10 @@ def handlers(find: Callable[[str], ElasticTraining]) -> Mapping[str, Handler]:
         here(asked).keep(asked["run"], StateCopy.from_plain(asked["about"], data))
         return {}, b""
 
+    def note(asked: Plain, _: bytearray) -> Answer:
+        here(asked).note(asked["run"], asked["requests"])
+        return {}, b""
+
     def fetch(asked: Plain, _: bytearray) -> Answer:
         copy = here(asked).fetch(asked["step"], asked["member"])
         return {"about": copy.about()}, copy.data
@@ -350,6 +377,7 @@ def handlers(find: Callable[[str], ElasticTraining]) -> Mapping[str, Handler]:
         "accept": ({**_BALLOT, "run": run, "places": list_of(text(1000))}, accept),
         "begin": ({**_BALLOT, **state, **holders, "job": anything()}, begin),
         "keep": ({"run": run, "about": _ABOUT}, keep),
+        "note": ({"run": run, "requests": table_of(anything())}, note),
         "fetch": ({**state, "member": whole(0)}, fetch),
     }
     return {

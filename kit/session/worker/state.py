@@ -127,6 +127,11 @@ class SessionState:
         self._own: dict[str, Any] = {}
         self._lock = threading.Lock()
 
+    def put(self, name: str, value: Any) -> None:
+        """Keep something under a name, in the place of what was there."""
+        with self._lock:
+            self._own[name] = value
+
     def own(self, name: str, make: Callable[[], Any]) -> Any:
         """Return what this session keeps under a name, made at the first use."""
         with self._lock:

@@ -16,7 +16,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from kit.checkpoint import FILES, Files, Folder, FoundCheckpoint, differences, load
+from kit.checkpoint import (
+    FILES,
+    Files,
+    Folder,
+    FoundCheckpoint,
+    differences,
+    load,
+    read_manifest,
+)
 from kit.errors import (
     CheckpointFailed,
     FailedPreconditionError,
@@ -27,7 +35,10 @@ from kit.exchange.ports.memory import Array
 from kit.faults import points
 from kit.regular_file import check_regular
 from kit.training.checkpointing.policy import AFRESH, Checkpoints, tensors_of
-from kit.training.checkpointing.save_coordinator import SaveCoordinator
+from kit.training.checkpointing.save_coordinator import (
+    SaveCoordinator,
+    name_of,
+)
 from kit.training.job import Job, first_few
 
 # --------------------------------------------------------------------------------------
@@ -188,6 +199,8 @@ class CheckpointStore:
             self._claim.close()
             raise
         self.reached(self.step)
+        # Before the first generation of an elastic training.
+        self._resumed = self.resumed.to_plain() if self.resumed else None
 
     @property
     def step(self) -> int:
@@ -200,8 +213,16 @@ class CheckpointStore:
 
     def status(self) -> dict[str, Any]:
         """Return what the notebook is told."""
-        resumed = self.resumed.to_plain() if self.resumed else None
-        return {**self.save_coordinator.status(), "resumed": resumed}
+        return {**self.save_coordinator.status(), "resumed": self._resumed}
+
+    def account(self) -> dict[str, Any]:
+        """Return what the coordinator of another generation has to know."""
+        return {**self.save_coordinator.account(), "resumed": self._resumed}
+
+    def take_over(self, account: dict[str, Any]) -> bool:
+        """See `SaveCoordinator.take_over`."""
+        self._resumed = account["resumed"]
+        return self.save_coordinator.take_over(account)
 
     def close(self) -> None:
         """Let go of the folder."""
@@ -210,6 +231,10 @@ class CheckpointStore:
 
     def _begin(self, job: Job, wanted: Checkpoints) -> Resumed | None:
         steps = self._folder.steps()
+        if job.generation is not None and job.generation.number:
+            own = self._own(job, steps)
+            if own is not None:
+                return own
         if job.restore == AFRESH and steps:
             raise FailedPreconditionError(
                 f"{wanted.folder} holds checkpoints of {len(steps)} steps, the last "
@@ -232,6 +257,28 @@ class CheckpointStore:
         lost = 0 if job.restore else max(0, last - step)
         over = tuple((str(path), why) for path, why in found.passed_over)
         return Resumed(step, str(found.path), lost, over)
+
+    def _own(self, job: Job, steps: list[int]) -> Resumed | None:
+        """Go on from what an earlier generation has saved, if it has.
+
+        With which checkpoint the training began is past then, and so are later ones.
+        """
+        own = [step for step in steps if self._is_own(job, step)]
+        self.save_coordinator.n_saved = len(own)  # the others were removed, or counted
+        self.save_coordinator.own = frozenset(own)
+        for step in reversed(own):
+            with suppress(CheckpointFailed):
+                found = self._folder.at(step)
+                self.values = load(found)
+                self.save_coordinator.go_on_from(step, found.path, drops_later=False)
+                return Resumed(step, str(found.path))
+        return None
+
+    def _is_own(self, job: Job, step: int) -> bool:
+        with suppress(CheckpointFailed):
+            manifest = read_manifest(self._folder.path / f"step-{step}")
+            return manifest.extra.get("run") == name_of(job)
+        return False
 
     def _compare(self, job: Job, found: FoundCheckpoint) -> None:
         wrong = differences(found.manifest, tensors_of(job.specs, job.slots))

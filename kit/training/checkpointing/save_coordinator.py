@@ -112,7 +112,7 @@ class SaveAttempt:
     def manifest(self, job: Job, graph: str) -> Manifest:
         """Return what the checkpoint says of itself; `graph` marks names and shapes."""
         extra = {
-            "run": job.run,
+            "run": name_of(job),
             "tasks": [task.short for task in job.tasks],
             "slots": list(job.slots),
             "optimizer": getattr(job.optimizer, "name", type(job.optimizer).__name__),
@@ -123,6 +123,11 @@ class SaveAttempt:
         }
         shards = tuple(self.entries[one] for one in sorted(self.entries))
         return Manifest(self.key[0], self.epoch, graph, shards, extra)
+
+
+def name_of(job: Job) -> str:
+    """Return the run that checkpoints name: all generations of a training are one."""
+    return job.generation.origin if job.generation is not None else job.run
 
 
 _KEPT_ANSWERS = 50
@@ -158,9 +163,10 @@ class SaveCoordinator:
         self._last: dict[str, Any] | None = None
         self._fates: deque[tuple[int, bool]] = deque(maxlen=_KEPT_ANSWERS)
         self._rows: deque[SaveRow] = deque(maxlen=_KEPT_ANSWERS)
-        self._refused, self._n_saved, self._n_failed = "", 0, 0
+        self._refused, self.n_saved, self._n_failed = "", 0, 0
         self._due_step, self._due_at = 0, clock() + self._wanted.seconds
         self._drop_after: int | None = None
+        self.own: frozenset[int] = frozenset()  # what generations before have saved
         self._damage, self._confirmed = "", dict[Key, set[int]]()
         self._graph = graph_hash(tensors_of(job.specs, job.slots))
 
@@ -173,6 +179,24 @@ class SaveCoordinator:
         self._last = {"step": step, "path": str(path)}
         self._due_step = step
         self._drop_after = step if drops_later else None
+
+    def account(self) -> dict[str, Any]:
+        """Return what another coordinator has to know, as data that JSON can carry."""
+        with self._changed:
+            taken_up = self._attempt.tickets if self._attempt else ()
+            tickets = [one for one in (*taken_up, *self._tickets) if one]
+        return {**self.status(), "tickets": tickets}
+
+    def take_over(self, account: dict[str, Any]) -> bool:
+        """Go on with the account of another coordinator; whether a request waits."""
+        with self._changed:
+            self._tickets = list(account["tickets"])
+            self._answers.extend(account["answers"])
+            self._rows.extend(SaveRow(*row) for row in account["rows"])
+            self.n_saved = max(self.n_saved, int(account["n_saved"]))
+            self._n_failed = int(account["n_failed"])
+            self._refused = str(account["refused"])
+        return bool(self._tickets)
 
     def is_due(self, step: int, synchronous: bool) -> bool:
         """Whether a save that nobody but the coordinator knows of is due before `step`.
@@ -221,10 +245,12 @@ class SaveCoordinator:
     def begin(
         self, key: Key, epoch: int, synchronous: bool, writers: Sequence[int]
     ) -> bool:
-        """Take up a save; False if another one is still being written."""
+        """Take up a save; False if another one is being written, or it is there."""
         with self._changed:
             # Also when it is refused: a later question must not wait for it.
             self._seen = max(self._seen, key)
+            if not key[1] and key[0] in self.own:
+                return False  # the step is done again, with the same bits
             if self._attempt is not None:
                 text = (
                     f"step {key[0]} was not saved: step {self._attempt.key[0]} was "
@@ -363,7 +389,7 @@ class SaveCoordinator:
                 "saving": None if attempt is None else attempt.key[0],
                 "last": self._last,
                 "refused": self._refused,
-                "n_saved": self._n_saved,
+                "n_saved": self.n_saved,
                 "n_failed": self._n_failed,
                 "answers": list(self._answers),
                 "rows": [list(row) for row in self._rows],
@@ -376,6 +402,9 @@ class SaveCoordinator:
             while not attempt.is_ready:
                 if is_over():
                     attempt.wrong = "the training ended while it was being written."
+                    if self._job.generation is not None:  # the next one answers them
+                        self._tickets += attempt.tickets
+                        attempt.tickets = ()
                 elif self._clock() > give_up:
                     missing = sorted(
                         (attempt.writers - attempt.entries.keys())
@@ -420,7 +449,7 @@ class SaveCoordinator:
                 answer["seconds"] = seconds
                 answer["n_bytes"] = sum(one.size for one in attempt.entries.values())
                 self._last, self._refused = answer, ""
-                self._n_saved += 1
+                self.n_saved += 1
             self._note(step, attempt.begun, answer["error"])
             self._answers += [answer | {"ticket": one} for one in attempt.tickets]
             self._changed.notify_all()

@@ -310,7 +310,7 @@ class Run:
     @property
     def messages(self) -> list[str]:
         """The newest lines that hooks have told."""
-        return [str(text) for _, _, text in self._observer.leads().get("said", ())]
+        return [str(text) for _, _, text in self._observer.leader.said]
 
     def _saves(self) -> dict[str, Any]:
         return self._observer.leads().get("saves") or {}

@@ -56,6 +56,7 @@ class Teller:
                     self._output.finish()
 
 
+_N_SAID = 50  # lines of hooks that are kept
 _N_STEPS = 1024  # for so many there is room at first
 
 
@@ -117,6 +118,7 @@ class Watched:
     _earlier_steps: Mapping[int, int] = field(default_factory=dict)
     # Of the generations of an elastic training before this one.
     _earlier_epochs: list[EpochRow] = field(default_factory=list)
+    _earlier_said: list[Sequence[Any]] = field(default_factory=list)
     _n_epochs: int = 0
 
     @property
@@ -175,6 +177,12 @@ class Watched:
             for step, begin, end, error in found
         )
 
+    @property
+    def said(self) -> list[Sequence[Any]]:
+        """The newest lines of hooks: (number, kind, text) of each, told once."""
+        lines = (*self._earlier_said, *self.leads.get("said", ()))
+        return list({line[0]: line for line in lines}.values())[-_N_SAID:]
+
     def let_tell(self, teller: Teller) -> None:
         """Show the lines of hooks from now on, and those that have come already."""
         self.teller = teller
@@ -209,6 +217,7 @@ class Watched:
             _earlier=self.totals,
             _earlier_steps=self.n_steps,
             _earlier_epochs=self.epochs,
+            _earlier_said=self.said,
             _n_epochs=n_epochs,
             once=self.once,
         )

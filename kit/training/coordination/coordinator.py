@@ -71,12 +71,11 @@ class TrainingCoordinator:
         self._changed = threading.Condition()
         saves = job.checkpoints is not None
         members = range(len(job.tasks))
-        repeats_to = job.generation.reached if job.generation is not None else 0
-        self._agreement = Agreement(
-            members, job.start, job.steps, saves=saves, repeats_to=repeats_to
-        )
+        self._agreement = Agreement(members, job.start, job.steps, saves=saves)
         if requests:
             self._agreement.take_over(dict(requests))
+        if job.generation is not None:
+            self._agreement.repeat(job.generation.reached)
         is_elastic = job.generation is not None
         self._regroups: _Regroup | None = None
         self._copying = Copying(clock) if is_elastic else None
@@ -84,6 +83,15 @@ class TrainingCoordinator:
         self.store = CheckpointStore(job, self._saving, self._saved) if saves else None
         if self.store is not None and self.store.resumed is not None:
             self._agreement.saves.ended(self.store.step, good=True)
+        #: Before which step the training began, in its first generation.
+        self.began = self.store.step if self.store is not None else 0
+        self._n_commands = 0  # of all generations: whose requests are the newest
+        if requests:
+            self._n_commands = int(requests["n_commands"])
+            self.began = int(requests["began"])
+            saved = requests["saves"]
+            if self.store is not None and saved and self.store.take_over(saved):
+                self._agreement.saves.request()
         # Who has not been heard of yet may still be starting: others wait for its
         # links.
         self._heard: dict[int, float] = {}
@@ -224,7 +232,13 @@ class TrainingCoordinator:
     def requests(self) -> dict[str, Any]:
         """Return what is requested of the training, for another coordinator."""
         with self._changed:
-            return self._agreement.requests
+            saves = self.store.account() if self.store is not None else None
+            more: dict[str, Any] = {
+                "saves": saves,
+                "began": self.began,
+                "n_commands": self._n_commands,
+            }
+            return {**self._agreement.requests, **more}
 
     def _saving(self, step: int) -> None:
         with self._changed:
@@ -512,6 +526,7 @@ class TrainingCoordinator:
                 agreement.stop()
             elif what == "save" and self.save_coordinator.ask(values["ticket"]):
                 agreement.saves.request()
+            self._n_commands += what != "look"
             self._changed.notify_all()
 
     def _check(self, *, at: int = 0, **changes: Any) -> None:

@@ -151,21 +151,13 @@ class Agreement:
     """
 
     def __init__(
-        self,
-        members: Sequence[int],
-        start: Epoch,
-        steps: int,
-        *,
-        saves: bool = False,
-        repeats_to: int = 0,
+        self, members: Sequence[int], start: Epoch, steps: int, *, saves: bool = False
     ) -> None:
         """`start` is epoch 0: what should hold from the first step on.
 
         With `saves`, the training does not end before its last state is saved, or an
-        attempt to do so has failed. Up to step `repeats_to` an earlier generation has
-        done them already: before it, nothing that is asked of the training holds it.
+        attempt to do so has failed.
         """
-        self._repeats_to = repeats_to
         self.members = frozenset(members)
         self.lost: frozenset[int] = frozenset()  # the training goes on without them
         # Those of them that ask to take part again, by incarnation.
@@ -182,6 +174,7 @@ class Agreement:
         self.is_finished = False  # whether the end was agreed
         self._budget = 0  # steps that a paused training may still do
         self._allowed_to = 0
+        self._repeats_to = 0  # the steps before this one were done before a loss
         self.saves = SaveSchedule(at_the_end=saves)
         self.is_copy_due = False  # whether the state is to be copied to other tasks
 
@@ -232,10 +225,24 @@ class Agreement:
             "later": [[at, changes] for at, changes in self._later],
             "paused": self.is_paused,
             "stopped": self.is_stopped,
+            "allowed_to": self._allowed,
         }
+
+    @property
+    def _allowed(self) -> int:
+        """Up to which step a pause allows to go; `_budget` is of no other place."""
+        newest = max(self.rounds.values(), key=lambda one: one.step, default=None)
+        if self._budget and newest is not None:
+            return max([*newest.arrived.values(), newest.step]) + self._budget
+        return self._allowed_to
+
+    def repeat(self, to: int) -> None:
+        """Do the steps before `to` again after a loss, whatever is requested."""
+        self._repeats_to = to
 
     def take_over(self, requests: dict[str, Any]) -> None:
         """Request what was requested of a coordinator before this one."""
+        self._allowed_to = int(requests["allowed_to"])
         self._later = [(int(at), dict(changes)) for at, changes in requests["later"]]
         self.is_paused = bool(requests["paused"])
         self.is_stopped = bool(requests["stopped"])
@@ -263,16 +270,24 @@ class Agreement:
         holds = self.epoch.number and self.epoch.is_like(requested)
         return None if holds else requested
 
+    @property
+    def _may_copy(self) -> bool:
+        """Whether to copy: what is being written must be done again if it is lost."""
+        return self.is_copy_due and not self.saves.is_under_way
+
     def wants_halt(self, step: int) -> bool:
         """Whether all members must meet before the step after `step` begins."""
         self._take_up(step + 1)
-        if self.pending is not None or self.saves.is_called:
+        if self.pending is not None:
             return True
-        if self.returning or self.is_copy_due:
+        if self.returning or self._may_copy:
             return True
         if step + 1 < self._repeats_to:
             return False
-        return self.is_stopped or (self.is_paused and step + 1 >= self._allowed_to)
+        if self.saves.is_called:
+            return True
+        stands = self.is_paused and step + 1 >= self._allowed_to
+        return self.is_stopped or stands
 
     def arrive(self, member: int, number: int, step: int) -> None:
         """Note that a member stands at its boundary `number`, before `step`.
@@ -345,13 +360,14 @@ class Agreement:
         self._take_up(step)
         requested = self.pending
         # Without a first epoch no member but one would have any parameters.
-        is_repeated = step < self._repeats_to
-        is_stopped = self.is_stopped and not is_repeated
+        repeats = step < self._repeats_to
+        is_stopped = self.is_stopped and not repeats
         ends = self.epoch.number > 0 and (is_stopped or step >= self.steps)
-        if self.epoch.number and self.saves.is_due(step, ends=ends):
+        may_save = self.epoch.number and not repeats
+        if may_save and self.saves.is_due(step, ends=ends):
             meeting.verdict = Verdict.SAVE
             self.saves.agree(step)
-        elif self.epoch.number and self.is_copy_due and not ends:
+        elif self.epoch.number and self._may_copy and not ends:
             meeting.verdict, self.is_copy_due = Verdict.COPY, False
         elif ends and not self.saves.is_under_way:
             meeting.verdict, self.is_finished = Verdict.FINISH, True
@@ -365,7 +381,7 @@ class Agreement:
                 joined=tuple(sorted(self.returning.items())),
             )
             meeting.verdict = Verdict.PREPARE
-        elif is_repeated:
+        elif repeats:
             meeting.verdict = Verdict.GO
         elif not self.is_paused or self._budget or step < self._allowed_to:
             # A budget is counted from where it is taken up: a halt for something else

@@ -23,14 +23,17 @@ from kit.graph.static import Shape, agrees, text
 from kit.session.master.devices import Device
 from kit.session.master.partition import Segment, TensorMove
 from kit.session.worker.program import SegmentProgram
-from kit.session.worker.step import Step, Ways
+from kit.session.worker.step import SessionKey, Step, Ways
 from kit.session.worker.task_runtime import TaskRuntime
 from kit.task import Task
 
 # --------------------------------------------------------------------------------------
-# The streams of a graph's random ops in a training: fixed by seeds, none shared.
+# The streams of a graph's random ops in a training: fixed by seeds, none shared. Each
+# step has a stream of its own, so who does a step again, or begins with it, draws the
+# same.
 
 
+_WORD = 2**64 - 1
 _SEEDS = "seeds"  # the attribute of an op that draws: two numbers, None if unseeded
 
 
@@ -54,6 +57,16 @@ def _seeded(node: Node, seed: int, rank: int | None) -> Node:
         return node
     seeds = _mixed(seed, rank, node.name if own is None else tuple(own))
     return replace(node, attrs={**node.attrs, _SEEDS: seeds})
+
+
+def stream_of(node: Node, number: int) -> np.random.Generator:
+    """Return what a seeded op draws from in the step with a number."""
+    key = [int(seed) & _WORD for seed in node.attrs[_SEEDS]]
+    # Its last word: no step draws so many numbers that it comes to the next one's.
+    bits = np.random.Philox(
+        key=np.array(key, np.uint64), counter=np.array([0, 0, 0, number], np.uint64)
+    )
+    return np.random.Generator(bits)
 
 
 def _mixed(*parts: object) -> tuple[int, int]:
@@ -212,7 +225,10 @@ class GraphStep:
 
 
 class CompiledStep:
-    """A step on one worker: `function(params, batch)`, as `kit.train` takes it."""
+    """A step on one worker: `function(params, batch)`, as `kit.train` takes it.
+
+    It may be given the number of the step by name; else it counts its calls.
+    """
 
     def __init__(
         self,
@@ -223,6 +239,8 @@ class CompiledStep:
         in_parts: bool,
     ) -> None:
         self._feeds, self._goals, self._loss = step.feeds, step.goals, step.loss
+        self._random = [node for node in nodes if is_random(node)]
+        self._runtime, self._n_calls = runtime, 0
         self._dtypes = [dtype_of(feed.dtype) for feed in step.feeds]
         fed = [*(goal.variable for goal in step.goals), *(f.edge for f in step.feeds)]
         self._fed, self.function = fed, self._in_parts if in_parts else self._at_once
@@ -239,24 +257,39 @@ class CompiledStep:
         self._handed = [[(goal.name, goal.gradient) for goal in g] for g in groups]
 
     def _at_once(
-        self, params: Mapping[str, Array], batch: Sequence[Any]
+        self,
+        params: Mapping[str, Array],
+        batch: Sequence[Any],
+        _number: int | None = None,
     ) -> tuple[Any, dict[str, Array]]:
         """Return the loss and the gradients by name."""
+        self._begin(_number)
         values = self._fed_values(params, batch)
         self._stages[0].run(values)
         gradients = {goal.name: values[goal.gradient] for goal in self._goals}
         return values[self._loss], gradients
 
     def _in_parts(
-        self, params: Mapping[str, Array], batch: Sequence[Any]
+        self,
+        params: Mapping[str, Array],
+        batch: Sequence[Any],
+        _number: int | None = None,
     ) -> Generator[tuple[str, Array], None, Any]:
         """Yield (name, gradient) as they are ready; return the loss."""
+        self._begin(_number)
         values = self._fed_values(params, batch)
         for stage, handed in zip(self._stages, self._handed, strict=True):
             stage.run(values)
             for name, edge in handed:
                 yield name, values[edge]
         return values[self._loss]
+
+    def _begin(self, number: int | None) -> None:
+        number = self._n_calls if number is None else number
+        self._n_calls = number + 1
+        state = self._runtime.begin_session(_session_of(self._runtime))
+        for node in self._random:
+            state.put(node.name, stream_of(node, number))
 
     def _fed_values(
         self, params: Mapping[str, Array], batch: Sequence[Any]
@@ -281,7 +314,7 @@ class _Local:
         segment = Segment(list(stage.nodes), devices, takes, fetches=gives)
         self._takes, self._gives = stage.takes, stage.gives
         self._program = SegmentProgram(segment, runtime)
-        session = runtime.task, 0
+        session = _session_of(runtime)
         self._step = Step(0, session, runtime.task, _NoWays(), _FOREVER_S)
         self._step.session_state = runtime.begin_session(session)
 
@@ -290,6 +323,10 @@ class _Local:
         taken = [values[edge] for edge in self._takes]
         found = self._program.run(self._step, taken)
         values.update(zip(self._gives, found, strict=True))
+
+
+def _session_of(runtime: TaskRuntime) -> SessionKey:
+    return runtime.task, 0
 
 
 class _NoWays(Ways):

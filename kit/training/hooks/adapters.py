@@ -47,6 +47,8 @@ class HookList:
         """`names` are those of the loss and the parameters, by op name and index."""
         self._hooks = tuple(hooks)
         self._names = dict(names or {})
+        #: Who calls them in this process, through all generations of a training.
+        self.runner: Any = None
 
     def __iter__(self) -> Iterator[SessionRunHook]:
         return iter(self._hooks)

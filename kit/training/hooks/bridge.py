@@ -8,6 +8,14 @@
 With hooks that may ask for the end all members meet after each step, so that none is
 made too many; that costs a question and an answer. Hooks that only look on cost their
 own time alone.
+
+In an elastic training each of these moments comes once, and each step is told once: a
+step that is done again after a loss was told already. When the coordinator's own
+process is the one that is lost, its hooks are lost with it. Their moments go on in
+another process, with hooks as they were given to `kit.train`: what a hook had gathered
+or counted is gone. There `begin` comes again, and `after_create_session`, in which the
+global step is that before which the training began; then the steps go on. The step
+that had been done last is told there too, because nobody knows whether it was told.
 """
 
 from __future__ import annotations
@@ -48,6 +56,8 @@ from kit.training.member.step_events import StepObserver
 
 
 _KEPT_LINES = 50
+# The lines that hooks tell in another process have greater numbers than all before.
+_LINES_OF_A_GENERATION = 2**32
 _LOG = logging.getLogger("kit.training")
 
 
@@ -60,10 +70,11 @@ class Fetch(NamedTuple):
 class Notes:
     """The newest lines that hooks have told; the notebook takes them with the news."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: int = 0) -> None:
+        """Count the lines from `first`."""
         self._lines: deque[tuple[int, str, str]] = deque(maxlen=_KEPT_LINES)
         self._guard = threading.Lock()
-        self._count = 0
+        self._count = first
 
     def add(self, kind: str, text: str) -> None:
         """Keep a line; `progress` lines replace each other where they are shown."""
@@ -82,11 +93,14 @@ class HookEnvironment:
 
     def __init__(self, job: Job, hooks: HookList) -> None:
         """Begin before there is a part in anything: only names can be looked up."""
-        self.notes = Notes()
+        generation = job.generation
+        number = generation.number if generation is not None else 0
+        self.notes = Notes(number * _LINES_OF_A_GENERATION)
         self.loss = float("nan")
         self._job, self._hooks = job, hooks
         self._context: MemberContext | None = None
         self._coordinator: TrainingCoordinator | None = None
+        self.step: int | None = None  # that hooks are told in place of what is done
         self._leaves = {leaf.spec.name: leaf for leaf in job.layout.leaves}
 
     def enter(self, context: MemberContext, coordinator: TrainingCoordinator) -> None:
@@ -182,6 +196,8 @@ class HookEnvironment:
             return context.memory.leaf(context.now, self._leaves[name]).copy()
         if name == LOSS:
             return self.loss
+        if step is None:
+            step = self.step
         return self._inside().step if step is None else step
 
     def _inside(self) -> MemberContext:
@@ -204,6 +220,14 @@ def _of_each(fetches: Any, call: Callable[[Any], Any]) -> Any:
     elif isinstance(fetches, list | tuple):
         return type(fetches)(_of_each(one, call) for one in fetches)
     return call(fetches)
+
+
+def _n_told(job: Job) -> int:
+    """Return how many steps hooks in an earlier process of the training were told.
+
+    It began its next step only when it had told of the one before.
+    """
+    return max(job.generation.reached - 1, 0) if job.generation is not None else 0
 
 
 class HookCheckpoints:
@@ -291,9 +315,21 @@ class HookRunner(StepObserver):
         self._context = SessionRunContext(SessionRunArgs(LOSS), self._session)
         self._fetches: dict[SessionRunHook, Any] = {}
         self._step = 0
-        self._is_created = False
+        self._is_created = self._has_ended = False
+        self._n_asked = self._n_told = _n_told(job)
         for hook in hooks:
             self._call(hook, "begin", hook.begin)
+
+    @classmethod
+    def of(cls, job: Job, hooks: HookList) -> HookRunner:
+        """Return the one that calls hooks in a job: that of the generation before.
+
+        If they have not been called in this process there is none; see `__init__`.
+        """
+        if hooks.runner is None or job.generation is None:
+            hooks.runner = cls(job, hooks)
+        found: HookRunner = hooks.runner
+        return found
 
     @property
     def may_stop(self) -> bool:
@@ -309,18 +345,25 @@ class HookRunner(StepObserver):
         self._place.enter(context, coordinator)
 
     def created(self, step: int) -> None:
-        """Call `after_create_session`, once, when there are parameters."""
+        """Call `after_create_session`, once, when there are parameters.
+
+        `step` is that before which the training began.
+        """
         if self._is_created:
             return
-        self._is_created, self._step = True, step
+        self._is_created = True
+        self._place.step = self._step = step
         coordinator = HookCoordinator(self._place)
         for hook in self._hooks:
             call = partial(hook.after_create_session, self._session, coordinator)
             self._call(hook, "after_create_session", call)
+        self._place.step = None
 
     def before(self, step: int) -> None:
         """Call `before_run`; raises `InvalidArgumentError` for a hook that feeds."""
-        self._step = step
+        if step < self._n_asked:  # it is done again
+            return
+        self._step, self._n_asked = step, step + 1
         self._context = SessionRunContext(SessionRunArgs(LOSS), self._session)
         self._fetches = {}
         for hook in self._hooks:
@@ -328,14 +371,19 @@ class HookRunner(StepObserver):
 
     def after(self, step: int, loss: float) -> None:
         """Call `after_run` of a step that is done, and end the training if asked to."""
-        self._place.loss = loss
+        if step < self._n_told:
+            return
+        self._place.loss, self._n_told = loss, step + 1
         for hook in self._hooks:
             self._call(hook, "after_run", partial(self._tell, hook, step))
         if self._context.stop_requested:
             self._place.stop()
 
     def end(self) -> None:
-        """Call `end`."""
+        """Call `end`, once."""
+        if self._has_ended:
+            return
+        self._has_ended = True
         for hook in self._hooks:
             self._call(hook, "end", partial(hook.end, self._session))
 

@@ -95,7 +95,7 @@ class Member:
         leads = me == job.coordinator
         # Whatever is wrong with hooks or checkpoints is raised here, to the caller.
         has_hooks = leads and work is not None and len(work.hooks) > 0
-        self.hooks = HookRunner(job, work.hooks) if work and has_hooks else None
+        self.hooks = HookRunner.of(job, work.hooks) if work and has_hooks else None
         self._begins_with = state
         requests = state.requests if state is not None else None
         self.coordinator = (
@@ -276,8 +276,8 @@ class Member:
             coordinator.requests if coordinator is not None else dict,
         )
         stack.callback(self._copier.close)
-        # A checkpoint may be newer than the copies: it is the same training's.
-        if state is not None and state.step >= context.step:
+        # A checkpoint may be newer, but the rows of its last steps may be lost.
+        if state is not None:
             context.step, context.restored = state.step, state.values
         self._begins_with = None
 
@@ -306,7 +306,7 @@ class Member:
             if answer.verdict is Verdict.PREPARE and answer.epoch is not None:
                 self._change(context, runner, number - 1, answer.epoch)
                 if self.hooks is not None and self.epochs:
-                    self.hooks.created(context.step)
+                    self.hooks.created(self._began)
                 continue  # no step yet: the training may be paused
             if answer.verdict is Verdict.SAVE and self._writer is not None:
                 self._writer.save((answer.step, number), answer.step)
@@ -316,6 +316,11 @@ class Member:
                 continue
             context.endpoint.stamp.halt = NO_HALT
             runner.run(answer.step)
+
+    @property
+    def _began(self) -> int:
+        """Before which step the training began, in whatever generation."""
+        return self.coordinator.began if self.coordinator is not None else 0
 
     def _rejoined(self, context: MemberContext, runner: EpochRunner) -> int | None:
         """Take part again; returns the next boundary, None if there is none."""

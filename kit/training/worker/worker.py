@@ -94,6 +94,7 @@ def _wrong(kind: type[KitError], task: str, step: int, text: str) -> KitError:
 Ready = Callable[[int], None]
 GRADS: Final = "grads"
 RNG: Final = "rng"
+_NUMBER: Final = "_number"  # of the mini-batch: for what a graph draws
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -110,7 +111,9 @@ def requested(step: Callable[..., Any]) -> frozenset[str]:
     except (TypeError, ValueError):  # a built-in function does not tell
         return frozenset()
     return frozenset(
-        name for name in (GRADS, RNG) if name in found and found[name].kind in _BY_NAME
+        name
+        for name in (GRADS, RNG, _NUMBER)
+        if name in found and found[name].kind in _BY_NAME
     )
 
 
@@ -154,6 +157,7 @@ class Compute:
         self.measures: dict[bytes, float] = {}  # of the last step, beside its loss
         asked = requested(step)
         self._writes, self._draws, self._draw = GRADS in asked, RNG in asked, draw
+        self._is_numbered = _NUMBER in asked
 
     def __call__(
         self,
@@ -178,6 +182,8 @@ class Compute:
         more: dict[str, Any] = {}
         if self._writes:
             more[GRADS] = gradient_buffer.open()
+        if self._is_numbered:
+            more[_NUMBER] = number
         if self._draws:
             more[RNG] = self._draw(number)
         result = self._run(step, self._function, params, batch, **more)

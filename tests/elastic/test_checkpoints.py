@@ -1,0 +1,74 @@
+"""Checkpoints of an elastic training: none is lost, none is written twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kit
+from kit.task import Task
+from kit.testing.processes import process_cluster
+from tests.elastic.scene import LEADER, OTHER, kill, losses, train, until
+from tests.training.saved import names
+from tests.training.toy import same_bits
+
+pytestmark = pytest.mark.slow
+VICTIMS = [LEADER, OTHER]
+
+
+def every(folder: Path, steps: int) -> kit.Checkpoints:
+    return kit.Checkpoints(str(folder), every_steps=steps, keep=50)
+
+
+@pytest.mark.parametrize("victim", VICTIMS)
+def test_they_are_those_of_the_undisturbed_training(
+    tmp_path: Path, victim: Task
+) -> None:
+    with process_cluster(ps=1, worker=2) as cluster:
+        plain = train(cluster, checkpoint=every(tmp_path / "plain", 20)).wait(30)
+        run = train(cluster, checkpoint=every(tmp_path / "run", 20))
+        kill(cluster, run, victim, 50)
+        run.wait(30)
+        assert len(run.losses) == 1
+
+    assert names(tmp_path / "run") == names(tmp_path / "plain")
+    assert run.checkpoints.n_saved == plain.checkpoints.n_saved == 6
+    assert losses(run) == losses(plain)
+    for name in names(tmp_path / "run"):
+        found = kit.load_checkpoint(tmp_path / "run" / name)
+        wanted = kit.load_checkpoint(tmp_path / "plain" / name)
+        assert same_bits(dict(found), dict(wanted))
+
+
+@pytest.mark.parametrize("restore", [False, "step-40", None])
+@pytest.mark.parametrize("victim", VICTIMS)
+def test_where_it_began_counts_only_once(
+    tmp_path: Path, restore: Any, victim: Task
+) -> None:
+    folder = tmp_path / "run"
+    with process_cluster(ps=1, worker=2) as cluster:
+        if restore is not False:
+            train(cluster, checkpoint=every(folder, 20), steps=80).wait(30)
+        run = train(cluster, checkpoint=every(folder, 20), restore=restore, steps=200)
+        kill(cluster, run, victim, 110)
+        run.wait(30)
+        assert len(run.losses) == 1
+    assert names(folder) == sorted(f"step-{step}" for step in range(20, 201, 20))
+    resumed = {False: None, "step-40": 40, None: 80}[restore]
+    assert (run.resumed_from.step if run.resumed_from else None) == resumed
+
+
+@pytest.mark.parametrize("victim", VICTIMS)
+def test_a_save_that_was_asked_for_is_written(tmp_path: Path, victim: Task) -> None:
+    with process_cluster(ps=1, worker=2) as cluster:
+        run = train(cluster, checkpoint=every(tmp_path, 0))
+        until(lambda: run.step >= 30)
+        saving = run.save()
+        kill(cluster, run, victim, 0)
+        saved = saving.wait(20)
+        run.wait(30)
+        assert len(run.losses) == 1
+    assert Path(saved.path).is_dir()
+    assert 0 < saved.step < run.step

@@ -1,0 +1,126 @@
+"""What the steps of an elastic training read and draw is the same when done again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit.graph.graph import Graph
+from kit.graph.ops.math import random
+from kit.graph.ops.state.source import placeholder
+from kit.graph.variable import Variable
+from kit.task import Task
+from kit.testing.processes import ProcessCluster, process_cluster
+from tests.elastic.scene import LEADER, OTHER, STEPS, kill, losses
+from tests.training.toy import BATCH, DATA, X, Y, fit, initial, same_bits
+
+pytestmark = pytest.mark.slow
+VICTIMS = [LEADER, OTHER]
+
+
+def survives(cluster: ProcessCluster, begin: Any, victim: Task) -> None:
+    """Compare a training that has a loss with one that has none."""
+    plain = begin().wait(30)
+    run = begin()
+    kill(cluster, run, victim, 40)
+    run.wait(30)
+
+    assert [loss.lost for loss in run.losses] == [(victim.short,)]
+    assert losses(run) == losses(plain)
+    assert same_bits(run.params, plain.params)
+
+
+def drawing(params: Any, batch: Any, rng: np.random.Generator) -> Any:
+    time.sleep(0.002)
+    x, y = batch
+    return fit(params, (x + rng.normal(size=x.shape).astype(x.dtype), y))
+
+
+@pytest.mark.parametrize("victim", VICTIMS)
+def test_a_step_that_draws(victim: Task) -> None:
+    with process_cluster(ps=0, worker=3) as cluster:
+
+        def begin() -> kit.Run:
+            given: dict[str, Any] = {"steps": STEPS, "batch": BATCH, "topology": "ring"}
+            return kit.train(
+                drawing, initial(), DATA, elastic=True, cluster=cluster, **given
+            )
+
+        survives(cluster, begin, victim)
+
+
+@pytest.mark.parametrize("victim", VICTIMS)
+def test_a_graph_that_draws(victim: Task) -> None:
+    with Graph().as_default():
+        x, y = placeholder("float32", (None, 3)), placeholder("float32", (None,))
+        w = Variable(np.zeros((3, 1), np.float32), name="w")
+        noise = random.uniform((3, 1), dtype="float32")
+        loss = (((x @ (w * noise)).sum(axis=1) - y) ** 2).mean()
+
+    with process_cluster(ps=1, worker=2) as cluster:
+
+        def begin() -> kit.Run:
+            given: dict[str, Any] = {"steps": 400, "batch": BATCH, "link": "1gbit,2ms"}
+            return kit.train(loss, {x: X, y: Y}, elastic=True, cluster=cluster, **given)
+
+        survives(cluster, begin, victim)
+
+
+class Batches:
+    """Mini-batches that can be read from the beginning any number of times."""
+
+    def __iter__(self) -> Iterator[Any]:
+        for step in range(STEPS):
+            time.sleep(0.001)
+            dice = np.random.default_rng(step)
+            yield dice.normal(size=(BATCH, 3)), dice.normal(size=BATCH)
+
+
+def slow_batches() -> Iterator[Any]:
+    yield from Batches()
+
+
+@pytest.mark.parametrize("data", [Batches(), slow_batches, "dask"])
+@pytest.mark.parametrize("victim", VICTIMS)
+def test_data_that_are_read_on_the_way(data: Any, victim: Task) -> None:
+    if data == "dask":
+        array = pytest.importorskip("dask.array")
+        data = array.from_array(X, chunks=20), array.from_array(Y, chunks=20)
+
+    with process_cluster(ps=0, worker=3) as cluster:
+
+        def begin() -> kit.Run:
+            given: dict[str, Any] = {"steps": STEPS, "batch": BATCH, "topology": "ring"}
+            return kit.train(
+                slow_fit, initial(), data, elastic=True, cluster=cluster, **given
+            )
+
+        survives(cluster, begin, victim)
+
+
+def slow_fit(params: Any, batch: Any) -> Any:
+    time.sleep(0.002)
+    return fit(params, batch)
+
+
+def fitness(params: Any) -> float:
+    time.sleep(0.0005)
+    return float((params["w"] ** 2).sum())
+
+
+@pytest.mark.parametrize("victim", VICTIMS)
+def test_evolution(victim: Task) -> None:
+    with process_cluster(ps=0, worker=3) as cluster:
+
+        def begin() -> kit.Run:
+            given: dict[str, Any] = {"steps": 200, "population": 6, "topology": "ring"}
+            return kit.evolve(
+                fitness, {"w": np.ones(3)}, elastic=True, cluster=cluster, **given
+            )
+
+        survives(cluster, begin, victim)

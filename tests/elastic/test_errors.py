@@ -1,0 +1,87 @@
+"""The user's own errors end an elastic training as they end any other."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit.errors import KitError
+from kit.testing.processes import process_cluster
+from tests.elastic.scene import OTHER, kill, train
+from tests.training.toy import X, Y, fit
+
+pytestmark = pytest.mark.slow
+
+
+class Fails:
+    """A step function that fails in a step of one worker's own data."""
+
+    def __init__(self, error: type[Exception] | None) -> None:
+        """Give a loss of NaN if there is no error to raise."""
+        self._error = error
+
+    def __call__(self, params: Any, batch: Any, rng: Any) -> Any:
+        time.sleep(0.002)
+        x, y, step = batch
+        loss, gradients = fit(params, (x, y))
+        if step[0] == 90:
+            if self._error is not None:
+                raise self._error("as was to be expected")
+            gradients["b"] = gradients["b"] * np.nan
+        return loss, gradients
+
+
+def batches() -> Any:
+    for step in range(120):
+        yield X[:9], Y[:9], np.full(9, step)
+
+
+@pytest.mark.parametrize("error", [ValueError, None])
+@pytest.mark.parametrize("loses", [False, True])
+def test_an_error_of_a_step_ends_it(
+    error: type[Exception] | None, loses: bool, tmp_path: Path
+) -> None:
+    given: dict[str, Any] = {"steps": 120, "topology": "ring", "batch": 9}
+    with process_cluster(ps=0, worker=3) as cluster:
+
+        def end(run: kit.Run) -> KitError:
+            with pytest.raises(KitError) as caught:
+                run.wait(20)
+            return caught.value
+
+        start = {"w": np.zeros(3, np.float32), "b": np.zeros(2), "scale": np.ones(())}
+        start["none"] = np.zeros((0, 2), np.float32)
+        plain = end(kit.train(Fails(error), start, batches, cluster=cluster, **given))
+        run = kit.train(
+            Fails(error), start, batches, cluster=cluster, elastic=True, **given
+        )
+        if loses:
+            kill(cluster, run, OTHER, 30)
+        found = end(run)
+
+    assert len(run.losses) == loses
+    assert type(found) is type(plain)
+    if not loses:
+        assert found.step == plain.step == 90
+    assert "step 90" in found.message
+
+
+class Refuses(kit.hooks.SessionRunHook):
+    """A hook that raises."""
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        if run_context.session.run("global_step") == 50:
+            raise ValueError("enough")
+
+
+def test_an_error_of_a_hook_ends_it() -> None:
+    with process_cluster(ps=0, worker=3) as cluster:
+        run = train(cluster, hooks=[Refuses()])
+        with pytest.raises(kit.errors.StepFailed, match="enough at step"):
+            run.wait(20)
+    assert run.losses == ()
