@@ -269,8 +269,8 @@ class Server:
             raise FailedPreconditionError("the server was not started: call start().")
         if job.generation is not None:
             raise InvalidArgumentError(
-                "elastic=True needs a cluster that kit.Cluster has started: the program "
-                "of a worker that is lost cannot go on elsewhere. Leave it out."
+                "elastic=True needs a kit.Cluster: the program of a lost worker "
+                "cannot go on elsewhere. Leave it out."
             )
         return self._rendezvous.launch(job, work)
 

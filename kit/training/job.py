@@ -124,7 +124,7 @@ class Job:
         generation.check(len(self.tasks))
         if self.aggregate:
             raise InvalidArgumentError(
-                f"aggregate={self.aggregate} goes on without workers that are lost, and "
+                f"aggregate={self.aggregate} goes on without workers that are lost, "
                 f"elastic=True with all of them elsewhere; leave one out."
             )
 
