@@ -21,7 +21,16 @@ from benchmarks.results import FOLDER, Table, arguments, machine
 BENCHMARKS = (
     *("allreduce", "scaling", "many_parameters"),
     *("training", "overlap", "graph_step", "overhead", "startup", "roundtrip"),
-    *("session", "memory", "long_run", "checkpoints", "board", "switch_pause", "hosts"),
+    *(
+        "session",
+        "memory",
+        "long_run",
+        "checkpoints",
+        "board",
+        "switch_pause",
+        "losses",
+        "hosts",
+    ),
     "growth",
 )
 

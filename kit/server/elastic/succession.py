@@ -16,10 +16,15 @@ from kit.errors import (
     AbortedError,
     DeadlineExceededError,
     Fenced,
+    InternalError,
+    InvalidArgumentError,
     KitError,
     LinkLost,
     PeerLost,
+    ResourceExhaustedError,
+    StepFailed,
     UnavailableError,
+    UnknownError,
     from_plain,
 )
 from kit.server.elastic.asking import Processes, Told
@@ -29,6 +34,11 @@ from kit.training.elastic import generation as rules
 from kit.training.elastic.generation import Change, Held
 from kit.training.job import Job
 
+# With these a member cannot begin, however often that is tried.
+_FINAL: Final = (
+    *(InvalidArgumentError, InternalError, UnknownError),
+    *(StepFailed, ResourceExhaustedError),
+)
 _LOOK_S: Final = 0.02
 _ASK_S: Final = 0.25
 
@@ -63,7 +73,7 @@ class Succession:
                 if not self._is_led_by_another(number, reason):
                     self._lead()
             except KitError as error:
-                if time.monotonic() > give_up:
+                if isinstance(error, _FINAL) or time.monotonic() > give_up:
                     self._now.fail(error)
             if time.monotonic() > give_up and not self._now.has_moved(number):
                 text = f"{self._now.me}: no new generation could begin: {reason}"

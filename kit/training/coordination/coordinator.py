@@ -85,7 +85,8 @@ class TrainingCoordinator:
             self._agreement.saves.ended(self.store.step, good=True)
         #: Before which step the training began, in its first generation.
         self.began = self.store.step if self.store is not None else 0
-        self._n_commands = 0  # of all generations: whose requests are the newest
+        # Of all generations, those that have changed something: tells what is newest.
+        self._n_commands = 0
         if requests:
             self._n_commands = int(requests["n_commands"])
             self.began = int(requests["began"])
@@ -123,6 +124,8 @@ class TrainingCoordinator:
                     self._call_copy()
             self._changed.notify_all()
             verdict = self._until(patience_s, lambda: self._agreement.verdict(number))
+            if verdict is Verdict.COPY and self._copying is not None:
+                self._copying.agreed()
             meeting = self._agreement.rounds[number]
             return Answer(verdict, meeting.proposal, "", meeting.step)
 
@@ -514,7 +517,7 @@ class TrainingCoordinator:
         """
         values = check_command(what, values)
         with self._changed:
-            agreement = self._agreement
+            agreement, before = self._agreement, self.requests()
             if what == "configure":
                 self._check(**values)
                 agreement.request(**values)
@@ -526,7 +529,7 @@ class TrainingCoordinator:
                 agreement.stop()
             elif what == "save" and self.save_coordinator.ask(values["ticket"]):
                 agreement.saves.request()
-            self._n_commands += what != "look"
+            self._n_commands += self.requests() != before
             self._changed.notify_all()
 
     def _check(self, *, at: int = 0, **changes: Any) -> None:

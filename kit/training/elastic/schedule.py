@@ -11,7 +11,7 @@ from typing import Final
 #: Seconds between two copies at least: so many seconds of steps may be done again.
 EVERY_S: Final = 0.2
 # A copy may take this share of the time: after a slow one the next comes later.
-_SHARE: Final = 0.05
+_SHARE: Final = 0.1
 # When one was not confirmed for so long, a message was lost: begin another.
 _GIVE_UP_S: Final = 5.0
 
@@ -23,15 +23,16 @@ class Copying:
     >>> copying = Copying(lambda: seconds[0])
     >>> copying.is_due
     True
-    >>> copying.begin([0, 1]); copying.end(0, 8); copying.is_due
-    False
-    >>> copying.end(1, 8); seconds[0] = 0.25; copying.is_due
-    True
+    >>> copying.begin([0, 1]); copying.end(0, 8), copying.is_due
+    (False, False)
+    >>> seconds[0] = 0.25; copying.end(1, 8), copying.is_due, copying.step
+    (True, False, 8)
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._missing: set[int] = set()
+        self._is_called = False  # and the members have not met for it yet
         self.step = -1  # of the newest copy that is whole
         self._next = clock()
         self._begun = clock()
@@ -47,6 +48,12 @@ class Copying:
     def begin(self, writers: Iterable[int]) -> None:
         """Note that a copy is called for; these members make it."""
         self._begun, self._missing = self._clock(), set(writers)
+        self._is_called = True
+
+    def agreed(self) -> None:
+        """Note that the members have come to the boundary to make it."""
+        if self._is_called:
+            self._begun, self._is_called = self._clock(), False
 
     @property
     def is_under_way(self) -> bool:

@@ -1,0 +1,151 @@
+"""How long an elastic training stands still when it loses a task, and what that costs.
+
+    python -m benchmarks.losses [--quick] [--json FILE] [--model NAME ...] [--kills N]
+
+A server and three workers in processes of their own. Tasks are killed in turn at random
+moments; each is restarted and takes part again before the next one is killed. The time
+is from the kill to the end of the first step that had not been committed before. The
+second table compares the rate of steps with and without `elastic`, by turns.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from typing import Any
+
+import numpy as np
+
+import kit
+from benchmarks.mlp import BATCH
+from benchmarks.problem import make
+from benchmarks.results import Table, arguments, median, report
+from kit.task import Task
+from kit.testing.processes import ProcessCluster, process_cluster
+from kit.testing.task_process import until
+
+MODELS = ("small", "large")
+_WAIT_S = 60.0
+_SETTLED_S = 0.5  # of training between two events, at most
+_WORKERS = 3
+
+
+def begin(cluster: ProcessCluster, name: str, steps: int, *, elastic: bool) -> kit.Run:
+    """Begin a training of a model with Adam."""
+    problem = make(name)
+    return kit.train(
+        problem.write(),
+        problem.params,
+        problem.examples,
+        optimizer=kit.Adam(1e-3),
+        topology="ps",
+        steps=steps,
+        batch=_WORKERS * BATCH,
+        elastic=elastic,
+        cluster=cluster,
+    )
+
+
+def kills(name: str, n_kills: int) -> list[dict[str, Any]]:
+    """Kill a task so often; returns what each loss has cost, in seconds and steps."""
+    dice, found = random.Random(0), []
+    with process_cluster(1, _WORKERS) as cluster:
+        run = begin(cluster, name, 10_000_000, elastic=True)
+        for number in range(n_kills):
+            task = cluster.tasks[number % len(cluster.tasks)]
+            until(lambda: run.copied >= 0, _WAIT_S)
+            time.sleep(dice.uniform(0, _SETTLED_S))
+            found.append(_kill(cluster, run, task))
+            _take_back(cluster, run, task)
+        run.stop()
+        run.wait(_WAIT_S)
+    return found
+
+
+def _kill(cluster: ProcessCluster, run: kit.Run, task: Task) -> dict[str, Any]:
+    n_losses, at = len(run.losses), time.monotonic_ns()
+    cluster[task].signal(signal.SIGKILL)
+    until(lambda: len(run.losses) > n_losses or run.done, _WAIT_S)
+    if run.error is not None:
+        raise run.error
+    loss = run.losses[-1]
+    until(lambda: run.step > loss.step, _WAIT_S)
+    until(lambda: _first_after(run, loss.step) is not None, _WAIT_S)
+    end = _first_after(run, loss.step)
+    assert end is not None, "it was waited for"
+    return {
+        "task": task.short,
+        "seconds": (end - at) * 1e-9,
+        "repeated": loss.repeated,
+        "agreed": loss.seconds,
+    }
+
+
+def _first_after(run: kit.Run, step: int) -> int | None:
+    """Return when the first share of a step not before `step` ended, since the loss."""
+    trace = run.trace
+    is_new = trace.steps["epoch"] == trace.epochs[-1].number
+    ends = trace.steps["end"][is_new & (trace.steps["step"] >= step)]
+    return int(ends.min()) if len(ends) else None
+
+
+def _take_back(cluster: ProcessCluster, run: kit.Run, task: Task) -> None:
+    before = len(run.history())
+    cluster.restart_dead()
+    cluster.join(run, task)
+    until(lambda: len(run.history()) > before, _WAIT_S)
+
+
+def rates(name: str, turns: int, seconds: float) -> dict[str, list[float]]:
+    """Return steps a second, with copies and without, measured by turns."""
+    found: dict[str, list[float]] = {"elastic": [], "plain": []}
+    with process_cluster(1, _WORKERS) as cluster:
+        for _ in range(turns):
+            for kind in found:
+                run = begin(cluster, name, 10_000_000, elastic=kind == "elastic")
+                until(lambda run=run: run.step > 2, _WAIT_S)  # type: ignore[misc]
+                time.sleep(seconds)
+                run.stop()
+                run.wait(_WAIT_S)
+                rows = run.trace.steps[run.trace.steps["task"] == run.job.coordinator]
+                spent = (rows["end"][-1] - rows["end"][0]) * 1e-9
+                found[kind].append(float(rows["step"][-1] - rows["step"][0]) / spent)
+    return found
+
+
+def main() -> None:
+    """Measure each model, print the tables, write the figures."""
+    parser = arguments(__doc__ or "")
+    parser.add_argument("--model", nargs="+", default=MODELS, metavar="NAME")
+    parser.add_argument("--kills", type=int, metavar="N", help="of each model")
+    given = parser.parse_args()
+    n_kills = given.kills or (8 if given.quick else 150)
+    turns, seconds = (2, 1.0) if given.quick else (8, 4.0)
+    found = {
+        name: {"kills": kills(name, n_kills), "rates": rates(name, turns, seconds)}
+        for name in given.model
+    }
+    report(_table(found), found, given.json)
+
+
+def _table(found: dict[str, Any]) -> Table:
+    rows = []
+    for name, one in found.items():
+        seconds = [kill["seconds"] for kill in one["kills"]]
+        repeated = [kill["repeated"] for kill in one["kills"]]
+        share = median(one["rates"]["elastic"]) / median(one["rates"]["plain"])
+        at = (*np.percentile(seconds, (50, 99)), max(seconds))
+        cells = (f"{1e3 * s:.0f}" for s in at)
+        rows.append((name, *cells, f"{median(repeated):.0f}", f"{100 * share:.1f} %"))
+    head = ("model", "p50", "p99", "worst", "steps again", "rate")
+    note = (
+        "Milliseconds from a kill to the next new step, with Adam on a server and "
+        "three workers; steps done again (median); steps a second beside a training "
+        "that is not elastic."
+    )
+    return Table("The loss of a task", (note,), head, tuple(rows))
+
+
+if __name__ == "__main__":
+    main()
