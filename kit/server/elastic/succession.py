@@ -59,14 +59,13 @@ class Succession:
             if self._now.is_over or self._now.noticed is not None:
                 return
             self._now.noticed = time.monotonic(), reason
+            given = self._now.generation.number, reason
         name = f"kit-elastic-{self._now.me}"
-        threading.Thread(target=self._go_on, name=name, daemon=True).start()
+        threading.Thread(target=self._go_on, args=given, name=name, daemon=True).start()
 
-    def _go_on(self) -> None:
+    def _go_on(self, number: int, reason: str) -> None:
         """Lead, or wait for who leads, until there is another generation or none."""
-        number = self._now.generation.number
-        assert self._now.noticed is not None
-        limits, reason = self._now.job.settings, self._now.noticed[1]
+        limits = self._now.job.settings
         give_up = time.monotonic() + limits.dead_after_s + limits.start_deadline_s
         while not self._now.has_moved(number):
             try:
@@ -149,7 +148,8 @@ class Succession:
     def _lead(self) -> None:
         job, began = self._now.job, self._now.noticed
         old = self._now.generation
-        assert began is not None
+        if began is None:  # another one has led meanwhile
+            return
         ballot = self._now.promised[0] + 1, self._now.me
         asked = {*old.processes, *self._now.joining}
         values = {"ballot": ballot, "number": old.number}
@@ -182,7 +182,7 @@ class Succession:
                 f"tasks are here: the others may go on, so these do not.",
                 task=names,
             )
-        found = rules.newest_whole({n: _held(good[n]) for n in left})
+        found = rules.newest_whole({n: _held(reply) for n, reply in good.items()})
         may_begin_anew = all(good[n]["may_begin_anew"] for n in left)
         if found is None and not may_begin_anew:
             self._now.fail(_no_copy(lost))

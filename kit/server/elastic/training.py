@@ -134,18 +134,13 @@ class ElasticTraining:
         with self._now.changed:
             error = to_plain(self._now.error) if self._now.error is not None else None
             is_done = {one.state for one in self._members()} == {"done"}
-            return {
-                "job": self._now.job.to_plain(),
-                "error": error,
-                "done": is_done,
-            }
+            return {"job": self._now.job.to_plain(), "error": error, "done": is_done}
 
     def lose(self, number: int, reason: str) -> Plain:
         """Hear of a loss in a generation; returns what `look` does."""
         with self._now.changed:
-            is_current = (
-                self._now.generation.number == number and self._now.error is None
-            )
+            standing = self._now
+            is_current = standing.generation.number == number and not standing.is_over
         # A training that is complete goes on no more.
         if is_current and any(one.state != "done" for one in self._members()):
             self._succession.notice(reason)
@@ -157,15 +152,10 @@ class ElasticTraining:
         Refused to one that knows generation `number` and no newer one.
         """
         with self._now.changed:
-            is_old = (
-                ballot <= self._now.promised or self._now.generation.number > number
-            )
+            newest = self._now.promised
+            is_old = ballot <= newest or self._now.generation.number > number
             if is_old or self._now.is_closed:
-                return {
-                    **self.look(),
-                    "granted": False,
-                    "ballot": self._now.promised,
-                }
+                return {**self.look(), "granted": False, "ballot": newest}
             self._now.promised = ballot
             members = self._members()
         for member in members:
