@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -72,3 +73,26 @@ def test_a_save_that_was_asked_for_is_written(tmp_path: Path, victim: Task) -> N
         assert len(run.losses) == 1
     assert Path(saved.path).is_dir()
     assert 0 < saved.step < run.step
+
+
+def test_a_coordinator_that_is_stopped_does_not_keep_the_folder(tmp_path: Path) -> None:
+    with process_cluster(ps=1, worker=2) as cluster:
+        with kit.settings(heartbeat_s=0.1, suspect_after_s=0.5, dead_after_s=2.0):
+            run = train(cluster, checkpoint=every(tmp_path, 100), steps=2000)
+        until(lambda: run.step >= 30)
+        cluster[LEADER].signal(signal.SIGSTOP)
+        until(lambda: len(run.losses) == 1)
+        reached = run.losses[0].step
+        until(lambda: run.step > reached + 100)
+
+        cluster[LEADER].signal(signal.SIGCONT)
+        until(lambda: len(run.history()) == 2)
+        until(lambda: run.step > run.history()[1].step + 100)
+        run.stop()
+        run.wait(30)
+
+    found = [int(name.removeprefix("step-")) for name in names(tmp_path)]
+    hundreds = range(100, run.step + 1, 100)
+    assert sorted(found) == sorted({*hundreds, run.step})
+    saved = kit.load_checkpoint(tmp_path)
+    assert same_bits({name: saved[name] for name in run.params}, run.params)

@@ -239,3 +239,18 @@ def test_training_is_saved_by_the_clock(cluster: LocalCluster, tmp_path: Path) -
 
     assert run.checkpoints.n_saved >= 2
     assert kit.load_checkpoint(tmp_path).step == run.step
+
+
+def test_a_later_generation_takes_the_folder_from_one_that_is_stopped(
+    tmp_path: Path,
+) -> None:
+    first = FolderLock(tmp_path, "ab" * 16, "/job:worker/task:0")
+    first.reached(41)
+
+    second = FolderLock(tmp_path, "ab" * 16, "/job:worker/task:1")
+
+    assert second.left_at == 41
+    first.close()
+    with pytest.raises(FailedPreconditionError, match="another training, run abab"):
+        FolderLock(tmp_path, "cd" * 16, "/job:worker/task:0")
+    second.close()

@@ -62,6 +62,9 @@ class FolderLock:
     def __init__(self, folder: Path, run: str, task: str) -> None:
         """Lock the folder for a run; it must exist.
 
+        An earlier generation of the same run may have it, in a process that is stopped:
+        its mark is replaced. When that wakes up it can write nothing but what is
+        written again, with the same bits.
         Raises `FailedPreconditionError`, naming the owner, while another training has
         it, and `CheckpointFailed` if the mark cannot be written.
         """
@@ -72,7 +75,7 @@ class FolderLock:
             raise _unusable(path, error) from error
         try:
             check_regular(path, os.fstat(self._file), CheckpointFailed)
-            self._lock(folder)
+            self._lock(folder, run)
             before = os.pread(self._file, _SIZE, 0)
             self.left_at = int.from_bytes(before[:_STEP], "little")
             os.ftruncate(self._file, _SIZE)
@@ -103,24 +106,36 @@ class FolderLock:
             os.close(self._file)
             self._file = -1
 
-    def _lock(self, folder: Path) -> None:
+    def _lock(self, folder: Path, run: str) -> None:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise FailedPreconditionError(
-                f"{folder} belongs to another training, {self._owner()}, which saves "
-                f"its own checkpoints there. Wait for its end, or give another folder."
-            ) from None
+            owner_run, owner = self._owner()
+            if owner_run != run:
+                raise FailedPreconditionError(
+                    f"{folder} belongs to another training, {owner}, which saves its "
+                    f"own checkpoints there. Wait for its end, or give another folder."
+                ) from None
+            self._replace(folder / NAME)
 
-    def _owner(self) -> str:
+    def _replace(self, path: Path) -> None:
+        """Put a mark of our own in the place of one that is locked."""
+        old = self._file
+        path.unlink()
+        self._file = os.open(path, _FLAGS | os.O_EXCL, 0o600)
+        os.pwrite(self._file, os.pread(old, _SIZE, 0), 0)
+        os.close(old)
+        fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _owner(self) -> tuple[str, str]:
+        """Return the owner's run, and in words who it is."""
         text = os.pread(self._file, _SIZE, _STEP).rstrip(b"\0")
         with suppress(ValueError, KeyError, TypeError, RecursionError):
             owner = json.loads(text)
-            return (
-                f"run {owner['run'][:8]} of {owner['task']} "
-                f"(process {owner['pid']} on {owner['host']})"
-            )
-        return "whose mark cannot be read"
+            run = str(owner["run"])
+            where = f"process {owner['pid']} on {owner['host']}"
+            return run, f"run {run[:8]} of {owner['task']} ({where})"
+        return "", "whose mark cannot be read"
 
 
 def _unusable(path: Path, error: OSError) -> CheckpointFailed:
@@ -189,7 +204,7 @@ class CheckpointStore:
         self._folder = Folder(wanted.folder, wanted.keep, files)
         _make(self._folder)
         task = str(job.tasks[job.coordinator])
-        self._claim = FolderLock(self._folder.path, job.run, task)
+        self._claim = FolderLock(self._folder.path, name_of(job), task)
         try:
             self._folder.prepare()
             self.save_coordinator = SaveCoordinator(job, self._folder, begun, ended)
