@@ -39,6 +39,7 @@ class EpochRow(NamedTuple):
     at: int  # nanoseconds, monotonic
     link: str  # "" when the links run at full speed
     joined: str = ""  # the tasks that had been lost and take part again, by comma
+    generation: int = 0  # of an elastic training
 
     @property
     def is_asynchronous(self) -> bool:

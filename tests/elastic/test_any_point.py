@@ -96,6 +96,24 @@ def test_a_process_killed_at_any_point_costs_no_step_and_no_bit(
     assert_undisturbed(run, 2)
 
 
+def test_bytes_are_those_of_the_formulas_in_every_generation(
+    cluster: ProcessCluster,
+) -> None:
+    cluster.restart_dead()
+
+    run = begin(cluster, "ring", crash=f"worker:1@{AT}:step.begun:SIGKILL")
+    run.wait(30)
+
+    first, last = {entry.epoch for entry in run.traffic}
+    for entry in run.traffic:
+        # The step under way when the task was lost is measured in part.
+        assert entry.steps == STEPS if entry.epoch == last else entry.steps <= AT + 1
+        assert entry.agrees or entry.epoch == first
+    assert [moved[0] for moved in run.moved_once] == [first, last]
+    for _, measured, by_formula in run.moved_once[1:]:
+        assert measured == by_formula > 0
+
+
 def test_all_processes_but_one_may_be_killed_one_after_the_other() -> None:
     with process_cluster(ps=1, worker=2) as cluster:
         run = begin(cluster, "ps")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TypedDict
 
 import numpy as np
@@ -54,15 +55,18 @@ def account(
 
     `last_step` is the number of steps done, `n_steps` those of a member in an epoch:
     with backup workers not all do the same. Asynchronous epochs are left out: what a
-    worker moves there depends on how many updates it made.
+    worker moves there depends on how many updates it made. Where an elastic training
+    lost a task the measured bytes differ from the formula by the step under way, and
+    by what the task had not told.
     """
-    ends = [row.first_step for row in trace.epochs[1:]] + [last_step]
-    ends = ends[: len(trace.epochs)]  # none if it failed before its first step
     entries = []
-    for row, end in zip(trace.epochs, ends, strict=True):
+    for row, after in zip_longest(trace.epochs, trace.epochs[1:]):
         if row.is_asynchronous:
             continue
-        number, steps = row.number, end - row.first_step
+        number = row.number
+        steps = (last_step if after is None else after.first_step) - row.first_step
+        if after is not None and after.generation != row.generation:
+            steps = max(n_steps.get((one, number), 0) for one in job.workers)
         # One gradient a step, if all must send theirs.
         times = dict.fromkeys(job.workers, steps)
         if job.has_backups:
@@ -83,7 +87,10 @@ def once_only(job: Job, trace: Trace) -> list[tuple[int, int, int]]:
     """Return (epoch, measured, formula) of the bytes that move once, at its begin."""
     found = []
     before, was_asynchronous = None, False
+    generation = 0
     for row in trace.epochs:
+        if row.generation != generation:  # it begins as a training does
+            generation, before, was_asynchronous = row.generation, None, False
         after = by_name(row.plain_topology).owners(job.layout, job.group)
         n_slots = len(job.optimizer.slots)
         if before is None and row.first_step:

@@ -375,6 +375,7 @@ class Member:
                 context.endpoint.clock(),
                 epoch.link,
                 ",".join(self.job.tasks[member].short for member, _ in epoch.joined),
+                self.job.generation.number if self.job.generation is not None else 0,
             )
             self.epochs.append(row)
             context.reach("epoch.committed", epoch.first_step)
