@@ -116,6 +116,7 @@ def asked_of_a_run(run: kit.Run) -> dict[str, Plain]:
         "run.beat": member,
         "run.fail": {"run": NOBODYS, "error": error, "member": 1, "lost": 1},
         "run.leave": member,
+        "run.copied": {**member, "step": 3},
         "run.where": {**member, **key},
         "run.collect": {**member, **key, "offset": 0},
         "run.wrote": {**member, **key, "wrong": "the disk is full"},
@@ -125,6 +126,30 @@ def asked_of_a_run(run: kit.Run) -> dict[str, Plain]:
         "run.params": mine,
         "run.job": mine,
         "task.look": {},
+        **asked_of_an_elastic_run(run),
+    }
+
+
+def asked_of_an_elastic_run(run: kit.Run) -> dict[str, Plain]:
+    about, ballot = {"origin": NOBODYS}, {"ballot": [1, "ps:0"]}
+    state: Plain = {"step": 3, "requests": {"paused": False}}
+    copied = {**state, "member": 1, "writers": [0, 1], "ranges": [[0, 8]]}
+    return {
+        "elastic.look": about,
+        "elastic.lose": {**about, "number": 0, "reason": "gone"},
+        "elastic.promise": {**about, **ballot, "number": 0},
+        "elastic.join": {**about, "process": "worker:1"},
+        "elastic.accept": {**about, **ballot, "run": NOBODYS, "places": ["ps:0"]},
+        "elastic.begin": {
+            **{**about, **ballot, **state, "holders": {"0": "ps:0"}},
+            "job": run.job.to_plain(),
+        },
+        "elastic.keep": {
+            **{**about, "run": NOBODYS},
+            "about": {**copied, "sizes": [8, 0, 0]},
+        },
+        "elastic.note": {**about, "run": NOBODYS, "requests": {"n_commands": 1}},
+        "elastic.fetch": {**about, "step": 3, "member": 1},
     }
 
 
@@ -156,7 +181,7 @@ ASKED_OF_A_SESSION: dict[str, Plain] = {
     "reset": {"names": ["nobody's"]},
 }
 # Where None means something, or a value may be left out. Both by the last name.
-MAY_BE_NONE = {"refusal", "lost", "checkpoints"}
+MAY_BE_NONE = {"refusal", "lost", "checkpoints", "generation"}
 ALSO_NONE = {("run.fail", "member"), ("run.fail", "error", "step")}
 ALSO_NONE |= {("run.fail", "error", "task")}
 MAY_BE_MISSING = {"at", "topology", "link", "synchronous", "steps", "values", "lost"}
