@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from kit.cluster_def import ClusterDef, as_text
 from kit.errors import (
@@ -319,7 +320,8 @@ class Server:
         """Return a server of this process that answers for another task."""
         wanted = self.address
         if isinstance(wanted, UnixAddress):
-            name = f"{task.job}-{task.index}-{run[:8]}.sock"
+            # As short as the others' names: a path has few bytes.
+            name = f"{crc32(f'{task.short} {run}'.encode()):08x}.sock"
             address = f"unix:{Path(wanted.path).parent / name}"
         else:
             assert isinstance(wanted, TcpAddress), "the other kind of address"

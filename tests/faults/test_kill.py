@@ -28,8 +28,8 @@ pytestmark = [
 
 
 def cases(tasks: list[str], without: set[str]) -> list[tuple[str, str]]:
-    # Those of a checkpoint are not reached without one.
-    points = [one for one in POINTS if not one.startswith("ckpt.")]
+    # Those of a checkpoint, and of copies, are not reached without them.
+    points = [one for one in POINTS if not one.startswith(("ckpt.", "copy."))]
     return [(task, point) for task in tasks for point in points if point not in without]
 
 
