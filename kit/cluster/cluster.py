@@ -593,7 +593,7 @@ class Cluster:
         self.begin_restart(task).result()
 
     def kill(self, task: str | Task) -> None:
-        """Kill a task's process with SIGKILL: a drill, of which nothing is asked.
+        """Kill a task's process with SIGKILL, without asking: a drill.
 
         Parameters
         ----------

@@ -205,7 +205,8 @@ def train(
         Called around each step of the first worker.
     elastic : bool, default False
         Whether the training survives the loss of tasks: it goes on with those that
-        are left, from a copy of its state in their memory, with the same bits.
+        are left, from a copy of its state in their memory. With `sync`, the result
+        has the bits of an undisturbed training.
         `run.losses` tells what was lost. Costs a copy every fifth of a second.
         `hooks` are told of each step once; if the first worker's process is lost they
         go on in another one, as they were given.
