@@ -10,7 +10,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import kubernetes_validate
 import pytest
 
 import kit
@@ -66,12 +65,17 @@ def made(name: str = "demo", image: str = IMAGE, **given: Any) -> list[dict[str,
     ],
 )
 def test_every_object_keeps_the_schemas_of_kubernetes(given: dict[str, Any]) -> None:
+    import kubernetes_validate  # loads for seconds; whoever collects does without
+
     for one in made(**given):
         for version in ("1.28", kubernetes_validate.latest_version()):
             kubernetes_validate.validate(one, version, strict=True)
 
 
+@pytest.mark.slow  # as long as it takes to load the library
 def test_the_check_by_schemas_sees_a_misspelt_field() -> None:
+    import kubernetes_validate
+
     *_, workers = made(notebook=False)
     workers["spec"]["podManagmentPolicy"] = "Parallel"
 
