@@ -57,6 +57,7 @@ HELD_BY_dev := test demo
 HELD_BY_test := demo
 HELD_BY_lab := demo
 HELD_BY_docs := demo
+HELD_BY_dev,docs := dev docs $(HELD_BY_dev)
 
 .venv/ready-%: $(BUILT_FROM)
 	@.ci/venv $*
