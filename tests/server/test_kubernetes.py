@@ -65,14 +65,14 @@ def made(name: str = "demo", image: str = IMAGE, **given: Any) -> list[dict[str,
     ],
 )
 def test_every_object_keeps_the_schemas_of_kubernetes(given: dict[str, Any]) -> None:
-    import kubernetes_validate  # loads for seconds; whoever collects does without
+    import kubernetes_validate  # takes seconds, which collecting need not wait for
 
     for one in made(**given):
         for version in ("1.28", kubernetes_validate.latest_version()):
             kubernetes_validate.validate(one, version, strict=True)
 
 
-@pytest.mark.slow  # as long as it takes to load the library
+@pytest.mark.slow  # loading the library takes seconds
 def test_the_check_by_schemas_sees_a_misspelt_field() -> None:
     import kubernetes_validate
 
