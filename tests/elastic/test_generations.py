@@ -20,6 +20,7 @@ from kit.training.elastic.generation import (
     Change,
     Generation,
     Held,
+    Moment,
     may_go_on,
     moved,
     newest_whole,
@@ -83,9 +84,8 @@ def test_members_of_lost_tasks_are_spread_over_those_of_their_job(
             assert max(counts) - min(counts) <= 1
 
 
-held = st.lists(
-    st.builds(Held, st.integers(0, 4), st.integers(0, 2), st.just((0, 1, 2)))
-)
+moments = st.builds(Moment, st.integers(0, 3), st.integers(0, 1), st.integers(0, 1))
+held = st.lists(st.builds(Held, moments, st.integers(0, 2), st.just((0, 1, 2))))
 
 
 @given(st.dictionaries(st.sampled_from(NAMES), held))
@@ -94,13 +94,12 @@ def test_the_newest_whole_copy_is_the_last_step_of_which_nothing_is_missing(
 ) -> None:
     found = newest_whole(copies)
 
-    members = {
-        step: {
-            one.member for some in copies.values() for one in some if one.step == step
-        }
-        for step in range(5)
-    }
-    whole = [step for step in range(5) if members[step] == {0, 1, 2}]
+    every = [one for some in copies.values() for one in some]
+    whole = [
+        moment
+        for moment in {one.moment for one in every}
+        if {one.member for one in every if one.moment == moment} == {0, 1, 2}
+    ]
     if not whole:
         assert found is None
         return
@@ -108,6 +107,18 @@ def test_the_newest_whole_copy_is_the_last_step_of_which_nothing_is_missing(
     assert found[0] == max(whole)
     for member, holder in found[1].items():
         assert any(one[:2] == (found[0], member) for one in copies[holder])
+
+
+def test_copies_of_one_step_but_of_two_epochs_make_no_whole() -> None:
+    # After a switch other members may hold other parts of the state.
+    before, after = Moment(8, 2, 1), Moment(8, 2, 2)
+    copies = {
+        "ps:0": [Held(before, 0, (0, 1)), Held(after, 1, (0, 1))],
+        "worker:0": [Held(before, 1, (0, 1))],
+    }
+
+    assert newest_whole(copies) == (before, {0: "ps:0", 1: "worker:0"})
+    assert newest_whole({"ps:0": copies["ps:0"]}) is None
 
 
 def test_a_generation_is_the_same_after_it_was_told() -> None:
@@ -137,7 +148,8 @@ def test_each_attempt_to_begin_a_generation_has_a_run_of_its_own() -> None:
 def copy_of(step: int, member: int, lo: int, data: np.ndarray) -> StateCopy:
     ranges = (Range(lo, lo + data.nbytes // 2),)
     sizes = data.nbytes, 0, 0
-    return StateCopy(step, member, (0, 1), ranges, {}, sizes, data.view(np.uint8))
+    found = data.view(np.uint8)
+    return StateCopy(Moment(step), member, (0, 1), ranges, {}, sizes, found)
 
 
 def test_copies_of_all_members_make_the_whole_state() -> None:
@@ -158,9 +170,12 @@ def test_a_process_keeps_the_two_newest_copies_of_a_member() -> None:
         for member in 0, 1:
             copies.keep(copy_of(step, member, 0, nothing))
 
-    assert {one[:2] for one in copies.held()} == {(4, 0), (4, 1), (8, 0), (8, 1)}
+    def kept() -> set[tuple[int, int]]:
+        return {(one.moment.step, one.member) for one in copies.held()}
+
+    assert kept() == {(4, 0), (4, 1), (8, 0), (8, 1)}
     copies.drop_after(4)
-    assert {one[:2] for one in copies.held()} == {(4, 0), (4, 1)}
+    assert kept() == {(4, 0), (4, 1)}
 
 
 @given(st.lists(st.lists(st.integers(0, 3000), max_size=8)))

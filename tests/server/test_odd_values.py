@@ -132,7 +132,7 @@ def asked_of_a_run(run: kit.Run) -> dict[str, Plain]:
 
 def asked_of_an_elastic_run(run: kit.Run) -> dict[str, Plain]:
     about, ballot = {"origin": NOBODYS}, {"ballot": [1, "ps:0"]}
-    state: Plain = {"step": 3, "requests": {"paused": False}}
+    state: Plain = {"moment": [3, 0, 1], "requests": {"paused": False}}
     copied = {**state, "member": 1, "writers": [0, 1], "ranges": [[0, 8]]}
     return {
         "elastic.look": about,
@@ -149,7 +149,7 @@ def asked_of_an_elastic_run(run: kit.Run) -> dict[str, Plain]:
             "about": {**copied, "sizes": [8, 0, 0]},
         },
         "elastic.note": {**about, "run": NOBODYS, "requests": {"n_commands": 1}},
-        "elastic.fetch": {**about, "step": 3, "member": 1},
+        "elastic.fetch": {**about, "moment": [3, 0, 1], "member": 1},
     }
 
 

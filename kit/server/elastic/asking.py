@@ -11,6 +11,7 @@ from kit.errors import DeadlineExceededError, KitError
 from kit.server.elastic.standing import Plain, Standing
 from kit.task import Task
 from kit.training.elastic.copies import StateCopy
+from kit.training.elastic.generation import Moment
 from kit.wire.frame import Buffer
 from kit.wire.rpc import Answer, Caller
 
@@ -100,9 +101,9 @@ class Processes:
         with closing(self._dial(process)) as caller:
             return caller.call(op, limits.step_deadline_s, question)
 
-    def copy(self, holder: str, step: int, member: int) -> StateCopy:
+    def copy(self, holder: str, moment: Moment, member: int) -> StateCopy:
         """Return a copy that a process holds."""
-        values = {"step": step, "member": member}
+        values = {"moment": list(moment), "member": member}
         told, data = self.ask(holder, "elastic.fetch", values)
         return StateCopy.from_plain(told["about"], data)
 

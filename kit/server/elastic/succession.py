@@ -31,7 +31,7 @@ from kit.server.elastic.asking import Processes, Told
 from kit.server.elastic.standing import Ballot, Plain, Standing
 from kit.training.coordination.membership import Epoch
 from kit.training.elastic import generation as rules
-from kit.training.elastic.generation import Change, Held
+from kit.training.elastic.generation import Change, Held, Moment
 from kit.training.job import Job
 
 # With these a member cannot begin, however often that is tried.
@@ -187,30 +187,31 @@ class Succession:
         if found is None and not may_begin_anew:
             self._now.fail(_no_copy(lost))
             return
-        step, holders = found or (0, {})
+        moment, holders = found or (Moment(0), {})
         requests = next((r["requests"] for r in good.values() if r["requests"]), None)
         if requests is None and holders:
-            copy = self._processes.copy(holders[job.coordinator], step, job.coordinator)
+            leads = job.coordinator
+            copy = self._processes.copy(holders[leads], moment, leads)
             requests = copy.requests
         noted = [requests or {}, *(reply["noted"] for reply in good.values())]
         requests = max(noted, key=lambda one: one.get("n_commands", -1)) or None
-        reached = max(step, old.reached, *(good[n]["step"] for n in left))
+        reached = max(moment.step, old.reached, *(good[n]["step"] for n in left))
         seconds = time.monotonic() - began[0]
-        spent = reached, reached - step, seconds
+        spent = reached, reached - moment.step, seconds
         change = Change(tuple(lost), rules.in_order(fresh), *spent, began[1])
-        self._begin_all(ballot, list(good), (step, holders), requests, change)
+        self._begin_all(ballot, list(good), (moment, holders), requests, change)
 
     def _begin_all(
         self,
         ballot: Ballot,
         left: Sequence[str],
-        found: tuple[int, dict[int, str]],
+        found: tuple[Moment, dict[int, str]],
         requests: Plain | None,
         change: Change,
     ) -> None:
         """Let the processes that are left host all members, and begin them."""
         before, old = self._now.job, self._now.generation
-        step, holders = found
+        moment, holders = found
         places = rules.moved(old.places, before.tasks, left)
         run = rules.run_of(old.origin, old.number + 1, ballot)
         values = {"ballot": ballot, "run": run, "places": places}
@@ -229,7 +230,7 @@ class Succession:
         begins: Plain = {
             "ballot": ballot,
             "job": job.to_plain(),
-            "step": step,
+            "moment": list(moment),
             "holders": {str(member): holder for member, holder in holders.items()},
             "requests": requests or {},
         }
@@ -253,7 +254,10 @@ def _has_ended(reply: Plain | KitError) -> bool:
 
 
 def _held(reply: Plain) -> list[Held]:
-    return [Held(step, n, tuple(writers)) for step, n, writers in reply["held"]]
+    return [
+        Held(Moment(*moment), member, tuple(writers))
+        for moment, member, writers in reply["held"]
+    ]
 
 
 def _no_copy(lost: Sequence[str]) -> PeerLost:

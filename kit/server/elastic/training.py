@@ -40,6 +40,7 @@ from kit.training.elastic.copies import (
     WholeState,
     put_together,
 )
+from kit.training.elastic.generation import Moment
 from kit.training.job import Job, Work
 from kit.training.member.member import Member
 from kit.wire.rpc import Answer, Handler
@@ -89,8 +90,8 @@ class ElasticTraining:
         """Keep a copy here and in the next process; blocks until it is there."""
         self.copies.keep(copy)
         if self._first_copy is None:
-            self._first_copy = copy.step
-        elif self._first_copy < copy.step and self._work is not None:
+            self._first_copy = copy.moment.step
+        elif self._first_copy < copy.moment.step and self._work is not None:
             self._work.params = None  # the first copy is whole: nobody begins anew
         buddy = self._next_process()
         if buddy != self._now.me:
@@ -167,7 +168,7 @@ class ElasticTraining:
             "granted": True,
             "ballot": self._now.promised,
             "hosts": [one.me for one in members],
-            "held": [[one.step, one.member, one.writers] for one in self.copies.held()],
+            "held": self.copies.held(),
             "step": max((one.step for one in members), default=0),
             "requests": leads.coordinator.requests()
             if leads is not None and leads.coordinator is not None
@@ -199,13 +200,14 @@ class ElasticTraining:
         self,
         ballot: Ballot,
         job: Job,
-        step: int,
+        moment: Moment,
         holders: Mapping[int, str],
         requests: Plain,
     ) -> None:
         """Begin the members of a generation that this process hosts.
 
-        It begins before `step`; `holders` says which process holds whose copy of that.
+        It begins with the state of `moment`; `holders` says which process holds whose
+        copy of that.
         """
         self._now.check(ballot)
         assert job.generation is not None
@@ -218,8 +220,8 @@ class ElasticTraining:
         state, here = None, {member.me for member in self._members()}
         hosted = job.generation.hosted_by(self._now.me)
         if job.coordinator in hosted and holders:
-            state = self._gather(job, step, holders, requests)
-        self.copies.drop_after(step)
+            state = self._gather(job, moment, holders, requests)
+        self.copies.drop_after(moment.step)
         with self._now.changed:
             self._now.job, self._now.noticed = job, None
             self._now.joining -= {*job.generation.places}
@@ -230,7 +232,7 @@ class ElasticTraining:
             told = ToldRows()
             if number not in here and holders:
                 told = ToldRows(
-                    *self._processes.copy(holders[number], step, number).parts[1:]
+                    *self._processes.copy(holders[number], moment, number).parts[1:]
                 )
             self._trainings(number).begin_generation(
                 job, work, state if leads else None, told, self
@@ -262,24 +264,24 @@ class ElasticTraining:
         run, requests = self._now.noted
         return requests if run == self._now.job.run else {}
 
-    def fetch(self, step: int, member: int) -> StateCopy:
+    def fetch(self, moment: Moment, member: int) -> StateCopy:
         """Return a copy that is held here."""
         try:
-            return self.copies.find(step, member)
+            return self.copies.find(moment, member)
         except KeyError:
             name = self._now.job.tasks[member].short
             raise FailedPreconditionError(
-                f"{self._own.task} holds no copy of {name} before step {step}."
+                f"{self._own.task} holds no copy of {name} before step {moment.step}."
             ) from None
 
     def _gather(
-        self, job: Job, step: int, holders: Mapping[int, str], requests: Plain
+        self, job: Job, moment: Moment, holders: Mapping[int, str], requests: Plain
     ) -> WholeState:
         copies = [
-            self._processes.copy(holder, step, n) for n, holder in holders.items()
+            self._processes.copy(holder, moment, n) for n, holder in holders.items()
         ]
         values = put_together(job.layout, job.slots, copies)
-        return WholeState(step, values, requests)
+        return WholeState(moment.step, values, requests)
 
     # -- what is here ---------------------------------------------------------------
 
@@ -303,9 +305,10 @@ class ElasticTraining:
 
 
 _BALLOT: Final = {"ballot": row_of(whole(0), text(1000))}
+_MOMENT: Final = row_of(whole(0), whole(0), whole(0))
 _ABOUT: Final = record(
     {
-        "step": whole(0),
+        "moment": _MOMENT,
         "member": whole(0),
         "writers": list_of(whole(0)),
         "ranges": list_of(row_of(whole(0), whole(0))),
@@ -341,7 +344,7 @@ def handlers(find: Callable[[str], ElasticTraining]) -> Mapping[str, Handler]:
 
     def begin(asked: Plain, _: bytearray) -> Answer:
         holders = {int(member): n for member, n in asked["holders"].items()}
-        state = asked["step"], holders, asked["requests"]
+        state = Moment(*asked["moment"]), holders, asked["requests"]
         here(asked).begin(_ballot(asked), Job.from_plain(asked["job"]), *state)
         return {}, b""
 
@@ -354,10 +357,10 @@ def handlers(find: Callable[[str], ElasticTraining]) -> Mapping[str, Handler]:
         return {}, b""
 
     def fetch(asked: Plain, _: bytearray) -> Answer:
-        copy = here(asked).fetch(asked["step"], asked["member"])
+        copy = here(asked).fetch(Moment(*asked["moment"]), asked["member"])
         return {"about": copy.about()}, copy.data
 
-    run, state = text(pattern="[0-9a-f]{32}"), {"step": whole(0)}
+    run, state = text(pattern="[0-9a-f]{32}"), {"moment": _MOMENT}
     holders = {"holders": table_of(text(1000)), "requests": table_of(anything())}
     table: dict[str, tuple[Fields, Callable[[Plain, bytearray], Answer]]] = {
         "look": ({}, look),

@@ -23,7 +23,7 @@ from kit.exchange.ports.memory import Array
 from kit.trace.log import Log
 from kit.trace.traffic import MEASURE, STEP, MeasureRow, Meter
 from kit.training.checkpointing.member_state import OwnState, ranges_of
-from kit.training.elastic.generation import Held
+from kit.training.elastic.generation import Held, Moment
 from kit.training.member.context import MemberContext
 from kit.training.member.step_events import StepObserver
 
@@ -34,14 +34,15 @@ class StateCopy(NamedTuple):
     """What one member had before a step.
 
     Attributes:
-        writers: the members that copied at this step.
+        moment: when that was.
+        writers: the members that copied then.
         ranges: the bytes of the parameters that the member updates.
         requests: what is asked of the training, from the coordinator.
         sizes: bytes of the parts of `data`: the ranges of the parameters and of each
             slot; the newest rows of its steps; those of its measures.
     """
 
-    step: int
+    moment: Moment
     member: int
     writers: tuple[int, ...]
     ranges: tuple[Range, ...]
@@ -58,7 +59,8 @@ class StateCopy(NamedTuple):
     def about(self) -> dict[str, Any]:
         """Return all but the data, as JSON can carry it."""
         ranges = [[part.lo, part.hi] for part in self.ranges]
-        lists = {"writers": list(self.writers), "sizes": list(self.sizes)}
+        names = "moment", "writers", "sizes"
+        lists = {name: list(getattr(self, name)) for name in names}
         found = {**self._asdict(), **lists, "ranges": ranges}
         del found["data"]
         return found
@@ -67,7 +69,7 @@ class StateCopy(NamedTuple):
     def from_plain(cls, about: dict[str, Any], data: Any) -> StateCopy:
         """Rebuild it from `about` and the data."""
         ranges = tuple(Range(lo, hi) for lo, hi in about["ranges"])
-        given = {**about, "ranges": ranges}
+        given = {**about, "ranges": ranges, "moment": Moment(*about["moment"])}
         given |= {name: tuple(about[name]) for name in ("writers", "sizes")}
         return cls(**given, data=data)
 
@@ -113,34 +115,34 @@ class Copies:
     _N_KEPT = 2
 
     def __init__(self) -> None:
-        self._held: dict[tuple[int, int], StateCopy] = {}
+        self._held: dict[tuple[Moment, int], StateCopy] = {}
         self._guard = threading.Lock()
 
     def keep(self, copy: StateCopy) -> None:
         """Keep a copy, and let go of all but the two newest of its member."""
         with self._guard:
-            self._held[copy.step, copy.member] = copy
-            steps = sorted(step for step, one in self._held if one == copy.member)
-            for step in steps[: -self._N_KEPT]:
-                del self._held[step, copy.member]
+            self._held[copy.moment, copy.member] = copy
+            moments = sorted(made for made, one in self._held if one == copy.member)
+            for made in moments[: -self._N_KEPT]:
+                del self._held[made, copy.member]
 
     def drop_after(self, step: int) -> None:
         """Let go of the copies of later steps: they will be done again."""
         with self._guard:
-            for key in [key for key in self._held if key[0] > step]:
+            for key in [key for key in self._held if key[0].step > step]:
                 del self._held[key]
 
     def held(self) -> list[Held]:
         """Return what there is."""
         with self._guard:
             return [
-                Held(one.step, one.member, one.writers) for one in self._held.values()
+                Held(one.moment, one.member, one.writers) for one in self._held.values()
             ]
 
-    def find(self, step: int, member: int) -> StateCopy:
+    def find(self, moment: Moment, member: int) -> StateCopy:
         """Return a copy; `KeyError` if it is not here."""
         with self._guard:
-            return self._held[step, member]
+            return self._held[moment, member]
 
 
 def put_together(
@@ -186,6 +188,7 @@ class StateCopier(StepObserver):
         self._writers: tuple[int, ...] = ()
         self._ranges: tuple[Range, ...] = ()
         self._state: OwnState | None = None
+        self._n_epochs = 0
         self._copies: queue.SimpleQueue[tuple[StateCopy, ToldRows] | None] = (
             queue.SimpleQueue()
         )
@@ -197,6 +200,7 @@ class StateCopier(StepObserver):
     def adopted(self, owners: Sequence[Owned], step: int, synchronous: bool) -> None:
         """See `StepObserver`: prepare the buffer for what is ours from now on."""
         job, me = self._context.job, self._context.me
+        self._n_epochs += 1
         self._writers = tuple(range(len(job.tasks)))
         self._ranges = ranges_of(owners, me)
         self._state = OwnState(job.layout, self._ranges, job.slots)
@@ -210,8 +214,11 @@ class StateCopier(StepObserver):
         context.reach("copy.made", step)
         told = ToldRows.of(context.meter)
         sizes = state.data.nbytes, len(told.steps), len(told.measures)
-        about = step, context.me, self._writers, self._ranges, self._requests(), sizes
-        self._copies.put((StateCopy(*about, state.data), told))
+        generation = context.job.generation
+        assert generation is not None, "only an elastic training copies"
+        moment = Moment(step, generation.number, self._n_epochs)
+        about = context.me, self._writers, self._ranges, self._requests(), sizes
+        self._copies.put((StateCopy(moment, *about, state.data), told))
 
     def close(self) -> None:
         """End the thread; what it is sending may be lost."""
@@ -224,7 +231,7 @@ class StateCopier(StepObserver):
             data = np.concatenate([copy.data, *rows])  # the buffer is used again
             try:
                 self._keep(copy._replace(data=data))
-                self._context.reach("copy.sent", copy.step)
-                self._confirm(copy.step)
+                self._context.reach("copy.sent", copy.moment.step)
+                self._confirm(copy.moment.step)
             except KitError:
                 continue  # whoever is gone ends this generation

@@ -204,34 +204,47 @@ def moved(
     return tuple(place for place in found if place is not None)
 
 
-class Held(NamedTuple):
-    """A copy that a process holds: of which step and member, and who else writes."""
+class Moment(NamedTuple):
+    """When a copy was made: before which step, in which epoch of which generation.
+
+    In another epoch other members may hold other parts of the state, so copies make a
+    whole only with those of the same epoch.
+    """
 
     step: int
+    generation: int = 0
+    epoch: int = 0
+
+
+class Held(NamedTuple):
+    """A copy that a process holds: of when and of whom, and who else writes."""
+
+    moment: Moment
     member: int
     writers: tuple[int, ...]
 
 
 def newest_whole(
     held: Mapping[str, Collection[Held]],
-) -> tuple[int, dict[int, str]] | None:
-    """Return the newest step of which all writers' copies are left, and who has each.
+) -> tuple[Moment, dict[int, str]] | None:
+    """Return the newest moment of which all writers' copies are left, and who has each.
 
-    None if there is no such step. `held` says what each process holds.
+    None if there is no such moment. `held` says what each process holds.
 
-    >>> newest_whole({"ps:0": [Held(8, 1, (1, 2))], "ps:1": [Held(8, 2, (1, 2))]})
-    (8, {1: 'ps:0', 2: 'ps:1'})
+    >>> at = Moment(8)
+    >>> newest_whole({"ps:0": [Held(at, 1, (1, 2))], "ps:1": [Held(at, 2, (1, 2))]})
+    (Moment(step=8, generation=0, epoch=0), {1: 'ps:0', 2: 'ps:1'})
     """
-    for step in sorted({one.step for some in held.values() for one in some})[::-1]:
+    for moment in sorted({one.moment for some in held.values() for one in some})[::-1]:
         holders: dict[int, str] = {}
         wanted: set[int] = set()
         for process, some in held.items():
             for one in some:
-                if one.step == step:
+                if one.moment == moment:
                     wanted |= set(one.writers)
                     holders.setdefault(one.member, process)
         if wanted <= holders.keys():
-            return step, {member: holders[member] for member in sorted(wanted)}
+            return moment, {member: holders[member] for member in sorted(wanted)}
     return None
 
 
