@@ -9,7 +9,7 @@ import pytest
 
 from kit.hooks import LoggingTensorHook, SessionRunArgs, SessionRunHook, StopAtStepHook
 from kit.testing.processes import process_cluster
-from tests.elastic.scene import LEADER, OTHER, STEPS, die_once, kill, train
+from tests.elastic.scene import LEADER, OTHER, STEPS, die_once, kill, train, until
 from tests.training.toy import same_bits
 
 pytestmark = pytest.mark.slow
@@ -102,15 +102,16 @@ def test_lines_of_hooks_are_told_once() -> None:
     assert len(run.messages) == STEPS // 10
 
 
-def test_lines_of_a_lost_process_stay(tmp_path: Path) -> None:
-    hooks = [
-        LoggingTensorHook(["global_step"], every_n_iter=10),
-        Book(tmp_path / "book", dies_after=40),
-    ]
+def test_lines_of_a_lost_process_stay() -> None:
+    hook = LoggingTensorHook(["global_step"], every_n_iter=10)
     with process_cluster(ps=0, worker=3) as cluster:
-        run = train(cluster, hooks=hooks).wait(30)
-        assert len(run.losses) == 1
-    assert len(run.messages) >= STEPS // 10
+        run = train(cluster, hooks=[hook])
+        until(lambda: len(run.messages) >= 4)
+        told = run.messages
+        kill(cluster, run, LEADER, 30)
+        run.wait(30)
+        assert run.losses[0].lost == (LEADER.short,)
+    assert run.messages[: len(told)] == told
     assert len(set(run.messages)) == len(run.messages)
 
 
