@@ -67,6 +67,7 @@ from kit.trace.trace import Trace as Trace
 from kit.training.checkpointing.client import load_checkpoint as load_checkpoint
 from kit.training.checkpointing.policy import Checkpoints as Checkpoints
 from kit.training.client.run import Run as Run
+from kit.training.elastic.options import Elastic as Elastic
 from kit.training.evolve import evolve as evolve
 from kit.training.graph_step.loss import load_variables as load_variables
 from kit.training.optimizers.rules import Adagrad as Adagrad
@@ -91,6 +92,7 @@ __all__ = [
     "ClusterSpec",
     "Credentials",
     "DeviceSpec",
+    "Elastic",
     "GradientDescent",
     "Graph",
     "Momentum",

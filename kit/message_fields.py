@@ -94,15 +94,20 @@ def whole(least: int, most: int = MOST_WHOLE) -> Field:
     return Field(f"a whole number, {limits}", read)
 
 
-def seconds() -> Field:
-    """Return the field of a finite time, not below 0."""
+def number(least: float, most: float, what: str = "a number") -> Field:
+    """Return the field of a number from `least` to `most`; NaN is none."""
 
     def read(value: Any) -> float:
         _must(isinstance(value, int | float) and not isinstance(value, bool))
-        _must(0 <= value <= _MOST_SECONDS)  # nor is NaN
+        _must(least <= value <= most)
         return float(value)
 
-    return Field(f"a number of seconds, 0 to {_MOST_SECONDS:g}", read)
+    return Field(f"{what}, {least:g} to {most:g}", read)
+
+
+def seconds() -> Field:
+    """Return the field of a finite time, not below 0."""
+    return number(0, _MOST_SECONDS, "a number of seconds")
 
 
 def text(most: int | None = None, pattern: str = "") -> Field:

@@ -22,6 +22,7 @@ from typing import Any, Self
 
 from kit import machine
 from kit.cluster import memory, report, runtime
+from kit.cluster.adding import adding, removing
 from kit.cluster.arguments import check_times, merge_jobs
 from kit.cluster.cells import remote
 from kit.cluster.cells.cell_output import CellOutput
@@ -627,11 +628,98 @@ class Cluster:
         """Begin what `restart` does and return at once."""
         supervisor, loop = self._life.ready()
         (found,) = select(str(task), self.tasks)
-        if self._run is None or self._run.done:
+        run = self._run_under_way
+        if run is None:
             work = restart(supervisor, found)
         else:
-            work = rejoin(supervisor, found, self._run, self._work)
+            work = rejoin(supervisor, found, run, self._work)
         return loop.submit(work, must_finish=True)
+
+    def add(self, job: str = "worker") -> Task:
+        """Start one more task of a job; return it when it is ready. Blocks.
+
+        Parameters
+        ----------
+        job : str, default "worker"
+            A job that the cluster has.
+
+        Returns
+        -------
+        Task
+            The new task, which has the first number that is free.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The cluster has no such job.
+        ClusterBusy
+            The elastic training that runs has no logical worker for it.
+        FailedPreconditionError
+            The tasks were brought by a launcher, which says how many there are.
+        NotEnoughMemory, StartFailed
+            There is no room for it, or it did not come up; nothing has changed.
+
+        Notes
+        -----
+        An elastic training takes it in at the next boundary between two steps, a moment
+        after this returns. Any other training goes on as it is.
+
+        Examples
+        --------
+        Let a training have one more task::
+
+            run = kit.train(step, params, data, elastic=kit.Elastic(logical_workers=4))
+            cluster.add("worker")
+        """
+        return self.begin_add(job).result()
+
+    def begin_add(self, job: str = "worker") -> LoopTask[Task]:
+        """Begin what `add` does and return at once."""
+        _, loop = self._life.ready()
+        run, used_mib = self._run_under_way, self.memory_mib
+        return loop.submit(
+            adding(self._life, job, run, self._work, used_mib), must_finish=True
+        )
+
+    def remove(self, task: str | Task) -> None:
+        """End a task for good. Blocks.
+
+        An elastic training goes on without it first, and repeats no step.
+
+        Parameters
+        ----------
+        task : str or Task
+            Such as "worker:2".
+
+        Raises
+        ------
+        ClusterBusy
+            A training that is not elastic needs it.
+        FailedPreconditionError
+            It is the only worker, or the tasks were brought by a launcher.
+        PlacementError
+            The cluster has no such task.
+        DeadlineExceededError
+            The training did not let it go in time; nothing has changed.
+
+        Examples
+        --------
+        Give a task's memory and cores back::
+
+            cluster.remove("worker:2")
+        """
+        self.begin_remove(task).result()
+
+    def begin_remove(self, task: str | Task) -> LoopTask[None]:
+        """Begin what `remove` does and return at once."""
+        _, loop = self._life.ready()
+        (found,) = select(str(task), self.tasks)
+        work = removing(self._life, found, self._run_under_way)
+        return loop.submit(work, must_finish=True)
+
+    @property
+    def _run_under_way(self) -> Run | None:
+        return None if self._run is None or self._run.done else self._run
 
     def check_idle(self, what: str) -> None:
         """Raise `ClusterBusy` while a training runs; `what` is what has to wait."""
@@ -662,7 +750,7 @@ class Cluster:
         assert supervisor.engines is not None, "a ready supervisor has engines"
         for task in wanted:
             self._check_lives(task)
-        return supervisor.engines.view([self.tasks.index(task) for task in wanted])
+        return supervisor.engines.view([supervisor.numbers[task] for task in wanted])
 
     def call(
         self,

@@ -8,7 +8,7 @@ notebook talks to the tasks' servers.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -32,14 +32,16 @@ def launch(cluster: Cluster, job: Job, work: Work) -> Run:
     directory = cluster.directory
 
     def dial(task: Task, run: str, address: str = "") -> Caller:
-        return Caller(
-            directory.dial(task, _CLIENT, Role.OBSERVER, run, address=address)
-        )
+        is_known = address or task in directory.addresses
+        where = directory if is_known else cluster.directory  # it was added since
+        return Caller(where.dial(task, _CLIENT, Role.OBSERVER, run, address=address))
 
-    servers = [] if job.generation else [job.tasks[number] for number in job.ps]
-    leader, *others = (job.tasks[number] for number in _needing_work(job))
+    leader, *others = computing = _needing_work(cluster, job)
+    servers = [task for task in cluster.tasks if task not in computing]
     try:
-        with _sent(cluster, job, Pickled.of(work)) as mapped:
+        if not job.is_at_home:
+            job = job.at(*cluster.call("all", engine.prepare, job))
+        with _sent(cluster, job.run, computing, Pickled.of(work)) as mapped:
             # The coordinator first: the others come to it as soon as they begin.
             cluster.call(leader, begin, job, mapped)
             if servers:
@@ -52,32 +54,36 @@ def launch(cluster: Cluster, job: Job, work: Work) -> Run:
     return Run(job, dial)
 
 
+def _needing_work(cluster: Cluster, job: Job) -> list[Task]:
+    """Return the tasks whose processes get the step function, that which leads first.
+
+    In an elastic training any process may have to host a worker.
+    """
+    if job.generation is None:
+        return [job.tasks[number] for number in job.workers]
+    return sorted(cluster.tasks, key=lambda task: task != job.leader)
+
+
 @contextmanager
-def _sent(cluster: Cluster, job: Job, work: Pickled) -> Iterator[dict[str, Mapped]]:
-    """Have the work held on each host, and give what its tasks map, by host."""
+def _sent(
+    cluster: Cluster, run: str, tasks: Sequence[Task], work: Pickled
+) -> Iterator[dict[Task, Mapped]]:
+    """Have the work held on each host, and give what each of the tasks maps."""
     if cluster.plan.launcher is None:
         with work.held() as mapped:
-            yield {job.host_of(number): mapped for number in _needing_work(job)}
+            yield dict.fromkeys(tasks, mapped)
         return
-    firsts = {
-        job.host_of(number): job.tasks[number] for number in _needing_work(job)[::-1]
-    }
+    names = cluster.hosts or [""] * len(cluster.tasks)
+    host_of = dict(zip(cluster.tasks, names, strict=True))
+    firsts = {host_of[task]: task for task in tasks[::-1]}
     # Answers come in the order of the cluster's tasks.
     hosts = sorted(firsts, key=lambda host: cluster.tasks.index(firsts[host]))
     holders = [firsts[host] for host in hosts]
     try:
-        held = cluster.call(holders, hold, job.run, work)
-        yield dict(zip(hosts, held, strict=True))
+        held = dict(zip(hosts, cluster.call(holders, hold, run, work), strict=True))
+        yield {task: held[host_of[task]] for task in tasks}
     finally:
-        cluster.call(holders, let_go, job.run)
-
-
-def _needing_work(job: Job) -> tuple[int, ...]:
-    """Return the members whose processes get the step function, the first of all first.
-
-    In an elastic training a parameter server's process may have to host a worker.
-    """
-    return (*job.workers, *job.ps) if job.generation is not None else job.workers
+        cluster.call(holders, let_go, run)
 
 
 _held: dict[str, int] = {}  # in a task: what it holds for those of its host, by run
@@ -95,7 +101,6 @@ def let_go(run: str) -> None:
         os.close(_held.pop(run))
 
 
-def begin(job: Job, mapped: dict[str, Mapped]) -> None:
+def begin(job: Job, mapped: dict[Task, Mapped]) -> None:
     """Begin this task's part with what is held for it."""
-    me = job.tasks.index(engine.current().task)
-    engine.begin(job, mapped[job.host_of(me)].open())
+    engine.begin(job, mapped[engine.current().task].open())

@@ -7,7 +7,7 @@ that their links to the old process have ended.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from kit.cluster.cells import remote
@@ -55,7 +55,13 @@ def rejoin(
     Raises `ClusterBusy` at once for one that takes part or must not be missing.
     """
     if run.job.generation is not None:
-        return _join(supervisor, task, run, work)
+        join_it = join(supervisor, task, run, work)
+
+        async def replace_and_join() -> None:
+            await restart(supervisor, task)
+            await join_it()
+
+        return replace_and_join()
     _check_may_rejoin(supervisor, task, run)
     begun = run.job, work, run.next_incarnation(task)
     payload = remote.pack(engine.begin, begun, {})  # not in the cluster's loop
@@ -71,19 +77,21 @@ def rejoin(
     return replace()
 
 
-def _join(
+def join(
     supervisor: Supervisor, task: Task, run: Run, work: Work | None
-) -> Coroutine[Any, Any, None]:
-    """Restart any task of an elastic training, and let it take part in it again."""
-    payload = remote.pack(engine.join, (run.newest_job, work), {})
+) -> Callable[[], Awaitable[None]]:
+    """Return what lets a task with a new process ask to take part in a training.
+
+    That does nothing if the training is over by then, or is not elastic.
+    """
     limit_s = run.job.settings.start_deadline_s
+    payload = remote.pack(engine.join, (run.newest_job, work), {})  # not in the loop
 
-    async def replace() -> None:
-        await restart(supervisor, task)
-        if not run.done:
-            await supervisor.calls.perform({task: payload}, limit_s, "join again")
+    async def ask() -> None:
+        if not run.done and run.job.generation is not None:
+            await supervisor.calls.perform({task: payload}, limit_s, "join")
 
-    return replace()
+    return ask
 
 
 def _check_may_rejoin(supervisor: Supervisor, task: Task, run: Run) -> None:
@@ -111,7 +119,7 @@ def busy(run: Run, what: str, which: str = "", hint: str = "") -> ClusterBusy:
 
 
 async def _replace(supervisor: Supervisor, task: Task) -> None:
-    engines, index = supervisor.engines, supervisor.plan.tasks.index(task)
+    engines, index = supervisor.engines, supervisor.numbers[task]
     assert engines is not None, "a ready supervisor has engines"
     limit_s = supervisor.plan.start_deadline_s
     # One that a stopped fork server forked late, after the last try, is not known yet.
@@ -121,8 +129,8 @@ async def _replace(supervisor: Supervisor, task: Task) -> None:
             await engines.end(index, old)
             before = engines.report()[0].get(index)
             engines.fork_again(index)
-            supervisor.watch_engine(task, await _new_process(supervisor, task, before))
-            await _registration(supervisor, task, engines)
+            supervisor.watch_engine(task, await new_process(supervisor, task, before))
+            await registration(supervisor, task, engines)
             supervisor.calls.find_again(task)
             await supervisor.start_server(task)
     except (TimeoutError, KitError, OSError) as error:
@@ -134,10 +142,11 @@ async def _replace(supervisor: Supervisor, task: Task) -> None:
         ) from error
 
 
-async def _new_process(
+async def new_process(
     supervisor: Supervisor, task: Task, before: Process | None
 ) -> Process:
-    index = supervisor.plan.tasks.index(task)
+    """Wait for a task's next process after `before`, and return it."""
+    index = supervisor.numbers[task]
     assert supervisor.engines is not None, "a ready supervisor has engines"
     while (found := supervisor.engines.report()[0].get(index)) in (before, None):
         supervisor.check_can_fork(task)
@@ -146,8 +155,9 @@ async def _new_process(
     return found
 
 
-async def _registration(supervisor: Supervisor, task: Task, engines: Engines) -> None:
-    index = supervisor.plan.tasks.index(task)
+async def registration(supervisor: Supervisor, task: Task, engines: Engines) -> None:
+    """Wait until ipyparallel's controller knows a task's engine."""
+    index = supervisor.numbers[task]
     while index not in engines.registered:
         status = supervisor.status[task]
         if status.state is ClusterState.LOST:

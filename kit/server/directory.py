@@ -66,9 +66,10 @@ class Directory:
     ) -> Link:
         """Return an authenticated link to a task; raises what `connect` raises.
 
-        `address` is where it listens now, if that is elsewhere than the cluster says.
+        `address` is where it listens, if the cluster does not know that task or says
+        that it is elsewhere.
         """
-        if task not in self.addresses:
+        if task not in self.addresses and not address:
             known = ", ".join(one.short for one in self.addresses)
             raise PlacementError(f"no task is called {task.short}; there are {known}.")
         run_id = bytes.fromhex(run) if run else bytes(16)

@@ -78,9 +78,17 @@ def end_at_once() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def prepare(job: Job) -> dict[int, str]:
+    """Listen for the members that an elastic training is to have here; say where."""
+    return current().trainings.prepare(job)
+
+
 def begin(job: Job, work: Work | None, incarnation: int = 0) -> None:
     """Begin this task's part in a training, or come back to it."""
-    current().trainings.begin(job, work, incarnation)
+    if job.generation is not None and work is not None:
+        current().trainings.begin_elastic(job, work)
+    else:
+        current().trainings.begin(job, work, incarnation)
 
 
 def join(job: Job, work: Work | None) -> None:

@@ -24,6 +24,7 @@ from kit.errors import (
     Fenced,
     InvalidArgumentError,
     KitError,
+    NotFoundError,
 )
 from kit.server.arrivals import Arrivals, announce
 from kit.server.directory import Directory
@@ -106,17 +107,35 @@ class Trainings:
         self._see_watchers_off()
         self._stop_joining()
         with self._guard:
-            self.check_free()
-            elastic = None
-            if job.generation is not None:
-                elastic = ElasticTraining(job, work, self, self)
-            before, self._elastic = self._elastic, elastic
-            if before is not None:
-                before.close(self)
-            self._earlier.clear()
-            # A server may have it for the sake of a worker that it hosts later.
-            own = work if number in job.workers else None
-            return self._start(job, number, own, incarnation)
+            self._be_elastic(None)
+            return self._start(job, number, work, incarnation)
+
+    def prepare(self, job: Job) -> dict[int, str]:
+        """Listen for the members that an elastic training is to have here.
+
+        Returns where, by their numbers; only for one whose members are not all at home.
+        Raises as `begin` does.
+        """
+        self._see_watchers_off()
+        self._stop_joining()
+        with self._guard:
+            elastic = ElasticTraining(job, None, self, self)
+            self._be_elastic(elastic)
+            return elastic.prepare()
+
+    def begin_elastic(self, job: Job, work: Work) -> None:
+        """Start this process's part in an elastic training; raises as `begin` does."""
+        generation = job.generation
+        if generation is None or self._me.short not in generation.processes:
+            raise InvalidArgumentError(f"{self._me} takes no part in run {job.run}.")
+        self._see_watchers_off()
+        self._stop_joining()
+        with self._guard:
+            elastic = self._elastic
+            if elastic is None or elastic.origin != generation.origin:
+                elastic = ElasticTraining(job, None, self, self)
+                self._be_elastic(elastic)
+            elastic.begin_first(job, work)
 
     def join_elastic(self, job: Job, work: Work | None) -> None:
         """Ask to take part in an elastic training; `job` is a generation of it.
@@ -124,22 +143,27 @@ class Trainings:
         Returns at once.
         """
         with self._guard:
-            self.check_free()
             elastic = ElasticTraining(job, work, self, self)
-            before, self._elastic = self._elastic, elastic
+            self._be_elastic(elastic)
+        elastic.join(job)
+
+    def _be_elastic(self, elastic: ElasticTraining | None) -> None:
+        """Let go of the last training's generations, if nothing runs here."""
+        self.check_free()
+        before, self._elastic = self._elastic, elastic
         if before is not None:
             before.close(self)
-        elastic.join(job)
+        self._earlier.clear()
 
     def begin_generation(
         self,
         job: Job,
         work: Work | None,
         state: WholeState | None,
-        told: ToldRows,
+        told: ToldRows | None,
         elastic: ElasticTraining,
     ) -> None:
-        """Start this task's part in the next generation of an elastic training.
+        """Start this task's part in a generation of an elastic training.
 
         `state` is with what it begins, for the coordinator's task, and `told` what the
         member has recorded in another process.
@@ -209,7 +233,9 @@ class Trainings:
 
     def give_up(self, run: str) -> None:
         """End a run that did not begin everywhere; another one is not touched."""
-        member = self._member
+        member, elastic = self._member, self._elastic
+        if elastic is not None and elastic.origin == run:
+            elastic.give_up()
         if member is not None and member.job.run == run:
             member.abort(AbortedError("the training did not begin on all tasks."))
 
@@ -266,7 +292,7 @@ class Trainings:
         """Return what this process knows of an elastic training, by its first run."""
         found = self._elastic
         if found is None or found.origin != origin:
-            raise InvalidArgumentError(
+            raise NotFoundError(
                 f"{self._me} knows nothing of the elastic training {origin[:8]}; it "
                 f"ended and another one has begun, or the task was restarted."
             )

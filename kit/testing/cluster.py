@@ -75,11 +75,14 @@ class LocalCluster(BareCluster):
 
     def launch(self, job: Job, work: Work) -> Run:
         """Begin a training on all servers."""
-        leader = job.tasks[job.coordinator]
+        if not job.is_at_home:
+            job = job.at(*(one.trainings.prepare(job) for one in self.servers))
         # The coordinator first: what it refuses, nobody else has begun.
-        for server in sorted(self.servers, key=lambda one: one.task != leader):
-            needs_work = server.task.job != "ps" or job.generation is not None
-            server.trainings.begin(job, work if needs_work else None)
+        for server in sorted(self.servers, key=lambda one: one.task != job.leader):
+            if job.generation is not None:
+                server.trainings.begin_elastic(job, work)
+            else:
+                server.trainings.begin(job, work if server.task.job != "ps" else None)
         return Run(job, self.dial)
 
 

@@ -62,6 +62,7 @@ class ProcessCluster(BareCluster):
         """Begin a training on all tasks; raises what the first one refuses with."""
         self._work = work
         try:
+            job = self._prepared(job)
             for task, process in self._processes.items():
                 needs_work = task.job != "ps" or job.generation is not None
                 process.tell("begin", job, work if needs_work else None)
@@ -72,6 +73,13 @@ class ProcessCluster(BareCluster):
             self._answers("give_up")
             raise
         return Run(job, self.dial)
+
+    def _prepared(self, job: Job) -> Job:
+        if job.is_at_home:
+            return job
+        for process in self._living():
+            process.tell("prepare", job)
+        return job.at(*(one.answer("prepare") for one in self._living()))
 
     @property
     def directory(self) -> Directory:

@@ -155,6 +155,7 @@ def host(pipe: Connection) -> None:
     table: dict[str, Callable[..., Any]] = {
         "start": engine.start,
         "connect": engine.connect,
+        "prepare": engine.prepare,
         "begin": engine.begin,
         "join": engine.join,
         "give_up": engine.give_up,

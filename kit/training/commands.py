@@ -10,7 +10,17 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kit.errors import InvalidArgumentError
-from kit.message_fields import Fields, check, flag, optional, shown, text, whole
+from kit.message_fields import (
+    Fields,
+    check,
+    flag,
+    optional,
+    shown,
+    table_of,
+    text,
+    whole,
+)
+from kit.training.elastic.placing import SHARE
 
 COMMANDS: Final[Mapping[str, Fields]] = {
     "configure": {
@@ -23,6 +33,11 @@ COMMANDS: Final[Mapping[str, Fields]] = {
     "resume": {},
     "stop": {},
     "save": {"ticket": text(100)},
+    "place": {
+        "workers": optional(whole(1)),
+        "shares": optional(table_of(SHARE)),
+    },
+    "leave": {"task": text(1000)},
     "look": {},
 }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -236,6 +236,25 @@ class Job:
     def coordinator(self) -> int:
         """The member that owns the step loop and the epochs: the first worker."""
         return self.workers[0]
+
+    @property
+    def leader(self) -> Task:
+        """The task whose process hosts the coordinator."""
+        if self.generation is None:
+            return self.tasks[self.coordinator]
+        return Task.parse(self.generation.places[self.coordinator])
+
+    @property
+    def is_at_home(self) -> bool:
+        """Whether each member is in the process of its own task."""
+        return self.generation is None or self.generation.is_at_home(self.tasks)
+
+    def at(self, *addresses: Mapping[int, str]) -> Job:
+        """Return the job with the addresses of its members, by their numbers."""
+        assert self.generation is not None, "else the cluster has them"
+        known = {member: text for some in addresses for member, text in some.items()}
+        told = tuple(known[member] for member in range(len(self.tasks)))
+        return replace(self, generation=replace(self.generation, addresses=told))
 
     @property
     def slots(self) -> tuple[str, ...]:

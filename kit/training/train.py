@@ -45,7 +45,7 @@ from kit.settings import current
 from kit.task import Task
 from kit.training.checkpointing.policy import Checkpoints, checkpoints_of, restore_of
 from kit.training.client.run import Run
-from kit.training.elastic.generation import Generation
+from kit.training.elastic.options import Elastic
 from kit.training.graph_step.loss import work_of
 from kit.training.hooks.adapters import hooks_of, with_savers
 from kit.training.job import Job, Work
@@ -98,7 +98,7 @@ def train(
     checkpoint: str | PathLike[str] | Checkpoints | None = ...,
     restore: str | int | bool | None = ...,
     hooks: Iterable[SessionRunHook] = ...,
-    elastic: bool = ...,
+    elastic: bool | Elastic = ...,
     cluster: Trains | None = ...,
 ) -> Run: ...
 
@@ -121,7 +121,7 @@ def train(
     checkpoint: str | PathLike[str] | Checkpoints | None = ...,
     restore: str | int | bool | None = ...,
     hooks: Iterable[SessionRunHook] = ...,
-    elastic: bool = ...,
+    elastic: bool | Elastic = ...,
     cluster: Trains | None = ...,
     session: Session | None = ...,
 ) -> Run: ...
@@ -144,7 +144,7 @@ def train(
     checkpoint: str | PathLike[str] | Checkpoints | None = None,
     restore: str | int | bool | None = None,
     hooks: Iterable[SessionRunHook] = (),
-    elastic: bool = False,
+    elastic: bool | Elastic = False,
     cluster: Trains | None = None,
     session: Session | None = None,
 ) -> Run:
@@ -203,11 +203,13 @@ def train(
         default the newest good one is used.
     hooks : iterable of SessionRunHook
         Called around each step of the first worker.
-    elastic : bool, default False
+    elastic : bool or Elastic, default False
         Whether the training survives the loss of tasks: it goes on with those that
         are left, from a copy of its state in their memory. With `sync`, the result
         has the bits of an undisturbed training.
-        `run.losses` tells what was lost. Costs a copy every fifth of a second.
+        `run.losses` tells what was lost, `run.resize` spreads it over more or fewer
+        tasks. `kit.Elastic(...)` begins it with other numbers of logical workers, or
+        with tasks to spare. Costs a copy every fifth of a second.
         `hooks` are told of each step once; if the first worker's process is lost they
         go on in another one, as they were given.
     cluster : Cluster or Server, optional
@@ -272,14 +274,22 @@ def train(
     )
 
 
-def _launch(cluster: Trains, work: Work, *, elastic: bool, **agreed: Any) -> Run:
-    run_id, tasks = secrets.token_hex(16), tuple(cluster.tasks)
-    places = tuple(task.short for task in tasks)
+def _launch(
+    cluster: Trains, work: Work, *, elastic: bool | Elastic, **agreed: Any
+) -> Run:
+    run_id, generation = secrets.token_hex(16), None
+    tasks, hosts = tuple(cluster.tasks), tuple(cluster.hosts)
+    if elastic:
+        options = elastic if isinstance(elastic, Elastic) else Elastic()
+        generation = options.first(run_id, tasks)
+        host_of = dict(zip([task.short for task in tasks], hosts, strict=False))
+        tasks = options.members(tasks)
+        hosts = tuple(host_of[one] for one in generation.places) if hosts else ()
     job = Job(
         run=run_id,
         tasks=tasks,
-        generation=Generation(run_id, places=places) if elastic else None,
-        hosts=tuple(cluster.hosts),
+        generation=generation,
+        hosts=hosts,
         specs=specs_of(work.params or {}),
         settings=current(),
         **agreed,

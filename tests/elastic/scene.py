@@ -39,8 +39,8 @@ def die_once(mark: Path) -> None:
 def train(cluster: ProcessCluster, step: Any = slowly, **given: Any) -> kit.Run:
     """Begin an elastic training of the toy."""
     chosen: dict[str, Any] = {"steps": STEPS, "batch": BATCH, "optimizer": "adam"}
-    chosen |= {"topology": "ring"} | given
-    return kit.train(step, initial(), DATA, cluster=cluster, elastic=True, **chosen)
+    chosen |= {"topology": "ring", "elastic": True} | given
+    return kit.train(step, initial(), DATA, cluster=cluster, **chosen)
 
 
 def kill(cluster: ProcessCluster, run: kit.Run, task: Task, after: int) -> None:

@@ -22,10 +22,10 @@ from kit.training.elastic.generation import (
     Held,
     Moment,
     may_go_on,
-    moved,
     newest_whole,
     run_of,
 )
+from kit.training.elastic.placing import Placing
 
 TASKS = [Task("ps", 0), Task("ps", 1), *(Task("worker", n) for n in range(4))]
 NAMES = [task.short for task in TASKS]
@@ -53,35 +53,6 @@ def test_the_last_process_goes_on_when_all_others_have_ended() -> None:
 def test_half_of_those_that_may_live_do_not_go_on() -> None:
     for half in itertools.combinations(NAMES, len(NAMES) // 2):
         assert not may_go_on(NAMES, half, [])
-
-
-@given(st.lists(st.sampled_from(NAMES), min_size=6, max_size=6), names.filter(bool))
-def test_every_member_gets_a_place_that_is_here_and_its_own_if_it_can(
-    places: list[str], here: set[str]
-) -> None:
-    found = moved(places, TASKS, here)
-
-    assert set(found) <= here
-    for place, before, name in zip(found, places, NAMES, strict=True):
-        if name in here:
-            assert place == name
-        elif before in here:
-            assert place == before
-
-
-@given(names.filter(bool))
-def test_members_of_lost_tasks_are_spread_over_those_of_their_job(
-    here: set[str],
-) -> None:
-    found = moved(NAMES, TASKS, here)
-
-    for job in "ps", "worker":
-        own = sorted(name for name in here if name.startswith(job))
-        if own:
-            of_job = [p for p, t in zip(found, TASKS, strict=True) if t.job == job]
-            counts = [of_job.count(name) for name in own]
-            assert sum(counts) == len(of_job)
-            assert max(counts) - min(counts) <= 1
 
 
 moments = st.builds(Moment, st.integers(0, 3), st.integers(0, 1), st.integers(0, 1))
@@ -122,9 +93,17 @@ def test_copies_of_one_step_but_of_two_epochs_make_no_whole() -> None:
 
 
 def test_a_generation_is_the_same_after_it_was_told() -> None:
-    change = Change(("worker:1",), ("worker:2",), 9, 4, 0.25, "it is gone")
+    change = Change(("worker:1",), ("worker:2",), ("ps:1",), 9, 4, 0.25, "it is gone")
+    placing = Placing(3, 1, {"worker:2": 2.0}, ("ps:1",))
     generation = Generation(
-        "a" * 32, 3, ("ps:0", "ps:0"), ("unix:/a", "unix:/b"), (change,)
+        "a" * 32,
+        3,
+        places=("ps:0", "ps:0"),
+        standby=("worker:2",),
+        known=("ps:0", "ps:1", "worker:2"),
+        placing=placing,
+        addresses=("unix:/a", "unix:/b"),
+        changes=(change,),
     )
 
     assert Generation.from_plain(generation.to_plain()) == generation

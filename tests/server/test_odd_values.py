@@ -20,7 +20,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kit
-from kit.errors import InvalidArgumentError, KitError, UnknownError, from_plain
+from kit.errors import (
+    InvalidArgumentError,
+    KitError,
+    NotFoundError,
+    UnknownError,
+    from_plain,
+)
 from kit.graph.node import Node
 from kit.graph.node import to_plain as nodes_to_plain
 from kit.session.client.session import Session
@@ -156,6 +162,8 @@ def asked_of_an_elastic_run(run: kit.Run) -> dict[str, Plain]:
 COMMANDED: dict[str, Plain] = {
     "configure": {"at": MANY, "topology": "ps", "link": "1gbit", "synchronous": True},
     "pause": {"steps": MANY},
+    "place": {"workers": 1, "shares": {"worker:1": 2.0}},
+    "leave": {"task": "worker:1"},
     "resume": {},
     "stop": {},
     "save": {"ticket": "mine"},
@@ -185,6 +193,7 @@ MAY_BE_NONE = {"refusal", "lost", "checkpoints", "generation"}
 ALSO_NONE = {("run.fail", "member"), ("run.fail", "error", "step")}
 ALSO_NONE |= {("run.fail", "error", "task")}
 MAY_BE_MISSING = {"at", "topology", "link", "synchronous", "steps", "values", "lost"}
+MAY_BE_MISSING |= {"workers", "shares"}
 Place = tuple[str | int, ...]
 
 
@@ -225,7 +234,9 @@ def may_be_none(op: str, path: Place) -> bool:
 
 
 def refused(answer: KitError | None, about: object) -> None:
-    assert isinstance(answer, InvalidArgumentError), (about, answer)
+    # What names a training or a task that is not here is refused for that.
+    is_refusal = isinstance(answer, InvalidArgumentError | NotFoundError)
+    assert is_refusal, (about, answer)
 
 
 class Asking:

@@ -46,4 +46,4 @@ class EngineAccess:
         return self._supervisor.engines
 
     def _index(self, task: Task) -> int:
-        return self._supervisor.plan.tasks.index(task)
+        return self._supervisor.numbers[task]

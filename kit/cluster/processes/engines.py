@@ -190,6 +190,11 @@ class Engines:
         """Return the processes and the exit statuses of the engines, by number."""
         return self._forks.report()
 
+    def add(self, name: str) -> int:
+        """Take in one more engine, which has yet to be forked; return its number."""
+        self._names.append(name)
+        return len(self._names) - 1
+
     def fork_again(self, index: int) -> None:
         """Order another process for engine `index`, whose last one is gone."""
         self._forks.order(index, self._names[index], self.fork_server)

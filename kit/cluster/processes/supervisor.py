@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -62,6 +62,8 @@ class Supervisor:
         self.status = {
             task: TaskStatus(task, ClusterState.STARTING) for task in plan.tasks
         }
+        #: The numbers of their engines; those of tasks that are gone stay unused.
+        self.numbers = {task: number for number, task in enumerate(plan.tasks)}
         self.spec: ClusterSpec | None = None
         self.controller_lost = ""
         self.fork_server_lost = ""
@@ -105,13 +107,13 @@ class Supervisor:
     def log_path(self, task: Task) -> Path:
         """Return where a task's log is, on its host."""
         assert self.engines is not None, "a ready supervisor has engines"
-        return self.engines.log_path(self.plan.tasks.index(task))
+        return self.engines.log_path(self.numbers[task])
 
     def log_tail(self, task: Task, n_lines: int = 12) -> str:
         """Return the last lines of a task's log; empty if there are none."""
         if self.engines is None:
             return ""
-        return self.engines.log_tail(self.plan.tasks.index(task), n_lines)
+        return self.engines.log_tail(self.numbers[task], n_lines)
 
     # -- start -----------------------------------------------------------------
 
@@ -189,6 +191,43 @@ class Supervisor:
         await self._servers.start([task], self.spec)
         await self._connect([task])
 
+    async def start_new_server(self, task: Task) -> None:
+        """Start the server of a task that was admitted; tell all tasks where it is."""
+        (reply,) = (await self._servers.start([task])).values()
+        self._set(task, host=str(reply.get("host", "")))
+        assert self.spec is not None, "the others have their addresses"
+        self.spec = _with(self.spec, {task: str(reply["address"])})
+        await self.connect_all()
+        self.set_ready(task)
+
+    async def connect_all(self) -> None:
+        """Tell the tasks that can be reached where all tasks are."""
+        assert self.spec is not None, "it was made of their addresses"
+        here = [
+            task
+            for task, status in self.status.items()
+            if status.state is not ClusterState.LOST and task not in self.restarts
+        ]
+        await self._servers.connect(here, self.spec)
+
+    def admit(self, task: Task, number: int) -> None:
+        """Take in a new task, whose engine has that number."""
+        self.plan = replace(self.plan, tasks=(*self.plan.tasks, task))
+        self.numbers[task] = number
+        self.status[task] = TaskStatus(task, ClusterState.STARTING)
+        self._began = self._loop.time()
+
+    def dismiss(self, task: Task) -> None:
+        """Forget a task; its number is not given again."""
+        left = tuple(one for one in self.plan.tasks if one != task)
+        self.plan = replace(self.plan, tasks=left)
+        self.numbers.pop(task)
+        self.status.pop(task)
+        gone = f"{task.short} was removed from the cluster."
+        self.calls.lose(task, PeerLost(gone, task=str(task)))
+        if self.spec is not None:
+            self.spec = _with(self.spec, {}, without=task)
+
     async def _connect(self, tasks: Sequence[Task]) -> None:
         assert self.spec is not None, "it was made of their addresses"
         await self._servers.connect(tasks, self.spec)
@@ -216,7 +255,7 @@ class Supervisor:
         self._engine_of[task] = process
         assert self.engines is not None, "they have forked it"
         ended = partial(self._engine_ended, task, process)
-        self.engines.on_end(self.plan.tasks.index(task), process, ended)
+        self.engines.on_end(self.numbers[task], process, ended)
 
     def forget_engine(self, task: Task) -> reaper.Process | None:
         """Return a task's process, whose end is expected; fail the calls to it."""
@@ -244,7 +283,7 @@ class Supervisor:
         ending.add_done_callback(self._endings.discard)
 
     async def _find_reason(self, task: Task, process: reaper.Process) -> None:
-        index = self.plan.tasks.index(task)
+        index = self.numbers[task]
         reason = await self.engines.why_ended(index) if self.engines else why(None)
         if self._engine_of.get(task) != process:
             return  # it was replaced meanwhile
@@ -257,7 +296,7 @@ class Supervisor:
         """Note that a task is gone, and fail the calls to it."""
         self._set(task, state=ClusterState.LOST, reason=reason, phase="")
         remedy = f"begin it anew with cluster.restart({task.short!r})."
-        index = self.plan.tasks.index(task)
+        index = self.numbers[task]
         if self.engines is not None and (why_not := self.engines.why_no_fork(index)):
             remedy = f"it cannot be restarted, because {why_not}: start a new cluster."
         self.calls.lose(task, PeerLost(f"{task.short} {reason}. {hope} {remedy}"))
@@ -283,10 +322,7 @@ class Supervisor:
 
     def _take_back(self, task: Task) -> None:
         """Let a task be used again that was stopped for long and goes on."""
-        if (
-            self.engines is None
-            or self.plan.tasks.index(task) in self.engines.registered
-        ):
+        if self.engines is None or self.numbers[task] in self.engines.registered:
             self._set(task, state=ClusterState.READY, reason=self.fork_server_lost)
             self.calls.find_again(task)
         else:
@@ -319,36 +355,36 @@ class Supervisor:
         lost = [t.short for t, s in self.status.items() if s.state is ClusterState.LOST]
         return lost + [name for name, reason in helpers.items() if reason]
 
-    def check_can_fork(self, task: Task) -> None:
+    def check_can_fork(self, task: Task, what: str = "restarted") -> None:
         """Raise `FailedPreconditionError` where a task cannot get a new process."""
         fork_server = self.engines.fork_server if self.engines is not None else None
         if fork_server is not None and fork_server.is_stopped:
             raise FailedPreconditionError(
-                f"{task.short} cannot be restarted: the cluster's fork server (pid "
+                f"{task.short} cannot be {what}: the cluster's fork server (pid "
                 f"{fork_server.pid}) was stopped by a signal and starts nothing. Let "
-                f"it go on with kill -CONT {fork_server.pid}, then restart the task.",
+                f"it go on with kill -CONT {fork_server.pid}, then try again.",
                 task=str(task),
             )
         reason = self.fork_server_lost
-        if self.engines is not None and not reason:
-            reason = self.engines.why_no_fork(self.plan.tasks.index(task))
+        if self.engines is not None and not reason and task in self.numbers:
+            reason = self.engines.why_no_fork(self.numbers[task])
         if not self.folder.is_dir():
             reason = f"the cluster's folder {self.folder} was removed"
         if reason:
             raise FailedPreconditionError(
-                f"{task.short} cannot be restarted: {reason}. The other tasks go on: "
+                f"{task.short} cannot be {what}: {reason}. The other tasks go on: "
                 f"save what they hold, then call cluster.stop() and start a new one.",
                 task=str(task),
             )
 
     def _where(self, task: Task) -> tuple[Path, str]:
         assert self.engines is not None, "a server starts in one of them"
-        return self.engines.where(self.plan.tasks.index(task))
+        return self.engines.where(self.numbers[task])
 
     def _submit(self, task: Task, payload: bytes) -> Future[bytes]:
         if self.engines is None:
             raise StartFailed(f"{task.short} has no process yet.")
-        return self.engines.submit(self.plan.tasks.index(task), payload)
+        return self.engines.submit(self.numbers[task], payload)
 
     def _set_ended(self, ended: asyncio.Future[str]) -> None:
         if not ended.cancelled():
@@ -439,6 +475,17 @@ class Supervisor:
             f"the cluster was stopped, and the calls under way with it. Start a new "
             f"one, Cluster({self.plan.as_arguments}).start(), and call there."
         )
+
+
+def _with(
+    spec: ClusterSpec, more: Mapping[Task, str], without: Task | None = None
+) -> ClusterSpec:
+    known = {task: spec.task_address(task.job, task.index) for task in spec.tasks()}
+    found: dict[str, dict[int, str]] = {}
+    for task, address in (known | dict(more)).items():
+        if task != without:
+            found.setdefault(task.job, {})[task.index] = address
+    return ClusterSpec(dict(found))
 
 
 def _far_engines(launcher: Launcher) -> type[FarEngines]:

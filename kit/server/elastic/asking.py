@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kit.errors import DeadlineExceededError, KitError
+from kit.errors import KitError
 from kit.server.elastic.standing import Plain, Standing
 from kit.task import Task
+from kit.training.elastic.asking import Told, ask_all
 from kit.training.elastic.copies import StateCopy
 from kit.training.elastic.generation import Moment
 from kit.wire.frame import Buffer
@@ -17,9 +17,6 @@ from kit.wire.rpc import Answer, Caller
 
 if TYPE_CHECKING:
     from kit.server.trainings import Trainings
-
-_MOMENT_S = 0.2
-Told = Mapping[str, Plain | KitError]
 
 
 class StandIn(Protocol):
@@ -66,32 +63,8 @@ class Processes:
         values: Plain,
         is_enough: Callable[[Told], bool] = lambda _: False,
     ) -> dict[str, Plain | KitError]:
-        """Ask processes at the same time; what one fails with is its answer.
-
-        As soon as that `is_enough`, the others get only a moment more.
-        """
-
-        def ask(process: str) -> Plain | KitError:
-            try:
-                return self.ask(process, op, values)[0]
-            except KitError as error:
-                return error
-
-        wanted = list(processes)
-        pool = ThreadPoolExecutor(len(wanted) or 1)
-        asked = {pool.submit(ask, process): process for process in wanted}
-        told: dict[str, Plain | KitError] = {}
-        waiting: set[Future[Plain | KitError]] = set(asked)
-        while waiting:
-            moment = _MOMENT_S if is_enough(told) else None
-            done, waiting = wait(waiting, moment, FIRST_COMPLETED)
-            told |= {asked[one]: one.result() for one in done}
-            if not done:
-                text = "it did not answer as soon as the others."
-                late = {asked[one]: DeadlineExceededError(text) for one in waiting}
-                told, waiting = told | late, set()
-        pool.shutdown(wait=False)
-        return told
+        """Ask processes at the same time; see `kit.training.elastic.asking`."""
+        return ask_all(processes, lambda one: self.ask(one, op, values)[0], is_enough)
 
     def ask(self, process: str, op: str, values: Plain) -> tuple[Plain, Buffer]:
         """Ask one process; raises what it answers, and what the way to it does."""

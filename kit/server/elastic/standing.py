@@ -20,6 +20,7 @@ class Standing:
     Attributes:
         me: the process, by the task that it was started for.
         job: of the newest generation that has begun here, or is known here.
+        has_begun: whether some generation has begun here since the process joined.
         promised: the newest ballot that this process has heard.
         noticed: why there must be another generation: when that was, and what.
         noted: of which run, what is requested of it, as its coordinator told.
@@ -30,6 +31,7 @@ class Standing:
 
     def __init__(self, me: str, job: Job) -> None:
         self.me, self.job = me, job
+        self.has_begun = False
         self.promised: Ballot = (0, "")
         self.noticed: tuple[float, str] | None = None
         self.joining: set[str] = set()
@@ -51,8 +53,9 @@ class Standing:
 
     @property
     def takes_part(self) -> bool:
-        """Whether this process hosts members, or never will."""
-        return self.is_over or self.me in self.generation.processes
+        """Whether this process takes part in the newest generation, or never will."""
+        is_in = self.has_begun and self.me in self.generation.processes
+        return self.is_over or is_in
 
     def has_moved(self, number: int) -> bool:
         """Whether there is a newer generation than `number`, or none comes."""

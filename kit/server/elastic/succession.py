@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -20,6 +20,7 @@ from kit.errors import (
     InvalidArgumentError,
     KitError,
     LinkLost,
+    NotFoundError,
     PeerLost,
     ResourceExhaustedError,
     StepFailed,
@@ -27,11 +28,13 @@ from kit.errors import (
     UnknownError,
     from_plain,
 )
-from kit.server.elastic.asking import Processes, Told
+from kit.server.elastic.asking import Processes
 from kit.server.elastic.standing import Ballot, Plain, Standing
 from kit.training.coordination.membership import Epoch
 from kit.training.elastic import generation as rules
-from kit.training.elastic.generation import Change, Held, Moment
+from kit.training.elastic.asking import Told
+from kit.training.elastic.generation import Change, Generation, Held, Moment
+from kit.training.elastic.placing import Placing, in_order, is_server
 from kit.training.job import Job
 
 # With these a member cannot begin, however often that is tried.
@@ -41,6 +44,8 @@ _FINAL: Final = (
 )
 _LOOK_S: Final = 0.02
 _ASK_S: Final = 0.25
+# Who hears for so long of a generation that it was not told to begin has missed that.
+_MISSED_S: Final = 1.0
 
 
 class Succession:
@@ -52,6 +57,8 @@ class Succession:
         """`forget` lets go of the copies that the process holds."""
         self._now, self._processes = standing, processes
         self._forget = forget
+        # Of a generation that has not begun here: which, and when it was heard of.
+        self._heard_of = 0, 0.0
 
     def notice(self, reason: str) -> None:
         """Hear why there must be another generation; returns at once."""
@@ -88,6 +95,7 @@ class Succession:
         """
         with self._now.changed:
             self._now.job, self._now.noticed = job, None
+            self._now.has_begun = False
             self._forget()
             self._now.changed.notify_all()
         name = f"kit-join-{self._now.me}"
@@ -121,18 +129,42 @@ class Succession:
             is_in = self._now.me in job.generation.processes
             if is_newer and not is_in and not self._now.takes_part:
                 self._now.job = job
+        if is_newer and is_in:
+            self._await_begin(job)
+
+    def _await_begin(self, job: Job) -> None:
+        """Take a generation for the newest that has not begun here for too long."""
+        assert job.generation is not None
+        now, (number, since) = time.monotonic(), self._heard_of
+        if number != job.generation.number:
+            self._heard_of = job.generation.number, now
+        elif now - since > _MISSED_S:
+            self._adopt(job, f"{self._now.me} was not told to begin.")
+
+    def _adopt(self, job: Job, reason: str) -> None:
+        """Take a generation for the newest, and ask for the one after it."""
+        assert job.generation is not None
+        with self._now.changed:
+            is_newer = job.generation.number > self._now.generation.number
+            if self._now.is_over or not is_newer:
+                return
+            self._now.job, self._now.noticed = job, None
+            self._now.changed.notify_all()
+        self.notice(reason)
 
     def _is_led_by_another(self, number: int, reason: str) -> bool:
         """Tell a process before this one of the loss; whether one lives, to lead."""
         for process in self._now.generation.processes:
             if process == self._now.me:
                 return False
-            with suppress(UnavailableError, DeadlineExceededError):
+            with suppress(UnavailableError, DeadlineExceededError, NotFoundError):
                 values = {"number": number, "reason": reason}
-                self._take(
-                    self._processes.ask(process, "elastic.lose", values)[0], number
-                )
-                return True
+                told = self._processes.ask(process, "elastic.lose", values)[0]
+                self._take(told, number)
+                theirs = Job.from_plain(told["job"]).generation
+                # One that has missed this generation's begin does not lead here.
+                if theirs is not None and theirs.number >= number and told["begun"]:
+                    return True
         return False
 
     def _take(self, told: Plain, number: int) -> None:
@@ -140,10 +172,18 @@ class Succession:
         if told["error"]:
             self._now.fail(from_plain(told["error"]))
             return
-        theirs = Job.from_plain(told["job"]).generation
+        job = Job.from_plain(told["job"])
+        theirs = job.generation
         assert theirs is not None
-        if theirs.number > number and self._now.me not in theirs.processes:
-            self.join(Job.from_plain(told["job"]))
+        if theirs.number <= number:
+            return
+        if self._now.me in theirs.placing.left:
+            text = f"{self._now.me} has left the training, as it was asked to."
+            self._now.fail(Fenced(text, task=self._now.me))
+        elif self._now.me not in theirs.processes:
+            self.join(job)
+        else:
+            self._await_begin(job)
 
     def _lead(self) -> None:
         job, began = self._now.job, self._now.noticed
@@ -158,65 +198,86 @@ class Succession:
         )
         good = {n: reply for n, reply in told.items() if isinstance(reply, dict)}
         ended = [n for n, reply in told.items() if _has_ended(reply)]
+        if not self._have_promised(good, old):
+            return
+        # A process in which nothing has begun is new: the one before it has ended.
+        fresh = [n for n, reply in good.items() if not reply["begun"]]
+        stay = [n for n in good if n not in fresh]
+        lost = [n for n in old.processes if n not in stay]
+        if not rules.may_go_on(old.processes, stay, [*ended, *fresh]):
+            names = ", ".join(lost)
+            raise PeerLost(
+                f"{names} do not answer, and only {len(stay)} of {len(old.processes)} "
+                f"tasks are here: the others may go on, so these do not.",
+                task=names,
+            )
+        found = rules.newest_whole({n: _held(reply) for n, reply in good.items()})
+        if found is None and not all(good[n]["may_begin_anew"] for n in stay):
+            has_all = len(good) + len(ended) == len(asked)
+            if has_all or time.monotonic() - began[0] > job.settings.dead_after_s:
+                self._now.fail(_no_copy(lost))
+                return
+            raise _no_copy(lost)  # what is missing may be there: ask again
+        moment, holders = found or (Moment(0), {})
+        noted = self._requests(good, moment, holders)
+        requests = max(noted, key=lambda one: one.get("n_commands", -1)) or None
+        placing = _placing(old, noted, fresh)
+        reached = max(moment.step, old.reached, *(good[n]["step"] for n in stay))
+        change = Change(
+            lost=tuple(lost),
+            joined=in_order(fresh),
+            left=tuple(n for n in stay if n in placing.left and n in old.processes),
+            step=reached,
+            repeated=reached - moment.step,
+            seconds=time.monotonic() - began[0],
+            reason=began[1],
+        )
+        following = rules.next_generation(old, job.tasks, [*good], placing, change)
+        self._begin_all(ballot, following, (moment, holders), requests)
+
+    def _have_promised(self, good: Mapping[str, Plain], old: Generation) -> bool:
+        """Whether all that answer have promised, and the training is not over."""
         for reply in good.values():
             self._take(reply, old.number)
             if not reply["granted"]:
                 self._now.promised = max(
                     self._now.promised, (reply["ballot"][0], self._now.me)
                 )
-        if self._now.error is not None or not all(
-            one["granted"] for one in good.values()
-        ):
-            return
-        if all(reply["done"] for reply in good.values()):
+        if not all(reply["granted"] for reply in good.values()):
+            return False
+        hosts = [reply for n, reply in good.items() if n in old.places]
+        if hosts and all(reply["done"] for reply in hosts):
             self._now.fail(AbortedError("the training is complete."))
-            return
-        # A process that answers and hosts nothing is new: the one before it has ended.
-        fresh = [n for n, reply in good.items() if not reply["hosts"]]
-        left = [n for n in good if n not in fresh]
-        lost = [n for n in old.processes if n not in left]
-        if not rules.may_go_on(old.processes, left, [*ended, *fresh]):
-            names = ", ".join(lost)
-            raise PeerLost(
-                f"{names} do not answer, and only {len(left)} of {len(old.processes)} "
-                f"tasks are here: the others may go on, so these do not.",
-                task=names,
-            )
-        found = rules.newest_whole({n: _held(reply) for n, reply in good.items()})
-        may_begin_anew = all(good[n]["may_begin_anew"] for n in left)
-        if found is None and not may_begin_anew:
-            self._now.fail(_no_copy(lost))
-            return
-        moment, holders = found or (Moment(0), {})
-        requests = next((r["requests"] for r in good.values() if r["requests"]), None)
-        if requests is None and holders:
-            leads = job.coordinator
-            copy = self._processes.copy(holders[leads], moment, leads)
-            requests = copy.requests
-        noted = [requests or {}, *(reply["noted"] for reply in good.values())]
-        requests = max(noted, key=lambda one: one.get("n_commands", -1)) or None
-        reached = max(moment.step, old.reached, *(good[n]["step"] for n in left))
-        seconds = time.monotonic() - began[0]
-        spent = reached, reached - moment.step, seconds
-        change = Change(tuple(lost), rules.in_order(fresh), *spent, began[1])
-        self._begin_all(ballot, list(good), (moment, holders), requests, change)
+        return self._now.error is None
+
+    def _requests(
+        self, good: Mapping[str, Plain], moment: Moment, holders: Mapping[int, str]
+    ) -> list[Plain]:
+        """Return what is known to be requested: by the coordinator, and by the others.
+
+        Without the coordinator by the copy of it.
+        """
+        told = next((one["requests"] for one in good.values() if one["requests"]), None)
+        if told is None and holders:
+            leads = self._now.job.coordinator
+            told = self._processes.copy(holders[leads], moment, leads).requests
+        return [told or {}, *(reply["noted"] for reply in good.values())]
 
     def _begin_all(
         self,
         ballot: Ballot,
-        left: Sequence[str],
+        following: Generation,
         found: tuple[Moment, dict[int, str]],
         requests: Plain | None,
-        change: Change,
     ) -> None:
-        """Let the processes that are left host all members, and begin them."""
-        before, old = self._now.job, self._now.generation
+        """Let the processes of a generation host all members, and begin them."""
+        before, places = self._now.job, following.places
         moment, holders = found
-        places = rules.moved(old.places, before.tasks, left)
-        run = rules.run_of(old.origin, old.number + 1, ballot)
+        run = rules.run_of(following.origin, following.number, ballot)
         values = {"ballot": ballot, "run": run, "places": places}
+        all_of = following.processes
         addresses: dict[int, str] = {}
-        for reply in self._processes.ask_all(left, "elastic.accept", values).values():
+        for reply in self._processes.ask_all(all_of, "elastic.accept", values).values():
             if isinstance(reply, KitError):
                 raise reply
             addresses |= {int(n): text for n, text in reply["addresses"].items()}
@@ -224,7 +285,7 @@ class Succession:
         job = replace(
             before,
             run=run,
-            generation=rules.next_generation(old, places, told, change),
+            generation=replace(following, addresses=told),
             **_configuration(requests),
         )
         begins: Plain = {
@@ -237,9 +298,10 @@ class Succession:
         # The coordinator first: the others come to it as soon as they begin.
         leader = places[job.coordinator]
         self._processes.ask(leader, "elastic.begin", begins)
-        others = [process for process in left if process != leader]
+        others = [process for process in all_of if process != leader]
         for reply in self._processes.ask_all(others, "elastic.begin", begins).values():
             if isinstance(reply, KitError):
+                self._adopt(job, f"not all could begin: {reply.message}")
                 raise reply
 
     def _is_enough(self, told: Told) -> bool:
@@ -249,8 +311,12 @@ class Succession:
 
 
 def _has_ended(reply: Plain | KitError) -> bool:
-    """Whether nobody listens there; a link that ends midway may be cut."""
-    return isinstance(reply, UnavailableError) and not isinstance(reply, LinkLost)
+    """Whether the process that was meant has ended; a link that ends may be cut.
+
+    Nobody listens there, or one that knows nothing of the training.
+    """
+    is_refused = isinstance(reply, UnavailableError) and not isinstance(reply, LinkLost)
+    return is_refused or isinstance(reply, NotFoundError)
 
 
 def _held(reply: Plain) -> list[Held]:
@@ -258,6 +324,25 @@ def _held(reply: Plain) -> list[Held]:
         Held(Moment(*moment), member, tuple(writers))
         for moment, member, writers in reply["held"]
     ]
+
+
+def _placing(
+    before: Generation, noted: Sequence[Plain], fresh: Sequence[str]
+) -> Placing:
+    """Return how members are spread now that some processes have come.
+
+    Where the number of workers is limited, a new one is one more.
+    """
+    told = [one["placing"] for one in noted if one]
+    newest = max(
+        [before.placing, *map(Placing.from_plain, told)], key=lambda one: one.number
+    )
+    new = [one for one in fresh if one not in before.known and not is_server(one)]
+    left = tuple(one for one in newest.left if one not in fresh)
+    workers = newest.workers + len(new) if newest.workers else 0
+    if (workers, left) == (newest.workers, newest.left):
+        return newest
+    return newest.changed(workers=workers, left=left)
 
 
 def _no_copy(lost: Sequence[str]) -> PeerLost:

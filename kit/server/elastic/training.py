@@ -7,14 +7,17 @@ notebook.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from kit.errors import (
+    AbortedError,
     DeadlineExceededError,
     FailedPreconditionError,
     Fenced,
+    NotFoundError,
     PeerLost,
     UnavailableError,
     to_plain,
@@ -48,6 +51,9 @@ from kit.wire.rpc import Answer, Handler
 if TYPE_CHECKING:
     from kit.server.trainings import Trainings
 
+# So long a process that takes part may not have begun yet, and ask to take part.
+_BEGINS_S: Final = 1.0
+
 
 class ElasticTraining:
     """What a process knows of an elastic training, through all its generations."""
@@ -68,6 +74,41 @@ class ElasticTraining:
         self._work = work and replace(work)
         self._first_copy: int | None = None  # of which step: the initial values then
         self._stand_ins: dict[int, StandIn] = {}
+        self._began_at = 0.0  # when the newest generation began here
+
+    def prepare(self) -> dict[int, str]:
+        """Make servers for the members that generation 0 has here; their addresses."""
+        job = self._now.job
+        return self._host(job.run, self._now.generation.places)
+
+    def begin_first(self, job: Job, work: Work) -> None:
+        """Begin the members that generation 0 has here."""
+        self._work = replace(work)
+        self._become(job)
+        for number in self._hosted(job):
+            own_work = work if number in job.workers else None
+            self._trainings(number).begin_generation(job, own_work, None, None, self)
+
+    def _become(self, job: Job) -> None:
+        """Take a generation that begins here for the newest."""
+        assert job.generation is not None, "it is elastic"
+        with self._now.changed:
+            self._now.job, self._now.noticed = job, None
+            self._now.has_begun, self._began_at = True, time.monotonic()
+            self._now.joining -= {*job.generation.processes}
+            self._now.changed.notify_all()
+
+    def _hosted(self, job: Job) -> list[int]:
+        """Return the members that are hosted here, the coordinator first."""
+        assert job.generation is not None, "it is elastic"
+        hosted = job.generation.hosted_by(self._now.me)
+        return sorted(hosted, key=lambda one: one != job.coordinator)
+
+    def give_up(self) -> None:
+        """End what has begun here of a training that did not begin everywhere."""
+        for member in self._members():
+            member.abort(AbortedError("the training did not begin on all tasks."))
+        self.close(self._own)
 
     def join(self, job: Job) -> None:
         """Ask to take part in a training, whose newest known generation is `job`'s."""
@@ -88,14 +129,24 @@ class ElasticTraining:
 
     def keep_copy(self, copy: StateCopy) -> None:
         """Keep a copy here and in the next process; blocks until it is there."""
+        self._hold(copy)
+        number, buddy = self._now.generation.number, self._next_process()
+        if buddy == self._now.me:
+            return
+        try:
+            self._processes.keep(buddy, copy)
+        except (UnavailableError, NotFoundError) as error:
+            # Nobody else has a link to a standby, to learn of its loss.
+            if buddy in self._now.generation.standby:
+                self.lose(number, error.message)
+            raise
+
+    def _hold(self, copy: StateCopy) -> None:
         self.copies.keep(copy)
         if self._first_copy is None:
             self._first_copy = copy.moment.step
         elif self._first_copy < copy.moment.step and self._work is not None:
             self._work.params = None  # the first copy is whole: nobody begins anew
-        buddy = self._next_process()
-        if buddy != self._now.me:
-            self._processes.keep(buddy, copy)
 
     def share(self, run: str, requests: Plain) -> None:
         """Tell the other processes what is requested; one that is gone needs it not.
@@ -133,17 +184,28 @@ class ElasticTraining:
     def look(self) -> Plain:
         """Return the newest generation's job, and how this process ended, if it has."""
         with self._now.changed:
-            error = to_plain(self._now.error) if self._now.error is not None else None
-            is_done = {one.state for one in self._members()} == {"done"}
-            return {"job": self._now.job.to_plain(), "error": error, "done": is_done}
+            error, is_done = self._now.error, self._is_done
+            # That the others go on without this process is no end of the training.
+            is_end = error is not None and not isinstance(error, Fenced)
+            return {
+                "job": self._now.job.to_plain(),
+                "error": to_plain(error) if error is not None and is_end else None,
+                "done": is_done,
+                "begun": self._now.has_begun,
+            }
+
+    @property
+    def _is_done(self) -> bool:
+        return {one.state for one in self._members()} == {"done"}
 
     def lose(self, number: int, reason: str) -> Plain:
         """Hear of a loss in a generation; returns what `look` does."""
         with self._now.changed:
-            standing = self._now
-            is_current = standing.generation.number == number and not standing.is_over
-        # A training that is complete goes on no more.
-        if is_current and any(one.state != "done" for one in self._members()):
+            now = self._now
+            is_current = now.generation.number == number and not now.is_over
+            # A training that is complete goes on no more.
+            must_go_on = is_current and now.has_begun and not self._is_done
+        if must_go_on:
             self._succession.notice(reason)
         return self.look()
 
@@ -167,7 +229,6 @@ class ElasticTraining:
             **self.look(),
             "granted": True,
             "ballot": self._now.promised,
-            "hosts": [one.me for one in members],
             "held": self.copies.held(),
             "step": max((one.step for one in members), default=0),
             "requests": leads.coordinator.requests()
@@ -185,6 +246,10 @@ class ElasticTraining:
     def accept(self, ballot: Ballot, run: str, places: Sequence[str]) -> Plain:
         """Make servers for the members that are to be hosted here; their addresses."""
         self._now.check(ballot)
+        found = self._host(run, places)
+        return {"addresses": {str(member): text for member, text in found.items()}}
+
+    def _host(self, run: str, places: Sequence[str]) -> dict[int, str]:
         hosted = [n for n, place in enumerate(places) if place == self._now.me]
         for member in [*self._stand_ins]:
             if member not in hosted:
@@ -193,8 +258,7 @@ class ElasticTraining:
             task = self._now.job.tasks[member]
             if task != self._own.task and member not in self._stand_ins:
                 self._stand_ins[member] = self._neighbours.stand_in(task, run)
-        found = {member: str(self._trainings(member).address) for member in hosted}
-        return {"addresses": {str(member): text for member, text in found.items()}}
+        return {member: str(self._trainings(member).address) for member in hosted}
 
     def begin(
         self,
@@ -218,15 +282,12 @@ class ElasticTraining:
                     task=str(member.task),
                 )
         state, here = None, {member.me for member in self._members()}
-        hosted = job.generation.hosted_by(self._now.me)
+        hosted = self._hosted(job)
         if job.coordinator in hosted and holders:
             state = self._gather(job, moment, holders, requests)
         self.copies.drop_after(moment.step)
-        with self._now.changed:
-            self._now.job, self._now.noticed = job, None
-            self._now.joining -= {*job.generation.places}
-            self._now.changed.notify_all()
-        for number in sorted(hosted, key=lambda one: one != job.coordinator):
+        self._become(job)
+        for number in hosted:
             leads = number == job.coordinator
             work = self._work if number in job.workers else None
             told = ToldRows()
@@ -242,12 +303,15 @@ class ElasticTraining:
         """Keep a copy of another process."""
         if run != self._now.job.run:
             raise Fenced(f"generation {run[:8]} of this training is over.")
-        self.copies.keep(copy)
+        self._hold(copy)
 
     def let_join(self, process: str) -> Plain:
         """Take in that a process asks to take part; returns what `look` does."""
         with self._now.changed:
             self._now.joining.add(process)
+            is_in = process in self._now.generation.processes
+            if is_in and time.monotonic() - self._began_at < _BEGINS_S:
+                return self.look()  # it is about to begin
         for member in self._members():
             if member.coordinator is not None and not member.is_over:
                 member.coordinator.regroup(f"{process} takes part from here on.")

@@ -14,6 +14,7 @@ from typing import TypedDict
 
 import numpy as np
 
+from kit.errors import FailedPreconditionError
 from kit.exchange import state_transfer
 from kit.exchange.topologies.topology import by_name, per_member
 from kit.trace.trace import STEP_KINDS, Trace
@@ -175,6 +176,41 @@ def records(trace: Trace) -> list[StepRecord]:
             )
         )
     return found
+
+
+_N_MEASURED = 20  # of the newest steps of each worker; fewer tell too little
+_FEWEST_MEASURED = 3
+
+
+def measured_shares(job: Job, trace: Trace) -> dict[str, float]:
+    """Return by process how fast it computes, relative to the slowest.
+
+    Of each worker's newest steps in the generation that goes on, the median counts.
+    Raises `FailedPreconditionError` when there are too few of them.
+    """
+    generation = job.generation
+    if generation is None:
+        raise FailedPreconditionError(
+            "only an elastic training can be spread anew; begin it with "
+            "kit.train(..., elastic=True)."
+        )
+    newest = max((row.generation for row in trace.epochs), default=0)
+    epochs = [row.number for row in trace.epochs if row.generation == newest]
+    table = trace.steps[np.isin(trace.steps["epoch"], epochs)]
+    nanoseconds: dict[str, list[float]] = {}
+    for worker in job.workers:
+        found = table["compute"][table["task"] == worker][-_N_MEASURED:]
+        if len(found) < _FEWEST_MEASURED:
+            raise FailedPreconditionError(
+                f"{job.tasks[worker].short} has done {len(found)} steps since the "
+                f"tasks changed, which says too little of its speed; wait for "
+                f"{_FEWEST_MEASURED}, or give shares."
+            )
+        took = max(1.0, float(np.median(found)))
+        nanoseconds.setdefault(generation.places[worker], []).append(took)
+    means = {name: float(np.mean(found)) for name, found in nanoseconds.items()}
+    longest = max(means.values())
+    return {name: round(min(longest / mean, 100.0), 2) for name, mean in means.items()}
 
 
 def _pushed(trace: Trace) -> dict[int, set[int]]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTime
 from contextlib import ExitStack, closing
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -23,17 +23,17 @@ from kit.errors import (
     KitError,
     PeerLost,
     UnavailableError,
-    from_plain,
     to_plain,
 )
 from kit.task import Task
 from kit.trace.trace import EpochRow, Trace
+from kit.training.client.following import Dial, next_generation
 from kit.training.client.recorded import Cursors, Recorded, Tables
 from kit.training.client.watched import Once, Watched, gone
 from kit.training.commands import check_command
 from kit.training.coordination.failures import SURVIVED
 from kit.training.coordination.membership import Epoch
-from kit.training.elastic.generation import Change, Generation
+from kit.training.elastic.generation import Change
 from kit.training.job import Job
 from kit.wire.rpc import Caller, ReconnectingCaller
 
@@ -156,16 +156,6 @@ class Newest:
         limit = self._job.settings.step_deadline_s
         with closing(self._dial(self._job.tasks[member], "")) as caller:
             return caller.call("run.params", limit, {"run": self._job.run})[1]
-
-
-class Dial(Protocol):
-    """How tasks are reached."""
-
-    def __call__(self, task: Task, run: str, address: str = "", /) -> Caller:
-        """Return a link for questions to a task, for one that watches a run.
-
-        `address` is where it listens now, if that is elsewhere than the cluster says.
-        """
 
 
 def _dial_in(job: Job, dial: Dial) -> Callable[[Task, str], Caller]:
@@ -456,51 +446,15 @@ class Observer:
         with self._following:
             if self._job is not job:
                 return True  # another thread has found it
-            following = self._next_generation(job, job.generation)
+            try:
+                following = next_generation(job, self._process)
+            except KitError as error:
+                self._elastic_error = error
+                return False
             if following is None:
                 return False
             self._move_on(following)
         return True
-
-    def _next_generation(self, job: Job, ended: Generation) -> Job | None:
-        """Wait for the next generation; None if the training is over."""
-        limits = job.settings
-        give_up = time.monotonic() + limits.dead_after_s + limits.start_deadline_s
-        while time.monotonic() < give_up:
-            # Side by side: one that is stopped must not keep the others waiting.
-            pool = ThreadPoolExecutor(len(ended.processes))
-            asked = [
-                pool.submit(self._look, Task.parse(process), job, ended)
-                for process in ended.processes
-            ]
-            pool.shutdown(wait=False)
-            answered, late = wait(asked, timeout=_POLL_S)
-            heard = [told for one in answered if (told := one.result()) is not None]
-            for told in heard:
-                if isinstance(told, Job):
-                    return told
-                if told["error"]:
-                    self._elastic_error = from_plain(told["error"])
-                if told["error"] or told["done"]:
-                    return None
-            if not heard and not late:
-                return None
-            self._pause.wait(_LOOK_S)
-        return None
-
-    def _look(
-        self, process: Task, job: Job, ended: Generation
-    ) -> Job | dict[str, Any] | None:
-        """Ask a process for a newer generation; None if it does not answer."""
-        try:
-            with closing(self._process(process, "")) as caller:
-                limit_s, values = job.settings.dead_after_s, {"origin": ended.origin}
-                told, _ = caller.call("elastic.look", limit_s, values)
-        except KitError:
-            return None
-        found = Job.from_plain(told["job"])
-        is_newer = found.generation and found.generation.number > ended.number
-        return found if is_newer else told
 
     def _move_on(self, job: Job) -> None:
         with self._guard:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,16 @@ from kit.trace.trace import EpochRow, Trace
 from kit.training.checkpointing.client import SavedCheckpoints, Saving
 from kit.training.checkpointing.resume import Resumed
 from kit.training.client import report
-from kit.training.client.metrics import Entry, StepRecord, account, once_only, records
-from kit.training.client.observer import Dial, Observer
+from kit.training.client.following import Dial
+from kit.training.client.metrics import (
+    Entry,
+    StepRecord,
+    account,
+    measured_shares,
+    once_only,
+    records,
+)
+from kit.training.client.observer import Observer
 from kit.training.client.recorded import Cursors
 from kit.training.client.watched import Teller
 from kit.training.commands import check_command
@@ -397,6 +405,73 @@ class Run:
     def history(self) -> tuple[Change, ...]:
         """Return the tasks that an elastic training has lost or taken in, in order."""
         return self._observer.changes()
+
+    def resize(self, *, worker: int) -> None:
+        """Let other numbers of worker tasks host an elastic training; return at once.
+
+        Its logical workers, and so its bits, stay the same. The members meet before a
+        step, make a copy, and go on from there on the first `worker` tasks; no step is
+        done again. `history` says when they have.
+
+        Parameters
+        ----------
+        worker : int
+            How many worker tasks: 1 to the number of logical workers.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There are not so many logical workers, or not so many tasks.
+        FailedPreconditionError
+            The training is over, or is not elastic.
+
+        Examples
+        --------
+        Give half of the tasks to something else::
+
+            run = kit.train(step, params, data, elastic=True)
+            run.resize(worker=2)
+        """
+        self._observer.command("place", workers=worker)
+
+    def rebalance(self, shares: Mapping[str, float] | None = None) -> None:
+        """Spread the logical workers of an elastic training anew; return at once.
+
+        Parameters
+        ----------
+        shares : dict of str to float, optional
+            How many logical workers a task hosts, relative to one that is not named.
+            By default by the times that were measured: the faster a task computes a
+            step of one logical worker, the more of them it gets.
+
+        Raises
+        ------
+        InvalidArgumentError
+            No such task takes part, or a share is not from 0.01 to 100.
+        FailedPreconditionError
+            The training is over, is not elastic, or has not measured enough yet.
+
+        Notes
+        -----
+        It takes effect as `resize` does. Each task keeps the logical worker of its own
+        name, so this changes something only where there are more of them than tasks.
+
+        Examples
+        --------
+        A task on a faster host takes two parts::
+
+            run.rebalance({"worker:1": 2})
+        """
+        if shares is None:
+            shares = measured_shares(self.newest_job, self.trace)
+        self._observer.command("place", shares=dict(shares))
+
+    def leave(self, task: Task) -> None:
+        """Let an elastic training go on without a task that is there; return at once.
+
+        Raises as `resize` does.
+        """
+        self._observer.command("leave", task=task.short)
 
     @property
     def newest_job(self) -> Job:

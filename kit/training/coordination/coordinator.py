@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kit.errors import (
@@ -27,7 +27,7 @@ from kit.training.coordination import failures
 from kit.training.coordination.digests import Comparison, DigestReport
 from kit.training.coordination.failure_detection import Latecomers, Suspicions
 from kit.training.coordination.membership import Agreement, Epoch, Verdict, halting
-from kit.training.elastic.schedule import Copying
+from kit.training.coordination.regrouping import Regrouping, needs_elastic
 from kit.training.job import Job, difference, terms_of
 from kit.wire.shaping import LinkSettings
 
@@ -42,14 +42,6 @@ class Answer(NamedTuple):
     epoch: Epoch | None
     reason: str
     step: int
-
-
-@dataclass
-class _Regroup:
-    """Why a generation is to end, and whether the copy under way is for that."""
-
-    reason: str
-    is_copied: bool
 
 
 class TrainingCoordinator:
@@ -76,9 +68,7 @@ class TrainingCoordinator:
             self._agreement.take_over(dict(requests))
         if job.generation is not None:
             self._agreement.repeat(job.generation.reached)
-        is_elastic = job.generation is not None
-        self._regroups: _Regroup | None = None
-        self._copying = Copying(clock) if is_elastic else None
+        self._regrouping = Regrouping.of(job, self._agreement, clock)
         # None without checkpoints. It raises what kit.train raises at once.
         self.store = CheckpointStore(job, self._saving, self._saved) if saves else None
         if self.store is not None and self.store.resumed is not None:
@@ -124,8 +114,8 @@ class TrainingCoordinator:
                     self._call_copy()
             self._changed.notify_all()
             verdict = self._until(patience_s, lambda: self._agreement.verdict(number))
-            if verdict is Verdict.COPY and self._copying is not None:
-                self._copying.agreed()
+            if verdict is Verdict.COPY and self._regrouping is not None:
+                self._regrouping.copy_agreed()
             meeting = self._agreement.rounds[number]
             return Answer(verdict, meeting.proposal, "", meeting.step)
 
@@ -198,48 +188,41 @@ class TrainingCoordinator:
             always = self._may_stop and synchronous
             return self._agreement.wants_halt(step) or always
 
-    def _call_copy(self, *, at_once: bool = False) -> None:
-        copying, agreement = self._copying, self._agreement
-        if copying is None or agreement.is_copy_due:
-            return
-        if at_once or copying.is_due:
-            agreement.is_copy_due = True
-            copying.begin(agreement.members)
+    def _call_copy(self) -> None:
+        if self._regrouping is not None:
+            self._regrouping.call_copy()
 
     def copied(self, member: int, step: int) -> None:
         """Note that a member's copy before `step` is in the memory of another task."""
         with self._changed:
-            copying, wanted = self._copying, self._regroups
-            if copying is None or not copying.end(member, step) or wanted is None:
-                return
-            if wanted.is_copied:
-                self.fail(PeerLost(wanted.reason))
-            else:  # this one was called for before
-                self._call_copy(at_once=True)
-                wanted.is_copied = True
+            if self._regrouping is not None and self._regrouping.copied(member, step):
+                self._end_generation(self._regrouping.reason)
 
     def regroup(self, reason: str) -> None:
-        """End this generation of an elastic training at the next copy.
+        """End this generation of an elastic training after one more copy.
 
-        The processes begin another one from there, in which others may take part.
+        All members stay where they make it. The processes begin another generation from
+        there, in which others may take part, or host other members.
         """
         with self._changed:
-            copying = self._copying
-            if copying is None or self._regroups is not None:
-                return
-            self._regroups = _Regroup(reason, is_copied=not copying.is_under_way)
-            if not copying.is_under_way:
-                self._call_copy(at_once=True)
-            self._changed.notify_all()
+            if self._regrouping is not None:
+                self._regrouping.regroup(reason)
+                self._changed.notify_all()
+
+    def _end_generation(self, reason: str) -> None:
+        task = str(self._job.tasks[self._job.coordinator])
+        self.fail(PeerLost(reason, task=task))
 
     def requests(self) -> dict[str, Any]:
         """Return what is requested of the training, for another coordinator."""
         with self._changed:
             saves = self.store.account() if self.store is not None else None
+            wanted = self._regrouping
             more: dict[str, Any] = {
                 "saves": saves,
                 "began": self.began,
                 "n_commands": self._n_commands,
+                "placing": wanted.placing.to_plain() if wanted is not None else None,
             }
             return {**self._agreement.requests, **more}
 
@@ -499,6 +482,9 @@ class TrainingCoordinator:
         with self._changed:
             self._judge()
             self._settle()
+            wanted = self._regrouping
+            if wanted is not None and wanted.is_late(limits.dead_after_s):
+                self._end_generation(wanted.reason)
         for member, heard in list(self._heard.items()):
             if now - heard > limits.dead_after_s:
                 silence = f"it has been silent for {now - heard:.1f} s"
@@ -529,6 +515,13 @@ class TrainingCoordinator:
                 agreement.stop()
             elif what == "save" and self.save_coordinator.ask(values["ticket"]):
                 agreement.saves.request()
+            elif what in ("place", "leave"):
+                if self._regrouping is None:
+                    raise needs_elastic()
+                if what == "place":
+                    self._regrouping.place(**values)
+                else:
+                    self._regrouping.let_leave(**values)
             self._n_commands += self.requests() != before
             self._changed.notify_all()
 
@@ -543,7 +536,7 @@ class TrainingCoordinator:
     def status(self) -> dict[str, Any]:
         """Return what the training is in: epoch, request, pause, who is lost."""
         with self._changed:
-            agreement = self._agreement
+            agreement, wanted = self._agreement, self._regrouping
             pending = agreement.expected
             return {
                 "epoch": agreement.epoch.to_plain(),
@@ -552,7 +545,7 @@ class TrainingCoordinator:
                 "halting": halting(agreement),
                 "abandoned": agreement.abandoned,
                 "lost": {str(one): text for one, text in self._losses.items()},
-                "copied": self._copying.step if self._copying is not None else None,
+                "copied": wanted.copied_before if wanted is not None else None,
                 "saves": self.store.status() if self.store else None,
                 "said": self._hooks.said() if self._hooks else [],
             }

@@ -22,11 +22,13 @@ come to the coordinator, never the other way round:
 *Boundaries.* Every member counts its boundaries ("rounds"). A fast one may come to the
 next before a slow one has read the answer of the last, so an arrival is taken at the
 next boundary and at the one before, and nowhere else. When all members that are not
-lost are there, the verdict is decided once, in this order: a copy to save; the end,
-which waits for a copy that is being written; an epoch to prepare; a pause, which is no
-verdict yet; to go on. The step is the largest that a member came with. Synchronous
-members all come with the same; asynchronous ones have made different numbers of
-updates. Time before the start is epoch 0, and the first boundary proposes epoch 1.
+lost are there, the verdict is decided once, in this order: a checkpoint to save; a copy
+for the memory of other tasks; the end, which waits for a checkpoint that is being
+written; an epoch to prepare; a pause, which is no verdict yet; to go on. The step is
+the largest that a member came with. Synchronous members all come with the same;
+asynchronous ones have made different numbers of updates. Time before the start is epoch
+0, and the first boundary proposes epoch 1. After the last copy of a generation (see
+`kit.training.elastic.generation`) there is no verdict any more: all stay there.
 
 *Epochs.* To prepare changes nothing. Each member says that it could, or why not; when
 all have spoken, all hear COMMIT or all hear ABANDON. The first epoch alone cannot be
@@ -177,6 +179,8 @@ class Agreement:
         self._repeats_to = 0  # the steps before this one were done before a loss
         self.saves = SaveSchedule(at_the_end=saves)
         self.is_copy_due = False  # whether the state is to be copied to other tasks
+        self.is_last_copy = False  # whether no step is to be done after that copy
+        self.is_held = False  # whether that copy was agreed: all stay where they are
 
     def request(self, *, at: int = 0, **changes: str | bool | None) -> None:
         """Ask for another configuration from step `at` on, or as soon as can be.
@@ -364,11 +368,14 @@ class Agreement:
         is_stopped = self.is_stopped and not repeats
         ends = self.epoch.number > 0 and (is_stopped or step >= self.steps)
         may_save = self.epoch.number and not repeats
+        if self.is_held:
+            return
         if may_save and self.saves.is_due(step, ends=ends):
             meeting.verdict = Verdict.SAVE
             self.saves.agree(step)
         elif self.epoch.number and self._may_copy and not ends:
             meeting.verdict, self.is_copy_due = Verdict.COPY, False
+            self.is_held = self.is_last_copy
         elif ends and not self.saves.is_under_way:
             meeting.verdict, self.is_finished = Verdict.FINISH, True
         elif ends:

@@ -12,15 +12,18 @@ A *generation* is a stretch of the training in which no process is lost. It is a
 training of its own, with its own run id, links and coordinator, on the same members.
 When a process is lost, the generation fails; the processes that are left agree on the
 next one, which begins at the newest copy of the state that is whole, on the same
-members. They do the steps since that copy again, and get the same bits. A process that
-joins, because its task was started again, asks for a next generation too, and takes
-its member back.
+members. They do the steps since that copy again, and get the same bits.
+
+A process that joins, because its task was started again or is a new one, asks for a
+next generation too. So does the user who wants the members on more or fewer processes,
+or otherwise spread (`placing`). Then there is time: the coordinator calls for one more
+copy and holds all members there, so that no step is done again.
 
     lead        the first process that is left, by its task
     promise     each process left ends its members, tells what copies it holds, and
                 promises to hear no older ballot
     accept      each starts servers for the members that it is to host from now on
-    begin       each starts its members
+    begin       each starts its members; a standby, which hosts none, hears who does
 
 Each of the three is refused by a process that has promised a newer ballot, so when the
 one that leads is lost as well, the next one begins with `promise` again.
@@ -29,6 +32,11 @@ one that leads is lost as well, the next one begins with `promise` again.
 answer may live behind a cut. Those that answered go on only if they are more than
 half of those that may live. Two such sets of one generation share a process, which
 promises only one of them its newest ballot; the other cannot begin.
+
+*Who misses a begin.* The one that leads may be lost between two begins, or an answer
+may. A process that hears of a generation which it is part of, but which it was not told
+to begin, takes it for the newest and asks for the next one. So does the one that leads
+when not all could begin.
 
 *Who wakes up.* A process that was stopped finds its links closed, asks the others, and
 hears of a generation that it is not part of. It is fenced: it ends its members, and
@@ -39,12 +47,22 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from kit.errors import InvalidArgumentError
-from kit.message_fields import check, list_of, row_of, seconds, text, whole
+from kit.message_fields import (
+    anything,
+    check,
+    list_of,
+    row_of,
+    seconds,
+    table_of,
+    text,
+    whole,
+)
 from kit.task import Task
+from kit.training.elastic.placing import Placing, in_order, placed
 
 
 class Change(NamedTuple):
@@ -53,6 +71,7 @@ class Change(NamedTuple):
     Attributes:
         lost: the tasks whose processes were lost, as "worker:2".
         joined: the tasks whose processes take part again, or for the first time.
+        left: the tasks whose processes take part no more, as was asked for.
         step: how many steps the training had committed.
         repeated: how many of them were done again.
         seconds: from the first sign of it to the next generation's begin.
@@ -61,6 +80,7 @@ class Change(NamedTuple):
 
     lost: tuple[str, ...]
     joined: tuple[str, ...]
+    left: tuple[str, ...]
     step: int
     repeated: int
     seconds: float
@@ -71,14 +91,15 @@ _FIELDS: Final = {
     "origin": text(pattern="[0-9a-f]{32}"),
     "number": whole(0),
     "places": list_of(text(1000)),
+    "standby": list_of(text(1000)),
+    "known": list_of(text(1000)),
+    "placing": table_of(anything()),
     "addresses": list_of(text(1000)),
     "changes": list_of(
-        row_of(
-            *(list_of(text(1000)), list_of(text(1000))),
-            *(whole(0), whole(0), seconds(), text()),
-        )
+        row_of(*3 * [list_of(text(1000))], whole(0), whole(0), seconds(), text())
     ),
 }
+_LISTS: Final = ("places", "standby", "known", "addresses")
 
 
 @dataclass(frozen=True)
@@ -89,6 +110,9 @@ class Generation:
         origin: the run of generation 0, by which all generations belong together.
         number: counts the generations from 0.
         places: for each member, the task whose process hosts it, as "worker:2".
+        standby: the processes that host no member: they hold copies, and take over.
+        known: all processes that have taken part so far.
+        placing: how the members are to be spread over the processes.
         addresses: where each member's server listens; empty: as the cluster says.
         changes: why there were generations before this one.
     """
@@ -96,17 +120,40 @@ class Generation:
     origin: str
     number: int = 0
     places: tuple[str, ...] = ()
+    standby: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
+    placing: Placing = field(default_factory=Placing)
     addresses: tuple[str, ...] = ()
     changes: tuple[Change, ...] = ()
 
+    @classmethod
+    def first(
+        cls,
+        origin: str,
+        tasks: Sequence[Task],
+        processes: Iterable[str],
+        placing: Placing,
+    ) -> Generation:
+        """Return generation 0 of a training on these members and processes.
+
+        >>> tasks = [Task("worker", n) for n in range(3)]
+        >>> found = Generation.first("", tasks, ["worker:0", "worker:1"], Placing())
+        >>> found.places, found.is_at_home(tasks)
+        (('worker:0', 'worker:1', 'worker:0'), False)
+        """
+        known = in_order(processes)
+        places = placed(tasks, known, placing)
+        standby = tuple(one for one in known if one not in places)
+        return cls(origin, 0, places, standby, known, placing)
+
     @property
     def processes(self) -> tuple[str, ...]:
-        """The processes that host members.
+        """The processes that take part: those that host members, and the others."""
+        return in_order((*self.places, *self.standby))
 
-        >>> Generation("", places=("worker:10", "worker:2", "ps:0")).processes
-        ('ps:0', 'worker:2', 'worker:10')
-        """
-        return in_order(self.places)
+    def is_at_home(self, tasks: Sequence[Task]) -> bool:
+        """Whether the process of each member is that of its own task."""
+        return self.places == tuple(task.short for task in tasks)
 
     @property
     def reached(self) -> int:
@@ -124,18 +171,23 @@ class Generation:
                 f"a generation names the places {self.places} at {self.addresses} for "
                 f"{n_members} members; give one for each."
             )
-        for place in self.places:
+        for place in (*self.processes, *self.known):
             Task.parse(place)
 
     def to_plain(self) -> dict[str, Any]:
         """Return it as data that JSON can carry."""
-        return {name: getattr(self, name) for name in _FIELDS} | {
-            "places": list(self.places),
-            "addresses": list(self.addresses),
-            "changes": [
-                [list(one.lost), list(one.joined), *one[2:]] for one in self.changes
-            ],
-        }
+        lists = {name: list(getattr(self, name)) for name in _LISTS}
+        return (
+            {name: getattr(self, name) for name in _FIELDS}
+            | lists
+            | {
+                "placing": self.placing.to_plain(),
+                "changes": [
+                    [list(one.lost), list(one.joined), list(one.left), *one[3:]]
+                    for one in self.changes
+                ],
+            }
+        )
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any] | None) -> Generation | None:
@@ -143,18 +195,13 @@ class Generation:
         if plain is None:
             return None
         values = check("generation", _FIELDS, plain)
-        values["places"] = tuple(values["places"])
-        values["addresses"] = tuple(values["addresses"])
+        values |= {name: tuple(values[name]) for name in _LISTS}
+        values["placing"] = Placing.from_plain(values["placing"])
         values["changes"] = tuple(
-            Change(tuple(lost), tuple(joined), *rest)
-            for lost, joined, *rest in values["changes"]
+            Change(tuple(lost), tuple(joined), tuple(left), *rest)
+            for lost, joined, left, *rest in values["changes"]
         )
         return cls(**values)
-
-
-def in_order(processes: Iterable[str]) -> tuple[str, ...]:
-    """Return the processes in the order of their tasks, each once."""
-    return tuple(sorted(set(processes), key=Task.parse))
 
 
 def run_of(origin: str, number: int, ballot: Sequence[int | str]) -> str:
@@ -175,33 +222,6 @@ def may_go_on(
     """
     may_live = set(processes) - set(ended)
     return 2 * len(may_live & set(answered)) > len(may_live)
-
-
-def moved(
-    places: Sequence[str], tasks: Sequence[Task], here: Collection[str]
-) -> tuple[str, ...]:
-    """Return the places of the next generation, on the processes that are `here`.
-
-    A member is at home in its own task's process, and else stays where it is. If that
-    is not here either, it goes to the process that hosts the fewest, the first of
-    these; rather to one of its own job.
-
-    >>> tasks = [Task("ps", 0), Task("worker", 0), Task("worker", 1)]
-    >>> moved(["ps:0", "worker:0", "worker:1"], tasks, ["ps:0", "worker:0"])
-    ('ps:0', 'worker:0', 'worker:0')
-    """
-    found: list[str | None] = [
-        next((one for one in (task.short, place) if one in here), None)
-        for task, place in zip(tasks, places, strict=True)
-    ]
-    for member, task in enumerate(tasks):
-        if found[member] is None:
-
-            def load(process: str, job: str = task.job) -> tuple[bool, int]:
-                return Task.parse(process).job != job, found.count(process)
-
-            found[member] = min(in_order(here), key=load)
-    return tuple(place for place in found if place is not None)
 
 
 class Moment(NamedTuple):
@@ -250,15 +270,21 @@ def newest_whole(
 
 def next_generation(
     generation: Generation,
-    places: tuple[str, ...],
-    addresses: tuple[str, ...],
+    tasks: Sequence[Task],
+    here: Collection[str],
+    placing: Placing,
     change: Change,
 ) -> Generation:
-    """Return the generation that follows one."""
+    """Return the generation that follows one, on the processes that are here.
+
+    It has no addresses yet.
+    """
+    after = Generation.first(
+        generation.origin, tasks, set(here) - set(placing.left), placing
+    )
     return replace(
-        generation,
+        after,
         number=generation.number + 1,
-        places=places,
-        addresses=addresses,
+        known=in_order((*generation.known, *here)),
         changes=(*generation.changes, change),
     )

@@ -60,6 +60,11 @@ class Copying:
         """Whether a copy was called for and is not whole yet."""
         return bool(self._missing)
 
+    @property
+    def waits_s(self) -> float:
+        """For how many seconds one has been under way; 0 if none is."""
+        return self._clock() - self._begun if self._missing else 0.0
+
     def end(self, member: int, step: int) -> bool:
         """Note that a member's copy before `step` is safe; whether all are now."""
         if member not in self._missing:

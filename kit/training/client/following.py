@@ -1,0 +1,70 @@
+"""How an observer finds the next generation of an elastic training."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from typing import Any, Final, Protocol
+
+from kit.errors import DeadlineExceededError, KitError, from_plain
+from kit.task import Task
+from kit.training.elastic.asking import Told, ask_all
+from kit.training.job import Job
+from kit.wire.rpc import Caller
+
+_LOOK_S: Final = 0.02
+_NOBODY: Final = "no task that hosts a part of it answers."
+
+
+class Dial(Protocol):
+    """How tasks are reached."""
+
+    def __call__(self, task: Task, run: str, address: str = "", /) -> Caller:
+        """Return a link for questions to a task, for one that watches a run.
+
+        `address` is where it listens now, if that is elsewhere than the cluster says.
+        """
+
+
+def next_generation(job: Job, dial: Dial) -> Job | None:
+    """Wait for the generation that follows a job's; None if the training is over.
+
+    If those that host members are all gone, those that stand by are told of it.
+    Raises what the training has failed with.
+    """
+    ended, limits = job.generation, job.settings
+    assert ended is not None, "it is elastic"
+
+    def ask(process: str, op: str = "elastic.look", **values: Any) -> dict[str, Any]:
+        with closing(dial(Task.parse(process), "")) as caller:
+            question = {"origin": ended.origin, **values}
+            return caller.call(op, limits.dead_after_s, question)[0]
+
+    give_up = time.monotonic() + limits.dead_after_s + limits.start_deadline_s
+    while time.monotonic() < give_up:
+        # One that is stopped must not keep the others waiting.
+        told = ask_all(ended.processes, ask, lambda _: True)
+        heard = [one for one in told.values() if not isinstance(one, KitError)]
+        for one in heard:
+            found = Job.from_plain(one["job"])
+            if found.generation and found.generation.number > ended.number:
+                return found
+            if one["error"]:
+                raise from_plain(one["error"])
+            if one["done"]:
+                return None
+        if not heard and not _late(told, ended.processes):
+            return None
+        if not _late(told, ended.places) and not any(
+            isinstance(told[one], dict) for one in ended.places
+        ):
+            for process in ended.standby:
+                with suppress(KitError):
+                    ask(process, "elastic.lose", number=ended.number, reason=_NOBODY)
+        time.sleep(_LOOK_S)
+    return None
+
+
+def _late(told: Told, processes: Sequence[str]) -> bool:
+    return any(isinstance(told[one], DeadlineExceededError) for one in processes)

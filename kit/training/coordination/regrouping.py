@@ -1,0 +1,131 @@
+"""How one generation of an elastic training ends in good order, and its copies.
+
+Pure but for the clock that it is given; the coordinator holds its lock around it.
+`kit.training.elastic.generation` has the theory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kit.errors import FailedPreconditionError
+from kit.training.coordination.membership import Agreement
+from kit.training.elastic.generation import Generation
+from kit.training.elastic.placing import (
+    Placing,
+    check_leaves,
+    check_shares,
+    check_workers,
+    in_order,
+)
+from kit.training.elastic.schedule import Copying
+from kit.training.job import Job
+
+
+class Regrouping:
+    """The coordinator's account of a generation: its copies, and why it is to end.
+
+    Attributes:
+        reason: why it is to end after one more copy; empty if it is not.
+        placing: how the members are to be spread in the next one.
+    """
+
+    def __init__(
+        self, job: Job, agreement: Agreement, clock: Callable[[], float]
+    ) -> None:
+        assert job.generation is not None, "it is elastic"
+        self._job, self._agreement = job, agreement
+        self._generation: Generation = job.generation
+        self._copying = Copying(clock)
+        self.reason = ""
+        self.placing: Placing = job.generation.placing
+
+    @classmethod
+    def of(
+        cls, job: Job, agreement: Agreement, clock: Callable[[], float]
+    ) -> Regrouping | None:
+        """Return that of a job; None if it is not elastic."""
+        return cls(job, agreement, clock) if job.generation is not None else None
+
+    @property
+    def copied_before(self) -> int:
+        """The step before which the newest whole copy was made; -1 without one."""
+        return self._copying.step
+
+    def call_copy(self, *, at_once: bool = False) -> None:
+        """Let the members copy at the next boundary, if it is time."""
+        if not self._agreement.is_copy_due and (at_once or self._copying.is_due):
+            self._agreement.is_copy_due = True
+            self._copying.begin(self._agreement.members)
+
+    def copy_agreed(self) -> None:
+        """Note that the members have come to the boundary to copy."""
+        self._copying.agreed()
+
+    def copied(self, member: int, step: int) -> bool:
+        """Note that a member's copy is safe; whether the generation ends now."""
+        if not self._copying.end(member, step):
+            return False
+        if self.reason and not self._agreement.is_held:
+            self._call_last_copy()
+        return self._agreement.is_held
+
+    def is_late(self, limit_s: float) -> bool:
+        """Whether all have waited for the last copy for longer than that.
+
+        The message that it is there may be lost; an older copy does as well.
+        """
+        return self._agreement.is_held and self._copying.waits_s > limit_s
+
+    def regroup(self, reason: str) -> None:
+        """End the generation after one more copy, where all members stay."""
+        if self.reason:
+            return
+        self.reason = reason
+        # One that is on its way is of earlier: steps may have been done since.
+        if self._agreement.is_copy_due or not self._copying.is_under_way:
+            self._call_last_copy()
+
+    def _call_last_copy(self) -> None:
+        self._agreement.is_last_copy = True
+        self.call_copy(at_once=True)
+
+    def place(
+        self, *, workers: int = 0, shares: Mapping[str, float] | None = None
+    ) -> None:
+        """Spread the members otherwise, from the next generation on.
+
+        Raises `InvalidArgumentError` for what these tasks cannot do.
+        """
+        changes: dict[str, Any] = {}
+        if workers:
+            check_workers(workers, self._job.tasks, self._generation.processes)
+            changes["workers"] = workers
+        if shares is not None:
+            check_shares(shares, self._generation.processes)
+            changes["shares"] = dict(shares)
+        wanted = self.placing.changed(**changes)
+        self._regroup_as(wanted, "the members are spread anew, as was asked for.")
+
+    def let_leave(self, task: str) -> None:
+        """Do without a process from the next generation on; raises as `place` does."""
+        check_leaves(task, self._generation.processes)
+        wanted = self.placing.changed(left=in_order((*self.placing.left, task)))
+        self._regroup_as(wanted, f"{task} leaves the training, as was asked for.")
+
+    def _regroup_as(self, wanted: Placing, reason: str) -> None:
+        now = self._generation
+        here = set(now.processes) - set(wanted.left)
+        then = Generation.first(now.origin, self._job.tasks, here, wanted)
+        self.placing = wanted
+        if (then.places, then.standby) != (now.places, now.standby):
+            self.regroup(reason)
+
+
+def needs_elastic() -> FailedPreconditionError:
+    """Say that the tasks of a training cannot change."""
+    return FailedPreconditionError(
+        "the tasks of this training stay as they are; begin it with "
+        "kit.train(..., elastic=True) to change them on the way."
+    )

@@ -1,0 +1,223 @@
+"""An elastic training on more, fewer and other tasks: the same bits, no step again."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import kit
+from kit.errors import FailedPreconditionError, InvalidArgumentError
+from kit.task import Task
+from kit.testing.processes import ProcessCluster, process_cluster
+from kit.training.client.run import Run
+from tests.elastic.scene import losses, slowly, train, until
+from tests.training.toy import BATCH, DATA, fit, initial, same_bits
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.lasting("process", "descriptor"),
+]
+SIX = kit.Elastic(logical_workers=6)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[ProcessCluster]:
+    with process_cluster(ps=1, worker=3) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def undisturbed() -> Run:
+    """Return an ordinary training of six workers."""
+    chosen: dict[str, Any] = {"steps": 120, "batch": BATCH, "optimizer": "adam"}
+    with process_cluster(ps=1, worker=6) as cluster:
+        run: Run = kit.train(
+            fit, initial(), DATA, cluster=cluster, topology="ring", **chosen
+        )
+        run.wait(30)
+        _ = run.params  # fetched while there is somebody to ask
+        return run
+
+
+def assert_like(run: Run, other: Run) -> None:
+    run.wait(30)
+    assert same_bits(run.params, other.params)
+    assert losses(run) == losses(other)
+
+
+def hosts_of(run: Run) -> set[str]:
+    assert run.newest_job.generation is not None
+    return {place for place in run.newest_job.generation.places if place != "ps:0"}
+
+
+def test_six_logical_workers_on_three_tasks_have_the_bits_of_six_tasks(
+    cluster: ProcessCluster, undisturbed: Run
+) -> None:
+    cluster.restart_dead()
+    run = train(cluster, slowly, elastic=SIX)
+    assert hosts_of(run) == {"worker:0", "worker:1", "worker:2"}
+    assert_like(run, undisturbed)
+
+
+@pytest.mark.parametrize("topology", ["ring", "ps"])
+def test_a_resized_training_repeats_no_step(
+    cluster: ProcessCluster, undisturbed: Run, topology: str
+) -> None:
+    cluster.restart_dead()
+    run = train(cluster, slowly, elastic=SIX, topology=topology)
+    until(lambda: run.step >= 20)
+    run.resize(worker=1)
+    until(lambda: len(run.history()) == 1)
+    assert hosts_of(run) == {"worker:0"}
+    seen = run.step
+    until(lambda: run.step > seen)
+    run.resize(worker=3)
+    until(lambda: len(run.history()) == 2)
+    assert hosts_of(run) == {"worker:0", "worker:1", "worker:2"}
+
+    assert_like(run, undisturbed)
+    assert run.losses == ()
+    assert [change.repeated for change in run.history()] == [0, 0]
+
+
+def test_shares_and_rebalance_place_more_on_a_faster_task(
+    cluster: ProcessCluster, undisturbed: Run
+) -> None:
+    cluster.restart_dead()
+    options = kit.Elastic(logical_workers=6, shares={"worker:1": 3})
+    run = train(cluster, slowly, elastic=options)
+    places = run.newest_job.generation.places  # type: ignore[union-attr]
+    assert places.count("worker:1") == 4
+    until(lambda: run.step >= 20)
+    run.rebalance({"worker:2": 3})
+    until(lambda: len(run.history()) == 1)
+    places = run.newest_job.generation.places  # type: ignore[union-attr]
+    assert places.count("worker:2") == 4
+    assert_like(run, undisturbed)
+
+
+def test_rebalance_measures_who_is_faster(cluster: ProcessCluster) -> None:
+    cluster.restart_dead()
+
+    def uneven(params: Any, batch: Any) -> Any:
+        import os
+        import time
+
+        if os.getpid() == slow:
+            time.sleep(0.01)
+        return fit(params, batch)
+
+    slow = cluster[Task("worker", 1)].pid
+    run = train(cluster, uneven, elastic=SIX, steps=5000)
+    with pytest.raises(FailedPreconditionError, match="wait for 3"):
+        run.rebalance()
+    until(lambda: len(run.metrics) >= 30)
+    run.rebalance()
+    until(lambda: len(run.history()) == 1)
+    places = run.newest_job.generation.places  # type: ignore[union-attr]
+    assert places.count("worker:1") == 1
+    run.stop()
+    run.wait(30)
+
+
+def test_a_spare_takes_over_at_once() -> None:
+    with process_cluster(ps=1, worker=4) as cluster:
+        run = train(cluster, elastic=kit.Elastic(spare=1))
+        assert run.newest_job.generation.standby == ("worker:3",)  # type: ignore[union-attr]
+        assert len(run.job.workers) == 3
+        until(lambda: run.step >= 30)
+        cluster[Task("worker", 1)].signal(signal.SIGKILL)
+        run.wait(30)
+        assert [one.lost for one in run.losses] == [("worker:1",)]
+        assert hosts_of(run) == {"worker:0", "worker:2", "worker:3"}
+        with process_cluster(ps=1, worker=3) as quiet:
+            plain = kit.train(
+                fit,
+                initial(),
+                DATA,
+                cluster=quiet,
+                steps=120,
+                batch=BATCH,
+                optimizer="adam",
+                topology="ring",
+            ).wait(30)
+            assert_like(run, plain)
+
+
+def test_a_spare_goes_on_alone_when_all_others_are_killed() -> None:
+    with process_cluster(ps=0, worker=2) as cluster:
+        run = train(cluster, elastic=kit.Elastic(spare=1))
+        until(lambda: run.copied > 0)
+        cluster[Task("worker", 0)].signal(signal.SIGKILL)
+        run.wait(30)
+        assert [one.lost for one in run.losses] == [("worker:0",)]
+        assert hosts_of(run) == {"worker:1"}
+        assert len(losses(run)) == 120
+
+
+def test_a_lost_spare_is_noticed_and_the_training_goes_on() -> None:
+    with process_cluster(ps=0, worker=3) as cluster:
+        run = train(cluster, elastic=kit.Elastic(spare=1), steps=400)
+        until(lambda: run.copied > 0)
+        cluster[Task("worker", 2)].signal(signal.SIGKILL)
+        until(lambda: len(run.losses) == 1)
+        assert run.losses[0].lost == ("worker:2",)
+        run.wait(30)
+        assert len(losses(run)) == 400
+
+
+def test_a_task_that_leaves_is_not_lost(cluster: ProcessCluster) -> None:
+    cluster.restart_dead()
+    run = train(cluster, steps=400)
+    until(lambda: run.step >= 20)
+    run.leave(Task("worker", 0))
+    until(lambda: len(run.history()) == 1)
+    change = run.history()[0]
+    assert (change.lost, change.left, change.repeated) == ((), ("worker:0",), 0)
+    assert hosts_of(run) == {"worker:1", "worker:2"}
+    run.wait(30)
+    assert len(losses(run)) == 400
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_what_is_asked_of_a_training_lasts_over_a_resize(
+    cluster: ProcessCluster, paused: bool
+) -> None:
+    cluster.restart_dead()
+    run = train(cluster)
+    if paused:
+        until(lambda: run.step >= 20)
+        run.advance(10)
+        until(lambda: run.state == "paused" and not run.halting)
+    stands = run.step
+    run.switch("ps", at=100)
+    run.resize(worker=2)
+    until(lambda: len(run.history()) == 1)
+    if paused:
+        until(lambda: run.state == "paused")
+        assert run.step == stands
+        run.resume()
+    run.wait(30)
+    assert run.topology == "ps"
+
+
+def test_a_training_that_cannot_be_so_is_refused(cluster: ProcessCluster) -> None:
+    cluster.restart_dead()
+    run = train(cluster)
+    with pytest.raises(InvalidArgumentError, match="at most 3 tasks can take part"):
+        run.resize(worker=4)
+    with pytest.raises(InvalidArgumentError, match="takes no part"):
+        run.rebalance({"worker:7": 2})
+    with pytest.raises(InvalidArgumentError, match="takes no part"):
+        run.leave(Task("worker", 7))
+    run.resize(worker=3)  # as it is
+    run.wait(30)
+    assert run.history() == ()
+
+    plain = train(cluster, elastic=False)
+    with pytest.raises(FailedPreconditionError, match="elastic=True"):
+        plain.resize(worker=2)
+    plain.wait(30)
