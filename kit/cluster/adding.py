@@ -53,7 +53,7 @@ def adding(
     """
     supervisor, _ = life.ready()
     plan = life.plan
-    _check_may_change(plan)
+    check_may_change(plan)
     check_may_add(job, plan.tasks, run)
     memory.check(plan.jobs | {job: plan.jobs[job] + 1}, machine.memory(), used_mib)
     task = next_task(job, plan.tasks)
@@ -72,7 +72,7 @@ def adding(
 def removing(life: Lifecycle, task: Task, run: Run | None) -> Coroutine[Any, Any, None]:
     """Return what removes a task; raises at once where it cannot. See `Cluster`."""
     supervisor, _ = life.ready()
-    _check_may_change(life.plan)
+    check_may_change(life.plan)
     check_may_remove(task, life.plan.tasks, run)
     if run is not None and takes_part(run, task):
         run.leave(task)
@@ -84,7 +84,8 @@ def removing(life: Lifecycle, task: Task, run: Run | None) -> Coroutine[Any, Any
     return end()
 
 
-def _check_may_change(plan: ClusterPlan) -> None:
+def check_may_change(plan: ClusterPlan) -> None:
+    """Raise `FailedPreconditionError` for tasks that are not of our starting."""
     if plan.launcher is not None:
         raise FailedPreconditionError(
             "the tasks of this cluster were brought by a launcher, which says how "

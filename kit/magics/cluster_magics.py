@@ -1,4 +1,4 @@
-"""`%cluster status|stop|restart|kill|logs|list|clean`: look after the cluster."""
+"""`%cluster status|stop|restart|kill|add|remove|...`: look after the cluster."""
 
 from __future__ import annotations
 
@@ -42,14 +42,15 @@ class ClusterMagics(Magics):
             nargs="?",
             default="status",
             metavar="WORD",
-            help="status (default), stop, restart, kill, logs, list or clean",
+            help="status (default), stop, restart, kill, add, remove, logs, list or "
+            "clean",
         ),
         option(
             "tasks",
             nargs="*",
             metavar="TASK",
-            help="whose process to restart or kill, or whose log to show, such as "
-            "worker:1; spaces between several",
+            help="whose process to restart, kill or remove, or whose log to show, such "
+            "as worker:1; spaces between several; for add a job, such as worker",
         ),
         option(
             "-n",
@@ -69,6 +70,8 @@ class ClusterMagics(Magics):
             %cluster restart             end it and start one like it
             %cluster restart worker:1    give one task a new process
             %cluster kill worker:1       kill one task's process: a drill
+            %cluster add worker          start one more worker
+            %cluster remove worker:2     end a task for good
             %cluster logs worker:1       show the last lines of a task's log
             %cluster logs -n 50          show more lines, of all tasks
             %cluster list                show all your clusters on this machine
@@ -77,6 +80,7 @@ class ClusterMagics(Magics):
 
         In plain Python: `cluster.status`, `cluster.stop()`,
         `cluster.restart("worker:1")`, `cluster.kill("worker:1")`,
+        `cluster.add("worker")`, `cluster.remove("worker:2")`,
         `cluster.log("worker:1", 50)`.
         """
         with told_in_one_line():
@@ -137,6 +141,25 @@ class ClusterMagics(Magics):
             cluster.kill(task)
             print(f"{task.short} was killed; %cluster restart {task.short} mends it.")
 
+    def _add(self, jobs: list[str], _: int) -> None:
+        cluster = running.require()
+        if not jobs:
+            raise UsageError("%cluster add needs a job, such as worker.")
+        for job in jobs:
+            begin = time.monotonic()
+            task = cluster.add(job)
+            print(f"{task.short} is ready after {time.monotonic() - begin:.1f} s.")
+        self._starter.activate_px(cluster)
+
+    def _remove(self, tasks: list[str], _: int) -> None:
+        cluster = running.require()
+        if not tasks:
+            raise UsageError("%cluster remove needs a task, such as worker:2.")
+        for task in select(tasks, cluster.tasks):
+            cluster.remove(task)
+            print(f"{task.short} has ended, and is no task any more.")
+        self._starter.activate_px(cluster)
+
     def _logs(self, tasks: list[str], n_lines: int) -> None:
         cluster = running.require()
         for task in select(tasks or "all", cluster.tasks):
@@ -166,6 +189,8 @@ WORDS: dict[str, Word] = {
     "stop": ClusterMagics._stop,
     "restart": ClusterMagics._restart,
     "kill": ClusterMagics._kill,
+    "add": ClusterMagics._add,
+    "remove": ClusterMagics._remove,
     "logs": ClusterMagics._logs,
     "list": ClusterMagics._list,
     "clean": ClusterMagics._clean,

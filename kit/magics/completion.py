@@ -154,7 +154,10 @@ def _look_after(before: Sequence[str], word: str, names: Known) -> Iterable[str]
         return _start(before, word, names)
     if not before:
         return WORDS
-    return _named(names.tasks) if before[0] in ("restart", "kill", "logs") else ()
+    if before[0] == "add":
+        return dict.fromkeys(task.job for task in names.tasks)
+    of_tasks = ("restart", "kill", "remove", "logs")
+    return _named(names.tasks) if before[0] in of_tasks else ()
 
 
 def _on(before: Sequence[str], word: str, names: Known) -> Iterable[str]:

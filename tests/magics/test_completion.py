@@ -38,6 +38,8 @@ def completed(shell: InteractiveShell, text: str) -> list[str]:
         ("%%cluster --launcher slurm --pa", ["--launcher slurm --partition"]),
         ("%cluster st", ["%cluster status", "%cluster stop"]),
         ("%cluster restart worker:", ["worker:0", "worker:1"]),
+        ("%cluster add ", ["%cluster add ps", "%cluster add worker"]),
+        ("%cluster remove worker:", ["worker:0", "worker:1"]),
         ("%cluster --ps 1 --wo", ["%cluster --ps 1 --worker"]),
         ("%%on wor", ["%%on worker", "%%on worker:0", "%%on worker:1"]),
         ("%%on ps:0,worker:1", ["%%on ps:0,worker:1"]),

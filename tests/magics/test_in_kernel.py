@@ -228,6 +228,20 @@ def test_a_restarted_task_has_the_same_name_and_none_of_its_old_values(
 
 
 @pytest.mark.lasting("process")
+def test_a_task_is_added_and_removed(notebook: Kernel) -> None:
+    added = notebook.run("%cluster add worker")
+    answer = notebook.run("%%on worker\nimport kit\nprint(kit.this_server().task)")
+    removed = notebook.run("%cluster remove worker:2")
+    without = notebook.run("%cluster add")
+
+    assert added.printed.startswith("worker:2 is ready after")
+    assert "worker:2 │ /job:worker/task:2" in answer.printed
+    assert removed.printed == "worker:2 has ended, and is no task any more.\n"
+    assert without.errors.startswith("UsageError: %cluster add needs a job")
+    assert "worker:2" not in notebook.run("%%on all\nprint('here')").printed
+
+
+@pytest.mark.lasting("process")
 def test_a_task_that_dies_in_a_cell_is_told_and_can_be_restarted(
     notebook: Kernel,
 ) -> None:

@@ -38,7 +38,7 @@ class TaskCalls:
     def lose(self, task: Task, error: KitError) -> None:
         """Fail all calls to the task, those under way and those to come."""
         self._errors[task] = error
-        self._lost[task].set()
+        self._lost.setdefault(task, asyncio.Event()).set()
 
     def check(self, task: Task) -> None:
         """Raise what a task was lost with, if it was."""

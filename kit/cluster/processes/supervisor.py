@@ -216,6 +216,7 @@ class Supervisor:
         self.numbers[task] = number
         self.status[task] = TaskStatus(task, ClusterState.STARTING)
         self._began = self._loop.time()
+        self.calls.lose(task, PeerLost(f"{task.short} is being started."))
 
     def dismiss(self, task: Task) -> None:
         """Forget a task; its number is not given again."""

@@ -1,0 +1,151 @@
+"""A running cluster gets one more task, or does without one from now on."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kit
+from kit.cluster.adding import check_may_change
+from kit.cluster.cluster import Cluster
+from kit.cluster.launchers import SSH
+from kit.errors import (
+    ClusterBusy,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    PlacementError,
+    StartFailed,
+)
+from kit.task import Task
+from kit.testing.task_process import until
+from tests.training.toy import BATCH, DATA, fit, initial, same_bits
+
+pytestmark = pytest.mark.slow
+
+
+def slowly(params: Any, batch: Any) -> Any:
+    time.sleep(0.002)
+    return fit(params, batch)
+
+
+def train(cluster: Cluster, step: Any = slowly, **more: Any) -> kit.Run:
+    chosen: dict[str, Any] = {"optimizer": "adam", "topology": "ring"} | more
+    return kit.train(step, initial(), DATA, cluster=cluster, batch=BATCH, **chosen)
+
+
+def test_an_added_task_is_as_good_as_the_others_until_it_is_removed(
+    gone: Callable[[], None],
+) -> None:
+    with Cluster(ps=0, worker=1) as cluster:
+        assert cluster.add() == Task("worker", 1)
+        assert cluster.add("worker") == Task("worker", 2)
+
+        first, second, third = cluster.call("all", os.getpid)
+        assert len({first, second, third}) == 3
+        assert [one.pid for one in cluster.status] == [first, second, third]
+        assert len(cluster.spec.tasks()) == 3
+        assert cluster.on("worker:2", "1 + 1")[0].result == "2"
+        assert cluster.log_path("worker:2").is_file()
+        assert len(train(cluster, fit, steps=3).wait(30).job.workers) == 3
+
+        cluster.remove("worker:1")
+
+        assert [task.short for task in cluster.tasks] == ["worker:0", "worker:2"]
+        assert cluster.call("all", os.getpid) == [first, third]
+        until(lambda: not Path(f"/proc/{second}").exists(), 10)
+        with pytest.raises(PlacementError, match="no task or job is called 'worker:1'"):
+            cluster.call("worker:1", os.getpid)
+        assert len(train(cluster, fit, steps=3).wait(30).job.workers) == 2
+        with kit.Session(cluster) as session:
+            with kit.device("/job:worker/task:2"):
+                total = kit.constant(2.0) + 3.0
+            assert session.run(total) == 5.0
+
+        assert cluster.add() == Task("worker", 1)  # the first free number
+        cluster.restart("worker:1")
+        assert cluster.call("worker:1", os.getpid) not in (first, second, third)
+    gone()
+
+
+def test_an_elastic_training_takes_in_a_task_that_is_added_and_lets_one_go(
+    gone: Callable[[], None],
+) -> None:
+    with Cluster(ps=1, worker=2) as cluster:
+        options = kit.Elastic(logical_workers=3)
+        run = train(cluster, elastic=options, steps=100_000)
+        until(lambda: run.step > 10, 20)
+
+        added = cluster.add("worker")
+        ready = time.monotonic()
+        until(lambda: len(run.history()) == 1, 20)
+        assert run.history()[0].joined == (added.short,)
+        assert run.newest_job.generation is not None
+        assert run.newest_job.generation.places[-1] == added.short
+        until(lambda: (run.trace.steps["epoch"] == 2).any(), 20)
+        assert time.monotonic() - ready < 20
+        with pytest.raises(ClusterBusy, match="at most 3 tasks can take part"):
+            cluster.add("worker")
+
+        cluster.remove("worker:0")  # it leads
+        until(lambda: len(run.history()) == 2, 20)
+        assert run.history()[1].left == ("worker:0",)
+        seen = run.step
+        until(lambda: run.step > seen + 10, 20)
+        run.stop()
+        run.wait(30)
+
+        assert run.losses == ()
+        assert [change.repeated for change in run.history()] == [0, 0]
+        steps, _ = run.trace.losses()
+        assert steps.tolist() == list(range(run.step))
+        cluster.add("worker")
+        plain = train(cluster, fit, steps=run.step).wait(60)
+        assert same_bits(run.params, plain.params)
+    gone()
+
+
+def test_what_a_cluster_cannot_do_without_is_not_removed() -> None:
+    with Cluster(ps=1, worker=1) as cluster:
+        with pytest.raises(
+            FailedPreconditionError, match="worker:0 is the only worker"
+        ):
+            cluster.remove("worker:0")
+        with pytest.raises(InvalidArgumentError, match="no job is called 'chief'"):
+            cluster.add("chief")
+        run = train(cluster, steps=100_000)
+        with pytest.raises(ClusterBusy, match="cannot remove ps:0 while a training"):
+            cluster.remove("ps:0")
+        run.stop()
+        run.wait(30)
+        cluster.remove("ps:0")
+        assert cluster.plan.jobs == {"worker": 1}
+
+
+def test_a_task_that_does_not_come_up_leaves_the_cluster_as_it_was(
+    gone: Callable[[], None],
+) -> None:
+    with Cluster(ps=0, worker=1) as cluster:
+        supervisor = cluster._life.supervisor
+        assert supervisor is not None
+        broken = supervisor.folder / "ipython" / "profile" / "security"
+        for path in broken.glob("*engine.json"):
+            path.write_text('{"url": "nowhere"}')
+
+        with pytest.raises(StartFailed, match="worker:1 did not come up"):
+            cluster.add()
+
+        assert cluster.tasks == [Task("worker", 0)]
+        assert cluster.on("worker:0", "1")[0].result == "1"
+    gone()
+
+
+def test_tasks_of_a_launcher_stay_as_they_are() -> None:
+    cluster = Cluster(ps=0, worker=1, launcher=SSH({"nodea": 1}))
+    with pytest.raises(FailedPreconditionError, match="were brought by a launcher"):
+        check_may_change(cluster.plan)
+    check_may_change(Cluster().plan)
