@@ -99,14 +99,16 @@ class History:
 
     def _settle(self) -> None:
         """Wait until some steps were done since, of which there is a whole copy."""
-        begun, seen = "", 0
+        begun, copies = "", set[int]()
 
         def is_settled() -> bool:
-            nonlocal begun, seen
+            nonlocal begun, copies
             now = self.run.newest_job.run
             if now != begun:
-                begun, seen = now, max(0, self.run.copied)
-            return self.run.copied > seen
+                begun, copies = now, set()
+            copies.add(self.run.copied)
+            # One may have been on its way when something was asked for.
+            return len(copies - {-1}) > 2
 
         until(is_settled)
 

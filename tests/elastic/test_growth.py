@@ -221,3 +221,20 @@ def test_a_training_that_cannot_be_so_is_refused(cluster: ProcessCluster) -> Non
     with pytest.raises(FailedPreconditionError, match="elastic=True"):
         plain.resize(worker=2)
     plain.wait(30)
+
+
+def test_steps_that_were_not_yet_done_again_are_not_repeated_by_the_next_change() -> (
+    None
+):
+    with process_cluster(ps=0, worker=3) as cluster:
+        run = train(cluster, steps=5000)
+        until(lambda: run.copied > 0)
+        cluster[Task("worker", 1)].signal(signal.SIGKILL)
+        until(lambda: len(run.history()) == 1)
+        run.resize(worker=1)
+        until(lambda: len(run.history()) == 2)
+        run.stop()
+        run.wait(30)
+        lost, resized = run.history()
+        assert (resized.repeated, resized.lost) == (0, ())
+        assert resized.step >= lost.step

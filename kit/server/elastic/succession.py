@@ -222,12 +222,13 @@ class Succession:
         noted = self._requests(good, moment, holders)
         requests = max(noted, key=lambda one: one.get("n_commands", -1)) or None
         placing = _placing(old, noted, fresh)
-        reached = max(moment.step, old.reached, *(good[n]["step"] for n in stay))
+        # Of a generation that was still doing steps again, those count that it did.
+        reached = max(moment.step, *(good[n]["step"] for n in stay))
         change = Change(
             lost=tuple(lost),
             joined=in_order(fresh),
             left=tuple(n for n in stay if n in placing.left and n in old.processes),
-            step=reached,
+            step=max(reached, old.reached),
             repeated=reached - moment.step,
             seconds=time.monotonic() - began[0],
             reason=began[1],
