@@ -10,6 +10,7 @@ import pytest
 
 import kit
 from kit.errors import FailedPreconditionError, InvalidArgumentError
+from kit.settings import settings
 from kit.task import Task
 from kit.testing.processes import ProcessCluster, process_cluster
 from kit.training.client.run import Run
@@ -158,15 +159,21 @@ def test_a_spare_goes_on_alone_when_all_others_are_killed() -> None:
         assert len(losses(run)) == 120
 
 
-def test_a_lost_spare_is_noticed_and_the_training_goes_on() -> None:
-    with process_cluster(ps=0, worker=3) as cluster:
-        run = train(cluster, elastic=kit.Elastic(spare=1), steps=400)
-        until(lambda: run.copied > 0)
-        cluster[Task("worker", 2)].signal(signal.SIGKILL)
-        until(lambda: len(run.losses) == 1)
-        assert run.losses[0].lost == ("worker:2",)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_each_lost_spare_is_noticed_and_the_training_goes_on(number: int) -> None:
+    quick = {"heartbeat_s": 0.1, "suspect_after_s": 0.5, "dead_after_s": 2.0}
+    with process_cluster(ps=0, worker=3) as cluster, settings(**quick):
+        run = train(cluster, elastic=kit.Elastic(spare=2), steps=100_000)
+        for n_lost, spare in (1, Task("worker", 2)), (2, Task("worker", 1)):
+            until(lambda: run.copied > 0)
+            cluster[spare].signal(number)
+            until(lambda n=n_lost: len(run.losses) == n)  # type: ignore[misc]
+            assert run.losses[-1].lost == (spare.short,)
+        run.stop()
         run.wait(30)
-        assert len(losses(run)) == 400
+        assert len(losses(run)) == run.step
+        for spare in Task("worker", 1), Task("worker", 2):
+            cluster[spare].signal(signal.SIGCONT)
 
 
 def test_a_task_that_leaves_is_not_lost(cluster: ProcessCluster) -> None:

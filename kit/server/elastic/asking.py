@@ -62,17 +62,27 @@ class Processes:
         op: str,
         values: Plain,
         is_enough: Callable[[Told], bool] = lambda _: False,
+        limit_s: float = 0.0,
     ) -> dict[str, Plain | KitError]:
         """Ask processes at the same time; see `kit.training.elastic.asking`."""
-        return ask_all(processes, lambda one: self.ask(one, op, values)[0], is_enough)
 
-    def ask(self, process: str, op: str, values: Plain) -> tuple[Plain, Buffer]:
-        """Ask one process; raises what it answers, and what the way to it does."""
+        def ask(process: str) -> Plain:
+            return self.ask(process, op, values, limit_s)[0]
+
+        return ask_all(processes, ask, is_enough)
+
+    def ask(
+        self, process: str, op: str, values: Plain, limit_s: float = 0.0
+    ) -> tuple[Plain, Buffer]:
+        """Ask one process; raises what it answers, and what the way to it does.
+
+        It may take `limit_s`, by default as long as a step.
+        """
         question, limits = self._about(values), self._now.job.settings
         if process == self._now.me:
             return self._answer(op, question)
         with closing(self._dial(process)) as caller:
-            return caller.call(op, limits.step_deadline_s, question)
+            return caller.call(op, limit_s or limits.step_deadline_s, question)
 
     def copy(self, holder: str, moment: Moment, member: int) -> StateCopy:
         """Return a copy that a process holds."""

@@ -17,7 +17,7 @@ from kit.errors import (
     DeadlineExceededError,
     FailedPreconditionError,
     Fenced,
-    NotFoundError,
+    KitError,
     PeerLost,
     UnavailableError,
     to_plain,
@@ -130,16 +130,19 @@ class ElasticTraining:
     def keep_copy(self, copy: StateCopy) -> None:
         """Keep a copy here and in the next process; blocks until it is there."""
         self._hold(copy)
-        number, buddy = self._now.generation.number, self._next_process()
-        if buddy == self._now.me:
-            return
-        try:
+        if copy.member == self._now.job.coordinator:
+            self._look_after_standbys()
+        buddy = self._next_process()
+        if buddy != self._now.me:
             self._processes.keep(buddy, copy)
-        except (UnavailableError, NotFoundError) as error:
-            # Nobody else has a link to a standby, to learn of its loss.
-            if buddy in self._now.generation.standby:
-                self.lose(number, error.message)
-            raise
+
+    def _look_after_standbys(self) -> None:
+        """Find out whether those that stand by are there: nobody has a link to them."""
+        now, limit_s = self._now.generation, self._now.job.settings.dead_after_s
+        told = self._processes.ask_all(now.standby, "elastic.look", {}, limit_s=limit_s)
+        for reply in told.values():
+            if isinstance(reply, KitError):
+                self.lose(now.number, reply.message)
 
     def _hold(self, copy: StateCopy) -> None:
         self.copies.keep(copy)

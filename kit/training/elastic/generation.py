@@ -30,8 +30,9 @@ one that leads is lost as well, the next one begins with `promise` again.
 
 *Who may go on.* A process whose connections are refused has ended; one that does not
 answer may live behind a cut. Those that answered go on only if they are more than
-half of those that may live. Two such sets of one generation share a process, which
-promises only one of them its newest ballot; the other cannot begin.
+half of those that may live, or half of them and among these the first. Two such sets of
+one generation share a process, which promises only one of them its newest ballot; the
+other cannot begin.
 
 *Who misses a begin.* The one that leads may be lost between two begins, or an answer
 may. A process that hears of a generation which it is part of, but which it was not told
@@ -213,15 +214,19 @@ def run_of(origin: str, number: int, ballot: Sequence[int | str]) -> str:
 def may_go_on(
     processes: Collection[str], answered: Collection[str], ended: Collection[str]
 ) -> bool:
-    """Whether those that answered are more than half of those that may live.
+    """Whether those that answered are the greater part of those that may live.
 
-    >>> may_go_on("abc", answered="b", ended="ac")
+    Of two halves, that with the first process.
+
+    >>> may_go_on(["ps:0", "worker:0"], answered=["worker:0"], ended=["ps:0"])
     True
-    >>> may_go_on("abcd", answered="ab", ended="")
+    >>> may_go_on(["ps:0", "worker:0"], answered=["worker:0"], ended=[])
     False
     """
     may_live = set(processes) - set(ended)
-    return 2 * len(may_live & set(answered)) > len(may_live)
+    n_here = 2 * len(may_live & set(answered))
+    is_half = n_here == len(may_live) > 0
+    return n_here > len(may_live) or (is_half and in_order(may_live)[0] in answered)
 
 
 class Moment(NamedTuple):
