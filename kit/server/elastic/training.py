@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 
 # So long a process that takes part may not have begun yet, and ask to take part.
 _BEGINS_S: Final = 1.0
+# So long a member is waited for that was told to end; one that computes ends later.
+_ENDS_S: Final = 0.2
 
 
 class ElasticTraining:
@@ -227,6 +229,8 @@ class ElasticTraining:
         for member in members:
             text = f"{member.task}: the processes that are left begin again."
             member.abort(PeerLost(text, task=str(member.task)))
+        for member in members:
+            member.join(_ENDS_S)  # it may be about to commit one more step
         leads = next((one for one in members if one.coordinator is not None), None)
         return {
             **self.look(),
