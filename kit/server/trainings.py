@@ -41,6 +41,7 @@ from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.elastic.copies import StateCopy, ToldRows, WholeState
 from kit.training.job import Job, Work
 from kit.training.member.member import Member
+from kit.training.worker.kept_state import unpack
 from kit.wire.frame import cluster_number
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
@@ -161,12 +162,13 @@ class Trainings:
         work: Work | None,
         state: WholeState | None,
         told: ToldRows | None,
+        kept: Any,
         elastic: ElasticTraining,
     ) -> None:
         """Start this task's part in a generation of an elastic training.
 
-        `state` is with what it begins, for the coordinator's task, and `told` what the
-        member has recorded in another process.
+        `state` is with what it begins, for the coordinator's task, `told` what the
+        member has recorded in another process, and `kept` what its step function keeps.
         """
         with self._guard:
             self.check_free()
@@ -174,7 +176,7 @@ class Trainings:
             if self._member is not None:
                 self._earlier.append(self._member)
             number = job.tasks.index(self._me)
-            self._start(job, number, work, state=state, told=told)
+            self._start(job, number, work, state=state, told=told, kept=kept)
 
     def _start(
         self,
@@ -184,10 +186,13 @@ class Trainings:
         incarnation: int = 0,
         state: WholeState | None = None,
         told: ToldRows | None = None,
+        kept: Any = b"",
     ) -> Member:
         last = self._member
         try:
-            self._member = member = Member(job, number, work, self, incarnation, state)
+            self._member = member = Member(
+                *(job, number, work, self, incarnation, state), unpack(kept)
+            )
         except KitError as error:
             self._refusal = error, set()
             raise

@@ -18,6 +18,12 @@ it can be repeated and replayed, bit for bit, with any topology. It is
 with words of 64 bits. Steps and workers count from 0; without `sync` the step is the
 number of the worker's own mini-batch.
 
+A parameter called `state` gets a dict of the worker's own, empty before the first step,
+for arrays and numbers that the step carries on: running averages, a hidden state. In an
+elastic training it moves with its worker and is as it was when a step is done again. It
+is not part of the parameters, nor of checkpoints: a training that resumes begins with
+an empty one.
+
 A loss that is a tensor is the mean over the examples. Each worker computes it and its
 gradients by itself, wherever the graph places them. `{(x, y): batches}` takes all kinds
 of data. Variables begin as they say, drawn with `seed`, or as in `session`;
@@ -159,9 +165,9 @@ def train(
         `step(params, batch)` returns the loss, the mean over its split of the
         mini-batch, and the gradients: a dict by name, or a list in the order of
         `params`; arrays of numpy, cupy, torch, jax or tensorflow. It may also be a
-        generator, fill a parameter called `grads`, or draw from one called `rng`. A
-        tensor is a loss whose
-        variables are trained; give `kit.train(loss, {x: images, y: labels})` then.
+        generator, fill a parameter called `grads`, draw from one called `rng`, or carry
+        something on in one called `state`. A tensor is a loss whose variables are
+        trained; give `kit.train(loss, {x: images, y: labels})` then.
         All forms are described in `kit.training.train`.
     params : dict of str to array, or callable
         The initial values, float32 or float64 and finite, or a function that returns

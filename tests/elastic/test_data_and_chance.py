@@ -124,3 +124,48 @@ def test_evolution(victim: Task) -> None:
             )
 
         survives(cluster, begin, victim)
+
+
+def carrying(params: Any, batch: Any, state: dict[str, Any]) -> Any:
+    """Do a step that depends on all mini-batches before, and on their number."""
+    time.sleep(0.002)
+    x, y = batch
+    state["n"] = state.get("n", 0) + 1
+    state["mean"] = 0.9 * state.get("mean", np.zeros(3, x.dtype)) + x.mean(0)
+    return fit(params, (x + state["mean"] / state["n"], y))
+
+
+@pytest.mark.parametrize("victim", VICTIMS)
+@pytest.mark.parametrize("logical", [None, 5])
+def test_a_step_that_carries_a_state(victim: Task, logical: int | None) -> None:
+    with process_cluster(ps=1, worker=3) as cluster:
+
+        def begin() -> kit.Run:
+            given: dict[str, Any] = {"steps": STEPS, "batch": BATCH, "topology": "ring"}
+            options = kit.Elastic(logical_workers=logical)
+            return kit.train(
+                carrying, initial(), DATA, elastic=options, cluster=cluster, **given
+            )
+
+        survives(cluster, begin, victim)
+
+
+def test_a_step_that_depends_on_its_process_is_named() -> None:
+    def counting(params: Any, batch: Any, count: list[int] = [0]) -> Any:  # noqa: B006
+        time.sleep(0.002)
+        count[0] += 1
+        loss, gradients = fit(params, batch)
+        return loss + count[0], gradients
+
+    with process_cluster(ps=0, worker=3) as cluster:
+        given: dict[str, Any] = {"steps": STEPS, "batch": BATCH, "topology": "ring"}
+        run = kit.train(
+            counting, initial(), DATA, elastic=True, cluster=cluster, **given
+        )
+        assert run.unrepeatable == {}
+        kill(cluster, run, OTHER, 40)
+        with pytest.warns(UserWarning, match="had another loss when it was done again"):
+            run.wait(30)
+        again = range(run.losses[0].step - run.losses[0].repeated, run.losses[0].step)
+        assert set(run.unrepeatable) <= {"worker:0", "worker:1", "worker:2"}
+        assert all(step in again for step in run.unrepeatable.values())

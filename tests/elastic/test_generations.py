@@ -126,7 +126,7 @@ def test_each_attempt_to_begin_a_generation_has_a_run_of_its_own() -> None:
 
 def copy_of(step: int, member: int, lo: int, data: np.ndarray) -> StateCopy:
     ranges = (Range(lo, lo + data.nbytes // 2),)
-    sizes = data.nbytes, 0, 0
+    sizes = data.nbytes, 0, 0, 0
     found = data.view(np.uint8)
     return StateCopy(Moment(step), member, (0, 1), ranges, {}, sizes, found)
 

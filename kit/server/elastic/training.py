@@ -39,7 +39,6 @@ from kit.server.elastic.succession import Succession
 from kit.training.elastic.copies import (
     Copies,
     StateCopy,
-    ToldRows,
     WholeState,
     put_together,
 )
@@ -89,7 +88,9 @@ class ElasticTraining:
         self._become(job)
         for number in self._hosted(job):
             own_work = work if number in job.workers else None
-            self._trainings(number).begin_generation(job, own_work, None, None, self)
+            self._trainings(number).begin_generation(
+                job, own_work, None, None, b"", self
+            )
 
     def _become(self, job: Job) -> None:
         """Take a generation that begins here for the newest."""
@@ -297,13 +298,12 @@ class ElasticTraining:
         for number in hosted:
             leads = number == job.coordinator
             work = self._work if number in job.workers else None
-            told = ToldRows()
-            if number not in here and holders:
-                told = ToldRows(
-                    *self._processes.copy(holders[number], moment, number).parts[1:]
-                )
+            told, kept = None, b""
+            if holders:
+                copy = self._copy(holders, moment, number)
+                told, kept = copy.told if number not in here else None, copy.kept
             self._trainings(number).begin_generation(
-                job, work, state if leads else None, told, self
+                *(job, work, state if leads else None), told, kept, self
             )
 
     def keep(self, run: str, copy: StateCopy) -> None:
@@ -348,11 +348,17 @@ class ElasticTraining:
     def _gather(
         self, job: Job, moment: Moment, holders: Mapping[int, str], requests: Plain
     ) -> WholeState:
-        copies = [
-            self._processes.copy(holder, moment, n) for n, holder in holders.items()
-        ]
+        copies = [self._copy(holders, moment, member) for member in holders]
         values = put_together(job.layout, job.slots, copies)
         return WholeState(moment.step, values, requests)
+
+    def _copy(
+        self, holders: Mapping[int, str], moment: Moment, member: int
+    ) -> StateCopy:
+        """Return a member's copy, from here if it is here."""
+        is_here = (moment, member) in {one[:2] for one in self.copies.held()}
+        holder = self._now.me if is_here else holders[member]
+        return self._processes.copy(holder, moment, member)
 
     # -- what is here ---------------------------------------------------------------
 
@@ -384,7 +390,7 @@ _ABOUT: Final = record(
         "writers": list_of(whole(0)),
         "ranges": list_of(row_of(whole(0), whole(0))),
         "requests": table_of(anything()),
-        "sizes": row_of(whole(0), whole(0), whole(0)),
+        "sizes": row_of(*4 * [whole(0)]),
     }
 )
 

@@ -470,6 +470,18 @@ class Observer:
         for member in range(len(job.tasks)):
             self._begin_watch(member)
 
+    def unrepeatable(self) -> dict[int, int]:
+        """Return by member the first step that had another loss when done again.
+
+        Asynchronous steps may: they meet other parameters then.
+        """
+        if any(row.is_asynchronous for row in self.epochs()):
+            return {}
+        found = {
+            n: one.once.differs_at for n, one in enumerate(self._watched) if one.once
+        }
+        return {member: step for member, step in found.items() if step >= 0}
+
     def changes(self) -> tuple[Change, ...]:
         """Return why the generations of an elastic training followed each other."""
         generation = self._job.generation

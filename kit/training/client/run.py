@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Generator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kit.errors import FailedPreconditionError, KitError
 from kit.exchange.ports.memory import Array
@@ -47,6 +48,13 @@ from typing import cast
 import numpy as np
 
 from kit.exchange.layout import Layout
+
+_UNREPEATABLE: Final = (
+    "{task}: step {step} had another loss when it was done again after a change of "
+    "tasks, so the parameters are not those of an undisturbed training. The step "
+    "function depends on more than its arguments. Let it draw from a parameter called "
+    "`rng`, and keep what it carries from step to step in one called `state`."
+)
 
 
 class Run:
@@ -276,11 +284,17 @@ class Run:
             with suppress(KitError):  # it may be over, or its coordinator gone
                 self.pause()
             raise
+        self._warn()
         return self
 
     def __await__(self) -> Generator[Any, None, Run]:
         yield from asyncio.wrap_future(self._observer.finished).__await__()
+        self._warn()
         return self
+
+    def _warn(self) -> None:
+        for task, step in self.unrepeatable.items():
+            warnings.warn(_UNREPEATABLE.format(task=task, step=step), stacklevel=3)
 
     # -- look -------------------------------------------------------------------
 
@@ -401,6 +415,17 @@ class Run:
         seconds until the training began again. `history` has those that joined too.
         """
         return tuple(one for one in self.history() if one.lost)
+
+    @property
+    def unrepeatable(self) -> dict[str, int]:
+        """The workers whose step had another loss when it was done again, and which.
+
+        Such a step depends on more than its arguments: on its process, the time, or how
+        often it was called. Then the result of an elastic training is not that of the
+        undisturbed run. `wait` warns of it.
+        """
+        found = self._observer.unrepeatable()
+        return {self.job.tasks[number].short: step for number, step in found.items()}
 
     def history(self) -> tuple[Change, ...]:
         """Return the tasks that an elastic training has lost or taken in, in order."""

@@ -65,11 +65,17 @@ class Once:
 
     Steps that are done again after a loss have the same loss and the same measures.
     The threads that watch two generations may come here at the same time.
+
+    Attributes:
+        differs_at: the first step that had another loss when it was done again; -1
+            without one.
     """
 
     def __init__(self) -> None:
         # By step whether it was told, of each measure; b"" for the steps themselves.
         self._told: dict[bytes, npt.NDArray[np.bool_]] = {}
+        self._losses = np.zeros(_N_STEPS)
+        self.differs_at = -1
         self._guard = threading.Lock()
 
     def new(self, table: Rows) -> Rows:
@@ -86,7 +92,22 @@ class Once:
                 told = self._told_of(name, int(steps.max()))
                 is_new[found] = ~told[steps]
                 told[steps] = True
+            if is_step:
+                self._compare(table, is_new)
         return table[is_new]
+
+    def _compare(self, table: Rows, is_new: npt.NDArray[np.bool_]) -> None:
+        more = int(table["step"].max()) + 1 - len(self._losses)
+        if more > 0:
+            room = np.zeros(more + len(self._losses))
+            self._losses = np.concatenate([self._losses, room])
+        first, again = table[is_new], table[~is_new]
+        self._losses[first["step"]] = first["loss"]
+        # Bits: a NaN is like itself.
+        was, now = self._losses[again["step"]], again["loss"].copy()
+        differ = again["step"][was.view(np.int64) != now.view(np.int64)]
+        if len(differ) and self.differs_at < 0:
+            self.differs_at = int(differ.min())
 
     def _told_of(self, name: bytes, step: int) -> npt.NDArray[np.bool_]:
         told = self._told.get(name, np.zeros(_N_STEPS, bool))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from kit.training.checkpointing.member_state import OwnState, ranges_of
 from kit.training.elastic.generation import Held, Moment
 from kit.training.member.context import MemberContext
 from kit.training.member.step_events import StepObserver
+from kit.training.worker.kept_state import pack
 
 _N_ROWS = 512  # of each kind, that go with a copy
 
@@ -39,7 +41,8 @@ class StateCopy(NamedTuple):
         ranges: the bytes of the parameters that the member updates.
         requests: what is asked of the training, from the coordinator.
         sizes: bytes of the parts of `data`: the ranges of the parameters and of each
-            slot; the newest rows of its steps; those of its measures.
+            slot; the newest rows of its steps; those of its measures; what its step
+            function keeps.
     """
 
     moment: Moment
@@ -47,14 +50,24 @@ class StateCopy(NamedTuple):
     writers: tuple[int, ...]
     ranges: tuple[Range, ...]
     requests: dict[str, Any]
-    sizes: tuple[int, int, int]
+    sizes: tuple[int, ...]
     data: Any
 
     @property
-    def parts(self) -> tuple[Any, Any, Any]:
-        """The parts of the data: state, rows of steps, rows of measures."""
-        view, (state, rows, _) = memoryview(self.data), self.sizes
-        return view[:state], view[state : state + rows], view[state + rows :]
+    def parts(self) -> tuple[Any, ...]:
+        """The parts of the data, as in `sizes`."""
+        view, ends = memoryview(self.data), [0, *accumulate(self.sizes)]
+        return tuple(view[lo:hi] for lo, hi in pairwise(ends))
+
+    @property
+    def told(self) -> ToldRows:
+        """What the member had recorded."""
+        return ToldRows(*self.parts[1:3])
+
+    @property
+    def kept(self) -> Any:
+        """What the member's step function keeps, packed."""
+        return self.parts[3]
 
     def about(self) -> dict[str, Any]:
         """Return all but the data, as JSON can carry it."""
@@ -80,8 +93,8 @@ class ToldRows(NamedTuple):
     It is in the copies, so that a loss does not leave a gap in the curves.
     """
 
-    steps: Any = b""
-    measures: Any = b""
+    steps: bytes = b""
+    measures: bytes = b""
 
     @classmethod
     def of(cls, meter: Meter) -> ToldRows:
@@ -189,9 +202,7 @@ class StateCopier(StepObserver):
         self._ranges: tuple[Range, ...] = ()
         self._state: OwnState | None = None
         self._n_epochs = 0
-        self._copies: queue.SimpleQueue[tuple[StateCopy, ToldRows] | None] = (
-            queue.SimpleQueue()
-        )
+        self._copies = queue.SimpleQueue[tuple[StateCopy, tuple[bytes, ...]] | None]()
         self._thread = threading.Thread(
             target=self._send, name=f"kit-copier-{context.task.short}", daemon=True
         )
@@ -212,13 +223,13 @@ class StateCopier(StepObserver):
             return
         state.copy(context.memory, context.now)
         context.reach("copy.made", step)
-        told = ToldRows.of(context.meter)
-        sizes = state.data.nbytes, len(told.steps), len(told.measures)
+        more = (*ToldRows.of(context.meter), pack(context.state))
+        sizes = state.data.nbytes, *map(len, more)
         generation = context.job.generation
         assert generation is not None, "only an elastic training copies"
         moment = Moment(step, generation.number, self._n_epochs)
         about = context.me, self._writers, self._ranges, self._requests(), sizes
-        self._copies.put((StateCopy(moment, *about, state.data), told))
+        self._copies.put((StateCopy(moment, *about, state.data), more))
 
     def close(self) -> None:
         """End the thread; what it is sending may be lost."""
@@ -226,9 +237,9 @@ class StateCopier(StepObserver):
 
     def _send(self) -> None:
         while (found := self._copies.get()) is not None:
-            copy, told = found
-            rows = (np.frombuffer(part, np.uint8) for part in told)
-            data = np.concatenate([copy.data, *rows])  # the buffer is used again
+            copy, more = found
+            parts = (np.frombuffer(part, np.uint8) for part in more)
+            data = np.concatenate([copy.data, *parts])  # the buffer is used again
             try:
                 self._keep(copy._replace(data=data))
                 self._context.reach("copy.sent", copy.moment.step)

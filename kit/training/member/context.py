@@ -39,6 +39,7 @@ class MemberContext:
     synchronous: bool = True  # in the epoch that holds
     digests: Digests = field(init=False)
     restored: dict[str, Any] | None = None  # all values, until the first epoch begins
+    state: dict[str, Any] = field(default_factory=dict)  # what the step function keeps
 
     def __post_init__(self) -> None:
         is_worker, every = self.me in self.job.workers, self.job.settings.digest_every

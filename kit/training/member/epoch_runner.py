@@ -65,7 +65,8 @@ class EpochRunner:
         self._place: TrainingWorker | None = None
         if work is not None:
             self._place = TrainingWorker(
-                context.job, context.me, work, context.memory, context.endpoint
+                *(context.job, context.me, work),
+                *(context.memory, context.endpoint, context.state),
             )
             observers = (MeasureRecorder(context, self._place), *observers)
         self._events = StepEvents(context, observers)

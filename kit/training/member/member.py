@@ -12,6 +12,7 @@ import time
 import traceback
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
+from typing import Any
 
 from kit.errors import (
     DeadlineExceededError,
@@ -78,12 +79,15 @@ class Member:
         services: Services,
         incarnation: int = 0,
         state: WholeState | None = None,
+        kept: dict[str, Any] | None = None,
     ) -> None:
         """Prepare member number `me`; a worker needs `work`.
 
         `incarnation`: how often it has come back; see `rejoining`. `state`: with what
-        the generation of an elastic training begins, for the coordinator.
+        the generation of an elastic training begins, for the coordinator; `kept`: what
+        the step function has kept by then.
         """
+        self._kept = kept or {}
         self.job, self.me, self.incarnation = job, me, incarnation
         self.work = work and replace(work)  # its initial values are let go of
         self.task = job.tasks[me]
@@ -243,6 +247,7 @@ class Member:
             endpoint,
             own_arena.memory,
             history,
+            state=self._kept,
         )
         self._prepare_saves(context, client, stack)
         self._prepare_copies(context, client, stack)

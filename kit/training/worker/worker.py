@@ -23,6 +23,7 @@ from kit.training.data.sources import make_source
 from kit.training.data.splits import check_seed
 from kit.training.graph_step.step import GraphStep
 from kit.training.job import Job, Work
+from kit.training.worker import kept_state
 from kit.training.worker.gradient_buffer import GradientBuffer
 from kit.training.worker.parameter_dict import ParameterDict
 
@@ -87,6 +88,9 @@ def _wrong(kind: type[KitError], task: str, step: int, text: str) -> KitError:
 # A function with a parameter called `rng` gets a generator of random numbers for this
 # step and worker, for dropout or noise. Whoever computes the step again draws the same.
 #
+# A function with a parameter called `state` gets a dict of its worker's own, for what
+# it carries from step to step (`kit.training.worker.kept_state`).
+#
 # `(loss, gradients, {"accuracy": 0.9})` tells more numbers of the step; a generator
 # returns `(loss, {...})` to do so, and a function with `grads` `(loss, None, {...})`.
 
@@ -94,6 +98,7 @@ def _wrong(kind: type[KitError], task: str, step: int, text: str) -> KitError:
 Ready = Callable[[int], None]
 GRADS: Final = "grads"
 RNG: Final = "rng"
+STATE: Final = "state"
 _NUMBER: Final = "_number"  # of the mini-batch: for what a graph draws
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -101,7 +106,7 @@ _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_O
 def requested(step: Callable[..., Any]) -> frozenset[str]:
     """Return which parameters a step function has beside `params` and `batch`.
 
-    Of `grads` and `rng`, those that can be given by name.
+    Of `grads`, `rng` and `state`, those that can be given by name.
 
     >>> sorted(requested(lambda params, batch, rng, grads: 0))
     ['grads', 'rng']
@@ -112,7 +117,7 @@ def requested(step: Callable[..., Any]) -> frozenset[str]:
         return frozenset()
     return frozenset(
         name
-        for name in (GRADS, RNG, _NUMBER)
+        for name in (GRADS, RNG, STATE, _NUMBER)
         if name in found and found[name].kind in _BY_NAME
     )
 
@@ -143,12 +148,14 @@ class Compute:
         task: str,
         stamp: Stamp,
         draw: Callable[[int], np.random.Generator],
+        state: dict[str, Any],
         *,
         native: bool = True,
     ) -> None:
         """Look nothing up yet: each region when it is first used.
 
-        `draw` makes the generator for the mini-batch with a number.
+        `draw` makes the generator for the mini-batch with a number; `state` is what the
+        function keeps from step to step.
         """
         self._function, self._task, self._stamp = step, task, stamp
         self._memory, self._native = memory, native
@@ -157,6 +164,7 @@ class Compute:
         self.measures: dict[bytes, float] = {}  # of the last step, beside its loss
         asked = requested(step)
         self._writes, self._draws, self._draw = GRADS in asked, RNG in asked, draw
+        self._keeps, self._state = STATE in asked, state
         self._is_numbered = _NUMBER in asked
 
     def __call__(
@@ -186,6 +194,8 @@ class Compute:
             more[_NUMBER] = number
         if self._draws:
             more[RNG] = self._draw(number)
+        if self._keeps:
+            more[STATE] = self._state
         result = self._run(step, self._function, params, batch, **more)
         if isinstance(result, Generator):
             loss = self._drain(step, result, gradient_buffer, ready)
@@ -196,6 +206,8 @@ class Compute:
             loss, gradients = self._split(step, result)
             gradient_buffer.take_all(gradients)
         gradient_buffer.end()
+        if self._keeps:
+            kept_state.check(self._state, self._task, step)
         return self._number(step, loss)
 
     @property
@@ -305,9 +317,18 @@ class TrainingWorker:
     """One worker's source of examples and its `Compute`."""
 
     def __init__(
-        self, job: Job, me: int, work: Work, memory: Memory, endpoint: Endpoint
+        self,
+        job: Job,
+        me: int,
+        work: Work,
+        memory: Memory,
+        endpoint: Endpoint,
+        state: dict[str, Any],
     ) -> None:
-        """Open the data; raises what the source refuses."""
+        """Open the data; raises what the source refuses.
+
+        `state` is what the step function has kept so far.
+        """
         self._n, self._batch = len(job.workers), job.batch
         self.rank = job.workers.index(me)
         self.source = make_source(work.data, job.batch, job.seed, self.rank, self._n)
@@ -324,7 +345,7 @@ class TrainingWorker:
             return generator(job.seed, number, self.rank)
 
         self._compute = Compute(
-            *(step, memory, str(job.tasks[me]), endpoint.stamp, draw),
+            *(step, memory, str(job.tasks[me]), endpoint.stamp, draw, state),
             native=job.settings.native,
         )
         self.taken = 0  # mini-batches read at the worker's own pace

@@ -1,0 +1,119 @@
+"""What a step function keeps from step to step, in its parameter `state`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as some
+
+import kit
+from kit.errors import StepFailed
+from kit.testing.cluster import LocalCluster, local_cluster
+from kit.training.worker.kept_state import check, pack, unpack
+from tests.training.toy import BATCH, DATA, fit, initial
+
+TYPES = some.scalar_dtypes()
+names = st.text(min_size=1, max_size=20).filter(lambda name: "\0" not in name)
+values = st.one_of(
+    st.booleans(),
+    st.integers(-(2**63) + 1, 2**63 - 1),
+    st.floats(),
+    some.arrays(TYPES, some.array_shapes(min_dims=0, min_side=0)),
+    some.arrays(TYPES, ()).map(lambda array: array[()]),
+)
+
+
+def like(one: Any, other: Any) -> bool:
+    same_type = type(one) is type(other)
+    first, second = np.asarray(one), np.asarray(other)
+    facts = [(a.dtype, a.shape, a.tobytes()) for a in (first, second)]
+    return same_type and facts[0] == facts[1]
+
+
+@given(st.dictionaries(names, values, max_size=4))
+def test_what_is_kept_is_the_same_bits_and_types_after_a_copy(
+    state: dict[str, Any],
+) -> None:
+    check(state, "worker:0", 3)
+    found = unpack(pack(state))
+
+    assert list(found) == list(state)
+    assert all(like(found[name], value) for name, value in state.items())
+
+
+@pytest.mark.parametrize(
+    "value", [[1, 2], None, "text", np.array([None]), 2**63, 1j, {"a": 1}]
+)
+def test_what_is_neither_an_array_nor_a_number_is_refused_by_name(value: Any) -> None:
+    with pytest.raises(StepFailed, match=r"worker:0, step 3: state\['h'\] is"):
+        check({"h": value}, "worker:0", 3)
+
+
+def test_a_name_is_a_text() -> None:
+    with pytest.raises(StepFailed, match=r"state\[3\]"):
+        check({3: 1.0}, "worker:0", 3)  # type: ignore[dict-item]
+
+
+def test_an_array_with_gaps_becomes_one_without() -> None:
+    state = {"a": np.arange(10)[::2]}
+    check(state, "worker:0", 0)
+    assert state["a"].flags.c_contiguous
+    assert state["a"].tolist() == [0, 2, 4, 6, 8]
+
+
+@pytest.fixture
+def cluster() -> Any:
+    with local_cluster(ps=1, worker=2) as found:
+        yield found
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_each_worker_has_a_state_of_its_own_that_lasts_over_steps_and_switches(
+    cluster: LocalCluster, sync: bool
+) -> None:
+    seen: dict[int, list[int]] = {}
+
+    def step(params: Any, batch: Any, state: dict[str, Any]) -> Any:
+        state["n"] = state.get("n", 0) + 1
+        seen.setdefault(id(state), []).append(state["n"])
+        return fit(params, batch)
+
+    run = kit.train(
+        step, initial(), DATA, steps=20, batch=BATCH, sync=sync, cluster=cluster
+    )
+    run.wait(20)
+
+    assert len(seen) == 2
+    for counts in seen.values():
+        assert counts == list(range(1, len(counts) + 1))
+    assert sum(map(len, seen.values())) >= 20
+
+
+def test_a_new_training_begins_with_an_empty_state(cluster: LocalCluster) -> None:
+    first: list[bool] = []
+
+    def step(params: Any, batch: Any, state: dict[str, Any]) -> Any:
+        first.append(not state)
+        state["was_here"] = True
+        return fit(params, batch)
+
+    for _ in range(2):
+        kit.train(step, initial(), DATA, steps=3, batch=BATCH, cluster=cluster).wait(20)
+
+    assert sum(first) == 4  # two workers, twice
+
+
+def test_a_step_that_keeps_something_else_ends_the_training(
+    cluster: LocalCluster,
+) -> None:
+    def step(params: Any, batch: Any, state: dict[str, Any]) -> Any:
+        state["words"] = ["a"]
+        return fit(params, batch)
+
+    run = kit.train(step, initial(), DATA, steps=3, batch=BATCH, cluster=cluster)
+    with pytest.raises(StepFailed, match=r"state\['words'\] is list; keep arrays"):
+        run.wait(20)
