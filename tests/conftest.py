@@ -45,6 +45,7 @@ CHILDREN_THAT_LAST = (
     "multiprocessing.resource_tracker",  # one for the whole process, ends with it
     "multiprocessing.forkserver",  # the same
 )
+FORK_SERVER = "kit.testing.task_process"  # the same; what it has forked counts
 DESCRIPTORS_THAT_COUNT = re.compile(r"socket:|/memfd:|anon_inode:\[eventfd")
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # numpy is not loaded yet
@@ -114,21 +115,28 @@ def held() -> Held:
 
 
 def children() -> list[psutil.Process]:
-    # A look at all processes costs milliseconds; most tests have no child at all.
-    with suppress(OSError):
-        threads = list(os.scandir("/proc/self/task"))  # and so closed
-        if not any(has_child(thread.path) for thread in threads):
-            return []
-    return psutil.Process().children(recursive=True)
+    # psutil looks at all processes of the machine for it, which costs milliseconds.
+    found = []
+    parents = [os.getpid()]
+    for parent in parents:
+        for pid in children_of(parent):
+            with suppress(psutil.NoSuchProcess):
+                found.append(psutil.Process(pid))
+                parents.append(pid)
+    return found
 
 
 # These two run twice a test. With `Path` they took longer than most tests do.
-def has_child(thread: str) -> bool:
-    file = os.open(f"{thread}/children", os.O_RDONLY)
-    try:
-        return bool(os.read(file, 1))
-    finally:
-        os.close(file)
+def children_of(pid: int) -> list[int]:
+    found: list[int] = []
+    with suppress(OSError):  # it or a thread of it is gone
+        for thread in list(os.scandir(f"/proc/{pid}/task")):  # and so closed
+            file = os.open(f"{thread.path}/children", os.O_RDONLY)
+            try:
+                found.extend(map(int, os.read(file, 1 << 16).split()))
+            finally:
+                os.close(file)
+    return found
 
 
 def descriptors() -> Iterator[Descriptor]:
@@ -150,8 +158,19 @@ def is_leak(thing: threading.Thread | psutil.Process | Descriptor) -> bool:
             pool = getattr(sys.modules.get("dask.threaded"), "default_pool", None)
             return thing not in getattr(pool, "_threads", ())
         case psutil.Process():
-            return not any(name in command(thing) for name in CHILDREN_THAT_LAST)
-    return True
+            words = command(thing)
+            return not any(name in words for name in CHILDREN_THAT_LAST) and not (
+                FORK_SERVER in words and is_own(thing)
+            )
+        case Descriptor():
+            forking = sys.modules.get(FORK_SERVER)
+            return forking is None or thing.number not in forking.forks.fds
+
+
+def is_own(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return process.ppid() == os.getpid()
+    return False
 
 
 def kind(thing: threading.Thread | psutil.Process | Descriptor) -> str:
@@ -240,8 +259,7 @@ def _session_leaves_no_process() -> Iterator[None]:
 def marked(value: str) -> Iterator[str]:
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            is_own = process.ppid() == os.getpid()
             if process.environ().get(MARK) == value and (
-                not is_own or is_leak(process)
+                not is_own(process) or is_leak(process)
             ):
                 yield describe(process)

@@ -44,6 +44,7 @@ def local_group(
     hosts: Sequence[int] = (),
     native: bool = True,
     deadline_s: float = 10.0,
+    trace_rows: int = 200_000,
     pair: Callable[[], tuple[Stream, Stream]] = memory_pair,
 ) -> Iterator[list[LocalMember]]:
     """Give members that are linked to each other, and close them at the end.
@@ -51,7 +52,8 @@ def local_group(
     `in_place`: they read each other's arenas; otherwise every range travels as a frame
     over a stream that `pair` makes. With `hosts`, the host of each member, those of one
     host read each other's arenas, and all others have streams. `native`: by the
-    compiled loop, where it was built.
+    compiled loop, where it was built. `trace_rows`: how many rows each meter keeps, the
+    first 8192 of which take memory, and half a millisecond, at once.
     """
     names = [f"/job:member/task:{number}" for number in range(n_members)]
     own_arenas = [OwnArena(f"member-{n}", layout, n_members) for n in range(n_members)]
@@ -67,7 +69,7 @@ def local_group(
                 native=native,
                 asleep=own.control.asleep,
             ),
-            Meter(number),
+            Meter(number, limit=trace_rows),
         )
         for number, own in enumerate(own_arenas)
     ]

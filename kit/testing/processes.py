@@ -1,4 +1,4 @@
-"""A cluster of bare processes: one a task, each a few tenths of a second to start.
+"""A cluster of bare processes: one a task, each a few milliseconds to start.
 
 For tests of faults, in which a task must be able to die or to freeze. The servers, the
 links and the trainings are the real ones; only the launcher is missing: no ipyparallel,

@@ -1,15 +1,15 @@
 """One bare process that hosts a task: both ends of the pipe through which it is told.
 
-The near end is a `TaskProcess`, the far end is this module, run as a program. What it
-is told are calls of `kit.server.engine`, packed with cloudpickle, which is safe here:
-the pipe belongs to the two processes alone. It knows nothing of clusters.
+The near end is a `TaskProcess`, the far end is this module in a process that a fork
+server has forked; run as a program, it is that server. What the process is told are
+calls of `kit.server.engine`, packed with cloudpickle, which is safe here: the pipe
+belongs to the two processes alone. It knows nothing of clusters.
 """
 
 from __future__ import annotations
 
-import faulthandler
 import os
-import resource
+import signal
 import subprocess
 import sys
 import threading
@@ -22,15 +22,23 @@ from pathlib import Path
 from typing import Any
 
 import cloudpickle
+import numpy as np
 import psutil
 
 from kit.errors import DeadlineExceededError, KitError, PeerLost, from_plain, to_plain
 from kit.server import engine
+from kit.testing import fork_server
 
 ANSWER_S = 60.0
 END_S = 8.0
 _LOOK_S = 0.005
 _LAST_WORDS = 500  # characters
+
+# What tasks, and step functions from files of tests, import and this module does not.
+# Nothing that uses a GPU by being loaded.
+_PRELOADED = ("kit", "kit.testing.cluster", "kit.training.train", "pytest")
+
+forks = fork_server.ForkServer("kit.testing.task_process")
 
 
 class TaskProcess:
@@ -40,22 +48,11 @@ class TaskProcess:
         """Start the process; what it prints goes to `log`."""
         self.log = log
         self._pipe, theirs = Pipe()
-        root = str(Path(__file__).parents[2])
-        path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
-        with log.open("wb") as output, theirs:
-            self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "kit.testing.task_process",
-                    str(theirs.fileno()),
-                ],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
-            )
+        with theirs:
+            self._process = forks.fork(theirs, log)
+        self._pipe.send_bytes(
+            cloudpickle.dumps((dict(os.environ), str(Path.cwd()), sys.path))
+        )
 
     @property
     def pid(self) -> int:
@@ -127,11 +124,14 @@ class TaskProcess:
     def kill(self) -> None:
         """End the process at once, frozen or not."""
         self.hang_up()
-        self._process.kill()
+        self._process.send_signal(signal.SIGKILL)
         self._process.wait()
 
     def _status(self) -> str:
-        return str(psutil.Process(self.pid).status())
+        try:
+            return str(psutil.Process(self.pid).status())
+        except psutil.NoSuchProcess:
+            return psutil.STATUS_DEAD
 
     def _gone(self, what: str) -> PeerLost:
         status = self._process.poll()
@@ -175,7 +175,23 @@ def host(pipe: Connection) -> None:
         engine.stop()
 
 
+def settle(pipe: Connection) -> None:
+    """Take on the surroundings of the process that wants this one, as they are now."""
+    environment, folder, path = cloudpickle.loads(pipe.recv_bytes())
+    os.environ.clear()
+    os.environ.update(environment, OMP_NUM_THREADS="1")
+    os.chdir(folder)
+    sys.path[:] = path
+    np.random.seed()  # else all would draw the same; `random` sees to it itself
+
+
+def main() -> None:
+    """Be the fork server; in a process that it has forked, host a task."""
+    pipe = fork_server.serve(int(sys.argv[1]), _PRELOADED)
+    if pipe is not None:
+        settle(pipe)
+        host(pipe)
+
+
 if __name__ == "__main__":
-    faulthandler.enable()  # the stacks of all threads at SIGABRT
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    host(Connection(int(sys.argv[1])))
+    main()

@@ -8,9 +8,12 @@ order of addition is another number as well.
 
 from __future__ import annotations
 
+import math
 import random
+from bisect import bisect
 from collections import defaultdict
 from collections.abc import Generator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -36,6 +39,7 @@ from kit.trace.traffic import TransferKind
 
 Numbers = npt.NDArray[Any]
 Gradients = Sequence[Mapping[int, Numbers]]  # of each step: worker -> its gradient
+_ENDLESS = 1 << 30  # turns
 
 
 class InterleavedMembers:
@@ -54,6 +58,8 @@ class InterleavedMembers:
         for memory in self._memory.values():
             memory[physical(NOW, 0)] = start
         self._sent: dict[tuple[int, int], int] = defaultdict(int)
+        self._asleep: set[tuple[int, int]] = set()  # whose message who waits for
+        self._woken: list[int] = []
 
     def run(self, gradients: Gradients, dice: random.Random) -> dict[int, Numbers]:
         """Do one step for each of the gradients; returns all members' parameters.
@@ -62,23 +68,29 @@ class InterleavedMembers:
         """
         lives = {member: self._live(member, gradients) for member in self._plans}
         eager = {member: 10 ** dice.uniform(-2, 2) for member in lives}
-        stuck: set[int] = set()
-        while set(lives) - stuck:
-            able = sorted(set(lives) - stuck)
-            (member,) = dice.choices(able, [eager[one] for one in able])
-            try:
-                has_moved = next(lives[member])
-            except StopIteration:
-                del lives[member]
-                has_moved = True
-            stuck = set() if has_moved else stuck | {member}
-        if lives:
-            raise AssertionError(f"these members wait for ever: {sorted(lives)}")
+        rates: dict[tuple[int, ...], list[float]] = {}  # of who is able, added up
+        able = tuple(sorted(lives))
+        while able:
+            if able not in rates:
+                rates[able] = list(accumulate(eager[one] for one in able))
+            total = rates[able][-1]
+            member = able[bisect(rates[able], dice.random() * total, hi=len(able) - 1)]
+            for _ in range(_turns(eager[member] / total, dice)):
+                if not next(lives[member], False):
+                    able = tuple(one for one in able if one != member)
+                    break
+                if self._woken:  # the others' chances are now less
+                    able = tuple(sorted({*able, *self._woken}))
+                    self._woken.clear()
+                    break
+        if self._asleep:
+            stuck = sorted(member for _, member in self._asleep)
+            raise AssertionError(f"these members wait for ever: {stuck}")
         now = physical(NOW, len(gradients) % 2, self._overwrites)
         return {member: memory[now] for member, memory in self._memory.items()}
 
     def _live(self, member: int, gradients: Gradients) -> Generator[bool, None, None]:
-        """Yield after each operation: whether it could be done."""
+        """Yield after each operation True, or False to sleep until a message comes."""
         taken: dict[int, int] = defaultdict(int)
         for step, found in enumerate(gradients):
             if member in found:
@@ -87,8 +99,10 @@ class InterleavedMembers:
             for op in self._plans[member].ops:
                 if isinstance(op, Receive):
                     taken[op.source] += 1
-                    while self._sent[op.source, member] < taken[op.source]:
+                    if self._sent[op.source, member] < taken[op.source]:
+                        self._asleep.add((op.source, member))
                         yield False
+                    continue  # it does nothing by itself: not worth a turn
                 self._do(member, op, step)
                 yield True
 
@@ -101,6 +115,9 @@ class InterleavedMembers:
                     own = self._at(member, region, step)[place]
                     self._at(to, region, step)[place] = own
                 self._sent[member, to] += 1
+                if (member, to) in self._asleep:
+                    self._asleep.remove((member, to))
+                    self._woken.append(to)
             case Add(part, terms):
                 views = [self._view(member, term, step)[slice(*part)] for term in terms]
                 self._at(member, GRAD, step)[slice(*part)] = sum(views)
@@ -119,3 +136,13 @@ class InterleavedMembers:
     def _at(self, member: int, region: int, step: int) -> Any:
         where = physical(region, step % 2, self._overwrites)
         return self._memory[member][where]
+
+
+def _turns(chance: float, dice: random.Random) -> int:
+    """Draw how many turns in a row come to the member that has the first of them.
+
+    They are as many as if each were drawn by itself, which took most of the time.
+    """
+    if chance >= 1:
+        return _ENDLESS
+    return 1 + int(math.log(1 - dice.random()) / math.log(chance))

@@ -413,7 +413,9 @@ class _Trial:
         hosts = group.hosts
         want = self._stepped(seed).leaves(NEXT)
         n = len(group.members)
-        with local_group(layout, n, in_place=in_place, hosts=hosts) as members:
+        with local_group(
+            layout, n, in_place=in_place, hosts=hosts, trace_rows=100
+        ) as members:
             run_together(members, lambda one: self._step(one, seed))
             for worker in group.workers:
                 for name, value in members[worker].memory.leaves(NEXT).items():
