@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from kit.errors import AbortedError, KitError
@@ -27,10 +28,11 @@ class Standing:
         joining: the processes that ask to take part.
         error: with what the training has ended for this process.
         is_closed: whether the process takes no part any more.
+        clock: tells the time in seconds.
     """
 
-    def __init__(self, me: str, job: Job) -> None:
-        self.me, self.job = me, job
+    def __init__(self, me: str, job: Job, clock: Callable[[], float]) -> None:
+        self.me, self.job, self.clock = me, job, clock
         self.has_begun = False
         self.promised: Ballot = (0, "")
         self.noticed: tuple[float, str] | None = None

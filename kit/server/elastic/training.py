@@ -36,6 +36,7 @@ from kit.message_fields import (
 from kit.server.elastic.asking import Neighbours, Processes, StandIn
 from kit.server.elastic.standing import Ballot, Plain, Standing
 from kit.server.elastic.succession import Succession
+from kit.training.elastic.asking import Ask
 from kit.training.elastic.copies import (
     Copies,
     StateCopy,
@@ -59,15 +60,21 @@ class ElasticTraining:
     """What a process knows of an elastic training, through all its generations."""
 
     def __init__(
-        self, job: Job, work: Work | None, own: Trainings, neighbours: Neighbours
+        self,
+        job: Job,
+        work: Work | None,
+        own: Trainings,
+        neighbours: Neighbours,
+        processes: type[Processes] = Processes,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begin with generation 0; `own` are the trainings of the process's task."""
         assert job.generation is not None, "it is elastic"
         self.origin = job.generation.origin
         self.copies = Copies()
         self._own, self._neighbours = own, neighbours
-        self._now = standing = Standing(own.task.short, job)
-        self._processes = Processes(standing, neighbours, self._answer)
+        self._now = standing = Standing(own.task.short, job, clock)
+        self._processes = processes(standing, neighbours, self._answer)
         self._succession = Succession(
             standing, self._processes, lambda: self.copies.drop_after(-1)
         )
@@ -94,7 +101,7 @@ class ElasticTraining:
         assert job.generation is not None, "it is elastic"
         with self._now.changed:
             self._now.job, self._now.noticed = job, None
-            self._now.has_begun, self._began_at = True, time.monotonic()
+            self._now.has_begun, self._began_at = True, self._now.clock()
             self._now.joining -= {*job.generation.processes}
             self._now.changed.notify_all()
 
@@ -157,7 +164,7 @@ class ElasticTraining:
         others = [process for process in processes if process != self._now.me]
         values = {"run": run, "requests": requests}
         # One that is stopped must not keep the user waiting.
-        self._processes.ask_all(others, "elastic.note", values, lambda _: True)
+        self._processes.ask_all(Ask(others, "elastic.note", values, lambda _: True))
 
     def _next_process(self) -> str:
         processes, me = self._now.generation.processes, self._now.me
@@ -310,7 +317,7 @@ class ElasticTraining:
         with self._now.changed:
             self._now.joining.add(process)
             is_in = process in self._now.generation.processes
-            if is_in and time.monotonic() - self._began_at < _BEGINS_S:
+            if is_in and self._now.clock() - self._began_at < _BEGINS_S:
                 return self.look()  # it is about to begin
         for member in self._members():
             if member.coordinator is not None and not member.is_over:
