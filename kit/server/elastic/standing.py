@@ -22,7 +22,8 @@ class Standing:
         me: the process, by the task that it was started for.
         job: of the newest generation that has begun here, or is known here.
         has_begun: whether some generation has begun here since the process joined.
-        promised: the newest ballot that this process has heard.
+        promised: the newest ballot that this process has promised.
+        heard: the highest number of a ballot for which another one has refused ours.
         noticed: why there must be another generation: when that was, and what.
         noted: of which run, what is requested of it, as its coordinator told.
         joining: the processes that ask to take part.
@@ -35,6 +36,7 @@ class Standing:
         self.me, self.job, self.clock = me, job, clock
         self.has_begun = False
         self.promised: Ballot = (0, "")
+        self.heard = 0
         self.noticed: tuple[float, str] | None = None
         self.joining: set[str] = set()
         self.noted: tuple[str, Plain] = "", {}

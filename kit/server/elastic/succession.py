@@ -184,7 +184,7 @@ class Succession:
         old = self._now.generation
         if began is None:  # another one has led meanwhile
             return
-        ballot = self._now.promised[0] + 1, self._now.me
+        ballot = max(self._now.promised[0], self._now.heard) + 1, self._now.me
         asked = {*old.processes, *self._now.joining}
         values = {"ballot": ballot, "number": old.number}
         told = yield Ask(asked, "elastic.promise", values, self._is_enough)
@@ -233,9 +233,7 @@ class Succession:
         for reply in good.values():
             self._take(reply, old.number)
             if not reply["granted"]:
-                self._now.promised = max(
-                    self._now.promised, (reply["ballot"][0], self._now.me)
-                )
+                self._now.heard = max(self._now.heard, reply["ballot"][0])
         if not all(reply["granted"] for reply in good.values()):
             return False
         hosts = [reply for n, reply in good.items() if n in old.places]

@@ -227,10 +227,7 @@ class ElasticTraining:
             if is_old or self._now.is_closed:
                 return {**self.look(), "granted": False, "ballot": newest}
             self._now.promised = ballot
-            members = self._members()
-        for member in members:
-            text = f"{member.task}: the processes that are left begin again."
-            member.abort(PeerLost(text, task=str(member.task)))
+        members = self._end_members()
         leads = next((one for one in members if one.coordinator is not None), None)
         return {
             **self.look(),
@@ -244,6 +241,13 @@ class ElasticTraining:
             "noted": self._noted(),
             "may_begin_anew": self._may_begin_anew,
         }
+
+    def _end_members(self) -> list[Member]:
+        members = self._members()
+        for member in members:
+            text = f"{member.task}: the processes that are left begin again."
+            member.abort(PeerLost(text, task=str(member.task)))
+        return members
 
     @property
     def _may_begin_anew(self) -> bool:
@@ -292,19 +296,27 @@ class ElasticTraining:
         hosted = self._hosted(job)
         if job.coordinator in hosted and holders:
             state = self._gather(job, moment, holders, requests)
+        # All that may fail or take long is done before it is the newest generation.
+        come = [number for number in hosted if number not in here and holders]
+        told = {
+            number: ToldRows(
+                *self._processes.copy(holders[number], moment, number).parts[1:]
+            )
+            for number in come
+        }
+        with self._now.changed:
+            self._now.check(ballot)  # a newer one may have been promised meanwhile
+            self._become(job)
         self.copies.drop_after(moment.step)
-        self._become(job)
         for number in hosted:
             leads = number == job.coordinator
             work = self._work if number in job.workers else None
-            told = ToldRows()
-            if number not in here and holders:
-                told = ToldRows(
-                    *self._processes.copy(holders[number], moment, number).parts[1:]
-                )
             self._trainings(number).begin_generation(
-                job, work, state if leads else None, told, self
+                *(job, work, state if leads else None),
+                *(told.get(number, ToldRows()), self),
             )
+        if self._now.promised != ballot:  # heard while not all were here to be ended
+            self._end_members()
 
     def keep(self, run: str, copy: StateCopy) -> None:
         """Keep a copy of another process."""
