@@ -3,18 +3,18 @@
     python -m tests.elastic.explorer --processes 4 --losses 2 --delays 2
 
 A history is played from its beginning, with what the processes decide by themselves
-(`tests.elastic.world`). What is on its way happens in the order in which it was sent,
-and time passes only when nothing else is left: this is the plain history. From it a
-history may deviate
+(`tests.elastic.world`). In the plain history all happens in the order in which it was
+sent, and time passes only when nothing else is left. Others deviate from it
 
-- up to `losses` times by a loss: a process is killed, killed and started again, stopped
-  and woken up, or cut from one other or from all, and healed after four seconds;
-- up to `delays` times by another order: anything else on its way happens first, or
-  what takes time (a deadline, a pause, the wake up, the restart) happens at once,
+- up to `losses` times by a loss: a process is killed, killed and started again,
+  stopped, or cut from one other or from all; what is stopped or cut comes back after
+  four seconds;
+- up to `delays` times by another order: anything else on its way happens first, a link
+  ends before the answer, or what takes time happens before what is on its way,
 
-at each of the first `depth` points. After that it goes on until nothing is left to
-happen. So all histories with no more deviations than that are played; those that come to
-a state in which another one has been, with as many deviations left, are not played on.
+at each of the first `depth` points. Then they go on until nothing is left to happen. So
+all histories with no more deviations than that are played; one that comes to a state in
+which another one has been, with as many deviations left, is not played on.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ import itertools
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 from unittest import mock
 
 from kit.training.job import Job
-from tests.elastic.invariants import Violation
 from tests.elastic.world import Event, Machine, World
 
 KINDS = ("kill", "restart", "stop", "isolate", "cut")
@@ -89,6 +90,8 @@ class Player:
         self.taken = choices
         self.others: list[Choices] = []  # histories that deviate once more
         self.told: list[str] = []
+        self.script: dict[str, str] = {}  # what happens after what, the first time
+        self.branches = True
         self.touched: set[str] = set()
         self.world = World(bound.processes, bound.standby)
         self.world.nested = self._within
@@ -113,14 +116,17 @@ class Player:
         """Let one of the moves happen; whether there was one."""
         point = self.point
         self.point += 1
-        if point in self.choices:
+        wanted = self.script.pop(self.told[-1] if self.told else "", None)
+        if wanted is not None:
+            move = next(one for one in moves if one.label == wanted)
+        elif point in self.choices:
             move = next(itertools.islice(moves, self.choices[point], None))
         else:
             first = next(moves, None)
             if first is None:
                 return False
             move = first
-            if point > self.last:
+            if point > self.last and self.branches:
                 self._branch(point, moves)
         self.losses += move.n_losses
         self.delays += move.n_delays
@@ -183,7 +189,7 @@ class Player:
         }
         for kind, way in ways.items():
             if kind in kinds:
-                yield Move(f"{kind} {name}", lambda way=way: way(name), 1, 0, (name,))
+                yield Move(f"{kind} {name}", partial(way, name), 1, 0, (name,))
         if "cut" in kinds:
             for other in world.machines:
                 if other > name:
@@ -192,16 +198,20 @@ class Player:
                     yield Move(f"cut {name} {other}", cut, 1, 0, (name, other))
 
 
-def explore(bound: Bound, limit_s: float = float("inf"), most_wrong: int = 1) -> Found:
-    """Play all histories within a bound, those with few deviations first."""
-    found, seen, began = Found(), dict[int, set[Any]](), time.process_time()
-    waiting: list[Choices] = [()]
-    plain = mock.patch.multiple(
+def untold() -> AbstractContextManager[Any]:
+    """Let jobs go from one process to another as they are: writing them takes long."""
+    return mock.patch.multiple(
         Job,
         to_plain=lambda job: {"job": job},
         from_plain=staticmethod(lambda told: told["job"]),
     )
-    with plain:
+
+
+def explore(bound: Bound, limit_s: float = float("inf"), most_wrong: int = 1) -> Found:
+    """Play all histories within a bound, those with few deviations first."""
+    found, seen, began = Found(), dict[int, set[Any]](), time.process_time()
+    waiting: list[Choices] = [()]
+    with untold():
         while waiting and len(found.wrong) < most_wrong:
             deeper: list[Choices] = []
             for choices in waiting:
@@ -212,8 +222,9 @@ def explore(bound: Bound, limit_s: float = float("inf"), most_wrong: int = 1) ->
                 found.paths += 1
                 try:
                     player.play()
-                except Violation as error:
-                    found.wrong.append((str(error), player.told, choices))
+                except Exception as error:  # what a talk fails with, too
+                    text = f"{type(error).__name__}: {error}"
+                    found.wrong.append((text, player.told, choices))
                     if len(found.wrong) == most_wrong:
                         break
                 deeper += player.others
@@ -222,17 +233,16 @@ def explore(bound: Bound, limit_s: float = float("inf"), most_wrong: int = 1) ->
     return found
 
 
-def replay(bound: Bound, choices: Choices) -> list[str]:
-    """Return what happens in one history; raises `Violation`."""
-    plain = mock.patch.multiple(
-        Job,
-        to_plain=lambda job: {"job": job},
-        from_plain=staticmethod(lambda told: told["job"]),
-    )
-    with plain:
-        player = Player(bound, choices, {})
+def play(bound: Bound, script: dict[str, str]) -> Player:
+    """Play the history in which, after each key, its value happens; "" is the begin.
+
+    Raises `Violation`.
+    """
+    player = Player(bound, (), {})
+    player.script, player.branches = script, False
+    with untold():
         player.play()
-    return player.told
+    return player
 
 
 def main() -> int:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 from kit.server.elastic.standing import Ballot
 from kit.training.elastic.asking import Ask
 from kit.training.elastic.generation import Moment, newest_whole
+from tests.elastic.talks import ORIGIN, SETTINGS
 
 if TYPE_CHECKING:
-    from tests.elastic.world import Machine, Run, World
+    from tests.elastic.runs import Run
+    from tests.elastic.world import Machine, World
 
 
 class Violation(Exception):
@@ -22,9 +24,7 @@ class Invariants:
     def __init__(self, world: World) -> None:
         """Begin with nothing promised and nothing committed."""
         self.world = world
-        self.ballots: dict[str, Ballot] = {
-            world_run: (0, "") for world_run in ["0" * 32]
-        }
+        self.ballots: dict[str, Ballot] = {ORIGIN: (0, "")}
         self.committed: dict[int, str] = {}  # the run of each generation
         self.whole: set[Moment] = set()  # of which all copies were kept
         self._known: dict[Ballot, set[Moment]] = {}  # when it was promised
@@ -89,6 +89,8 @@ class Invariants:
             ]
             if copy is not None
         }
+        if values["holders"] and len(values["holders"]) < len(job.tasks):
+            self.violated(f"it begins with a part of the state of {moment}")
         if len(runs) > 1:
             self.violated(f"copies of two runs are put together at {moment}")
 
@@ -107,8 +109,21 @@ class Invariants:
                     self._check_gone(machine)
 
     def _check_gone(self, machine: Machine) -> None:
-        seen = [one for one in self.world.living() if self.world.sees(machine, one)]
-        held = {one.name: one.training.copies.held() for one in seen}
+        # One that is silent for so long counts as gone.
+        seen = [
+            one
+            for one in self.world.living()
+            if self.world.sees(machine, one)
+            and self.world.clock - one.back_at >= SETTINGS.dead_after_s
+        ]
+        # One that becomes whole after they have told what they hold comes too late.
+        known = self._known.get(machine.training._now.promised, self.whole)
+        held = {
+            one.name: [
+                made for made in one.training.copies.held() if made.moment in known
+            ]
+            for one in seen
+        }
         if (found := newest_whole(held)) is not None:
             self.violated(f"{machine.name} says that copies are gone, but {found} is")
 

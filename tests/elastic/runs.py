@@ -7,6 +7,7 @@ copy is then kept in two processes.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -134,9 +135,8 @@ class Run:
         self.kept.clear()
         for member in self.members.values():
             member.host.hears(hash(("step", self.step)))
-            self.world.post(
-                f"copy {member.me}", member.host, lambda one=member: self.copy(one)
-            )
+            do = partial(self.copy, member)
+            self.world.post(f"copy {member.me}", member.host, do)
 
     def copy(self, member: Member) -> None:
         if member.is_over:

@@ -1,10 +1,9 @@
 """Processes of an elastic training with neither threads, links nor clock: one world.
 
-What they decide is the code of `kit.server.elastic` itself. Here is what carries it: the
-questions and answers on their way, the members that begin, do steps and end, the time,
-and what may go wrong. `moves` are all things that could happen next; whoever plays
-chooses among them. Each one is atomic, but a process that fetches a copy to begin with
-may hear others meanwhile.
+What they decide is the code of `kit.server.elastic` itself. Here is what carries it:
+the questions and answers on their way, the members that begin, do steps and end, the
+time, and what may go wrong. Whoever plays chooses what happens next. Each thing is
+atomic, but a process that fetches a copy to begin with may hear others meanwhile.
 
 Messages of a cut or stopped process wait for it. The notebook tells those that stand by
 when the processes that host members are all gone.
@@ -54,6 +53,7 @@ class Machine:
     def __init__(self, world: World, name: str, start: int) -> None:
         self.world, self.name, self.task = world, name, Task.parse(name)
         self.is_lost = self.is_stopped = False
+        self.back_at = -SETTINGS.dead_after_s  # when it was silent last
         self.history = hash((name, start))
         self.member: Member | None = None
         self.earlier: list[Member] = []
@@ -234,10 +234,10 @@ class World:
     def living(self) -> Iterator[Machine]:
         return (one for one in self.machines.values() if not one.is_lost)
 
-    # -- what may go wrong --------------------------------------------------------------
+    # -- what may go wrong --------------------------------------------------
 
     def lose(self, name: str) -> None:
-        """Lose a process; another one takes its task's place if it is `restarted`."""
+        """Lose a process; none takes its place."""
         machine = self.machines[name]
         machine.is_lost = True
         mine = [one for one in self.events if one.where is machine]
@@ -279,7 +279,7 @@ class World:
 
         def wake() -> None:
             machine.is_stopped = False
-            self._see_again()
+            self._see_again(name)
 
         self._break(machine, SETTINGS.dead_after_s)
         self.post(f"wake {name}", None, wake, at=2 * SETTINGS.dead_after_s)
@@ -292,7 +292,7 @@ class World:
 
         def heal() -> None:
             self.cuts.difference_update(pairs)
-            self._see_again()
+            self._see_again(*(name for pair in pairs for name in pair))
 
         self.post("heal", None, heal, at=2 * SETTINGS.dead_after_s)
 
@@ -301,7 +301,9 @@ class World:
         others = [one for one in self.machines if one != name]
         self.cut(*(frozenset((name, other)) for other in others))
 
-    def _see_again(self) -> None:
+    def _see_again(self, *names: str) -> None:
+        for name in names:
+            self.machines[name].back_at = self.clock
         for run in self.runs.values():
             if run.n_steps < N_STEPS:
                 run.call_step()

@@ -306,8 +306,8 @@ class ElasticTraining:
         }
         with self._now.changed:
             self._now.check(ballot)  # a newer one may have been promised meanwhile
+            self.copies.drop_after(moment.step)
             self._become(job)
-        self.copies.drop_after(moment.step)
         for number in hosted:
             leads = number == job.coordinator
             work = self._work if number in job.workers else None
