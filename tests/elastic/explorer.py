@@ -90,7 +90,7 @@ class Player:
         self.taken = choices
         self.others: list[Choices] = []  # histories that deviate once more
         self.told: list[str] = []
-        self.script: dict[str, str] = {}  # what happens after what, the first time
+        self.script: list[tuple[str, str]] = []  # after what, what happens; in order
         self.branches = True
         self.touched: set[str] = set()
         self.world = World(bound.processes, bound.standby)
@@ -116,8 +116,9 @@ class Player:
         """Let one of the moves happen; whether there was one."""
         point = self.point
         self.point += 1
-        wanted = self.script.pop(self.told[-1] if self.told else "", None)
-        if wanted is not None:
+        last = self.told[-1] if self.told else ""
+        if self.script and self.script[0][0] == last:
+            wanted = self.script.pop(0)[1]
             move = next(one for one in moves if one.label == wanted)
         elif point in self.choices:
             move = next(itertools.islice(moves, self.choices[point], None))
@@ -233,13 +234,13 @@ def explore(bound: Bound, limit_s: float = float("inf"), most_wrong: int = 1) ->
     return found
 
 
-def play(bound: Bound, script: dict[str, str]) -> Player:
-    """Play the history in which, after each key, its value happens; "" is the begin.
+def play(bound: Bound, *script: tuple[str, str]) -> Player:
+    """Play the history in which, after one thing, another happens; "" is the begin.
 
-    Raises `Violation`.
+    Each of the pairs counts once, and after those before it. Raises `Violation`.
     """
     player = Player(bound, (), {})
-    player.script, player.branches = script, False
+    player.script, player.branches = [*script], False
     with untold():
         player.play()
     return player

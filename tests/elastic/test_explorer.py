@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 
+from kit.errors import NotFoundError
 from kit.server.elastic.standing import Standing
 from kit.server.elastic.training import ElasticTraining
 from kit.training.elastic import generation as rules
+from kit.training.elastic.asking import Ask, Pause
 from tests.elastic.explorer import Bound, explore, play
+from tests.elastic.world import World
 
 QUICK = [Bound(2, delays=0), Bound(3, standby=2, delays=0, kinds=("kill", "stop"))]
 LONGER = [
@@ -40,8 +43,8 @@ def test_no_small_history_forks_loses_a_copy_or_stands_still(bound: Bound) -> No
 
 
 def test_a_history_is_the_same_each_time_it_is_played() -> None:
-    script = {"": "restart worker:0", "copy 1": "isolate worker:1"}
-    first, again = (play(Bound(3, losses=2), {**script}) for _ in range(2))
+    script = ("", "restart worker:0"), ("copy 1", "isolate worker:1")
+    first, again = (play(Bound(3, losses=2), *script) for _ in range(2))
 
     assert first.told == again.told
     assert first.world.clock == again.world.clock
@@ -102,24 +105,38 @@ def test_a_rule_that_is_broken_is_found(
 
 def test_a_process_has_not_begun_whose_copies_are_lost_as_it_fetches_them() -> None:
     # It took the generation for its own, and had no member to notice the loss.
-    script = {
-        "": "restart worker:1",
-        "worker:1 is told by worker:0: join": "copy 0",
-        "worker:0 is told by worker:0: begin": "kill worker:0",
-    }
-    bound = Bound(2, losses=2)
-    history = play(bound, {name: script[name] for name in script if "join" not in name})
+    history = play(
+        Bound(2, losses=2),
+        ("", "restart worker:1"),
+        (
+            "worker:0 is told by worker:1: accept",
+            "worker:0 is asked by worker:0: begin",
+        ),
+        ("worker:0 is told by worker:0: begin", "kill worker:0"),
+    )
 
     left = history.world.machines["worker:1"].training
-    assert left._now.error is not None or left._now.generation.number == 0
+    assert left._now.error is not None
+    assert not left._now.has_begun
 
 
 def test_a_refused_ballot_is_not_taken_for_a_promise() -> None:
     # A process promised what it had asked for in vain, and refused who leads since.
     play(
         Bound(3, losses=2),
-        {
-            "": "stop worker:0",
-            "worker:1 is told by worker:0: lose": "cut worker:1 worker:2",
-        },
+        ("", "stop worker:0"),
+        ("worker:1 is told by worker:0: lose", "cut worker:1 worker:2"),
     )
+
+
+def test_who_asks_to_join_goes_on_when_one_knows_nothing_of_the_training() -> None:
+    # A process that was started again answers so until it joins itself.
+    machine = World(2).machines["worker:1"]
+    machine.training._now.has_begun = False
+    talk = machine.training._succession._ask_to_join()
+
+    wanted = next(talk)
+    while isinstance(wanted, Ask):
+        wanted = talk.send(dict.fromkeys(wanted.processes, NotFoundError("nothing")))
+
+    assert isinstance(wanted, Pause)

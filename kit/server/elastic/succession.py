@@ -104,7 +104,7 @@ class Succession:
         give_up, values = self._give_up_at(), {"process": self._now.me}
         while not self._now.takes_part and self._now.clock() < give_up:
             for process in self._now.generation.processes:
-                with suppress(UnavailableError, DeadlineExceededError):
+                with suppress(UnavailableError, DeadlineExceededError, NotFoundError):
                     self._learn((yield from ask_one(process, "elastic.join", values)))
             yield Pause(lambda: self._now.takes_part, _ASK_S)
         if not self._now.takes_part:
