@@ -72,6 +72,7 @@ class Found:
 
     paths: int = 0
     states: int = 0
+    is_cut_short: bool = False  # by the limit of time
     wrong: list[tuple[str, list[str], Choices]] = field(default_factory=list)
 
 
@@ -217,7 +218,7 @@ def explore(bound: Bound, limit_s: float = float("inf"), most_wrong: int = 1) ->
             deeper: list[Choices] = []
             for choices in waiting:
                 if time.process_time() - began > limit_s:
-                    found.states = len(seen)
+                    found.states, found.is_cut_short = len(seen), True
                     return found
                 player = Player(bound, choices, seen)
                 found.paths += 1
@@ -259,7 +260,8 @@ def main() -> int:
     bound, began = Bound(**{**given, "kinds": tuple(given["kinds"])}), time.monotonic()
     found = explore(bound, limit, most)
     spent = time.monotonic() - began
-    print(f"{found.paths} histories, {found.states} states, {spent:.1f} s")
+    rest = ", and there are more" if found.is_cut_short else ""
+    print(f"{found.paths} histories, {found.states} states, {spent:.1f} s{rest}")
     for text, told, choices in found.wrong:
         deviating = [point for point, _ in choices]
         lines = [
