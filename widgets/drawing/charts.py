@@ -86,8 +86,8 @@ def curves_chart(chart: Chart) -> str:
         for value in ticks(share.low, share.high, 2)[1:]:
             parts.append(_right_text(WIDTH - _RIGHT, share(value) - 4, f"{value:.0%}"))
         parts.append(_right_text(WIDTH - _RIGHT, 14, chart.right.label))
-    # Below the names of the regions.
-    parts += _marks(chart.marks, x, "ps-mark", _OVER + 16, height - _UNDER)
+    # Below the names of the regions, and below a share of 1.
+    parts += _marks(chart.marks, x, "ps-mark", _OVER + 24, height - _UNDER)
     return _chart(height, chart.title, chart.y.label, parts)
 
 

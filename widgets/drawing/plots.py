@@ -63,8 +63,8 @@ class LossPlot:
         self._changes = _source("second", "label", "top", "align", "offset")
         self._sources = sources_of(chart)
         self._marks = _marks(self.figure, self._changes)
-        # Below the names of the regions.
-        self._marks[1].glyph.y_offset = 6 + TEXT_PX + 4
+        # Below the names of the regions, and below a share of 1.
+        self._marks[1].glyph.y_offset = 3 * TEXT_PX
         self._right = self._right_axis(chart)
         self._curves = dict[str, Any]()
         pairs = [*zip(chart.series, self._sources, strict=True)]
