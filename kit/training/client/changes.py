@@ -14,17 +14,20 @@ def sentence(change: Change) -> str:
     """Return a change as a sentence: who, when, and what it cost.
 
     >>> sentence(Change(("worker:2",), (), (), 120, 14, 0.21, "its link is closed"))
-    'worker:2 was lost at step 120; 14 steps were done again, going on after 0.21 s.'
+    'worker:2 was lost at step 120; 14 steps were done again, going on 0.21 s after \
+the loss was noticed.'
     >>> sentence(Change((), ("worker:3",), ("ps:1",), 9, 0, 0.04, ""))
     'worker:3 joined and ps:1 left at step 9; no step was done again, going on after \
 0.04 s.'
     """
-    n = change.repeated
+    n, took = change.repeated, f"{change.seconds:.2f} s"
     again = f"{n:,} steps were" if n > 1 else f"{n or 'no'} step was"
     was = "were lost" if len(change.lost) > 1 else "was lost"
+    # It may take longer to notice a loss than to go on after it.
+    when = f"{took} after the loss was noticed" if change.lost else f"after {took}"
     return (
-        f"{_who(change, was)} at step {change.step:,}; {again} done again, going on "
-        f"after {change.seconds:.2f} s."
+        f"{_who(change, was)} at step {change.step:,}; {again} done again, "
+        f"going on {when}."
     )
 
 
