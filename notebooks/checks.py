@@ -252,3 +252,60 @@ def direction(given: object) -> AnswerVerdict:
         return "" if np.allclose(found, right) else "it points somewhere else."
 
     return function(given, judge, "No loss was differentiated.")
+
+
+# -- 06: survive --------------------------------------------------------------------
+
+
+def steps_again(given: object, every_s: float, step_s: float) -> AnswerVerdict:
+    """Judge how many steps a loss costs on average, with a copy every `every_s`."""
+    return number(
+        given,
+        every_s / 2 / step_s,
+        well="On average the newest copy is half as old as it can be.",
+        hints={
+            every_s / step_s: "that is the most; the task may die soon after a copy.",
+            every_s / 2: "that is in seconds; how many steps are done in them?",
+            every_s / 2 / step_s / 1e3: "the step's time is in seconds as well.",
+        },
+        otherwise="how old is the newest copy on average, and how many steps is that?",
+        share=0.05,
+    )
+
+
+def spread(given: object) -> AnswerVerdict:
+    """Judge `spread(logical, tasks)`: how many logical workers each task hosts."""
+
+    def judge(share_out: Function) -> str:
+        for logical, tasks in ((4, 2), (12, 5), (6, 6), (7, 3)):
+            found, call = share_out(logical, tasks), f"spread({logical}, {tasks})"
+            if not isinstance(found, Sequence) or isinstance(found, str):
+                return f"{call} is {found!r}; return a list of numbers."
+            if len(found) != tasks:
+                return f"{call} has {len(found)} numbers for {tasks} tasks."
+            if sum(found) != logical:
+                return f"{call} places {sum(found)} of {logical} logical workers."
+            if max(found) - min(found) > 1:
+                return f"{call} is {list(found)}: one task has two more than another."
+            if list(found) != sorted(found, reverse=True):
+                return f"{call} is {list(found)}: the first tasks should have more."
+        return ""
+
+    return function(given, judge, "So no task waits long for another one.")
+
+
+def neighbours(given: object, n: int) -> AnswerVerdict:
+    """Judge the chance that two of `n` tasks in a circle are neighbours."""
+    return number(
+        given,
+        2 / (n - 1),
+        well=f"Whoever dies first, two of the {n - 1} others are its neighbours.",
+        hints={
+            1
+            / (n - 1): "a task has two neighbours: one holds its copy; and the other?",
+            2 / n: "the second one lost is another than the first.",
+            n: "that is the number of pairs; of how many?",
+        },
+        otherwise="fix the first task; how many of the others are its neighbours?",
+        share=0.01,
+    )

@@ -50,6 +50,16 @@ NUMBERS: dict[str, tuple[Callable[[Any], AnswerVerdict], float, dict[float, str]
         2600,
         {26_000: "made where they are judged"},
     ),
+    "steps again": (
+        lambda given: checks.steps_again(given, every_s=0.2, step_s=0.008),
+        12.5,
+        {25: "the most", 0.1: "in seconds", 0.0125: "in seconds as well"},
+    ),
+    "neighbours": (
+        lambda given: checks.neighbours(given, n=9),
+        0.25,
+        {0.125: "two neighbours", 2 / 9: "another than the first", 9: "of how many"},
+    ),
 }
 
 
@@ -141,6 +151,19 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], AnswerVerdict], Any, dict[str, Any]]]
             "it chose 'ps'; by the formulas": lambda *case: "ps",
             "it chose 'ring'; by the formulas": lambda *case: "ring",
             "it chose 7": lambda *case: 7,
+        },
+    ),
+    "spread": (
+        checks.spread,
+        lambda logical, tasks: [-(-(logical - n) // tasks) for n in range(tasks)],
+        {
+            "return a list": lambda logical, tasks: logical / tasks,
+            "has 1 numbers for 2 tasks": lambda logical, tasks: [logical],
+            "places 8 of 4": lambda logical, tasks: [logical] * tasks,
+            "two more": lambda logical, tasks: [logical] + [0] * (tasks - 1),
+            "the first tasks": lambda logical, tasks: [
+                (logical + n) // tasks for n in range(tasks)
+            ],
         },
     ),
     "direction": (

@@ -142,3 +142,29 @@ def test_lesson_on_evolution_learns_without_gradients(tmp_path: Path) -> None:
     (counted,) = numbers(printed(lesson, "count"), r"accuracy ([\d.]+)")
     assert counted > 0.6
     assert printed(lesson, "sizes").count(": 2,600 bytes a step") == 3
+
+
+def test_lesson_on_losses_kills_tasks_and_keeps_the_bits(tmp_path: Path) -> None:
+    lesson = run("06_survive", tmp_path)
+
+    assert "Measured: 3 trainings ended" in printed(lesson, "plain")
+    assert printed(lesson, "plain").count(" killed: failed after step ") == 3
+    board = printed(lesson, "elastic")  # as it stood at the end
+    assert "worker:2 is gone</text>" in board
+    assert "now on worker:0</text>" in board
+    assert re.search(r"worker:2 was lost at step \d+; (\d+|no) steps? w", board)
+    assert "Tasks lost, joined and left" in board
+    reveal = printed(lesson, "elastic-reveal")
+    assert "the bits of the undisturbed training: True" in reveal
+    assert printed(lesson, "others").count("same bits: True") == 2
+    back = printed(lesson, "back")
+    assert "lost ('worker:2',), joined (), again" in back
+    assert "lost (), joined ('worker:2',), again 0" in back
+    assert "worker:0 worker:1 worker:0 worker:1" in printed(lesson, "size")
+    grown = printed(lesson, "add")
+    assert "worker:0 worker:1 worker:2 worker:0" in grown
+    assert "worker:0 worker:0 worker:0 worker:0" in grown
+    assert len(re.findall(r"worker:\d lost; places", printed(lesson, "spare"))) == 2
+    pair = printed(lesson, "pair")
+    assert "worker:0 worker:2 lost at once: it goes on" in pair
+    assert re.search("worker:0 worker:1 lost at once: .*the only copies", pair)

@@ -12,6 +12,7 @@ from kit.testing.cluster import local_cluster
 from kit.trace.trace import EpochRow
 from kit.training.client.metrics import Entry
 from kit.training.client.report import RunReport, table
+from kit.training.elastic.generation import Change
 
 PICTURE = RunReport("0123456789", "running", 1200, 6000, 0.25)
 ENTRY = Entry(0, "ring", "worker:0", 9, 1_000, 2_000, 1_000, 2_000)
@@ -52,6 +53,27 @@ def test_report_tells_step_loss_and_every_topology_with_its_first_step() -> None
     assert "1,200 of 6,000" in found
     assert "0.25" in found
     assert "ps from step 0, ring at 1gbit from step 1,100, switching to ps" in found
+
+
+def test_report_lists_what_an_elastic_training_lost_and_took_in() -> None:
+    changes = (
+        Change(("worker:2",), (), (), 1120, 14, 0.21, "<its links are closed>"),
+        Change((), ("worker:2",), (), 1300, 0, 0.04, "it is back"),
+    )
+    found = words(replace(PICTURE, changes=changes))
+
+    at = found.index("worker:2 lost")
+    assert found[at : at + 5] == [
+        "worker:2 lost", "1,120", "14", "0.21", "<its links are closed>"
+    ]  # fmt: skip
+    assert "worker:2 joined" in found
+    assert "Tasks lost, joined and left" not in words(PICTURE)
+
+
+def test_report_names_a_topology_once_for_all_generations_that_have_it() -> None:
+    rows = [EpochRow(1, "ring", 0, 0, ""), EpochRow(2, "ring", 106, 9, "", "", 1)]
+
+    assert "ring from step 0" in words(replace(PICTURE, epochs=rows))
 
 
 def test_report_has_no_loss_before_the_first_step() -> None:

@@ -25,6 +25,7 @@ class Told:
     """A run of two workers whose news are made up, as a pulse sees one."""
 
     job: Job = job(10**6)
+    newest_job = job
     done, state, halting, refused, error = False, "running", "", "", None
 
     def __init__(self) -> None:

@@ -102,7 +102,7 @@ class TrafficBoard:
         if self._run is not None and self._pulse is not None:
             self._controls = Controls(self._run, self._pulse.request)
         box = self._controls.box if self._controls else None
-        tasks = self._beat.moment.tasks
+        tasks = self._beat.recent.tasks
         self._view = LiveView(tasks, box, shown=self._on_shown, clock=self._clock)
         self._draw(self._beat)
 

@@ -8,7 +8,8 @@ nothing to do stands aside.
 
     [w:0]    [w:1]    [w:2]        [worker:2]  [worker:1]
 
-Where there are several hosts, each has a panel with its tasks in it, in such rows.
+Of an elastic training the tasks are processes (`widgets.board.hosting`). Where there
+are several hosts, each has a panel with its tasks in it, in such rows.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from kit.exchange.topologies.topology import maybe_by_name
 from widgets.board.run_state import Link
 
 WIDTH = 640
-_BOX_W, _BOX_H = 148, 66
+_BOX_W, BOX_H = 148, 66
 _GAP = 24
 _ROW = 196  # from one row's top to the next one's
 _MOST_IN_A_ROW = 7
@@ -32,6 +33,8 @@ _HOST_GAP = 84  # between hosts, where their links are
 _HOST_ROW = 50  # between the rows of tasks on a host
 _MOST_BESIDE, _BETWEEN = 2, 36  # tasks of a host in one line, and what is between them
 
+Groups = tuple[tuple[int, ...], tuple[int, ...]]
+
 
 class TaskBox(NamedTuple):
     """Where a task stands: its centre and its size in pixels."""
@@ -39,7 +42,7 @@ class TaskBox(NamedTuple):
     x: float
     y: float
     width: float
-    height: float = _BOX_H
+    height: float = BOX_H
 
 
 class HostPanel(NamedTuple):
@@ -63,9 +66,16 @@ class SceneLayout(NamedTuple):
 
 
 def layout(
-    names: Sequence[str], topology: str, hosts: Sequence[str] = ()
+    names: Sequence[str],
+    topology: str,
+    hosts: Sequence[str] = (),
+    groups: Groups | None = None,
+    tall: float = BOX_H,
 ) -> SceneLayout:
     """Return where the tasks stand under a topology; `hosts` has the host of each.
+
+    `groups` are those that serve and those that work, by default by their names. Who
+    does both stands where the topology names it first. `tall` is how high boxes are.
 
     >>> found = layout(["ps:0", "worker:0", "worker:1"], "ps")
     >>> found.boxes[0].y < found.boxes[1].y == found.boxes[2].y
@@ -73,24 +83,38 @@ def layout(
     >>> layout(["ps:0", "worker:0", "worker:1"], "ring").idle
     frozenset({0})
     """
-    servers = tuple(i for i, name in enumerate(names) if name.startswith("ps:"))
-    workers = tuple(i for i in range(len(names)) if i not in servers)
+    servers, workers = groups or _by_name(names)
     known = maybe_by_name(topology)  # a trace may be of one that is not known here
-    rows = known.rows(_group(servers, workers, hosts)) if known else ()
+    rows = _once(known.rows(_group(servers, workers, hosts))) if known else ()
     placed = {task for row in rows or (workers,) for task in row}
     aside = [task for task in range(len(names)) if task not in placed]
     if len(set(hosts)) > 1:
         shown = [row for row in (aside, *(rows or (workers,))) if row]
-        return _on_hosts(shown, hosts, frozenset(aside))
+        return _on_hosts(shown, hosts, frozenset(aside), tall)
     at: dict[int, TaskBox] = {}
-    top = _rows(at, aside, 8 + _BOX_H / 2) + _BOX_H / 2 + 22 if aside else 8.0
+    top = _rows(at, aside, 8 + tall / 2, tall) + tall / 2 + 22 if aside else 8.0
     if not rows:
-        bottom = _circle(at, workers, top)
+        bottom = _circle(at, workers, top, tall)
         return SceneLayout(_ordered(at), frozenset(aside), bottom, is_ring=True)
-    y = top + _BOX_H / 2 - _ROW
+    y = top + tall / 2 - _ROW
     for row in rows:
-        y = _rows(at, row, y + _ROW)
-    return SceneLayout(_ordered(at), frozenset(aside), y + _BOX_H / 2 + 8)
+        y = _rows(at, row, y + _ROW, tall)
+    return SceneLayout(_ordered(at), frozenset(aside), y + tall / 2 + 8)
+
+
+def _by_name(names: Sequence[str]) -> Groups:
+    servers = tuple(i for i, name in enumerate(names) if name.startswith("ps:"))
+    return servers, tuple(i for i in range(len(names)) if i not in servers)
+
+
+def _once(rows: Iterable[Sequence[int]]) -> list[tuple[int, ...]]:
+    """Return rows in which nobody stands twice, without those that are empty."""
+    seen: set[int] = set()
+    found = []
+    for row in rows:
+        found.append(tuple(task for task in row if task not in seen))
+        seen |= {*row}
+    return [row for row in found if row]
 
 
 def _group(
@@ -102,7 +126,10 @@ def _group(
 
 
 def _on_hosts(
-    rows: Iterable[Sequence[int]], hosts: Sequence[str], idle: frozenset[int]
+    rows: Iterable[Sequence[int]],
+    hosts: Sequence[str],
+    idle: frozenset[int],
+    tall: float,
 ) -> SceneLayout:
     """Put hosts beside each other; on all of them the rows stand equally high."""
     names = list(dict.fromkeys(hosts))
@@ -110,23 +137,27 @@ def _on_hosts(
     width = (WIDTH - _HOST_GAP * (columns - 1)) / columns
     on_host = [[[t for t in row if hosts[t] == name] for name in names] for row in rows]
     lines = [-(-max(map(len, found)) // _MOST_BESIDE) for found in on_host]
-    height = _HOST_HEAD + sum(lines) * (_BOX_H + _HOST_ROW) - _HOST_ROW + _RIM
+    height = _HOST_HEAD + sum(lines) * (tall + _HOST_ROW) - _HOST_ROW + _RIM
     at: dict[int, TaskBox] = {}
     panels: list[HostPanel] = []
     for number, name in enumerate(names):
         row, column = divmod(number, columns)
         left, top = column * (width + _HOST_GAP), 8 + row * (height + _HOST_GAP / 2)
         panels.append(HostPanel(name, left, top, width, height))
-        y = top + _HOST_HEAD + _BOX_H / 2
+        y = top + _HOST_HEAD + tall / 2
         for n_lines, found in zip(lines, on_host, strict=True):
-            _beside(at, found[number], panels[-1], y)
-            y += n_lines * (_BOX_H + _HOST_ROW)
+            _beside(at, found[number], panels[-1], y, tall)
+            y += n_lines * (tall + _HOST_ROW)
     end = panels[-1].top + height + 8
     return SceneLayout(_ordered(at), idle, end, is_ring=True, panels=tuple(panels))
 
 
 def _beside(
-    at: dict[int, TaskBox], tasks: Sequence[int], panel: HostPanel, y: float
+    at: dict[int, TaskBox],
+    tasks: Sequence[int],
+    panel: HostPanel,
+    y: float,
+    tall: float,
 ) -> None:
     """Put tasks into lines of a host's panel, the first one at the height `y`."""
     for first in range(0, len(tasks), _MOST_BESIDE):
@@ -134,15 +165,15 @@ def _beside(
         pitch = (panel.width - _RIM) / len(line)
         for place, task in enumerate(line):
             x = panel.left + _RIM / 2 + pitch * (place + 0.5)
-            at[task] = TaskBox(x, y, min(_BOX_W, pitch - _BETWEEN))
-        y += _BOX_H + _HOST_ROW
+            at[task] = TaskBox(x, y, min(_BOX_W, pitch - _BETWEEN), tall)
+        y += tall + _HOST_ROW
 
 
 def _ordered(at: dict[int, TaskBox]) -> tuple[TaskBox, ...]:
     return tuple(at[i] for i in range(len(at)))
 
 
-def _rows(at: dict[int, TaskBox], tasks: Sequence[int], y: float) -> float:
+def _rows(at: dict[int, TaskBox], tasks: Sequence[int], y: float, tall: float) -> float:
     """Put tasks into rows from the height `y` on; returns the last row's height."""
     n_rows = max(1, -(-len(tasks) // _MOST_IN_A_ROW))
     each = -(-len(tasks) // n_rows) or 1
@@ -151,25 +182,27 @@ def _rows(at: dict[int, TaskBox], tasks: Sequence[int], y: float) -> float:
         row, column = divmod(place, each)
         in_row = min(each, len(tasks) - row * each)
         pitch = WIDTH / in_row
-        at[task] = TaskBox(pitch * (column + 0.5), y + row * (_BOX_H + _GAP), width)
-    return y + (n_rows - 1) * (_BOX_H + _GAP)
+        at[task] = TaskBox(pitch * (column + 0.5), y + row * (tall + _GAP), width, tall)
+    return y + (n_rows - 1) * (tall + _GAP)
 
 
-def _circle(at: dict[int, TaskBox], tasks: Sequence[int], top: float) -> float:
+def _circle(
+    at: dict[int, TaskBox], tasks: Sequence[int], top: float, tall: float
+) -> float:
     """Put tasks onto an ellipse below `top`, the first one highest; returns its end."""
     n = len(tasks)
     if n == 1:
-        at[tasks[0]] = TaskBox(WIDTH / 2, top + _BOX_H / 2, _BOX_W)
-        return top + _BOX_H + 8
-    tall = 62 + 27 * min(n, 12)
+        at[tasks[0]] = TaskBox(WIDTH / 2, top + tall / 2, _BOX_W, tall)
+        return top + tall + 8
+    high = 62 + 27 * min(n, 12)
     width = _width_on_circle(n)
     wide = (WIDTH - width) / 2 - _RIM
-    centre = top + _BOX_H / 2 + tall
+    centre = top + tall / 2 + high
     for place, task in enumerate(tasks):
         angle = 2 * math.pi * place / n
-        x, y = WIDTH / 2 + wide * math.sin(angle), centre - tall * math.cos(angle)
-        at[task] = TaskBox(x, y, width)
-    return max(at[task].y for task in tasks) + _BOX_H / 2 + 8
+        x, y = WIDTH / 2 + wide * math.sin(angle), centre - high * math.cos(angle)
+        at[task] = TaskBox(x, y, width, tall)
+    return max(at[task].y for task in tasks) + tall / 2 + 8
 
 
 def _width_on_circle(n: int) -> float:

@@ -9,6 +9,7 @@ a thousand.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy.typing as npt
 
 from kit.trace.log import Rows
 from kit.trace.trace import STEP_KINDS, EpochRow, Trace
+from kit.training.elastic.generation import Change
 from widgets.drawing import feed
 from widgets.drawing.feed import Columns
 
@@ -40,6 +42,9 @@ class TrainingHistory:
         self.origin = 0  # of all times: the first event
         self.epochs: tuple[EpochRow, ...] = ()
         self._whole_from: int | None = None  # the step from which all bytes are known
+        # Of each generation of an elastic training: the first step that it did again,
+        # and the first that it did not.
+        self._again: dict[int, tuple[int, int]] = {}
         self._start = np.full(most, _FAR)
         self._end = np.zeros(most, np.int64)
         self._weight, self._loss = np.zeros(most), np.zeros(most)
@@ -52,6 +57,7 @@ class TrainingHistory:
         if self._whole_from is None:  # what is dropped later has been seen here
             self._whole_from = news.kept.details
         self.epochs = tuple(sorted(news.epochs))
+        self._note_generations(news)
         first, _ = news.bounds()
         self.origin = min(self.origin or first, first or self.origin)
         for table in (news.steps, news.transfers, news.measures):
@@ -60,6 +66,14 @@ class TrainingHistory:
         self._add_steps(news.steps)
         self._add_transfers(news.transfers)
         self._add_measures(news.measures)
+
+    def _note_generations(self, news: Trace) -> None:
+        for row in self.epochs:
+            if row.generation and row.generation not in self._again:
+                before = news.transfers["epoch"] < row.number
+                reached = news.transfers["step"][before].max(initial=-1)
+                again = row.first_step, max(self.n_steps, int(reached) + 1)
+                self._again[row.generation] = again
 
     def _make_room(self, n_steps: int) -> None:
         self.n_steps = max(self.n_steps, n_steps)
@@ -154,6 +168,8 @@ class TrainingHistory:
         edges = np.append(self._start[known], self._end[known].max())
         edges = np.maximum.accumulate(edges)
         first = _apart(edges, int(edges[-1] - edges[0]) // (4 * self._most))
+        # Steps that were done again moved their bytes twice: they are one stretch.
+        first = [n for n in first if not (n and self._is_again(int(known[n])))]
         edges = np.append(edges[first], edges[-1])
         length = np.maximum(np.diff(edges), 1)
         second = (edges - self.origin) / 1e9
@@ -164,9 +180,21 @@ class TrainingHistory:
         amount = table.sum(axis=1)
         return feed.busiest(self._names, pairs, amount, second, rates, most)
 
-    def switches(self) -> Columns:
-        """Return step, second and label of each switch; seconds since the start."""
-        return feed.switches(Trace(self._names.tasks, self.epochs), self.origin)
+    def _is_again(self, place: int) -> bool:
+        step = place * self.width
+        return any(first < step < end for first, end in self._again.values())
+
+    def switches(self, changes: Sequence[Change] = ()) -> Columns:
+        """Return step, second and label of each switch; seconds since the start.
+
+        `changes` are those of an elastic training.
+        """
+        trace = Trace(self._names.tasks, self.epochs)
+        return feed.switches(trace, self.origin, changes)
+
+    def changes(self, changes: Sequence[Change]) -> Columns:
+        """Return step, label, left and right of each change, see `feed.changes_of`."""
+        return feed.changes_of(self.epochs, changes)
 
 
 def _apart(edges: Ints, least: int) -> list[int]:

@@ -213,9 +213,10 @@ class LiveView:
 
     def _curves(self, beat: Beat) -> None:
         history = beat.history
-        shares = history.measure("accuracy")
-        loss = curves.loss(history.loss(), history.regions(), shares)
-        links = curves.links(strips.thinned(history.links()), history.switches())
+        changes, shares = beat.moment.changes, history.measure("accuracy")
+        again, switches = history.changes(changes), history.switches(changes)
+        loss = curves.loss(history.loss(), history.regions(), shares, again)
+        links = curves.links(strips.thinned(history.links()), switches)
         self.loss.show(loss, self._theme)
         self.links.show(links, self._theme)
 

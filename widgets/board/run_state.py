@@ -8,16 +8,17 @@ boards on one training say the same.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from kit.trace.log import Rows
 from kit.trace.trace import STEP_KINDS, Trace
+from kit.training.elastic.generation import Change
 from kit.wire.shaping import LinkSettings
-
-Link = tuple[int, int]
+from widgets.board.hosting import Hosting
+from widgets.board.hosting import Link as Link
 
 WINDOW_NS = 1_000_000_000  # of time, over which a rate is a mean
 LATE_NS = 250_000_000  # how far one task's news may be behind another's
@@ -49,6 +50,9 @@ class Moment:
     yet; `halting` is pausing or stopping until that is so. `lost` has what was said of
     tasks that are gone, `kept` what is left of the trace of a long training, if not
     all. `hosts` has the host of each task where there are several.
+
+    Of an elastic training `tasks` are those whose processes take part or have done so,
+    and rates are between processes; `hosting` says who hosts which member.
     """
 
     tasks: tuple[str, ...]
@@ -70,6 +74,12 @@ class Moment:
     lost: Mapping[str, str] = field(default_factory=dict)
     kept: str = ""
     hosts: tuple[str, ...] = ()
+    hosting: Hosting | None = None
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """What an elastic training has lost, taken in and let go."""
+        return self.hosting.generation.changes if self.hosting else ()
 
     def is_far(self, link: Link) -> bool:
         """Whether a link leads from one host to another."""
@@ -133,6 +143,17 @@ def rates(recent: Trace, now: int) -> dict[Link, float]:
     amount = np.bincount(code, table["bytes"][inside]) * (1e9 / WINDOW_NS)
     links = np.flatnonzero(np.bincount(code)).tolist()
     return {divmod(link, n): float(amount[link]) for link in links}
+
+
+def of_generation(recent: Trace, number: int) -> Trace:
+    """Return a trace with the transfers of one generation and those after it alone.
+
+    What members sent each other before they were placed anew was sent elsewhere.
+    """
+    epochs = [row.number for row in recent.epochs if row.generation >= number]
+    table = recent.transfers
+    first = min(epochs, default=np.iinfo(np.int64).max)
+    return replace(recent, transfers=table[table["epoch"] >= first])
 
 
 def mean_rates(trace: Trace) -> dict[Link, float]:

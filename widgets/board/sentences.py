@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from html import escape
 
 from kit.trace.trace import Trace
+from kit.training.client import changes
 from widgets.board.run_state import WINDOW_NS, Moment, whole_steps
 from widgets.drawing.feed import TimeWindow
 
@@ -18,6 +19,7 @@ def status(moment: Moment) -> str:
     parts = [f'<p class="ps-head">{escape(headline(moment))}</p>']
     parts += [f'<p class="ps-wait">{escape(text)}</p>' for text in requests(moment)]
     parts += [f'<p class="ps-alarm">{escape(text)}</p>' for text in alarms(moment)]
+    parts += [f'<p class="ps-note">{escape(text)}</p>' for text in placement(moment)]
     return f'<div class="ps-board">{"".join(parts)}</div>'
 
 
@@ -59,6 +61,14 @@ def alarms(moment: Moment) -> list[str]:
     if moment.refused:
         found.append(f"The last request was not taken up: {moment.refused}")
     return [*found, moment.error] if moment.error else found
+
+
+def placement(moment: Moment) -> list[str]:
+    """Return the last change of an elastic training's tasks, and who hosts whom."""
+    found = [changes.sentence(one) for one in moment.changes[-1:]]
+    if moment.hosting and (who := moment.hosting.words()):
+        found.append(who)
+    return found
 
 
 def facts(moment: Moment) -> list[tuple[str, str, str]]:

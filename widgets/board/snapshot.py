@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from kit.trace.trace import Trace
 from widgets.board import sentences
 from widgets.board.scene import scene, speed, title
 from widgets.board.watcher import Beat
@@ -57,10 +56,11 @@ def pictures(beat: Beat) -> Pictures:
     history, recent = beat.history, beat.recent
     lines, window = history.links(), sentences.newest_steps(recent)
     spans, starts = feed.timeline(recent, window), feed.step_starts(recent, window)
-    names = Trace(beat.moment.tasks).names
-    active = [name for name in names if name in set(spans["task"])]
-    loss = curves.loss(history.loss(), history.regions(), history.measure("accuracy"))
-    links = curves.links(lines, history.switches())
+    active = [name for name in recent.names if name in set(spans["task"])]
+    changes, shares = beat.moment.changes, history.measure("accuracy")
+    again = history.changes(changes)
+    loss = curves.loss(history.loss(), history.regions(), shares, again)
+    links = curves.links(lines, history.switches(changes))
     times = curves.timeline(spans, starts, active, window.label)
     found = [
         (scene(beat.moment), title(beat.moment)),
@@ -73,7 +73,7 @@ def pictures(beat: Beat) -> Pictures:
 
 def loss_words(beat: Beat) -> str:
     """Say how the loss went and where the configuration changed."""
-    loss, switches = beat.history.loss(), beat.history.switches()
+    loss, switches = beat.history.loss(), beat.history.switches(beat.moment.changes)
     if not loss["step"]:
         return "No step is known yet."
     said = (
@@ -86,7 +86,11 @@ def loss_words(beat: Beat) -> str:
         f"{label} at step {step:,}"
         for label, step in zip(switches["label"], switches["step"], strict=True)
     ]
-    return f"{said} Changes: {', '.join(changes[:8])}." if changes else said
+    if changes:
+        said += f" Changes: {', '.join(changes[:8])}."
+    if any(one.repeated for one in beat.moment.changes):
+        said += " The grey bands are steps that were done again; each is drawn once."
+    return said
 
 
 def rates_table(beat: Beat) -> str:
@@ -127,5 +131,6 @@ def text(beat: Beat) -> str:
     """Return the board as plain text: a sentence, and a line for each number."""
     moment = beat.moment
     lines = [sentences.headline(moment), *sentences.alarms(moment)]
+    lines += sentences.placement(moment)
     lines += [" ".join(filter(None, fact)) for fact in sentences.facts(moment)]
     return "\n".join([*lines, *filter(None, [sentences.kept(moment)])])

@@ -26,6 +26,7 @@ from kit.training.client.recorded import Cursors
 from kit.training.client.run import Run
 from widgets.board import run_state
 from widgets.board.history import TrainingHistory
+from widgets.board.hosting import Hosting
 from widgets.board.run_state import LATE_NS, WINDOW_NS, Link, Moment, mean_rates
 from widgets.drawing.words import listed
 
@@ -182,31 +183,39 @@ class RunFollower:
         state, epochs = run.state, history.epochs
         row = epochs[-1] if epochs else None
         since_ns = int((self._clock() - self._heard_at) * 1e9)
-        moving = run_state.rates(recent, self._newest + since_ns - LATE_NS)
+        hosting, heard = _hosting(run), recent
+        if hosting is not None:
+            heard = run_state.of_generation(recent, hosting.generation.number)
+        moving = run_state.rates(heard, self._newest + since_ns - LATE_NS)
         if run.done:
             moving = mean_rates(run.trace)
         topology = row.topology if row else run.job.topology
         formula = self._formula(topology)
         rates = dict.fromkeys(formula, 0.0) | moving
+        if hosting is not None:
+            rates = hosting.between(rates)
         # At the end, what a board that was opened later would find too.
         before = 0.0 if run.done else self._peak
-        self._peak = max(Moment(self._tasks, rates=rates).peak(), before)
+        tasks = hosting.tasks if hosting is not None else self._tasks
+        self._peak = max(Moment(tasks, rates=rates).peak(), before)
         # The bytes of a step; an asynchronous one is one worker's alone.
         shares = len(run.job.workers) if topology.endswith("-async") else 1
         a_step = sum(formula.values()) // shares or None
         link, error = row.link if row else run.job.link, run.error
         return replace(
             _known(history, recent, rates, link, self._peak, a_step),
+            tasks=tasks,
             state=state,
             step=run.step,
             steps=run.job.steps,
-            hosts=run.job.hosts,
+            hosts=_hosts(run, hosting),
+            hosting=hosting,
             topology=topology,
             switching=requested_words(run.requested, topology, row.link if row else ""),
             halting=run.halting,
             refused=self._refusal or run.refused,
             error=f"{type(error).__name__}: {error.message}" if error else "",
-            lost=run.lost,
+            lost=hosting.lost(run.lost) if hosting is not None else run.lost,
         )
 
     def _formula(self, topology: str) -> dict[Link, int]:
@@ -216,6 +225,28 @@ class RunFollower:
             traffic = by_name(plain).traffic(job.layout, job.group)
             self._formulas[plain] = per_link(traffic)
         return self._formulas[plain]
+
+
+def _hosting(run: Run) -> Hosting | None:
+    """Return who hosts the members of a training now; None if it is not elastic."""
+    generation = run.newest_job.generation
+    if generation is None:
+        return None
+    return Hosting(tuple(task.short for task in run.job.tasks), generation)
+
+
+def _hosts(run: Run, hosting: Hosting | None) -> tuple[str, ...]:
+    """Return the host of each task that is drawn, where there are several.
+
+    Nothing says on which host a task is that the training did not begin with; then
+    all are drawn as on one.
+    """
+    first = run.job.generation
+    if hosting is None or first is None or not run.job.hosts:
+        return run.job.hosts
+    known = dict(zip(first.places, run.job.hosts, strict=True))
+    found = [known.get(one, "") for one in hosting.processes]
+    return tuple(found) if all(found) else ()
 
 
 def pause_after(cost_s: float) -> float:

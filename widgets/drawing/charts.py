@@ -75,6 +75,7 @@ def curves_chart(chart: Chart) -> str:
     x = Scale(chart.x.low, chart.x.high, _LEFT, WIDTH - _RIGHT)
     y = Scale(chart.y.low, chart.y.high, height - _UNDER, _OVER + 18)
     parts = [_shade(chart.regions, x, height), _x_axis(x, height, chart.x.label)]
+    parts += _again(chart.again, x, height)
     parts += [_y_tick(y(value), f"{value:g}") for value in ticks(y.low, y.high, 5)]
     bands_first = sorted(chart.series, key=lambda one: not one.to)
     parts += [_curve(one, x, y) for one in bands_first if not one.is_right]
@@ -85,6 +86,8 @@ def curves_chart(chart: Chart) -> str:
         for value in ticks(share.low, share.high, 2)[1:]:
             parts.append(_right_text(WIDTH - _RIGHT, share(value) - 4, f"{value:.0%}"))
         parts.append(_right_text(WIDTH - _RIGHT, 14, chart.right.label))
+    # Below the names of the regions, and below a share of 1.
+    parts += _marks(chart.marks, x, "ps-mark", _OVER + 24, height - _UNDER)
     return _chart(height, chart.title, chart.y.label, parts)
 
 
@@ -163,6 +166,19 @@ def _shade(regions: Sequence[Region], x: Scale, height: float) -> str:
         if end - begin >= 8 * len(region.label) + 10:  # there is room for it
             parts.append(_text(begin + 4, _OVER + 14, region.label))
     return "".join(parts)
+
+
+def _again(
+    stretches: Iterable[tuple[float, float]], x: Scale, height: float
+) -> Iterator[str]:
+    """Draw a band over the steps that were done again."""
+    for left, right in stretches:
+        if right > left:
+            yield (
+                f'<rect class="ps-again" x="{x(left):.1f}" y="{_OVER}" '
+                f'width="{max(2.0, x(right) - x(left)):.1f}" '
+                f'height="{height - _UNDER - _OVER}"/>'
+            )
 
 
 def _x_axis(x: Scale, height: float, label: str, left: float = _LEFT) -> str:

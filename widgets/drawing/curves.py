@@ -79,6 +79,7 @@ class Chart(NamedTuple):
     series: tuple[Series, ...]
     regions: tuple[Region, ...] = ()
     marks: tuple[Mark, ...] = ()
+    again: tuple[tuple[float, float], ...] = ()  # stretches that were done again
     right: Axis | None = None
 
 
@@ -96,11 +97,16 @@ class Timeline(NamedTuple):
     zero: str  # what happened at 0; "" if nothing
 
 
-def loss(loss: Columns, regions: Columns, shares: Columns | None = None) -> Chart:
+def loss(
+    loss: Columns,
+    regions: Columns,
+    shares: Columns | None = None,
+    changes: Columns | None = None,
+) -> Chart:
     """Describe the loss of stretches of steps, and the accuracy if there is any.
 
     `loss` has step, loss, low and high, `regions` left, right and topology, `shares`
-    step and value (from 0 to 1).
+    step and value (from 0 to 1), `changes` those of `feed.changes_of`.
     """
     mean = Series("mean", "ink", loss, "step", "loss")
     words = "least to greatest of the workers"
@@ -109,7 +115,12 @@ def loss(loss: Columns, regions: Columns, shares: Columns | None = None) -> Char
     share = Series("accuracy", "h0", found, "step", "value", dash="dashed")
     whole = (mean, band, share._replace(is_right=True))
     right = Axis("accuracy (dashed)", 0.0, 1.0)
-    return _loss(whole, regions, (*loss["low"], *loss["high"]), right)
+    chart = _loss(whole, regions, (*loss["low"], *loss["high"]), right)
+    told = changes or {"step": [], "label": [], "left": [], "right": []}
+    return chart._replace(
+        marks=tuple(map(Mark, told["step"], told["label"])),
+        again=tuple(zip(told["left"], told["right"], strict=True)),
+    )
 
 
 def each_loss(loss: Columns, regions: Columns) -> Chart:

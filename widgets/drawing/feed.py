@@ -16,8 +16,10 @@ import numpy.typing as npt
 
 from kit.trace.log import Rows
 from kit.trace.time_bins import Bins, spread
-from kit.trace.trace import EpochRow, Trace
+from kit.trace.trace import EpochRow, Switch, Trace
 from kit.trace.traffic import Phase
+from kit.training.client.changes import label
+from kit.training.elastic.generation import Change
 
 Columns = dict[str, Any]
 #: Task name -> bytes sent and received per step, as a closed formula gives them.
@@ -88,27 +90,62 @@ def regions(trace: Trace) -> Columns:
 
 def regions_of(epochs: Iterable[EpochRow], last: int) -> Columns:
     """Return the same of epochs in their order, the newest until the step `last`."""
-    columns: Columns = {"left": [], "right": [], "topology": []}
+    left: list[int] = []
+    names: list[str] = []
     for row in epochs:
-        if columns["topology"][-1:] == [row.topology]:
-            continue
-        columns["right"] += [row.first_step] * bool(columns["left"])
-        columns["left"].append(row.first_step)
-        columns["topology"].append(row.topology)
-    columns["right"] += [max([last, *columns["left"]])] * bool(columns["left"])
-    return columns
+        # A generation of an elastic training may begin before the end of another one.
+        while left and left[-1] > row.first_step:
+            left.pop()
+            names.pop()
+        if names[-1:] != [row.topology]:
+            left.append(row.first_step)
+            names.append(row.topology)
+    right = [*left[1:], *[max([last, *left])] * bool(left)]
+    return {"left": left, "right": right, "topology": names}
 
 
-def switches(trace: Trace, origin: int | None = None) -> Columns:
+def switches(
+    trace: Trace, origin: int | None = None, changes: Sequence[Change] = ()
+) -> Columns:
     """Return step, second and label of each switch; seconds from `origin` (ns).
 
-    That is the first event unless given.
+    That is the first event unless given. `changes` are those of an elastic training,
+    each of which begins a generation.
     """
     origin, found = trace.bounds()[0] if origin is None else origin, trace.switches()
+    told = [_told(switch, changes) for switch in found]
     return {
-        "step": [switch.after.first_step for switch in found],
+        "step": [step for step, _ in told],
         "second": [(switch.after.at - origin) / 1e9 for switch in found],
-        "label": [switch.label for switch in found],
+        "label": [label for _, label in told],
+    }
+
+
+def _told(switch: Switch, changes: Sequence[Change]) -> tuple[int, str]:
+    """Return the step and the label of a switch, or of a change of tasks."""
+    after = switch.after
+    if after.generation == switch.before.generation:
+        return after.first_step, switch.label
+    if after.generation > len(changes):  # as of a saved trace
+        return after.first_step, "tasks changed"
+    change = changes[after.generation - 1]
+    return change.step, label(change)
+
+
+def changes_of(epochs: Iterable[EpochRow], changes: Sequence[Change]) -> Columns:
+    """Return step, label, left and right of each change of an elastic training.
+
+    From left to right are the steps that were done again.
+    """
+    first: dict[int, int] = {}  # the step before which each generation began
+    for row in epochs:
+        first.setdefault(row.generation, row.first_step)
+    known = [(one, first[n]) for n, one in enumerate(changes, 1) if n in first]
+    return {
+        "step": [one.step for one, _ in known],
+        "label": [label(one) for one, _ in known],
+        "left": [begin for _, begin in known],
+        "right": [begin + one.repeated for one, begin in known],
     }
 
 

@@ -25,6 +25,7 @@ _STYLE = """
 .ps-board .ps-head { font-size: 15px; font-weight: 600; }
 .ps-board .ps-alarm { border-left: 4px solid var(--ps-alarm); padding-left: 8px; }
 .ps-board .ps-wait { border-left: 4px solid var(--ps-accent); padding-left: 8px; }
+.ps-board .ps-note { border-left: 4px solid var(--ps-faint); padding-left: 8px; }
 .ps-scene { display: block; width: 100%; max-width: 760px; height: auto;
   margin: 0 auto; }
 .ps-scene text, .ps-chart text { font: 500 15px FONT; fill: var(--ps-ink); }
@@ -57,6 +58,7 @@ _STYLE = """
 .ps-chart .ps-grid { stroke: var(--ps-grid); }
 .ps-chart .ps-mark { stroke: var(--ps-ink); stroke-dasharray: 5 4; stroke-width: 1.6; }
 .ps-chart .ps-region { opacity: .13; }
+.ps-chart .ps-again { fill: var(--ps-faint); opacity: .35; }
 .ps-chart .ps-band { opacity: .3; }
 .ps-chart .ps-curve { fill: none; stroke-width: 2.2; }
 .ps-chart .ps-strip { fill-opacity: .28; stroke-width: 1.7; }

@@ -56,7 +56,15 @@ class LossPlot:
         self.figure: Any = canvas(LIGHT, *labels, height=280, y_range=room)
         self._regions = _source("left", "right", "colour", "name", "top")
         self._names = _regions(self.figure, self._regions)
+        self._again = _source("left", "right")
+        self._bands = self.figure.vstrip(
+            "left", "right", source=self._again, fill_alpha=0.35, line_color=None
+        )
+        self._changes = _source("second", "label", "top", "align", "offset")
         self._sources = sources_of(chart)
+        self._marks = _marks(self.figure, self._changes)
+        # Below the names of the regions, and below a share of 1.
+        self._marks[1].glyph.y_offset = 3 * TEXT_PX
         self._right = self._right_axis(chart)
         self._curves = dict[str, Any]()
         pairs = [*zip(chart.series, self._sources, strict=True)]
@@ -90,9 +98,13 @@ class LossPlot:
             self._theme = theme
             paint(self.figure, theme)
             self._names.glyph.text_color = theme.ink
+            self._bands.glyph.fill_color = theme.faint
+            _tint(self._marks, theme)
             for series in chart.series:
                 tint(self._curves[series.label], series, theme)
         _put(self._regions, strips.named(chart.regions, theme))
+        _put(self._again, strips.again(chart))
+        _put(self._changes, strips.marks(chart))
         new = {}  # series of the same columns are sent once
         for series, data in zip(chart.series, self._sources, strict=True):
             if not series.is_right:
@@ -124,11 +136,7 @@ class LinksPlot:
         look["line_width"] = 2
         lines = self.figure.multi_line("xs", "ys", source=self._lines, **look)
         x_range.renderers = [lines, _least(self.figure, [1.0, 1.0])]
-        self._marks = self.figure.vspan(
-            "second", source=self._switches, line_dash="dashed", line_width=1.6
-        )
-        self._labels = _words(self.figure, "second", "label", self._switches)
-        self._labels.glyph.update(text_align="align", x_offset="offset")
+        self._marks = _marks(self.figure, self._switches)
         tips = [("link", "@name")]
         self.figure.add_tools(HoverTool(renderers=[lines], tooltips=tips))
         self._theme: Theme | None = None
@@ -138,8 +146,7 @@ class LinksPlot:
         if theme is not self._theme:
             self._theme = theme
             paint(self.figure, theme)
-            self._marks.glyph.line_color = theme.ink
-            self._labels.glyph.text_color = theme.ink
+            _tint(self._marks, theme)
         columns = strips.strips(chart, theme)
         names = columns["name"]
         ticks = {place + 1: name for place, name in enumerate(names)}
@@ -224,6 +231,19 @@ def _regions(fig: Any, source: ColumnDataSource) -> Any:
     shade = {"fill_color": "colour", "fill_alpha": 0.12, "line_color": "colour"}
     fig.vstrip("left", "right", source=source, level="underlay", **shade)
     return _words(fig, "left", "name", source)
+
+
+def _marks(fig: Any, source: ColumnDataSource) -> tuple[Any, Any]:
+    """Draw a dashed line at each mark; returns the lines and their words."""
+    lines = fig.vspan("second", source=source, line_dash="dashed", line_width=1.6)
+    labels = _words(fig, "second", "label", source)
+    labels.glyph.update(text_align="align", x_offset="offset")
+    return lines, labels
+
+
+def _tint(marks: tuple[Any, Any], theme: Theme) -> None:
+    lines, labels = marks
+    lines.glyph.line_color = labels.glyph.text_color = theme.ink
 
 
 def _words(fig: figure, x: str, text: str, source: ColumnDataSource) -> Any:

@@ -111,6 +111,15 @@ def marks(chart: Chart) -> Columns:
     }
 
 
+def again(chart: Chart) -> Columns:
+    """Return left and right of the stretches that were done again."""
+    stretches = [one for one in chart.again if one[1] > one[0]]
+    return {
+        "left": [left for left, _ in stretches],
+        "right": [right for _, right in stretches],
+    }
+
+
 def named(regions: Sequence[Region], theme: Theme) -> Columns:
     """Return the regions with a colour each, and a name where there is room for it."""
     edges = [edge for one in regions for edge in (one.left, one.right)]

@@ -6,12 +6,11 @@ disagree with them; they are for those who cannot see the figure, and for the re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from kit.trace.trace import Ints, Trace
 from kit.trace.traffic import Phase
+from kit.training.client.changes import listed as listed
 from widgets.drawing import feed
 from widgets.drawing.feed import Columns, TimeWindow
 
@@ -127,12 +126,3 @@ def _agreement(columns: Columns) -> str:
         f"{n_equal} of {len(off)} measured values equal the formula to the byte; the "
         f"largest difference is {off.max():,.0f} bytes per step."
     )
-
-
-def listed(parts: Sequence[str]) -> str:
-    """Join parts as English does.
-
-    >>> listed(["a", "b", "c"])
-    'a, b and c'
-    """
-    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))

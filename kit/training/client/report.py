@@ -7,17 +7,22 @@ and on dark ground, and complete without any script. The live board is in `widge
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
 from kit.trace.trace import EpochRow
+from kit.training.client import changes
 from kit.training.client.metrics import Entry
+from kit.training.elastic.generation import Change
 
 
 @dataclass(frozen=True)
 class RunReport:
-    """A training as it is at one moment; `traffic` is empty until it is over."""
+    """A training as it is at one moment; `traffic` is empty until it is over.
+
+    `changes` are what an elastic training has lost, taken in and let go.
+    """
 
     run: str
     state: str
@@ -30,6 +35,7 @@ class RunReport:
     traffic: Sequence[Entry] = ()
     saved: str = ""
     kept: str = ""
+    changes: Sequence[Change] = ()
 
 
 def table(picture: RunReport) -> str:
@@ -45,7 +51,11 @@ def table(picture: RunReport) -> str:
     )
     caption = escape(f"Training {picture.run[:8]}: {picture.state}")
     account = _account(picture.traffic) if picture.traffic else ""
-    return f"<table><caption>{caption}</caption><tbody>{facts}</tbody></table>{account}"
+    changed = _changes(picture.changes) if picture.changes else ""
+    return (
+        f"<table><caption>{caption}</caption><tbody>{facts}</tbody></table>"
+        f"{changed}{account}"
+    )
 
 
 def _facts(picture: RunReport) -> list[tuple[str, str]]:
@@ -65,34 +75,59 @@ def _facts(picture: RunReport) -> list[tuple[str, str]]:
 
 def _topology(picture: RunReport) -> str:
     """Return what held from which step on, and what is requested."""
-    parts = [
-        f"{row.topology}{f' at {row.link}' if row.link else ''} "
-        f"from step {row.first_step:,}"
-        for row in picture.epochs
-    ]
+    parts, before = [], ""
+    for row in picture.epochs:
+        how = f"{row.topology}{f' at {row.link}' if row.link else ''}"
+        if how != before:  # another epoch may only have other tasks
+            parts.append(f"{how} from step {row.first_step:,}")
+        before = how
     if picture.switching:
         parts.append(f"switching to {picture.switching}")
     return ", ".join(parts)
 
 
+def _changes(found: Sequence[Change]) -> str:
+    heads = ("change", "at step", "steps done again", "seconds", "what was noticed")
+    rows = (
+        (
+            changes.label(one),
+            f"{one.step:,}",
+            f"{one.repeated:,}",
+            f"{one.seconds:.2f}",
+            one.reason,
+        )
+        for one in found
+    )
+    return _table("Tasks lost, joined and left", heads, rows)
+
+
 def _account(entries: Sequence[Entry]) -> str:
     heads = ("topology", "task", "steps", "sent", "received", "by formula")
-    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
-    rows = "".join(_row(entry) for entry in entries)
-    return (
-        f"<table><caption>Gradient traffic in bytes</caption>"
-        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-    )
+    return _table("Gradient traffic in bytes", heads, map(_row, entries))
 
 
-def _row(entry: Entry) -> str:
+def _row(entry: Entry) -> tuple[str, ...]:
     formula = f"{entry.formula_sent:,} and {entry.formula_received:,}"
-    cells = (
+    return (
+        entry.topology,
         entry.task,
         f"{entry.steps:,}",
         f"{entry.sent:,}",
         f"{entry.received:,}",
         "the same" if entry.agrees else formula,
     )
-    body = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
-    return f'<tr><th scope="row">{escape(entry.topology)}</th>{body}</tr>'
+
+
+def _table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return rows as an HTML table; the first cell of each is its head."""
+    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
+    body = "".join(
+        f'<tr><th scope="row">{escape(first)}</th>'
+        + "".join(f"<td>{escape(cell)}</td>" for cell in rest)
+        + "</tr>"
+        for first, *rest in rows
+    )
+    return (
+        f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table>"
+    )

@@ -582,6 +582,7 @@ class Run:
             traffic=self.traffic if state == "done" else (),
             saved=str(self.checkpoints),
             kept=self._kept,
+            changes=self.history(),
         )
         return report.table(picture)
 

@@ -1,0 +1,123 @@
+"""Who hosts the members of an elastic training, as the board draws and says it.
+
+Pure. The board draws processes, each known by the task that it was started for: a
+process that is lost leaves the ring, and another one hosts its member from then on. So
+the links between members are added up to those between their processes, and what
+members of one process tell each other is no link.
+
+    worker:0 --> worker:1 --> worker:2           worker:0 <--> worker:1
+        ^                         |      ==>
+        +-------------------------+              worker:2 is gone, on worker:0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from kit.task import Task
+from kit.training.client.changes import listed
+from kit.training.elastic.generation import Generation
+from kit.training.elastic.placing import is_server
+
+GONE, LEFT, STANDS_BY = "is gone", "has left", "stands by"
+_FATES = {GONE: "are gone", LEFT: "have left", STANDS_BY: "stand by"}
+Link = tuple[int, int]
+
+
+class Hosting(NamedTuple):
+    """The members of an elastic training, by their short names, and its generation."""
+
+    members: tuple[str, ...]
+    generation: Generation
+
+    @property
+    def processes(self) -> tuple[str, ...]:
+        """All processes that have taken part so far, in the order of their tasks."""
+        return self.generation.known
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks that the processes were started for, by their full names."""
+        return tuple(str(Task.parse(name)) for name in self.processes)
+
+    def hosted_by(self, process: str) -> tuple[str, ...]:
+        """Return the members that a process hosts."""
+        return tuple(self.members[n] for n in self.generation.hosted_by(process))
+
+    def host_of(self, member: str) -> str:
+        """Return the process that hosts a member; "" if there is no such member."""
+        pairs = zip(self.members, self.generation.places, strict=True)
+        return dict(pairs).get(member, "")
+
+    def fate(self, process: str) -> str:
+        """Return what became of a process that hosts nobody; "" of one that does."""
+        now = self.generation
+        if process in now.places:
+            return ""
+        if process in now.standby:
+            return STANDS_BY
+        told = next(
+            (one for one in reversed(now.changes) if process in (*one.left, *one.lost)),
+            None,
+        )
+        return LEFT if told is not None and process in told.left else GONE
+
+    def groups(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return which processes serve, and which work; one may do both.
+
+        One that hosts nobody counts by its own name, so that it keeps its place.
+        """
+        parts = [self.hosted_by(one) or (one,) for one in self.processes]
+        serve = tuple(n for n, some in enumerate(parts) if any(map(is_server, some)))
+        work = [n for n, some in enumerate(parts) if not all(map(is_server, some))]
+        return serve, tuple(work)
+
+    def between(self, rates: Mapping[Link, float]) -> dict[Link, float]:
+        """Return the rates between processes, of those between members."""
+        at = [self.processes.index(place) for place in self.generation.places]
+        found: dict[Link, float] = {}
+        for (source, target), rate in rates.items():
+            link = at[source], at[target]
+            if link[0] != link[1]:
+                found[link] = found.get(link, 0.0) + rate
+        return found
+
+    def lost(self, members: Collection[str]) -> dict[str, str]:
+        """Return what is said of the hosts of members that do not answer.
+
+        Only until the next generation begins, which hosts them elsewhere.
+        """
+        hosts = dict.fromkeys(map(self.host_of, members))
+        return {
+            host: f"{host} does not answer; the others agree on who takes its part."
+            for host in hosts
+            if host
+        }
+
+    def words(self) -> str:
+        """Say who hosts nobody, and who is hosted elsewhere; "" if all are at home."""
+        told = []
+        for fate, many in _FATES.items():
+            some = [one for one in self.processes if self.fate(one) == fate]
+            if some:
+                told.append(f"{listed(some)} {fate if len(some) == 1 else many}")
+        guests: dict[str, list[str]] = {}
+        for member, place in zip(self.members, self.generation.places, strict=True):
+            if member != place:
+                guests.setdefault(place, []).append(member)
+        told += [f"{listed(some)} on {place}" for place, some in sorted(guests.items())]
+        return "; ".join(told) + "." if told else ""
+
+
+def compact(members: Collection[str]) -> str:
+    """Return members in few letters.
+
+    >>> compact(["ps:0", "worker:0", "worker:2"])
+    'ps:0, worker:0, 2'
+    """
+    numbers: dict[str, list[str]] = {}
+    for member in members:
+        job, _, number = member.partition(":")
+        numbers.setdefault(job, []).append(number)
+    return ", ".join(f"{job}:{', '.join(some)}" for job, some in numbers.items())
