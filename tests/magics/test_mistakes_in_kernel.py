@@ -124,6 +124,6 @@ def test_tab_in_a_kernel_offers_what_may_stand_there(notebook: Kernel) -> None:
     assert notebook.complete("%%cluster --wo") == ["--worker"]
     assert notebook.complete("%%on wor") == ["worker", "worker:0"]
     assert notebook.complete("%topology ri") == ["ring", "ring-whole"]
-    assert notebook.complete("%cluster re") == ["restart"]
+    assert notebook.complete("%cluster re") == ["restart", "remove"]
     device = "import kit\nwith kit.device('/job:w"
     assert notebook.complete(device) == ["/job:worker", "/job:worker/task:0"]
