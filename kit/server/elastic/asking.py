@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import closing
+import threading
+from collections.abc import Callable
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kit.errors import KitError
 from kit.server.elastic.standing import Plain, Standing
 from kit.task import Task
-from kit.training.elastic.asking import Told, ask_all
+from kit.training.elastic.asking import Ask, Pause, Talk, Told, ask_all
 from kit.training.elastic.copies import StateCopy
 from kit.training.elastic.generation import Moment
 from kit.wire.frame import Buffer
@@ -56,20 +56,31 @@ class Processes:
         self._answer = answer
         self._callers: dict[str, Caller] = {}  # for copies
 
-    def ask_all(
-        self,
-        processes: Iterable[str],
-        op: str,
-        values: Plain,
-        is_enough: Callable[[Told], bool] = lambda _: False,
-        limit_s: float = 0.0,
-    ) -> dict[str, Plain | KitError]:
+    def carry(self, name: str, talk: Talk[None]) -> None:
+        """Take a talk through, in a thread of its own."""
+
+        def take_through() -> None:
+            with suppress(StopIteration):
+                wanted = next(talk)
+                while True:
+                    wanted = talk.send(self._tell(wanted))
+
+        threading.Thread(target=take_through, name=name, daemon=True).start()
+
+    def _tell(self, wanted: Ask | Pause) -> Told:
+        if isinstance(wanted, Ask):
+            return self.ask_all(wanted)
+        with self._now.changed:
+            self._now.changed.wait_for(*wanted)
+        return {}
+
+    def ask_all(self, wanted: Ask) -> Told:
         """Ask processes at the same time; see `kit.training.elastic.asking`."""
 
         def ask(process: str) -> Plain:
-            return self.ask(process, op, values, limit_s)[0]
+            return self.ask(process, wanted.op, wanted.values, wanted.limit_s)[0]
 
-        return ask_all(processes, ask, is_enough)
+        return ask_all(wanted.processes, ask, wanted.is_enough)
 
     def ask(
         self, process: str, op: str, values: Plain, limit_s: float = 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from kit.errors import AbortedError, KitError
@@ -21,18 +22,21 @@ class Standing:
         me: the process, by the task that it was started for.
         job: of the newest generation that has begun here, or is known here.
         has_begun: whether some generation has begun here since the process joined.
-        promised: the newest ballot that this process has heard.
+        promised: the newest ballot that this process has promised.
+        heard: the highest number of a ballot for which another one has refused ours.
         noticed: why there must be another generation: when that was, and what.
         noted: of which run, what is requested of it, as its coordinator told.
         joining: the processes that ask to take part.
         error: with what the training has ended for this process.
         is_closed: whether the process takes no part any more.
+        clock: tells the time in seconds.
     """
 
-    def __init__(self, me: str, job: Job) -> None:
-        self.me, self.job = me, job
+    def __init__(self, me: str, job: Job, clock: Callable[[], float]) -> None:
+        self.me, self.job, self.clock = me, job, clock
         self.has_begun = False
         self.promised: Ballot = (0, "")
+        self.heard = 0
         self.noticed: tuple[float, str] | None = None
         self.joining: set[str] = set()
         self.noted: tuple[str, Plain] = "", {}

@@ -1,12 +1,11 @@
 """How one generation of an elastic training follows another: who leads, who joins.
 
-`kit.training.elastic.generation` has the rules and their theory.
+`kit.training.elastic.generation` has the rules and their theory. Both are talks: this
+decides what to ask of whom, and `Processes` asks it.
 """
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -32,7 +31,7 @@ from kit.server.elastic.asking import Processes
 from kit.server.elastic.standing import Ballot, Plain, Standing
 from kit.training.coordination.membership import Epoch
 from kit.training.elastic import generation as rules
-from kit.training.elastic.asking import Told
+from kit.training.elastic.asking import Ask, Pause, Talk, Told, ask_one
 from kit.training.elastic.generation import Change, Generation, Held, Moment
 from kit.training.elastic.placing import Placing, in_order, is_server
 from kit.training.job import Job
@@ -49,7 +48,7 @@ _MISSED_S: Final = 1.0
 
 
 class Succession:
-    """One process's part in finding the next generation, in threads of its own."""
+    """One process's part in finding the next generation."""
 
     def __init__(
         self, standing: Standing, processes: Processes, forget: Callable[[], None]
@@ -65,27 +64,28 @@ class Succession:
         with self._now.changed:
             if self._now.is_over or self._now.noticed is not None:
                 return
-            self._now.noticed = time.monotonic(), reason
+            self._now.noticed = self._now.clock(), reason
             given = self._now.generation.number, reason
-        name = f"kit-elastic-{self._now.me}"
-        threading.Thread(target=self._go_on, args=given, name=name, daemon=True).start()
+        self._processes.carry(f"kit-elastic-{self._now.me}", self._go_on(*given))
 
-    def _go_on(self, number: int, reason: str) -> None:
+    def _go_on(self, number: int, reason: str) -> Talk[None]:
         """Lead, or wait for who leads, until there is another generation or none."""
-        limits = self._now.job.settings
-        give_up = time.monotonic() + limits.dead_after_s + limits.start_deadline_s
+        give_up = self._give_up_at()
         while not self._now.has_moved(number):
             try:
-                if not self._is_led_by_another(number, reason):
-                    self._lead()
+                if not (yield from self._is_led_by_another(number, reason)):
+                    yield from self._lead()
             except KitError as error:
-                if isinstance(error, _FINAL) or time.monotonic() > give_up:
+                if isinstance(error, _FINAL) or self._now.clock() > give_up:
                     self._now.fail(error)
-            if time.monotonic() > give_up and not self._now.has_moved(number):
+            if self._now.clock() > give_up and not self._now.has_moved(number):
                 text = f"{self._now.me}: no new generation could begin: {reason}"
                 self._now.fail(PeerLost(text, task=self._now.me))
-            with self._now.changed:
-                self._now.changed.wait_for(lambda: self._now.has_moved(number), _LOOK_S)
+            yield Pause(lambda: self._now.has_moved(number), _LOOK_S)
+
+    def _give_up_at(self) -> float:
+        limits = self._now.job.settings
+        return self._now.clock() + limits.dead_after_s + limits.start_deadline_s
 
     def join(self, job: Job) -> None:
         """Ask to take part in a training whose newest generation is that of `job`.
@@ -98,21 +98,15 @@ class Succession:
             self._now.has_begun = False
             self._forget()
             self._now.changed.notify_all()
-        name = f"kit-join-{self._now.me}"
-        threading.Thread(target=self._ask_to_join, name=name, daemon=True).start()
+        self._processes.carry(f"kit-join-{self._now.me}", self._ask_to_join())
 
-    def _ask_to_join(self) -> None:
-        limits = self._now.job.settings
-        give_up = time.monotonic() + limits.dead_after_s + limits.start_deadline_s
-        while not self._now.takes_part and time.monotonic() < give_up:
+    def _ask_to_join(self) -> Talk[None]:
+        give_up, values = self._give_up_at(), {"process": self._now.me}
+        while not self._now.takes_part and self._now.clock() < give_up:
             for process in self._now.generation.processes:
-                with suppress(UnavailableError, DeadlineExceededError):
-                    told = self._processes.ask(
-                        process, "elastic.join", {"process": self._now.me}
-                    )[0]
-                    self._learn(told)
-            with self._now.changed:
-                self._now.changed.wait_for(lambda: self._now.takes_part, _ASK_S)
+                with suppress(UnavailableError, DeadlineExceededError, NotFoundError):
+                    self._learn((yield from ask_one(process, "elastic.join", values)))
+            yield Pause(lambda: self._now.takes_part, _ASK_S)
         if not self._now.takes_part:
             text = f"{self._now.me} was not taken back into the training."
             self._now.fail(Fenced(text, task=self._now.me))
@@ -135,7 +129,7 @@ class Succession:
     def _await_begin(self, job: Job) -> None:
         """Take a generation for the newest that has not begun here for too long."""
         assert job.generation is not None
-        now, (number, since) = time.monotonic(), self._heard_of
+        now, (number, since) = self._now.clock(), self._heard_of
         if number != job.generation.number:
             self._heard_of = job.generation.number, now
         elif now - since > _MISSED_S:
@@ -152,14 +146,14 @@ class Succession:
             self._now.changed.notify_all()
         self.notice(reason)
 
-    def _is_led_by_another(self, number: int, reason: str) -> bool:
+    def _is_led_by_another(self, number: int, reason: str) -> Talk[bool]:
         """Tell a process before this one of the loss; whether one lives, to lead."""
         for process in self._now.generation.processes:
             if process == self._now.me:
                 return False
             with suppress(UnavailableError, DeadlineExceededError, NotFoundError):
                 values = {"number": number, "reason": reason}
-                told = self._processes.ask(process, "elastic.lose", values)[0]
+                told = yield from ask_one(process, "elastic.lose", values)
                 self._take(told, number)
                 theirs = Job.from_plain(told["job"]).generation
                 # One that has missed this generation's begin does not lead here.
@@ -185,17 +179,15 @@ class Succession:
         else:
             self._await_begin(job)
 
-    def _lead(self) -> None:
+    def _lead(self) -> Talk[None]:
         job, began = self._now.job, self._now.noticed
         old = self._now.generation
         if began is None:  # another one has led meanwhile
             return
-        ballot = self._now.promised[0] + 1, self._now.me
+        ballot = max(self._now.promised[0], self._now.heard) + 1, self._now.me
         asked = {*old.processes, *self._now.joining}
         values = {"ballot": ballot, "number": old.number}
-        told = self._processes.ask_all(
-            asked, "elastic.promise", values, self._is_enough
-        )
+        told = yield Ask(asked, "elastic.promise", values, self._is_enough)
         good = {n: reply for n, reply in told.items() if isinstance(reply, dict)}
         ended = [n for n, reply in told.items() if _has_ended(reply)]
         if not self._have_promised(good, old):
@@ -214,12 +206,12 @@ class Succession:
         found = rules.newest_whole({n: _held(reply) for n, reply in good.items()})
         if found is None and not all(good[n]["may_begin_anew"] for n in stay):
             has_all = len(good) + len(ended) == len(asked)
-            if has_all or time.monotonic() - began[0] > job.settings.dead_after_s:
+            if has_all or self._now.clock() - began[0] > job.settings.dead_after_s:
                 self._now.fail(_no_copy(lost))
                 return
             raise _no_copy(lost)  # what is missing may be there: ask again
         moment, holders = found or (Moment(0), {})
-        noted = self._requests(good, moment, holders)
+        noted = yield from self._requests(good, moment, holders)
         requests = max(noted, key=lambda one: one.get("n_commands", -1)) or None
         placing = _placing(old, noted, fresh)
         # Of a generation that was still doing steps again, those count that it did.
@@ -230,20 +222,18 @@ class Succession:
             left=tuple(n for n in stay if n in placing.left and n in old.processes),
             step=max(reached, old.reached),
             repeated=reached - moment.step,
-            seconds=time.monotonic() - began[0],
+            seconds=self._now.clock() - began[0],
             reason=began[1],
         )
         following = rules.next_generation(old, job.tasks, [*good], placing, change)
-        self._begin_all(ballot, following, (moment, holders), requests)
+        yield from self._begin_all(ballot, following, (moment, holders), requests)
 
     def _have_promised(self, good: Mapping[str, Plain], old: Generation) -> bool:
         """Whether all that answer have promised, and the training is not over."""
         for reply in good.values():
             self._take(reply, old.number)
             if not reply["granted"]:
-                self._now.promised = max(
-                    self._now.promised, (reply["ballot"][0], self._now.me)
-                )
+                self._now.heard = max(self._now.heard, reply["ballot"][0])
         if not all(reply["granted"] for reply in good.values()):
             return False
         hosts = [reply for n, reply in good.items() if n in old.places]
@@ -253,7 +243,7 @@ class Succession:
 
     def _requests(
         self, good: Mapping[str, Plain], moment: Moment, holders: Mapping[int, str]
-    ) -> list[Plain]:
+    ) -> Talk[list[Plain]]:
         """Return what is known to be requested: by the coordinator, and by the others.
 
         Without the coordinator by the copy of it.
@@ -261,7 +251,9 @@ class Succession:
         told = next((one["requests"] for one in good.values() if one["requests"]), None)
         if told is None and holders:
             leads = self._now.job.coordinator
-            told = self._processes.copy(holders[leads], moment, leads).requests
+            values = {"moment": list(moment), "member": leads}
+            copy = yield from ask_one(holders[leads], "elastic.fetch", values)
+            told = copy["about"]["requests"]
         return [told or {}, *(reply["noted"] for reply in good.values())]
 
     def _begin_all(
@@ -270,7 +262,7 @@ class Succession:
         following: Generation,
         found: tuple[Moment, dict[int, str]],
         requests: Plain | None,
-    ) -> None:
+    ) -> Talk[None]:
         """Let the processes of a generation host all members, and begin them."""
         before, places = self._now.job, following.places
         moment, holders = found
@@ -278,7 +270,7 @@ class Succession:
         values = {"ballot": ballot, "run": run, "places": places}
         all_of = following.processes
         addresses: dict[int, str] = {}
-        for reply in self._processes.ask_all(all_of, "elastic.accept", values).values():
+        for reply in (yield Ask(all_of, "elastic.accept", values)).values():
             if isinstance(reply, KitError):
                 raise reply
             addresses |= {int(n): text for n, text in reply["addresses"].items()}
@@ -298,9 +290,9 @@ class Succession:
         }
         # The coordinator first: the others come to it as soon as they begin.
         leader = places[job.coordinator]
-        self._processes.ask(leader, "elastic.begin", begins)
+        yield from ask_one(leader, "elastic.begin", begins)
         others = [process for process in all_of if process != leader]
-        for reply in self._processes.ask_all(others, "elastic.begin", begins).values():
+        for reply in (yield Ask(others, "elastic.begin", begins)).values():
             if isinstance(reply, KitError):
                 self._adopt(job, f"not all could begin: {reply.message}")
                 raise reply

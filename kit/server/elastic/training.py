@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kit.errors import (
     AbortedError,
@@ -36,9 +36,11 @@ from kit.message_fields import (
 from kit.server.elastic.asking import Neighbours, Processes, StandIn
 from kit.server.elastic.standing import Ballot, Plain, Standing
 from kit.server.elastic.succession import Succession
+from kit.training.elastic.asking import Ask
 from kit.training.elastic.copies import (
     Copies,
     StateCopy,
+    ToldRows,
     WholeState,
     put_together,
 )
@@ -60,15 +62,21 @@ class ElasticTraining:
     """What a process knows of an elastic training, through all its generations."""
 
     def __init__(
-        self, job: Job, work: Work | None, own: Trainings, neighbours: Neighbours
+        self,
+        job: Job,
+        work: Work | None,
+        own: Trainings,
+        neighbours: Neighbours,
+        processes: type[Processes] = Processes,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begin with generation 0; `own` are the trainings of the process's task."""
         assert job.generation is not None, "it is elastic"
         self.origin = job.generation.origin
         self.copies = Copies()
         self._own, self._neighbours = own, neighbours
-        self._now = standing = Standing(own.task.short, job)
-        self._processes = Processes(standing, neighbours, self._answer)
+        self._now = standing = Standing(own.task.short, job, clock)
+        self._processes = processes(standing, neighbours, self._answer)
         self._succession = Succession(
             standing, self._processes, lambda: self.copies.drop_after(-1)
         )
@@ -97,7 +105,7 @@ class ElasticTraining:
         assert job.generation is not None, "it is elastic"
         with self._now.changed:
             self._now.job, self._now.noticed = job, None
-            self._now.has_begun, self._began_at = True, time.monotonic()
+            self._now.has_begun, self._began_at = True, self._now.clock()
             self._now.joining -= {*job.generation.processes}
             self._now.changed.notify_all()
 
@@ -142,7 +150,9 @@ class ElasticTraining:
     def _look_after_standbys(self) -> None:
         """Find out whether those that stand by are there: nobody has a link to them."""
         now, limit_s = self._now.generation, self._now.job.settings.dead_after_s
-        told = self._processes.ask_all(now.standby, "elastic.look", {}, limit_s=limit_s)
+        told = self._processes.ask_all(
+            Ask(now.standby, "elastic.look", {}, limit_s=limit_s)
+        )
         for reply in told.values():
             if isinstance(reply, KitError):
                 self.lose(now.number, reply.message)
@@ -163,7 +173,7 @@ class ElasticTraining:
         others = [process for process in processes if process != self._now.me]
         values = {"run": run, "requests": requests}
         # One that is stopped must not keep the user waiting.
-        self._processes.ask_all(others, "elastic.note", values, lambda _: True)
+        self._processes.ask_all(Ask(others, "elastic.note", values, lambda _: True))
 
     def _next_process(self) -> str:
         processes, me = self._now.generation.processes, self._now.me
@@ -226,12 +236,7 @@ class ElasticTraining:
             if is_old or self._now.is_closed:
                 return {**self.look(), "granted": False, "ballot": newest}
             self._now.promised = ballot
-            members = self._members()
-        for member in members:
-            text = f"{member.task}: the processes that are left begin again."
-            member.abort(PeerLost(text, task=str(member.task)))
-        for member in members:
-            member.join(_ENDS_S)  # it may be about to commit one more step
+        members = self._end_members()
         leads = next((one for one in members if one.coordinator is not None), None)
         return {
             **self.look(),
@@ -245,6 +250,15 @@ class ElasticTraining:
             "noted": self._noted(),
             "may_begin_anew": self._may_begin_anew,
         }
+
+    def _end_members(self) -> list[Member]:
+        members = self._members()
+        for member in members:
+            text = f"{member.task}: the processes that are left begin again."
+            member.abort(PeerLost(text, task=str(member.task)))
+        for member in members:
+            member.join(_ENDS_S)  # it may be about to commit one more step
+        return members
 
     @property
     def _may_begin_anew(self) -> bool:
@@ -293,18 +307,26 @@ class ElasticTraining:
         hosted = self._hosted(job)
         if job.coordinator in hosted and holders:
             state = self._gather(job, moment, holders, requests)
-        self.copies.drop_after(moment.step)
-        self._become(job)
+        # All that may fail or take long is done before it is the newest generation.
+        told, kept = dict[int, ToldRows](), dict[int, Any]()
+        for number in hosted if holders else ():
+            copy = self._copy(holders, moment, number)
+            kept[number] = copy.kept
+            if number not in here:
+                told[number] = copy.told
+        with self._now.changed:
+            self._now.check(ballot)  # a newer one may have been promised meanwhile
+            self.copies.drop_after(moment.step)
+            self._become(job)
         for number in hosted:
             leads = number == job.coordinator
             work = self._work if number in job.workers else None
-            told, kept = None, b""
-            if holders:
-                copy = self._copy(holders, moment, number)
-                told, kept = copy.told if number not in here else None, copy.kept
             self._trainings(number).begin_generation(
-                *(job, work, state if leads else None), told, kept, self
+                *(job, work, state if leads else None),
+                *(told.get(number), kept.get(number, b""), self),
             )
+        if self._now.promised != ballot:  # heard while not all were here to be ended
+            self._end_members()
 
     def keep(self, run: str, copy: StateCopy) -> None:
         """Keep a copy of another process."""
@@ -317,7 +339,7 @@ class ElasticTraining:
         with self._now.changed:
             self._now.joining.add(process)
             is_in = process in self._now.generation.processes
-            if is_in and time.monotonic() - self._began_at < _BEGINS_S:
+            if is_in and self._now.clock() - self._began_at < _BEGINS_S:
                 return self.look()  # it is about to begin
         for member in self._members():
             if member.coordinator is not None and not member.is_over:

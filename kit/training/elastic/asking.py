@@ -1,15 +1,48 @@
-"""How several processes are asked at the same time."""
+"""How several processes are asked at the same time, and what a talk with them is.
+
+A *talk* is a generator that decides what to ask of whom: it yields `Ask` or `Pause`,
+and is sent what was told. Who takes it through has the links, threads and clock.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeVar
 
 from kit.errors import DeadlineExceededError, KitError
 
 _MOMENT_S: Final = 0.2
 Told = Mapping[str, dict[str, Any] | KitError]
+
+
+class Ask(NamedTuple):
+    """Asks processes at the same time; see `ask_all`, whose answers it is sent."""
+
+    processes: Iterable[str]
+    op: str
+    values: dict[str, Any]
+    is_enough: Callable[[Told], bool] = lambda _: False
+    limit_s: float = 0.0  # as long as a step may take
+
+
+class Pause(NamedTuple):
+    """Waits until something holds, but not for longer; it is sent nothing."""
+
+    until: Callable[[], bool]
+    limit_s: float
+
+
+_T = TypeVar("_T")
+Talk = Generator[Ask | Pause, Told, _T]
+
+
+def ask_one(process: str, op: str, values: dict[str, Any]) -> Talk[dict[str, Any]]:
+    """Ask one process; raises what it fails with."""
+    reply = (yield Ask([process], op, values))[process]
+    if isinstance(reply, KitError):
+        raise reply
+    return reply
 
 
 def ask_all(

@@ -34,6 +34,12 @@ half of those that may live, or half of them and among these the first. Two such
 one generation share a process, which promises only one of them its newest ballot; the
 other cannot begin.
 
+*What holds.* Of two attempts to begin a generation at most one commits steps if a
+majority hosts members: those that promised a newer ballot have ended theirs, and begin
+no older one, not even one that they were about to. A copy that was whole when the
+promises were given is not passed over. `tests.elastic.explorer` plays all histories of
+a few processes, up to a bound, and looks whether this holds.
+
 *Who misses a begin.* The one that leads may be lost between two begins, or an answer
 may. A process that hears of a generation which it is part of, but which it was not told
 to begin, takes it for the newest and asks for the next one. So does the one that leads
@@ -41,7 +47,8 @@ when not all could begin.
 
 *Who wakes up.* A process that was stopped finds its links closed, asks the others, and
 hears of a generation that it is not part of. It is fenced: it ends its members, and
-nothing that it sends is taken, because its frames name an older run.
+nothing that it sends is taken, because its frames name an older run. One that stands by
+has no links, and learns of it only when it is asked for something.
 """
 
 from __future__ import annotations

@@ -1,0 +1,167 @@
+"""What must hold in every history of an elastic training, however it is interleaved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kit.server.elastic.standing import Ballot
+from kit.training.elastic.asking import Ask
+from kit.training.elastic.generation import Moment, newest_whole
+from tests.elastic.talks import ORIGIN, SETTINGS
+
+if TYPE_CHECKING:
+    from tests.elastic.runs import Run
+    from tests.elastic.world import Machine, World
+
+
+class Violation(Exception):
+    """Something does not hold that must."""
+
+
+class Invariants:
+    """Looks at a world after each thing that happens; raises `Violation`."""
+
+    def __init__(self, world: World) -> None:
+        """Begin with nothing promised and nothing committed."""
+        self.world = world
+        self.ballots: dict[str, Ballot] = {ORIGIN: (0, "")}
+        self.committed: dict[int, str] = {}  # the run of each generation
+        self.whole: set[Moment] = set()  # of which all copies were kept
+        self._known: dict[Ballot, set[Moment]] = {}  # when it was promised
+        self._newest: dict[Machine, tuple[Ballot, int]] = {}
+        self._said: set[Machine] = set()
+
+    def violated(self, text: str) -> None:
+        raise Violation(text)
+
+    def commits(self, run: Run) -> None:
+        """A run commits a step."""
+        generation, ballot = run.job.generation, self.ballots[run.job.run]
+        assert generation is not None
+        first = self.committed.setdefault(generation.number, run.job.run)
+        if first != run.job.run:
+            self.violated(f"two runs of generation {generation.number} commit steps")
+        for member in run.members.values():
+            newest = member.host.training._now.promised
+            if newest > ballot and member.host.name in generation.places:
+                self.violated(
+                    f"{member.host.name} commits a step of ballot {ballot}, and has "
+                    f"promised {newest}"
+                )
+
+    def confirmed(self, run: Run, moment: Moment) -> None:
+        """All copies of a moment are kept, each in two processes if there are two."""
+        self.whole.add(moment)
+
+    def asks(self, machine: Machine, wanted: Ask) -> None:
+        """A process asks others something."""
+        values = wanted.values
+        if wanted.op == "elastic.promise":
+            self._known[values["ballot"]] = set(self.whole)
+        elif wanted.op == "elastic.begin":
+            self.begins(values)
+
+    def begins(self, values: dict[str, Any]) -> None:
+        """A generation is to begin with the newest copies, all of one run."""
+        ballot, job = values["ballot"], values["job"]["job"]
+        self.ballots[job.run] = ballot
+        moment, machines = Moment(*values["moment"]), self.world.machines
+        here = [machines[name] for name in job.generation.processes]
+        held = {
+            one.name: [made for made in one.training.copies.held()]
+            for one in here
+            if not one.is_lost and one.training is not None
+        }
+        known = self._known[ballot]
+        held = {
+            name: [one for one in some if one.moment in known]
+            for name, some in held.items()
+        }
+        found = newest_whole(held)
+        if found is not None and found[0] > moment:
+            self.violated(f"{found[0]} is passed over, to begin at {moment}")
+        runs = {
+            copy.requests["of"]
+            for member, name in values["holders"].items()
+            if not machines[name].is_lost
+            for copy in [
+                machines[name].training.copies._held.get((moment, int(member)))
+            ]
+            if copy is not None
+        }
+        if values["holders"] and len(values["holders"]) < len(job.tasks):
+            self.violated(f"it begins with a part of the state of {moment}")
+        if len(runs) > 1:
+            self.violated(f"copies of two runs are put together at {moment}")
+
+    def check(self) -> None:
+        """Look at what each process has promised, knows and says."""
+        for machine in self.world.living():
+            now = machine.training._now
+            newest = now.promised, now.generation.number
+            before = self._newest.setdefault(machine, newest)
+            if newest[0] < before[0] or newest[1] < before[1]:
+                self.violated(f"{machine.name} goes back from {before} to {newest}")
+            self._newest[machine] = newest
+            if now.error is not None and machine not in self._said:
+                self._said.add(machine)
+                if "the only copies" in now.error.message:
+                    self._check_gone(machine)
+
+    def _check_gone(self, machine: Machine) -> None:
+        # One that is silent for so long counts as gone.
+        seen = [
+            one
+            for one in self.world.living()
+            if self.world.sees(machine, one)
+            and self.world.clock - one.back_at >= SETTINGS.dead_after_s
+        ]
+        # One that becomes whole after they have told what they hold comes too late.
+        known = self._known.get(machine.training._now.promised, self.whole)
+        held = {
+            one.name: [
+                made for made in one.training.copies.held() if made.moment in known
+            ]
+            for one in seen
+        }
+        if (found := newest_whole(held)) is not None:
+            self.violated(f"{machine.name} says that copies are gone, but {found} is")
+
+    def check_end(self, touched: set[str]) -> None:
+        """Look at where all have come to when nothing is left to happen."""
+        world = self.world
+        errors = {one.name: one.training._now.error for one in world.living()}
+        going = [one for one in world.living() if errors[one.name] is None]
+        # One that stood by, was silent and comes back has no link to learn of it.
+        newest = max((one.training._now.generation.number for one in going), default=0)
+        going = [
+            one
+            for one in going
+            if one.training._now.generation.number == newest
+            or one.name not in one.training._now.generation.standby
+        ]
+        runs = {one.training._now.job.run for one in going}
+        if len(runs) > 1:
+            self.violated(f"{[one.name for one in going]} are in {len(runs)} runs")
+        if going:
+            job = going[0].training._now.job
+            run = world.runs.get(job.run)
+            outside = [
+                one.name for one in going if one.name not in job.generation.processes
+            ]
+            # One that stands by learns of an error from the notebook alone.
+            if {one.name for one in going} <= {*job.generation.standby} and any(
+                errors.get(one) for one in job.generation.places
+            ):
+                return
+            if run is None or not run.is_whole or not run.n_steps or outside:
+                self.violated(
+                    f"{[one.name for one in going]} stand still in generation "
+                    f"{job.generation.number}"
+                )
+        untouched = set(world.machines) - touched
+        may_go_on = 2 * len(untouched) > len(world.machines)
+        said = [str(one) for one in errors.values() if one is not None]
+        is_gone = any("only copies" in one for one in said)
+        if may_go_on and not is_gone and any(errors[one] for one in untouched):
+            self.violated(f"those that could go on do not: {errors}")

@@ -1,0 +1,202 @@
+"""The members of one generation: they begin, do steps, keep copies, and end.
+
+A run commits a step when all its members have begun and see each other; each member's
+copy is then kept in two processes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kit.errors import ClusterBusy, DeadlineExceededError, KitError, PeerLost
+from kit.task import Task
+from kit.training.elastic.copies import StateCopy
+from kit.training.elastic.generation import Moment
+from kit.training.job import Job
+
+if TYPE_CHECKING:
+    from tests.elastic.world import Machine, StandIn, World
+
+CONNECT_S = 5.0
+N_STEPS = 2  # that each generation does
+
+
+@dataclass(eq=False)
+class Coordinator:
+    """What is asked of the coordinator of one run."""
+
+    run: Run
+    told: dict[str, Any]
+
+    def requests(self) -> dict[str, Any]:
+        return self.told
+
+    def regroup(self, reason: str) -> None:
+        self.run.regroup(reason)
+
+
+@dataclass(eq=False)
+class Member:
+    """A member of one run, in one process."""
+
+    job: Job
+    me: int
+    host: Machine
+    run: Run
+    coordinator: Coordinator | None
+    state: str = "running"
+    error: KitError | None = None
+
+    @property
+    def task(self) -> Task:
+        return self.job.tasks[self.me]
+
+    @property
+    def step(self) -> int:
+        return self.run.step
+
+    @property
+    def is_over(self) -> bool:
+        return self.state != "running"
+
+    def join(self, _: float) -> bool:
+        return self.is_over
+
+    def abort(self, error: KitError) -> None:
+        if self.is_over:
+            return
+        self.state, self.error = "failed", error
+        world, host = self.host.world, self.host
+        world.post(f"ended {self.me}", host, lambda: host.tell_end(self))
+        self.run.tell_others(self.host)
+
+
+@dataclass(eq=False)
+class Run:
+    """The members of one generation that have begun, wherever they are."""
+
+    world: World
+    job: Job
+    step: int = 0
+    members: dict[int, Member] = field(default_factory=dict)
+    kept: set[int] = field(default_factory=set)
+    n_steps: int = 0
+    reason: str = ""  # why it is to end after one more copy
+    is_due: bool = False
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The processes that are to host its members."""
+        assert self.job.generation is not None
+        return self.job.generation.places
+
+    @property
+    def is_whole(self) -> bool:
+        found = [one.host for one in self.members.values() if not one.is_over]
+        return len(found) == len(self.job.tasks) and all(
+            self.world.sees(one, other) for one in found for other in found
+        )
+
+    def add(self, member: Member) -> None:
+        self.members[member.me] = member
+        self.call_step()
+        world, host = self.world, member.host
+        for name in sorted({*self.places}):
+            machine = world.machines[name]
+            here = [one for one in self.members.values() if one.host is machine]
+            # Nobody listens there, or what has begun there is over already.
+            if machine.is_lost or any(one.is_over for one in here):
+                self.tell_others(machine)
+        if len(self.members) < len(self.job.tasks):
+
+            def give_up() -> None:
+                if len(self.members) < len(self.job.tasks):
+                    member.abort(DeadlineExceededError("not all have begun."))
+
+            world.post(f"waits {member.me}", host, give_up, at=CONNECT_S)
+
+    def call_step(self) -> None:
+        if not self.is_due and self.is_whole:
+            self.is_due = True
+            first = self.members[self.job.coordinator].host
+            self.world.post("step", first, self.do_step)
+
+    def do_step(self) -> None:
+        self.is_due = False
+        if not self.is_whole:
+            return
+        self.world.invariants.commits(self)
+        self.step += 1
+        self.n_steps += 1
+        self.kept.clear()
+        for member in self.members.values():
+            member.host.hears(hash(("step", self.step)))
+            do = partial(self.copy, member)
+            self.world.post(f"copy {member.me}", member.host, do)
+
+    def copy(self, member: Member) -> None:
+        if member.is_over:
+            return
+        generation = self.job.generation
+        assert generation is not None
+        made = StateCopy(
+            *(Moment(self.step, generation.number, 1), member.me),
+            *(tuple(range(len(self.job.tasks))), ()),
+            {**self.world.requests(self.job), "of": self.job.run},
+            *((0, 0, 0, 0), np.zeros(0, np.uint8)),
+        )
+        try:
+            member.host.training.keep_copy(made)
+        except KitError:
+            return
+        self.kept.add(member.me)
+        if len(self.kept) == len(self.job.tasks):
+            self.world.invariants.confirmed(self, made.moment)
+            if self.reason:
+                self.members[self.job.coordinator].abort(PeerLost(self.reason))
+            elif self.n_steps < N_STEPS:
+                self.call_step()
+
+    def regroup(self, reason: str) -> None:
+        self.reason = self.reason or reason
+        self.call_step()
+
+    def tell_others(self, gone: Machine, silent_s: float = 0.0) -> None:
+        """Let the other processes' members notice that one has ended."""
+        for member in self.members.values():
+            if member.host is not gone and not member.is_over:
+
+                def hear(one: Member = member) -> None:
+                    if not silent_s or not self.world.sees(one.host, gone):
+                        one.abort(PeerLost(f"{gone.name} is gone."))
+
+                # The end of a link is heard as soon as the way is free.
+                peer = None if silent_s or gone.is_lost else gone
+                label = f"hears of {gone.name} {member.me}"
+                self.world.post(label, member.host, hear, peer, at=silent_s)
+
+
+def start(host: Machine, server: Machine | StandIn, job: Job, state: Any) -> None:
+    """Begin a member in a server, as `Trainings.begin_generation` does."""
+    last = server.member
+    if last is not None and not last.is_over:
+        raise ClusterBusy(f"{server.task} is in run {last.job.run[:8]}")
+    run = host.world.runs.setdefault(job.run, Run(host.world, job))
+    me = job.tasks.index(server.task)
+    leads = None
+    if me == job.coordinator:
+        run.step = state.step if state is not None else 0
+        told = host.world.requests(job)
+        leads = Coordinator(run, told)
+    server.member = Member(job, me, host, run, leads)
+    server.earlier.append(server.member)
+    run.add(server.member)
+
+
+def found_in(server: Machine | StandIn, run: str) -> Member | None:
+    """Return the member of a run, if there is one."""
+    return next((one for one in server.earlier if one.job.run == run), None)

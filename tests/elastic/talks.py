@@ -1,0 +1,149 @@
+"""How the questions of a process and the answers to them are carried in a world."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kit.errors import DeadlineExceededError, KitError, LinkLost, UnavailableError
+from kit.server.elastic.asking import Processes
+from kit.settings import Settings
+from kit.training.elastic.asking import Ask, Pause
+
+if TYPE_CHECKING:
+    from tests.elastic.world import Machine
+
+ORIGIN = "0" * 32
+SETTINGS = Settings(
+    heartbeat_s=0.05, suspect_after_s=0.5, dead_after_s=2, start_deadline_s=6
+)
+MOMENT_S = 0.2
+
+
+class Caller:
+    """A link on which a question is answered at once, for copies."""
+
+    is_closed = False
+
+    def __init__(self, asker: Machine, process: str) -> None:
+        self.asker, self.process = asker, process
+
+    def call(self, op: str, _: float, values: Any, blob: Any = b"") -> Any:
+        world = self.asker.world
+        if op == "elastic.fetch":
+            world.meanwhile(self.asker)
+        target = world.machines[self.process]
+        if target.is_lost:
+            raise UnavailableError("refused")
+        if not world.sees(self.asker, target):
+            raise DeadlineExceededError("silent")
+        target.hears(hash((op, self.asker.history)))
+        found = target.answer(op, values, blob)
+        self.asker.hears(target.history)
+        return found
+
+    def close(self) -> None:
+        """Let go of nothing."""
+
+
+class Carried(Processes):
+    """Talks that the world takes through."""
+
+    def carry(self, name: str, talk: Any) -> None:
+        """Begin a talk."""
+        machine: Any = self._neighbours
+        Talking(machine, talk, name).go_on({})
+
+
+class Talking:
+    """One talk of a process, and what it was told so far."""
+
+    def __init__(self, machine: Machine, talk: Any, name: str) -> None:
+        self.machine, self.talk, self.name = machine, talk, name
+        self.told: dict[str, Any] = {}
+        self.waiting: set[str] = set()
+        self.wanted: Any = None
+        self.late: Any = None  # what ends the waiting
+        self.turn = 0
+
+    def go_on(self, told: dict[str, Any]) -> None:
+        world, machine = self.machine.world, self.machine
+        self.turn += 1
+        try:
+            self.wanted = wanted = self.talk.send(told if self.turn > 1 else None)
+        except StopIteration:
+            return
+        except KitError as error:
+            world.invariants.violated(f"{self.name} ends with {error!r}")
+            return
+        if isinstance(wanted, Pause):
+            world.post(
+                f"{self.name} looks",
+                *(machine, lambda: self.go_on({})),
+                at=wanted.limit_s,
+                is_ready=wanted.until,
+            )
+            return
+        self.told, self.waiting = {}, set(wanted.processes)
+        world.invariants.asks(machine, wanted)
+        for process in sorted(self.waiting):
+            self.ask(process, wanted)
+        self.wait(SETTINGS.step_deadline_s)
+
+    def ask(self, process: str, wanted: Ask) -> None:
+        world, machine = self.machine.world, self.machine
+        target, turn, short = world.machines[process], self.turn, wanted.op[8:]
+
+        def reply(found: Any, at: float = 0.0) -> None:
+            peer = None if isinstance(found, KitError) else target
+            label = f"{machine.name} is told by {process}: {short}"
+            given = (machine, lambda: self.hear(process, found, turn), peer)
+            world.post(label, *given, at=at)
+
+        def deliver() -> None:
+            values = {"origin": ORIGIN, **wanted.values}
+            try:
+                found = target.answer(wanted.op, values)[0]
+            except KitError as error:
+                reply(error)
+            else:
+                reply(found)
+
+        if target.is_lost:
+            reply(UnavailableError("refused"))
+        elif not world.sees(machine, target):
+            reply(DeadlineExceededError("silent"), SETTINGS.suspect_after_s)
+        else:
+            label = f"{process} is asked by {machine.name}: {short}"
+            world.post(label, target, deliver, machine, dropped=reply)
+
+    def wait(self, limit_s: float) -> None:
+        world, due = self.machine.world, self.machine.world.clock + limit_s
+
+        def give_up() -> None:
+            is_late = world.clock >= due
+            text = "it did not answer"
+            found = DeadlineExceededError(text) if is_late else LinkLost(text)
+            others = self.waiting - {self.machine.name}
+            self.told |= dict.fromkeys(others, found)
+            self.waiting -= others
+            if not self.waiting:
+                self.go_on(self.told)
+
+        self.late = None
+        if self.waiting - {self.machine.name}:
+            label = f"{self.name} waits no more"
+            self.late = world.post(label, self.machine, give_up, at=limit_s)
+            self.late.is_link = True
+
+    def hear(self, process: str, reply: Any, turn: int) -> None:
+        if turn != self.turn or process not in self.waiting:
+            return
+        self.told[process] = reply
+        self.waiting.discard(process)
+        if self.late in self.machine.world.events:
+            self.machine.world.events.remove(self.late)
+        if not self.waiting:
+            self.go_on(self.told)
+        else:
+            enough = self.wanted.is_enough(self.told)
+            self.wait(MOMENT_S if enough else SETTINGS.step_deadline_s)

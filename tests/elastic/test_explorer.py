@@ -1,0 +1,144 @@
+"""All small histories of losses, other orders and timeouts, played without threads.
+
+`tests.elastic.explorer` says which histories are played up to a bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import pytest
+
+from kit.errors import NotFoundError
+from kit.server.elastic.standing import Standing
+from kit.server.elastic.training import ElasticTraining
+from kit.training.elastic import generation as rules
+from kit.training.elastic.asking import Ask, Pause
+from tests.elastic.explorer import Bound, explore, play
+from tests.elastic.world import World
+
+QUICK = [Bound(2, delays=0), Bound(3, standby=2, delays=0, kinds=("kill", "stop"))]
+LONGER = [
+    *(Bound(3, standby=n, delays=0) for n in range(3)),
+    Bound(4, delays=0, kinds=("kill", "restart")),
+    Bound(4, standby=3, delays=0),
+    Bound(3, losses=2, delays=0, depth=12, kinds=("kill",)),
+    Bound(3, losses=2, delays=0, depth=8, standby=1),
+    Bound(2, depth=16),
+    Bound(3, depth=8, kinds=("kill", "isolate")),
+]
+
+
+@pytest.mark.parametrize(
+    "bound",
+    [*QUICK, *(pytest.param(one, marks=pytest.mark.slow) for one in LONGER)],
+    ids=str,
+)
+def test_no_small_history_forks_loses_a_copy_or_stands_still(bound: Bound) -> None:
+    found = explore(bound)
+
+    assert not found.wrong
+    assert found.paths > 50
+
+
+def test_a_history_is_the_same_each_time_it_is_played() -> None:
+    script = ("", "restart worker:0"), ("copy 1", "isolate worker:1")
+    first, again = (play(Bound(3, losses=2), *script) for _ in range(2))
+
+    assert first.told == again.told
+    assert first.world.clock == again.world.clock
+
+
+# -- what the explorer would find ------------------------------------------------------
+
+
+def half_may_go_on(
+    processes: Collection[str], answered: Collection[str], ended: Collection[str]
+) -> bool:
+    may_live = set(processes) - set(ended)
+    return 2 * len(may_live & set(answered)) >= len(may_live)
+
+
+def forgets_its_promise(self: ElasticTraining, ballot: Any, number: int) -> Any:
+    self._now.promised = 0, ""
+    return _promise(self, ballot, number)
+
+
+def takes_parts_for_whole(held: Any) -> Any:
+    return _newest_whole(
+        {
+            name: [one._replace(writers=(one.member,)) for one in some]
+            for name, some in held.items()
+        }
+    )
+
+
+_promise, _newest_whole = ElasticTraining.promise, rules.newest_whole
+MUTATIONS: list[tuple[Any, str, Callable[..., Any], Bound]] = [
+    (rules, "may_go_on", half_may_go_on, Bound(2, delays=0)),
+    (ElasticTraining, "promise", forgets_its_promise, Bound(3)),
+    (Standing, "check", lambda *_: None, Bound(3)),
+    (rules, "newest_whole", takes_parts_for_whole, Bound(3, standby=1, delays=0)),
+    (rules, "newest_whole", lambda _: None, Bound(2, delays=0)),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("where", "name", "wrong", "bound"),
+    MUTATIONS,
+    ids=[f"{n}-{name}" for n, (_, name, *_) in enumerate(MUTATIONS)],
+)
+def test_a_rule_that_is_broken_is_found(
+    where: Any,
+    name: str,
+    wrong: Callable[..., Any],
+    bound: Bound,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(where, name, wrong)
+
+    assert explore(bound, 20).wrong
+
+
+# -- what it has found -----------------------------------------------------------------
+
+
+def test_a_process_has_not_begun_whose_copies_are_lost_as_it_fetches_them() -> None:
+    # It took the generation for its own, and had no member to notice the loss.
+    history = play(
+        Bound(2, losses=2),
+        ("", "restart worker:1"),
+        (
+            "worker:0 is told by worker:1: accept",
+            "worker:0 is asked by worker:0: begin",
+        ),
+        ("worker:0 is told by worker:0: begin", "kill worker:0"),
+    )
+
+    left = history.world.machines["worker:1"].training
+    assert left._now.error is not None
+    assert not left._now.has_begun
+
+
+def test_a_refused_ballot_is_not_taken_for_a_promise() -> None:
+    # A process promised what it had asked for in vain, and refused who leads since.
+    play(
+        Bound(3, losses=2),
+        ("", "stop worker:0"),
+        ("worker:1 is told by worker:0: lose", "cut worker:1 worker:2"),
+    )
+
+
+def test_who_asks_to_join_goes_on_when_one_knows_nothing_of_the_training() -> None:
+    # A process that was started again answers so until it joins itself.
+    machine = World(2).machines["worker:1"]
+    machine.training._now.has_begun = False
+    talk = machine.training._succession._ask_to_join()
+
+    wanted = next(talk)
+    while isinstance(wanted, Ask):
+        wanted = talk.send(dict.fromkeys(wanted.processes, NotFoundError("nothing")))
+
+    assert isinstance(wanted, Pause)
