@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from kit.task import Task
@@ -70,3 +72,20 @@ def test_an_end_asked_for_just_before_a_loss(victim: Task) -> None:
         run.stop()
         run.wait(30)
     assert 30 <= run.step < STEPS
+
+
+def test_what_is_asked_for_is_kept_when_a_training_begins_anew() -> None:
+    with process_cluster(ps=1, worker=2) as cluster:
+        run = train(cluster)
+        run.advance(3)
+        until(lambda: run.state == "paused" and not run.halting)
+        run.switch("ps", at=100)
+        # One has a part of the only copy, the other the copy of that.
+        for victim in VICTIMS:
+            cluster[victim].signal(signal.SIGKILL)
+        until(lambda: len(run.losses) == 1 and run.state == "paused")
+        assert run.losses[0].lost == ("worker:0", "worker:1")
+        run.resume()
+        run.wait(30)
+    assert (run.step, run.topology) == (STEPS, "ps")
+    assert run.trace.epochs[-1].first_step == 100

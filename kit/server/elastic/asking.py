@@ -80,7 +80,7 @@ class Processes:
         def ask(process: str) -> Plain:
             return self.ask(process, wanted.op, wanted.values, wanted.limit_s)[0]
 
-        return ask_all(wanted.processes, ask, wanted.is_enough)
+        return ask_all(wanted.processes, ask, wanted.is_enough, wanted.moment_s)
 
     def ask(
         self, process: str, op: str, values: Plain, limit_s: float = 0.0

@@ -45,6 +45,8 @@ _LOOK_S: Final = 0.02
 _ASK_S: Final = 0.25
 # Who hears for so long of a generation that it was not told to begin has missed that.
 _MISSED_S: Final = 1.0
+# So long a process may take to promise when the others have.
+_PROMISES_S: Final = 1.0
 
 
 class Succession:
@@ -187,7 +189,10 @@ class Succession:
         ballot = max(self._now.promised[0], self._now.heard) + 1, self._now.me
         asked = {*old.processes, *self._now.joining}
         values = {"ballot": ballot, "number": old.number}
-        told = yield Ask(asked, "elastic.promise", values, self._is_enough)
+        # One that has to end its members first is not lost.
+        told = yield Ask(
+            *(asked, "elastic.promise", values, self._is_enough), moment_s=_PROMISES_S
+        )
         good = {n: reply for n, reply in told.items() if isinstance(reply, dict)}
         ended = [n for n, reply in told.items() if _has_ended(reply)]
         if not self._have_promised(good, old):

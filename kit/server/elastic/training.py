@@ -305,7 +305,7 @@ class ElasticTraining:
                 )
         state, here = None, {member.me for member in self._members()}
         hosted = self._hosted(job)
-        if job.coordinator in hosted and holders:
+        if job.coordinator in hosted and (holders or requests):
             state = self._gather(job, moment, holders, requests)
         # All that may fail or take long is done before it is the newest generation.
         told, kept = dict[int, ToldRows](), dict[int, Any]()
@@ -371,7 +371,7 @@ class ElasticTraining:
         self, job: Job, moment: Moment, holders: Mapping[int, str], requests: Plain
     ) -> WholeState:
         copies = [self._copy(holders, moment, member) for member in holders]
-        values = put_together(job.layout, job.slots, copies)
+        values = put_together(job.layout, job.slots, copies) if copies else None
         return WholeState(moment.step, values, requests)
 
     def _copy(

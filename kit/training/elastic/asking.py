@@ -24,6 +24,7 @@ class Ask(NamedTuple):
     values: dict[str, Any]
     is_enough: Callable[[Told], bool] = lambda _: False
     limit_s: float = 0.0  # as long as a step may take
+    moment_s: float = _MOMENT_S
 
 
 class Pause(NamedTuple):
@@ -49,11 +50,12 @@ def ask_all(
     processes: Iterable[str],
     ask: Callable[[str], dict[str, Any]],
     is_enough: Callable[[Told], bool] = lambda _: False,
+    moment_s: float = _MOMENT_S,
 ) -> dict[str, dict[str, Any] | KitError]:
     """Ask processes side by side; what one fails with is its answer.
 
     As soon as what was told `is_enough`, those that are stopped or unreachable get only
-    a moment more, then the answer `DeadlineExceededError`.
+    a moment more, `moment_s`, then the answer `DeadlineExceededError`.
     """
 
     def told_by(process: str) -> dict[str, Any] | KitError:
@@ -68,7 +70,7 @@ def ask_all(
     told: dict[str, dict[str, Any] | KitError] = {}
     waiting = set(asked)
     while waiting:
-        moment = _MOMENT_S if is_enough(told) else None
+        moment = moment_s if is_enough(told) else None
         done, waiting = wait(waiting, moment, FIRST_COMPLETED)
         told |= {asked[one]: one.result() for one in done}
         if not done:

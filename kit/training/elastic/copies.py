@@ -115,10 +115,13 @@ def _newest(log: Log | None) -> bytes:
 
 
 class WholeState(NamedTuple):
-    """With what a generation begins: the state before a step, and what is requested."""
+    """With what a generation begins: the state before a step, and what is requested.
+
+    Without values it begins as the training did.
+    """
 
     step: int
-    values: dict[str, Array]
+    values: dict[str, Array] | None
     requests: dict[str, Any]
 
 

@@ -282,7 +282,7 @@ class Member:
         )
         stack.callback(self._copier.close)
         # A checkpoint may be newer, but the rows of its last steps may be lost.
-        if state is not None:
+        if state is not None and state.values is not None:
             context.step, context.restored = state.step, state.values
         self._begins_with = None
 
