@@ -106,7 +106,7 @@ class ForkServer:
             except (EOFError, OSError) as error:
                 raise PeerLost(
                     f"the fork server of the bare processes has ended ({self._end()}); "
-                    "the next one begins anew. It says why on stderr."
+                    f"stderr says why. The next process starts another one."
                 ) from error
 
     @property

@@ -34,7 +34,7 @@ COMMANDS: Final[Mapping[str, Fields]] = {
     "stop": {},
     "save": {"ticket": text(100)},
     "place": {
-        "workers": optional(whole(1)),
+        "workers": optional(whole(0)),
         "shares": optional(table_of(SHARE)),
     },
     "leave": {"task": text(1000)},

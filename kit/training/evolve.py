@@ -21,6 +21,7 @@ from kit.training.checkpointing.policy import Checkpoints
 from kit.training.client.run import Run
 from kit.training.data.sources import Source, make_source
 from kit.training.data.splits import check_seed, split_bounds
+from kit.training.elastic.options import Elastic
 from kit.training.optimizers.rule import Optimizer
 from kit.training.train import Trains, running, train, whole
 
@@ -205,7 +206,7 @@ def evolve(
     checkpoint: str | PathLike[str] | Checkpoints | None = None,
     restore: str | int | bool | None = None,
     hooks: Iterable[SessionRunHook] = (),
-    elastic: bool = False,
+    elastic: bool | Elastic = False,
     cluster: Trains | None = None,
 ) -> Run:
     """Train by evolution strategies, without gradients; return at once with a `Run`.

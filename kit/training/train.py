@@ -285,6 +285,10 @@ def _launch(
 ) -> Run:
     run_id, generation = secrets.token_hex(16), None
     tasks, hosts = tuple(cluster.tasks), tuple(cluster.hosts)
+    if not isinstance(elastic, bool | Elastic):
+        raise InvalidArgumentError(
+            f"elastic is {elastic!r}; give True, False, or kit.Elastic(...)."
+        )
     if elastic:
         options = elastic if isinstance(elastic, Elastic) else Elastic()
         generation = options.first(run_id, tasks)

@@ -81,13 +81,11 @@ def test_an_elastic_training_takes_in_a_task_that_is_added_and_lets_one_go(
         until(lambda: run.step > 10, 20)
 
         added = cluster.add("worker")
-        ready = time.monotonic()
         until(lambda: len(run.history()) == 1, 20)
         assert run.history()[0].joined == (added.short,)
         assert run.newest_job.generation is not None
         assert run.newest_job.generation.places[-1] == added.short
         until(lambda: (run.trace.steps["epoch"] == 2).any(), 20)
-        assert time.monotonic() - ready < 20
         with pytest.raises(ClusterBusy, match="at most 3 tasks can take part"):
             cluster.add("worker")
 

@@ -224,7 +224,7 @@ def explore(bound: Bound, limit_s: float = float("inf"), most_wrong: int = 1) ->
                 found.paths += 1
                 try:
                     player.play()
-                except Exception as error:  # what a talk fails with, too
+                except Exception as error:  # what a coroutine fails with, too
                     text = f"{type(error).__name__}: {error}"
                     found.wrong.append((text, player.told, choices))
                     if len(found.wrong) == most_wrong:

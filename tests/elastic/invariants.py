@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kit.server.elastic.standing import Ballot
 from kit.training.elastic.asking import Ask
 from kit.training.elastic.generation import Moment, newest_whole
-from tests.elastic.talks import ORIGIN, SETTINGS
+from tests.elastic.coroutines import ORIGIN, SETTINGS
 
 if TYPE_CHECKING:
     from tests.elastic.runs import Run

@@ -89,3 +89,18 @@ def test_what_is_asked_for_is_kept_when_a_training_begins_anew() -> None:
         run.wait(30)
     assert (run.step, run.topology) == (STEPS, "ps")
     assert run.trace.epochs[-1].first_step == 100
+
+
+def test_a_generation_takes_requests_as_soon_as_it_is_known() -> None:
+    with process_cluster(ps=1, worker=3) as cluster:
+        run = train(cluster, steps=100_000)
+        for n_changes in range(1, 11):
+            run.resize(worker=1 + n_changes % 3)
+            until(lambda n=n_changes: len(run.history()) == n)  # type: ignore[misc]
+            run.pause()
+            assert run.params
+            until(lambda: run.state == "paused")
+            run.resume()
+        run.stop()
+        run.wait(30)
+        assert not run.losses

@@ -135,10 +135,11 @@ def test_who_asks_to_join_goes_on_when_one_knows_nothing_of_the_training() -> No
     # A process that was started again answers so until it joins itself.
     machine = World(2).machines["worker:1"]
     machine.training._now.has_begun = False
-    talk = machine.training._succession._ask_to_join()
+    coroutine = machine.training._succession._ask_to_join()
 
-    wanted = next(talk)
+    wanted = next(coroutine)
     while isinstance(wanted, Ask):
-        wanted = talk.send(dict.fromkeys(wanted.processes, NotFoundError("nothing")))
+        nothing = dict.fromkeys(wanted.processes, NotFoundError("nothing"))
+        wanted = coroutine.send(nothing)
 
     assert isinstance(wanted, Pause)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from kit.exchange.layout import Range, Spec, lay_out
 from kit.task import Task
 from kit.trace.log import rows
 from kit.trace.traffic import MEASURE, STEP
-from kit.training.client.watched import Once
+from kit.training.client.watched import Once, Watched
 from kit.training.elastic.copies import Copies, StateCopy, put_together
 from kit.training.elastic.generation import (
     Change,
@@ -26,6 +27,7 @@ from kit.training.elastic.generation import (
     run_of,
 )
 from kit.training.elastic.placing import Placing
+from kit.training.member.snapshot import LOGS
 
 TASKS = [Task("ps", 0), Task("ps", 1), *(Task("worker", n) for n in range(4))]
 NAMES = [task.short for task in TASKS]
@@ -177,3 +179,19 @@ def test_measures_of_one_step_do_not_hide_each_other() -> None:
 
     assert len(once.new(table[:1])) == 1
     assert once.new(table)["name"].tolist() == [b"b"]
+
+
+def test_steps_that_are_committed_stay_so_when_a_member_begins_again() -> None:
+    def reply(step: int) -> dict[str, Any]:
+        empty: dict[str, Any] = {"leads": None, "epochs": [], "n_steps": [], "error": 0}
+        n_logs = len(LOGS)
+        empty |= {"counts": [0] * (n_logs + 1), "cursors": [0] * n_logs}
+        return empty | {"step": step, "more": False, "state": "running"}
+
+    member = Watched()
+    member.take(reply(33), b"")
+    again = member.move_on(1)
+    again.take(reply(0), b"")
+    assert again.step == 33
+    again.take(reply(40), b"")
+    assert again.step == 40

@@ -245,3 +245,30 @@ def test_steps_that_were_not_yet_done_again_are_not_repeated_by_the_next_change(
         lost, resized = run.history()
         assert (resized.repeated, resized.lost) == (0, ())
         assert resized.step >= lost.step
+
+
+@pytest.mark.parametrize(
+    ("ask", "told"),
+    [
+        (lambda run: run.resize(worker=0), "worker is 0"),
+        (lambda run: run.resize(worker="two"), "workers is 'two'"),
+        (lambda run: run.rebalance({"worker:1": 0}), "shares"),
+        (lambda run: run.rebalance(["worker:1"]), "shares"),
+        (lambda run: run.leave("moon"), "moon"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_and_the_training_goes_on(
+    cluster: ProcessCluster, ask: Any, told: str
+) -> None:
+    cluster.restart_dead()
+    run = train(cluster)
+    with pytest.raises(InvalidArgumentError, match=told):
+        ask(run)
+    run.wait(30)
+    assert run.history() == ()
+
+
+def test_elastic_is_a_flag_or_options(cluster: ProcessCluster) -> None:
+    cluster.restart_dead()
+    with pytest.raises(InvalidArgumentError, match=r"elastic is 'yes'; give True"):
+        train(cluster, elastic="yes")

@@ -138,6 +138,8 @@ def test_without_options_the_members_are_the_tasks() -> None:
     [
         ({"logical_workers": 0}, "logical_workers is 0"),
         ({"spare": -1}, "spare is -1"),
+        ({"logical_workers": "six"}, "logical_workers is 'six'"),
+        ({"shares": [1]}, "shares"),
         ({"shares": {"worker:1": 0}}, "shares"),
         ({"shares": {"worker:1": float("nan")}}, "shares"),
     ],

@@ -25,9 +25,9 @@ from kit.training.elastic.generation import Generation
 from kit.training.elastic.placing import Placing
 from kit.training.job import Job, Work
 from kit.training.optimizers.rules import GradientDescent
+from tests.elastic.coroutines import ORIGIN, SETTINGS, Caller, ModelProcesses
 from tests.elastic.invariants import Invariants
 from tests.elastic.runs import N_STEPS, Member, Run, found_in, start
-from tests.elastic.talks import ORIGIN, SETTINGS, Caller, Carried
 
 RESTARTED_S = 0.1
 
@@ -74,7 +74,7 @@ class Machine:
         self.training.ended(member)
 
     def begin(self, job: Job, work: Work) -> None:
-        given: Any = (job, work, self, self, Carried, lambda: self.world.clock)
+        given: Any = (job, work, self, self, ModelProcesses, lambda: self.world.clock)
         self.training = ElasticTraining(*given)
 
     # -- as the way to others -------------------------------------------------------

@@ -110,7 +110,8 @@ def test_a_task_that_came_back_hosts_its_own_member_again() -> None:
     assert drawn(found)["worker:2"] == ("ps-task", ["worker:2", "out", "in"])
     assert links(found) == {"1-2", "2-3", "3-1"}
     assert sentences.placement(found) == [
-        "worker:2 joined at step 300; no step was done again, going on after 0.04 s."
+        "worker:2 joined at step 300; no step was done again. The tasks had "
+        "agreed how to go on after 0.04 s."
     ]
 
 
@@ -171,7 +172,7 @@ def test_the_text_says_what_the_picture_shows() -> None:
     beat = Beat(moment(WITHOUT_2, step=300), history, trace, is_last=False)
 
     said = text(beat)
-    assert "worker:2 was lost at step 120; 14 steps were done again, going on" in said
+    assert "worker:2 was lost at step 120; 14 steps were done again. The tasks" in said
     assert "worker:2 is gone; worker:2 on worker:0." in said
     label = Xml.fromstring(scene(beat.moment)).get("aria-label") or ""
     assert "worker:2 is gone; worker:2 on worker:0" in label

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kit.server.elastic.standing import Plain, Standing
 from kit.task import Task
-from kit.training.elastic.asking import Ask, Pause, Talk, Told, ask_all
+from kit.training.elastic.asking import Ask, Coroutine, Pause, Told, ask_all
 from kit.training.elastic.copies import StateCopy
 from kit.training.elastic.generation import Moment
 from kit.wire.frame import Buffer
@@ -56,16 +56,16 @@ class Processes:
         self._answer = answer
         self._callers: dict[str, Caller] = {}  # for copies
 
-    def carry(self, name: str, talk: Talk[None]) -> None:
-        """Take a talk through, in a thread of its own."""
+    def run(self, name: str, coroutine: Coroutine[None]) -> None:
+        """Run a coroutine to its end, in a thread of its own."""
 
-        def take_through() -> None:
+        def to_its_end() -> None:
             with suppress(StopIteration):
-                wanted = next(talk)
+                wanted = next(coroutine)
                 while True:
-                    wanted = talk.send(self._tell(wanted))
+                    wanted = coroutine.send(self._tell(wanted))
 
-        threading.Thread(target=take_through, name=name, daemon=True).start()
+        threading.Thread(target=to_its_end, name=name, daemon=True).start()
 
     def _tell(self, wanted: Ask | Pause) -> Told:
         if isinstance(wanted, Ask):

@@ -1,7 +1,7 @@
 """How one generation of an elastic training follows another: who leads, who joins.
 
-`kit.training.elastic.generation` has the rules and their theory. Both are talks: this
-decides what to ask of whom, and `Processes` asks it.
+`kit.training.elastic.generation` has the rules and their theory. Both are coroutines:
+they decide what to ask of whom, and `Processes` asks it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kit.server.elastic.asking import Processes
 from kit.server.elastic.standing import Ballot, Plain, Standing
 from kit.training.coordination.membership import Epoch
 from kit.training.elastic import generation as rules
-from kit.training.elastic.asking import Ask, Pause, Talk, Told, ask_one
+from kit.training.elastic.asking import Ask, Coroutine, Pause, Told, ask_one
 from kit.training.elastic.generation import Change, Generation, Held, Moment
 from kit.training.elastic.placing import Placing, in_order, is_server
 from kit.training.job import Job
@@ -68,9 +68,9 @@ class Succession:
                 return
             self._now.noticed = self._now.clock(), reason
             given = self._now.generation.number, reason
-        self._processes.carry(f"kit-elastic-{self._now.me}", self._go_on(*given))
+        self._processes.run(f"kit-elastic-{self._now.me}", self._go_on(*given))
 
-    def _go_on(self, number: int, reason: str) -> Talk[None]:
+    def _go_on(self, number: int, reason: str) -> Coroutine[None]:
         """Lead, or wait for who leads, until there is another generation or none."""
         give_up = self._give_up_at()
         while not self._now.has_moved(number):
@@ -100,13 +100,13 @@ class Succession:
             self._now.has_begun = False
             self._forget()
             self._now.changed.notify_all()
-        self._processes.carry(f"kit-join-{self._now.me}", self._ask_to_join())
+        self._processes.run(f"kit-join-{self._now.me}", self._ask_to_join())
 
-    def _ask_to_join(self) -> Talk[None]:
+    def _ask_to_join(self) -> Coroutine[None]:
         give_up, values = self._give_up_at(), {"process": self._now.me}
         while not self._now.takes_part and self._now.clock() < give_up:
             for process in self._now.generation.processes:
-                with suppress(UnavailableError, DeadlineExceededError, NotFoundError):
+                with suppress(KitError):  # the next one may know more
                     self._learn((yield from ask_one(process, "elastic.join", values)))
             yield Pause(lambda: self._now.takes_part, _ASK_S)
         if not self._now.takes_part:
@@ -148,7 +148,7 @@ class Succession:
             self._now.changed.notify_all()
         self.notice(reason)
 
-    def _is_led_by_another(self, number: int, reason: str) -> Talk[bool]:
+    def _is_led_by_another(self, number: int, reason: str) -> Coroutine[bool]:
         """Tell a process before this one of the loss; whether one lives, to lead."""
         for process in self._now.generation.processes:
             if process == self._now.me:
@@ -181,7 +181,7 @@ class Succession:
         else:
             self._await_begin(job)
 
-    def _lead(self) -> Talk[None]:
+    def _lead(self) -> Coroutine[None]:
         job, began = self._now.job, self._now.noticed
         old = self._now.generation
         if began is None:  # another one has led meanwhile
@@ -204,8 +204,9 @@ class Succession:
         if not rules.may_go_on(old.processes, stay, [*ended, *fresh]):
             names = ", ".join(lost)
             raise PeerLost(
-                f"{names} do not answer, and only {len(stay)} of {len(old.processes)} "
-                f"tasks are here: the others may go on, so these do not.",
+                f"there is no answer from {names}, and only {len(stay)} of "
+                f"{len(old.processes)} tasks are here: the others may go on, so these "
+                f"do not.",
                 task=names,
             )
         found = rules.newest_whole({n: _held(reply) for n, reply in good.items()})
@@ -248,7 +249,7 @@ class Succession:
 
     def _requests(
         self, good: Mapping[str, Plain], moment: Moment, holders: Mapping[int, str]
-    ) -> Talk[list[Plain]]:
+    ) -> Coroutine[list[Plain]]:
         """Return what is known to be requested: by the coordinator, and by the others.
 
         Without the coordinator by the copy of it.
@@ -267,7 +268,7 @@ class Succession:
         following: Generation,
         found: tuple[Moment, dict[int, str]],
         requests: Plain | None,
-    ) -> Talk[None]:
+    ) -> Coroutine[None]:
         """Let the processes of a generation host all members, and begin them."""
         before, places = self._now.job, following.places
         moment, holders = found
@@ -293,14 +294,18 @@ class Succession:
             "holders": {str(member): holder for member, holder in holders.items()},
             "requests": requests or {},
         }
-        # The coordinator first: the others come to it as soon as they begin.
-        leader = places[job.coordinator]
-        yield from ask_one(leader, "elastic.begin", begins)
-        others = [process for process in all_of if process != leader]
-        for reply in (yield Ask(others, "elastic.begin", begins)).values():
-            if isinstance(reply, KitError):
-                self._adopt(job, f"not all could begin: {reply.message}")
-                raise reply
+        # Those that stand by first: no step is committed before all have begun, so not
+        # in two attempts. Of the hosts that of the coordinator: the others come to it.
+        standby, leader = following.standby, places[job.coordinator]
+        others = [one for one in all_of if one not in (*standby, leader)]
+        has_begun = False
+        for some in filter(None, (standby, [leader], others)):
+            for reply in (yield Ask(some, "elastic.begin", begins)).values():
+                if isinstance(reply, KitError):
+                    if has_begun:
+                        self._adopt(job, f"not all could begin: {reply.message}")
+                    raise reply
+            has_begun = True
 
     def _is_enough(self, told: Told) -> bool:
         here = [name for name, reply in told.items() if isinstance(reply, dict)]
@@ -346,8 +351,8 @@ def _placing(
 def _no_copy(lost: Sequence[str]) -> PeerLost:
     names = ", ".join(lost)
     return PeerLost(
-        f"{names} are gone, and with them the only copies of a part of the training's "
-        f"state. Go on from a checkpoint, if there is one.",
+        f"the only copies of a part of the training's state were lost with {names}. "
+        f"Go on from a checkpoint, if there is one.",
         task=names,
     )
 

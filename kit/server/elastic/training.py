@@ -378,9 +378,10 @@ class ElasticTraining:
         self, holders: Mapping[int, str], moment: Moment, member: int
     ) -> StateCopy:
         """Return a member's copy, from here if it is here."""
-        is_here = (moment, member) in {one[:2] for one in self.copies.held()}
-        holder = self._now.me if is_here else holders[member]
-        return self._processes.copy(holder, moment, member)
+        try:
+            return self.copies.find(moment, member)
+        except KeyError:
+            return self._processes.copy(holders[member], moment, member)
 
     # -- what is here ---------------------------------------------------------------
 

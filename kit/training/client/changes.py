@@ -14,20 +14,18 @@ def sentence(change: Change) -> str:
     """Return a change as a sentence: who, when, and what it cost.
 
     >>> sentence(Change(("worker:2",), (), (), 120, 14, 0.21, "its link is closed"))
-    'worker:2 was lost at step 120; 14 steps were done again, going on 0.21 s after \
-the loss was noticed.'
+    'worker:2 was lost at step 120; 14 steps were done again. The tasks had agreed \
+how to go on after 0.21 s.'
     >>> sentence(Change((), ("worker:3",), ("ps:1",), 9, 0, 0.04, ""))
-    'worker:3 joined and ps:1 left at step 9; no step was done again, going on after \
-0.04 s.'
+    'worker:3 joined and ps:1 left at step 9; no step was done again. The tasks had \
+agreed how to go on after 0.04 s.'
     """
-    n, took = change.repeated, f"{change.seconds:.2f} s"
+    n = change.repeated
     again = f"{n:,} steps were" if n > 1 else f"{n or 'no'} step was"
     was = "were lost" if len(change.lost) > 1 else "was lost"
-    # It may take longer to notice a loss than to go on after it.
-    when = f"{took} after the loss was noticed" if change.lost else f"after {took}"
     return (
-        f"{_who(change, was)} at step {change.step:,}; {again} done again, "
-        f"going on {when}."
+        f"{_who(change, was)} at step {change.step:,}; {again} done again. The tasks "
+        f"had agreed how to go on after {change.seconds:.2f} s."
     )
 
 

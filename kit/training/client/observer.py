@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTime
 from contextlib import ExitStack, closing
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -167,6 +167,7 @@ def _dial_in(job: Job, dial: Dial) -> Callable[[Task, str], Caller]:
     return lambda task, run: dial(task, run, addresses[task])
 
 
+T = TypeVar("T")
 _FIRST_POLL_S, _POLL_S, _LOOK_S = 0.005, 0.1, 0.02
 _LAST_WORDS_S = 3.0  # the members' own reports explain more than a closed link
 
@@ -231,18 +232,32 @@ class Observer:
 
     def command(self, what: str, **values: Any) -> None:
         """Send a request to the coordinator; raises as `CommandSender.send` does."""
+
+        def send() -> None:
+            self.leader.leads = self._requests.send(what, values)
+
+        self._in_some_generation(send)
+
+    def params(self) -> bytearray:
+        """Return the flat parameters of the last committed step."""
+        return self._in_some_generation(lambda: self.newest.fetch())
+
+    def _in_some_generation(self, ask: Callable[[], T]) -> T:
+        """Ask again while an elastic training has nobody who can answer yet."""
         give_up = time.monotonic() + self._job.settings.dead_after_s
         while True:
             job = self._job
             try:
-                self.leader.leads = self._requests.send(what, values)
-                return
-            except UnavailableError:
-                # An elastic training has another coordinator soon.
+                return ask()
+            except (UnavailableError, InvalidArgumentError) as error:
+                is_early = isinstance(error, InvalidArgumentError)
                 if job.generation is None or time.monotonic() > give_up:
                     raise
+                is_known = self.leader.has_begun or not self._may_begin(job)
+                if is_early and self._job is job and is_known:
+                    raise
             if self._job is job:
-                self._pause.wait(_POLL_S)
+                self._pause.wait(_LOOK_S)
 
     def wait(self, timeout: float | None) -> None:
         """Block until the training is over; see `Run.wait`."""
@@ -382,7 +397,7 @@ class Observer:
             try:
                 reply, blob = caller.call("run.poll", limit, question)
             except InvalidArgumentError:
-                if not self._may_begin(watched, job):
+                if watched.has_begun or not self._may_begin(job):
                     raise
                 self._pause.wait(_LOOK_S)
                 continue
@@ -397,11 +412,10 @@ class Observer:
                 # Longer each time: nobody waits half as long again as a training took.
                 pause_s = min(1.5 * pause_s, _POLL_S)
 
-    def _may_begin(self, watched: Watched, job: Job) -> bool:
+    def _may_begin(self, job: Job) -> bool:
         """Whether a task that does not know a generation may be about to begin it."""
         is_new = job.generation is not None and job.generation.number > 0
-        is_current = self._job is job and time.monotonic() < self._begins_by
-        return is_new and is_current and not watched.has_begun
+        return is_new and self._job is job and time.monotonic() < self._begins_by
 
     def _note(self, member: int, watched: Watched, error: KitError) -> None:
         """Note why nothing more is learned of a member."""

@@ -87,7 +87,10 @@ def _topology(picture: RunReport) -> str:
 
 
 def _changes(found: Sequence[Change]) -> str:
-    heads = ("change", "at step", "steps done again", "seconds", "what was noticed")
+    heads = (
+        *("change", "at step", "steps done again"),
+        *("seconds to agree", "what was noticed"),
+    )
     rows = (
         (
             changes.label(one),

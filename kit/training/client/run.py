@@ -412,7 +412,8 @@ class Run:
         """What an elastic training has lost so far, and what each loss has cost.
 
         Each is a `Change`: the tasks, the step, how many steps were done again, and the
-        seconds until the training began again. `history` has those that joined too.
+        seconds until the tasks had agreed how to go on. `history` has those that joined
+        too.
         """
         return tuple(one for one in self.history() if one.lost)
 
@@ -489,14 +490,33 @@ class Run:
         """
         if shares is None:
             shares = measured_shares(self.newest_job, self.trace)
-        self._observer.command("place", shares=dict(shares))
+        self._observer.command("place", shares=shares)
 
-    def leave(self, task: Task) -> None:
+    def leave(self, task: str | Task) -> None:
         """Let an elastic training go on without a task that is there; return at once.
 
-        Raises as `resize` does.
+        The task stays as it is; `cluster.remove` ends it too. Takes effect as `resize`
+        does.
+
+        Parameters
+        ----------
+        task : str or Task
+            Such as "worker:1".
+
+        Raises
+        ------
+        InvalidArgumentError
+            The task takes no part, or is the only one.
+        FailedPreconditionError
+            The training is over, or is not elastic.
+
+        Examples
+        --------
+        Keep the first worker's host for something else::
+
+            run.leave("worker:0")
         """
-        self._observer.command("leave", task=task.short)
+        self._observer.command("leave", task=Task.parse(str(task)).short)
 
     @property
     def newest_job(self) -> Job:
@@ -542,7 +562,7 @@ class Run:
         if self._params is not None:
             return {name: value.copy() for name, value in self._params.items()}
         is_final = self.done
-        found = unflatten(self.job.layout, self._observer.newest.fetch())
+        found = unflatten(self.job.layout, self._observer.params())
         if is_final:
             self._params = found
         return {name: value.copy() for name, value in found.items()}

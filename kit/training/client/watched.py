@@ -165,7 +165,9 @@ class Watched:
             tables = [self.once.new(table) for table in tables]
         news = News(tables, unread)
         self.cursors, self.leads = reply["cursors"], reply["leads"] or {}
-        self.step, self.more = int(reply["step"]), bool(reply["more"])
+        # What is committed stays so, where a member begins again or does steps again.
+        self.step = max(self.step, int(reply["step"]))
+        self.more = bool(reply["more"])
         n_steps = {int(e) + self._n_epochs: int(n) for e, n in reply["n_steps"]}
         self.n_steps = {**self._earlier_steps, **n_steps}
         epochs = [EpochRow(*row) for row in reply["epochs"]]

@@ -18,6 +18,7 @@ from kit.errors import (
     InvalidArgumentError,
     KitError,
     PeerLost,
+    UnavailableError,
 )
 from kit.training.checkpointing.member_state import writers_of
 from kit.training.checkpointing.resume import CheckpointStore
@@ -499,11 +500,15 @@ class TrainingCoordinator:
         """Note a request of the user; it is taken up at the next boundary.
 
         Raises `InvalidArgumentError` for what cannot be meant, and for what these
-        members cannot form.
+        members cannot form, and `UnavailableError` when a generation of an elastic
+        training has ended: what it was asked for has been told to the next one.
         """
         values = check_command(what, values)
         with self._changed:
             agreement, before = self._agreement, self.requests()
+            has_failed = self._regrouping is not None and agreement.error is not None
+            if has_failed and what != "look":
+                raise UnavailableError("this generation of the training is over.")
             if what == "configure":
                 self._check(**values)
                 agreement.request(**values)

@@ -92,14 +92,17 @@ class Regrouping:
         self.call_copy(at_once=True)
 
     def place(
-        self, *, workers: int = 0, shares: Mapping[str, float] | None = None
+        self,
+        *,
+        workers: int | None = None,
+        shares: Mapping[str, float] | None = None,
     ) -> None:
         """Spread the members otherwise, from the next generation on.
 
         Raises `InvalidArgumentError` for what these tasks cannot do.
         """
         changes: dict[str, Any] = {}
-        if workers:
+        if workers is not None:
             check_workers(workers, self._job.tasks, self._generation.processes)
             changes["workers"] = workers
         if shares is not None:

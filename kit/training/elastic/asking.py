@@ -1,7 +1,7 @@
-"""How several processes are asked at the same time, and what a talk with them is.
+"""How several processes are asked at the same time, and how it is decided what.
 
-A *talk* is a generator that decides what to ask of whom: it yields `Ask` or `Pause`,
-and is sent what was told. Who takes it through has the links, threads and clock.
+A coroutine, here a generator, decides what to ask of whom: it yields `Ask` or `Pause`,
+and is sent what was told. Who runs it has the links, the threads and the clock.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Pause(NamedTuple):
 
 
 _T = TypeVar("_T")
-Talk = Generator[Ask | Pause, Told, _T]
+Coroutine = Generator[Ask | Pause, Told, _T]
 
 
-def ask_one(process: str, op: str, values: dict[str, Any]) -> Talk[dict[str, Any]]:
+def ask_one(process: str, op: str, values: dict[str, Any]) -> Coroutine[dict[str, Any]]:
     """Ask one process; raises what it fails with."""
     reply = (yield Ask([process], op, values))[process]
     if isinstance(reply, KitError):

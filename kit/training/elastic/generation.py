@@ -29,16 +29,17 @@ Each of the three is refused by a process that has promised a newer ballot, so w
 one that leads is lost as well, the next one begins with `promise` again.
 
 *Who may go on.* A process whose connections are refused has ended; one that does not
-answer may live behind a cut. Those that answered go on only if they are more than
-half of those that may live, or half of them and among these the first. Two such sets of
-one generation share a process, which promises only one of them its newest ballot; the
-other cannot begin.
+answer may live behind a cut. Those that answered go on only if they are more than half
+of those that may live, or half of them and among these the first. Two such sets of one
+generation share a process, which promises only one of them its newest ballot; the other
+cannot begin.
 
-*What holds.* Of two attempts to begin a generation at most one commits steps if a
-majority hosts members: those that promised a newer ballot have ended theirs, and begin
-no older one, not even one that they were about to. A copy that was whole when the
-promises were given is not passed over. `tests.elastic.explorer` plays all histories of
-a few processes, up to a bound, and looks whether this holds.
+*What holds.* Of two attempts to begin a generation at most one commits steps: no step
+is committed before all processes have begun, and those that promised a newer ballot
+have ended their members, and begin no older one, not even one that they were about to.
+A copy that was whole when the promises were given is not passed over.
+`tests.elastic.explorer` plays all histories of a few processes, up to a bound, and
+looks whether this holds.
 
 *Who misses a begin.* The one that leads may be lost between two begins, or an answer
 may. A process that hears of a generation which it is part of, but which it was not told
@@ -82,7 +83,8 @@ class Change(NamedTuple):
         left: the tasks whose processes take part no more, as was asked for.
         step: how many steps the training had committed.
         repeated: how many of them were done again.
-        seconds: from the first sign of it to the next generation's begin.
+        seconds: from the first sign of it until the processes had agreed how to go on;
+            their members take their links up after that.
         reason: what was noticed.
     """
 

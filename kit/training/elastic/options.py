@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import chain
+from typing import Final
 
 from kit.errors import InvalidArgumentError
+from kit.message_fields import check, maybe, table_of, whole
 from kit.task import Task
 from kit.training.elastic.generation import Generation
-from kit.training.elastic.placing import Placing, check_shares
+from kit.training.elastic.placing import SHARE, Placing, check_shares
 
-_WORKER = "worker"
+_WORKER: Final = "worker"
+_FIELDS: Final = {
+    "logical_workers": maybe(whole(1)),
+    "spare": whole(0),
+    "shares": table_of(SHARE),
+}
 
 
 @dataclass(frozen=True)
@@ -58,13 +65,7 @@ class Elastic:
 
     def __post_init__(self) -> None:
         """Check what can be known to be wrong without a cluster."""
-        if self.logical_workers is not None and self.logical_workers < 1:
-            raise InvalidArgumentError(
-                f"logical_workers is {self.logical_workers}; give 1 or more."
-            )
-        if self.spare < 0:
-            raise InvalidArgumentError(f"spare is {self.spare}; give 0 or more.")
-        check_shares(self.shares, self.shares)
+        check("kit.Elastic", _FIELDS, asdict(self))
 
     def members(self, tasks: Sequence[Task]) -> tuple[Task, ...]:
         """Return the members of a training on these tasks, in their order.

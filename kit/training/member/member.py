@@ -168,6 +168,7 @@ class Member:
         if self.context is not None:
             self._last_step = self.context.step
         self._writer = self._copier = self._begins_with = None
+        self._kept = {}
         self.context = self._endpoint = self._rejoining = self._links = None
         if self.hooks is not None:
             self.hooks.leave()

@@ -13,7 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from kit.errors import DeadlineExceededError, FailedPreconditionError, to_plain
+from kit.errors import (
+    DeadlineExceededError,
+    FailedPreconditionError,
+    UnavailableError,
+    to_plain,
+)
 from kit.trace.log import Rows
 from kit.trace.log import rows as rows_of
 from kit.trace.traffic import MEASURE, SPAN, STEP, TOTAL, TRANSFER
@@ -72,14 +77,14 @@ def parameters(
 ) -> tuple[int, bytes]:
     """Return the step and the flat parameters after it, without stopping anything.
 
-    Raises `FailedPreconditionError` when there are none yet or none any more,
-    `DeadlineExceededError` when the steps are too short to copy between two of them.
+    Raises `UnavailableError` when there are none yet, `FailedPreconditionError` when
+    there are none any more, and `DeadlineExceededError` when the steps are too short to
+    copy between two of them.
     """
     context = member.context
     if context is None or not member.epochs:
-        raise FailedPreconditionError(
-            f"{member.task} has no parameters: the training is {member.state}."
-        )
+        error = FailedPreconditionError if member.is_over else UnavailableError
+        raise error(f"{member.task} has no parameters: the training is {member.state}.")
     give_up = clock() + _TRY_FOR_S
     while clock() < give_up:
         before = context.moment

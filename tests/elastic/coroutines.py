@@ -45,20 +45,20 @@ class Caller:
         """Let go of nothing."""
 
 
-class Carried(Processes):
+class ModelProcesses(Processes):
     """Talks that the world takes through."""
 
-    def carry(self, name: str, talk: Any) -> None:
-        """Begin a talk."""
+    def run(self, name: str, coroutine: Any) -> None:
+        """Begin a coroutine."""
         machine: Any = self._neighbours
-        Talking(machine, talk, name).go_on({})
+        Running(machine, coroutine, name).go_on({})
 
 
-class Talking:
-    """One talk of a process, and what it was told so far."""
+class Running:
+    """One coroutine of a process, and what it was told so far."""
 
-    def __init__(self, machine: Machine, talk: Any, name: str) -> None:
-        self.machine, self.talk, self.name = machine, talk, name
+    def __init__(self, machine: Machine, coroutine: Any, name: str) -> None:
+        self.machine, self.coroutine, self.name = machine, coroutine, name
         self.told: dict[str, Any] = {}
         self.waiting: set[str] = set()
         self.wanted: Any = None
@@ -69,7 +69,7 @@ class Talking:
         world, machine = self.machine.world, self.machine
         self.turn += 1
         try:
-            self.wanted = wanted = self.talk.send(told if self.turn > 1 else None)
+            self.wanted = wanted = self.coroutine.send(told if self.turn > 1 else None)
         except StopIteration:
             return
         except KitError as error:
