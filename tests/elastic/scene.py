@@ -6,12 +6,14 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import kit
+from kit.settings import settings
 from kit.task import Task
 from kit.testing.processes import ProcessCluster
 from tests.training.toy import BATCH, DATA, fit, initial
@@ -36,17 +38,31 @@ def die_once(mark: Path) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def train(cluster: ProcessCluster, step: Any = slowly, **given: Any) -> kit.Run:
-    """Begin an elastic training of the toy."""
+def train(
+    cluster: ProcessCluster,
+    step: Any = slowly,
+    victim: Task | None = None,
+    **given: Any,
+) -> kit.Run:
+    """Begin an elastic training of the toy, with or without a `victim` to be killed."""
     chosen: dict[str, Any] = {"steps": STEPS, "batch": BATCH, "optimizer": "adam"}
     chosen |= {"topology": "ring", "elastic": True} | given
-    return kit.train(step, initial(), DATA, cluster=cluster, **chosen)
+    with awaits_its_end(victim, chosen["steps"]):
+        return kit.train(step, initial(), DATA, cluster=cluster, **chosen)
+
+
+def awaits_its_end(
+    victim: Task | None, steps: int = STEPS
+) -> AbstractContextManager[Any]:
+    """Have a task stop some steps before the last, so that none ends before its end."""
+    if victim is None:
+        return nullcontext()
+    return settings(crash=f"{victim.short}@{steps - 15}:step.begun:SIGSTOP")
 
 
 def kill(cluster: ProcessCluster, run: kit.Run, task: Task, after: int) -> None:
     """Kill a task's process when the training has done so many steps."""
     until(lambda: run.step >= after)
-    assert not run.done, "the training has ended before anything could happen"
     cluster[task].signal(signal.SIGKILL)
 
 

@@ -39,7 +39,7 @@ def test_they_are_those_of_the_undisturbed_training(
 ) -> None:
     with process_cluster(ps=1, worker=2) as cluster:
         plain = train(cluster, checkpoint=every(tmp_path / "plain", 20)).wait(30)
-        run = train(cluster, checkpoint=every(tmp_path / "run", 20))
+        run = train(cluster, victim=victim, checkpoint=every(tmp_path / "run", 20))
         kill(cluster, run, victim, 50)
         before = names(tmp_path / "run")
         run.wait(30)
@@ -63,7 +63,8 @@ def test_where_it_began_counts_only_once(
     with process_cluster(ps=1, worker=2) as cluster:
         if restore is not False:
             train(cluster, checkpoint=every(folder, 20), steps=80).wait(30)
-        run = train(cluster, checkpoint=every(folder, 20), restore=restore, steps=200)
+        given: dict[str, Any] = {"checkpoint": every(folder, 20), "steps": 200}
+        run = train(cluster, victim=victim, restore=restore, **given)
         kill(cluster, run, victim, 110)
         before = names(folder)
         run.wait(30)
@@ -76,7 +77,7 @@ def test_where_it_began_counts_only_once(
 @pytest.mark.parametrize("victim", VICTIMS)
 def test_a_save_that_was_asked_for_is_written(tmp_path: Path, victim: Task) -> None:
     with process_cluster(ps=1, worker=2) as cluster:
-        run = train(cluster, checkpoint=every(tmp_path, 0))
+        run = train(cluster, victim=victim, checkpoint=every(tmp_path, 0))
         until(lambda: run.step >= 30)
         saving = run.save()
         kill(cluster, run, victim, 0)

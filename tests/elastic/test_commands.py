@@ -19,7 +19,7 @@ VICTIMS = [LEADER, OTHER]
 def test_a_switch_for_a_later_step_is_kept(victim: Task) -> None:
     with process_cluster(ps=1, worker=2) as cluster:
         plain = train(cluster).wait(30)
-        run = train(cluster)
+        run = train(cluster, victim=victim)
         run.switch("ps", at=100)
         kill(cluster, run, victim, 30)
         run.wait(30)
@@ -35,7 +35,7 @@ def test_a_switch_for_a_later_step_is_kept(victim: Task) -> None:
 @pytest.mark.parametrize("victim", VICTIMS)
 def test_a_topology_asked_for_just_before_a_loss(victim: Task) -> None:
     with process_cluster(ps=1, worker=2) as cluster:
-        run = train(cluster)
+        run = train(cluster, victim=victim)
         until(lambda: run.step >= 30)
         run.topology = "ps"
         kill(cluster, run, victim, 30)

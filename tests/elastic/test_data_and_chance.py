@@ -16,7 +16,7 @@ from kit.graph.ops.state.source import placeholder
 from kit.graph.variable import Variable
 from kit.task import Task
 from kit.testing.processes import ProcessCluster, process_cluster
-from tests.elastic.scene import LEADER, OTHER, STEPS, kill, losses
+from tests.elastic.scene import LEADER, OTHER, STEPS, awaits_its_end, kill, losses
 from tests.training.toy import BATCH, DATA, X, Y, fit, initial, same_bits
 
 pytestmark = pytest.mark.slow
@@ -26,7 +26,8 @@ VICTIMS = [LEADER, OTHER]
 def survives(cluster: ProcessCluster, begin: Any, victim: Task) -> None:
     """Compare a training that has a loss with one that has none."""
     plain = begin().wait(30)
-    run = begin()
+    with awaits_its_end(victim):
+        run = begin()
     kill(cluster, run, victim, 40)
     run.wait(30)
 
@@ -159,9 +160,10 @@ def test_a_step_that_depends_on_its_process_is_named() -> None:
 
     with process_cluster(ps=0, worker=3) as cluster:
         given: dict[str, Any] = {"steps": STEPS, "batch": BATCH, "topology": "ring"}
-        run = kit.train(
-            counting, initial(), DATA, elastic=True, cluster=cluster, **given
-        )
+        with awaits_its_end(OTHER):
+            run = kit.train(
+                counting, initial(), DATA, elastic=True, cluster=cluster, **given
+            )
         assert run.unrepeatable == {}
         kill(cluster, run, OTHER, 40)
         with pytest.warns(UserWarning, match="had another loss when it was done again"):

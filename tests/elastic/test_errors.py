@@ -12,7 +12,7 @@ import pytest
 import kit
 from kit.errors import KitError
 from kit.testing.processes import process_cluster
-from tests.elastic.scene import OTHER, kill, train
+from tests.elastic.scene import OTHER, awaits_its_end, kill, train
 from tests.training.toy import X, Y, fit
 
 pytestmark = pytest.mark.slow
@@ -57,9 +57,10 @@ def test_an_error_of_a_step_ends_it(
         start = {"w": np.zeros(3, np.float32), "b": np.zeros(2), "scale": np.ones(())}
         start["none"] = np.zeros((0, 2), np.float32)
         plain = end(kit.train(Fails(error), start, batches, cluster=cluster, **given))
-        run = kit.train(
-            Fails(error), start, batches, cluster=cluster, elastic=True, **given
-        )
+        with awaits_its_end(OTHER if loses else None, 90):
+            run = kit.train(
+                Fails(error), start, batches, cluster=cluster, elastic=True, **given
+            )
         if loses:
             kill(cluster, run, OTHER, 30)
         found = end(run)

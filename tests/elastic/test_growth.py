@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ from kit.settings import settings
 from kit.task import Task
 from kit.testing.processes import ProcessCluster, process_cluster
 from kit.training.client.run import Run
-from tests.elastic.scene import losses, slowly, train, until
+from tests.elastic.scene import LEADER, kill, losses, train, until
 from tests.training.toy import BATCH, DATA, fit, initial, same_bits
 
 pytestmark = [
@@ -43,6 +44,12 @@ def undisturbed() -> Run:
         return run
 
 
+def more_slowly(params: Any, batch: Any) -> Any:
+    """Do a step that leaves the time to ask for two changes of a short training."""
+    time.sleep(0.01)
+    return fit(params, batch)
+
+
 def assert_like(run: Run, other: Run) -> None:
     run.wait(30)
     assert same_bits(run.params, other.params)
@@ -58,7 +65,7 @@ def test_six_logical_workers_on_three_tasks_have_the_bits_of_six_tasks(
     cluster: ProcessCluster, undisturbed: Run
 ) -> None:
     cluster.restart_dead()
-    run = train(cluster, slowly, elastic=SIX)
+    run = train(cluster, elastic=SIX)
     assert hosts_of(run) == {"worker:0", "worker:1", "worker:2"}
     assert_like(run, undisturbed)
 
@@ -68,7 +75,7 @@ def test_a_resized_training_repeats_no_step(
     cluster: ProcessCluster, undisturbed: Run, topology: str
 ) -> None:
     cluster.restart_dead()
-    run = train(cluster, slowly, elastic=SIX, topology=topology)
+    run = train(cluster, more_slowly, elastic=SIX, topology=topology)
     until(lambda: run.step >= 20)
     run.resize(worker=1)
     until(lambda: len(run.history()) == 1)
@@ -89,7 +96,7 @@ def test_shares_and_rebalance_place_more_on_a_faster_task(
 ) -> None:
     cluster.restart_dead()
     options = kit.Elastic(logical_workers=6, shares={"worker:1": 3})
-    run = train(cluster, slowly, elastic=options)
+    run = train(cluster, more_slowly, elastic=options)
     places = run.newest_job.generation.places  # type: ignore[union-attr]
     assert places.count("worker:1") == 4
     until(lambda: run.step >= 20)
@@ -126,11 +133,11 @@ def test_rebalance_measures_who_is_faster(cluster: ProcessCluster) -> None:
 
 def test_a_spare_takes_over_at_once() -> None:
     with process_cluster(ps=1, worker=4) as cluster:
-        run = train(cluster, elastic=kit.Elastic(spare=1))
+        victim = Task("worker", 1)
+        run = train(cluster, victim=victim, elastic=kit.Elastic(spare=1))
         assert run.newest_job.generation.standby == ("worker:3",)  # type: ignore[union-attr]
         assert len(run.job.workers) == 3
-        until(lambda: run.step >= 30)
-        cluster[Task("worker", 1)].signal(signal.SIGKILL)
+        kill(cluster, run, victim, 30)
         run.wait(30)
         assert [one.lost for one in run.losses] == [("worker:1",)]
         assert hosts_of(run) == {"worker:0", "worker:2", "worker:3"}
@@ -150,9 +157,9 @@ def test_a_spare_takes_over_at_once() -> None:
 
 def test_a_spare_goes_on_alone_when_all_others_are_killed() -> None:
     with process_cluster(ps=0, worker=2) as cluster:
-        run = train(cluster, elastic=kit.Elastic(spare=1))
+        run = train(cluster, victim=LEADER, elastic=kit.Elastic(spare=1))
         until(lambda: run.copied > 0)
-        cluster[Task("worker", 0)].signal(signal.SIGKILL)
+        cluster[LEADER].signal(signal.SIGKILL)
         run.wait(30)
         assert [one.lost for one in run.losses] == [("worker:0",)]
         assert hosts_of(run) == {"worker:1"}
@@ -194,7 +201,7 @@ def test_what_is_asked_of_a_training_lasts_over_a_resize(
     cluster: ProcessCluster, paused: bool
 ) -> None:
     cluster.restart_dead()
-    run = train(cluster)
+    run = train(cluster, more_slowly)
     if paused:
         until(lambda: run.step >= 20)
         run.advance(10)

@@ -56,7 +56,7 @@ def numbers(book: list[list[str]], what: str) -> list[int]:
 
 def test_each_moment_comes_once_when_another_process_is_lost(tmp_path: Path) -> None:
     with process_cluster(ps=0, worker=3) as cluster:
-        run = train(cluster, hooks=[Book(tmp_path / "book")])
+        run = train(cluster, victim=OTHER, hooks=[Book(tmp_path / "book")])
         kill(cluster, run, OTHER, 30)
         run.wait(30)
         assert len(run.losses) == 1
@@ -95,7 +95,7 @@ def test_hooks_go_on_in_another_process_when_theirs_is_lost(
 def test_lines_of_hooks_are_told_once() -> None:
     hook = LoggingTensorHook(["loss"], every_n_iter=10)
     with process_cluster(ps=0, worker=3) as cluster:
-        run = train(cluster, hooks=[hook])
+        run = train(cluster, victim=OTHER, hooks=[hook])
         kill(cluster, run, OTHER, 30)
         run.wait(30)
         assert len(run.losses) == 1
@@ -105,7 +105,7 @@ def test_lines_of_hooks_are_told_once() -> None:
 def test_lines_of_a_lost_process_stay() -> None:
     hook = LoggingTensorHook(["global_step"], every_n_iter=10)
     with process_cluster(ps=0, worker=3) as cluster:
-        run = train(cluster, hooks=[hook])
+        run = train(cluster, victim=LEADER, hooks=[hook])
         until(lambda: len(run.messages) >= 4)
         told = run.messages
         kill(cluster, run, LEADER, 30)
