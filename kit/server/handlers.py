@@ -2,7 +2,7 @@
 
 run.begun  run.arrive  run.prepared  run.beat  run.fail  run.leave   of members
 run.come_back  run.rejoin               of members that were lost and have a new process
-run.where  run.collect  run.wrote                               of members that save
+run.kept  run.where  run.collect  run.wrote                     of members that save
 run.join                                                             of workers
 run.begin  run.command  run.poll  run.params          of the coordinator or an observer
 elastic.*                    of processes with an elastic training, and of an observer
@@ -111,6 +111,7 @@ class Handlers:
             ),
             "run.leave": Handler(_MEMBER, self._leave),
             "run.copied": Handler({**_MEMBER, "step": whole(0)}, self._copied),
+            "run.kept": Handler(_MEMBER, self._kept),
             "run.where": Handler({**_MEMBER, **_KEY}, self._where),
             "run.collect": Handler(
                 {**_MEMBER, **_KEY, "offset": whole(0)}, self._collect
@@ -226,6 +227,9 @@ class Handlers:
         coordinator = self._coordinator_of_member(question)
         coordinator.copied(question["member"], question["step"])
         return {}, b""
+
+    def _kept(self, question: dict[str, Any], _: bytearray) -> Answer:
+        return {}, self._coordinator_of_member(question).kept(question["member"])
 
     def _where(self, question: dict[str, Any], _: bytearray) -> Answer:
         place = self._coordinator_of_member(question).save_coordinator.where(

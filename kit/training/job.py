@@ -44,6 +44,7 @@ from kit.training.graph_step.step import GraphStep
 from kit.training.hooks.adapters import HookList
 from kit.training.optimizers import rules
 from kit.training.optimizers.rule import Optimizer
+from kit.training.worker import kept_state
 from kit.wire.shaping import LinkSettings
 
 _FIELDS: Final = {
@@ -61,6 +62,7 @@ _FIELDS: Final = {
     "placement": text(100),
     "checkpoints": maybe(table_of(anything())),
     "restore": text(1000),
+    "keeps_state": flag(),
     "hosts": list_of(text(1000)),
     "generation": maybe(table_of(anything())),
     "settings": table_of(anything()),
@@ -85,6 +87,7 @@ class Job:
     placement: str = "round_robin"
     checkpoints: Checkpoints | None = None
     restore: str = ""  # of the checkpoints: the newest "", "step-400", "afresh"
+    keeps_state: bool = False  # whether the step function has a `state`
     hosts: tuple[str, ...] = ()  # of each task; empty: one for all
     generation: Generation | None = None  # of a training that survives losses
     settings: Settings = field(default_factory=Settings)
@@ -118,7 +121,12 @@ class Job:
         if self.generation is not None:
             self._check_elastic(self.generation)
         if self.checkpoints is not None:
-            tensors_of(self.specs, self.slots)
+            taken = {*tensors_of(self.specs, self.slots)} & {*self.states}
+            if taken:
+                raise InvalidArgumentError(
+                    f"parameters are called {', '.join(sorted(taken))}, and so is what "
+                    f"workers keep in a checkpoint; rename the parameters."
+                )
 
     def _check_elastic(self, generation: Generation) -> None:
         generation.check(len(self.tasks))
@@ -222,6 +230,12 @@ class Job:
         """
         found = [n for n, task in enumerate(self.tasks) if task.job != "ps"]
         return by_host(found, self.hosts) if self.hosts else tuple(found)
+
+    @property
+    def states(self) -> dict[str, int]:
+        """What is kept by step functions: its names in a checkpoint, the members."""
+        keep = self.workers if self.keeps_state else ()
+        return {kept_state.name_of(self.tasks[member]): member for member in keep}
 
     @cached_property
     def ps(self) -> tuple[int, ...]:
@@ -373,6 +387,7 @@ def terms_of(job: Job) -> dict[str, str]:
         "aggregate": str(job.quorum),
         "link": job.link or "none",
         "placement": job.placement,
+        "state": str(job.keeps_state),
         # Where it begins is the coordinator's affair.
         "checkpoint": repr(job.checkpoints) if job.checkpoints else "none",
         "elastic": str(job.generation is not None),

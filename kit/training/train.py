@@ -20,9 +20,9 @@ number of the worker's own mini-batch.
 
 A parameter called `state` gets a dict of the worker's own, empty before the first step,
 for arrays and numbers that the step carries on: running averages, a hidden state. In an
-elastic training it moves with its worker and is as it was when a step is done again. It
-is not part of the parameters, nor of checkpoints: a training that resumes begins with
-an empty one.
+elastic training it moves with its worker and is as it was when a step is done again. A
+checkpoint holds it for each worker, so a training that resumes needs the same workers;
+`kit.load_checkpoint(folder).states["worker:0"]` is that of one.
 
 A loss that is a tensor is the mean over the examples. Each worker computes it and its
 gradients by itself, wherever the graph places them. `{(x, y): batches}` takes all kinds
@@ -57,6 +57,7 @@ from kit.training.hooks.adapters import hooks_of, with_savers
 from kit.training.job import Job, Work
 from kit.training.optimizers import rules
 from kit.training.optimizers.rule import Optimizer, Rule
+from kit.training.worker.worker import STATE, requested
 from kit.wire.shaping import LinkSettings
 
 Step = Callable[..., Any]
@@ -301,6 +302,7 @@ def _launch(
         generation=generation,
         hosts=hosts,
         specs=specs_of(work.params or {}),
+        keeps_state=STATE in requested(work.step),
         settings=current(),
         **agreed,
     )

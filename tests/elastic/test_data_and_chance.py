@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,15 @@ from kit.graph.ops.state.source import placeholder
 from kit.graph.variable import Variable
 from kit.task import Task
 from kit.testing.processes import ProcessCluster, process_cluster
-from tests.elastic.scene import LEADER, OTHER, STEPS, awaits_its_end, kill, losses
+from tests.elastic.scene import (
+    LEADER,
+    OTHER,
+    STEPS,
+    awaits_its_end,
+    kill,
+    losses,
+    train,
+)
 from tests.training.toy import BATCH, DATA, X, Y, fit, initial, same_bits
 
 pytestmark = pytest.mark.slow
@@ -149,6 +158,31 @@ def test_a_step_that_carries_a_state(victim: Task, logical: int | None) -> None:
             )
 
         survives(cluster, begin, victim)
+
+
+@pytest.mark.parametrize("victim", VICTIMS)
+def test_what_is_kept_is_resumed_and_survives_a_loss(
+    tmp_path: Path, victim: Task
+) -> None:
+    def begin(folder: str, steps: int, victim: Task | None = None) -> kit.Run:
+        saved = kit.Checkpoints(str(tmp_path / folder), every_steps=20)
+        return train(cluster, carrying, victim, steps=steps, checkpoint=saved)
+
+    with process_cluster(ps=1, worker=3) as cluster:
+        plain = begin("once", STEPS).wait(30)
+        begin("twice", 50).wait(30)
+        run = begin("twice", STEPS, victim)
+        kill(cluster, run, victim, 70)
+        run.wait(30)
+
+        assert run.resumed_from is not None
+        assert (run.resumed_from.step, len(run.losses)) == (50, 1)
+        assert run.loss == plain.loss
+        assert same_bits(run.params, plain.params)
+    one, other = (kit.load_checkpoint(tmp_path / name) for name in ("once", "twice"))
+    for task, state in one.states.items():
+        assert state["n"] == other.states[task]["n"] == STEPS
+        assert np.array_equal(state["mean"], other.states[task]["mean"])
 
 
 def test_a_step_that_depends_on_its_process_is_named() -> None:

@@ -123,6 +123,7 @@ def asked_of_a_run(run: kit.Run) -> dict[str, Plain]:
         "run.fail": {"run": NOBODYS, "error": error, "member": 1, "lost": 1},
         "run.leave": member,
         "run.copied": {**member, "step": 3},
+        "run.kept": member,
         "run.where": {**member, **key},
         "run.collect": {**member, **key, "offset": 0},
         "run.wrote": {**member, **key, "wrong": "the disk is full"},

@@ -39,6 +39,9 @@ class SlowDesk:
         self.asked: list[Key] = []
         self.handed_in: list[tuple[Key, bool, str]] = []
 
+    def kept(self) -> bytes:
+        raise AssertionError("it keeps nothing")
+
     def where(self, key: Key) -> ShardPath:
         self.asked.append(key)
         assert self.may_answer.wait(30)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as some
 
 import kit
-from kit.errors import StepFailed
+from kit.errors import InvalidArgumentError, StepFailed
 from kit.testing.cluster import LocalCluster, local_cluster
 from kit.training.worker.kept_state import check, pack, unpack
-from tests.training.toy import BATCH, DATA, fit, initial
+from tests.training.saved import train
+from tests.training.toy import BATCH, DATA, fit, initial, same_bits
 
 TYPES = some.scalar_dtypes()
 names = st.text(min_size=1, max_size=20).filter(lambda name: "\0" not in name)
@@ -117,3 +119,59 @@ def test_a_step_that_keeps_something_else_ends_the_training(
     run = kit.train(step, initial(), DATA, steps=3, batch=BATCH, cluster=cluster)
     with pytest.raises(StepFailed, match=r"state\['words'\] is list; keep arrays"):
         run.wait(20)
+
+
+def average(params: Any, batch: Any, state: dict[str, Any]) -> Any:
+    """Do a step on examples less their running mean."""
+    x, y = batch
+    state["n"] = state.get("n", 0) + 1
+    state["mean"] = 0.9 * state.get("mean", np.zeros(3, x.dtype)) + x.mean(0)
+    return fit(params, (x - state["mean"] / state["n"], y))
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_a_training_goes_on_with_what_was_kept_by_the_checkpoint(
+    tmp_path: Path, sync: bool
+) -> None:
+    with local_cluster(ps=1, worker=2 if sync else 1) as cluster:
+        given: dict[str, Any] = {"step": average, "sync": sync, "topology": "ps"}
+        whole = train(cluster, tmp_path / "once", 9, **given).wait(20)
+        train(cluster, tmp_path / "twice", 4, **given).wait(20)
+        resumed = train(cluster, tmp_path / "twice", 9, **given).wait(20)
+
+        assert resumed.resumed_from is not None
+        assert resumed.resumed_from.step == 4
+        assert same_bits(resumed.params, whole.params)
+    one, other = (kit.load_checkpoint(tmp_path / name) for name in ("once", "twice"))
+    assert {task: state["n"] for task, state in one.states.items()} == dict.fromkeys(
+        [f"worker:{n}" for n in range(2 if sync else 1)], 9
+    )
+    for task, state in one.states.items():
+        assert like(state["mean"], other.states[task]["mean"])
+    assert set(one) == set(initial())
+
+
+def test_what_other_workers_kept_is_refused(tmp_path: Path) -> None:
+    with local_cluster(worker=2) as cluster:
+        train(cluster, tmp_path, 4, step=average, topology="ring").wait(20)
+        with pytest.raises(
+            InvalidArgumentError,
+            match="state/worker:0, state/worker:1; this training has none",
+        ):
+            train(cluster, tmp_path, 9, topology="ring")
+    with (
+        local_cluster(worker=3) as cluster,
+        pytest.raises(InvalidArgumentError, match="Train with the same workers"),
+    ):
+        train(cluster, tmp_path, 9, step=average, topology="ring")
+
+
+def test_a_state_that_is_empty_is_restored_so(tmp_path: Path) -> None:
+    def step(params: Any, batch: Any, state: dict[str, Any]) -> Any:
+        assert state == {}
+        return fit(params, batch)
+
+    with local_cluster(worker=2) as cluster:
+        for steps in (3, 6):
+            run = train(cluster, tmp_path, steps, step=step, topology="ring").wait(20)
+    assert run.step == 6

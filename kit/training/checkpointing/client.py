@@ -15,7 +15,8 @@ from kit.checkpoint import Folder, FoundCheckpoint, load, read_manifest
 from kit.errors import CheckpointFailed, DeadlineExceededError, NotFoundError
 from kit.exchange.ports.memory import Array
 from kit.training.checkpointing.policy import Checkpoints
-from kit.training.checkpointing.resume import Resumed
+from kit.training.checkpointing.resume import Resumed, texts_of
+from kit.training.worker import kept_state
 
 _LOOK_S = 0.02
 
@@ -168,6 +169,7 @@ class CheckpointValues(Mapping[str, Array]):
         step: how many steps were done.
         path: the checkpoint's folder.
         slots: the optimizer's state: for each slot, arrays by parameter.
+        states: what the step function kept, by worker: `states["worker:1"]["mean"]`.
         extra: what else is known of the training: seed, batch, tasks, optimizer.
         passed_over: newer checkpoints that are damaged, each with what is wrong.
     """
@@ -178,13 +180,17 @@ class CheckpointValues(Mapping[str, Array]):
         self.extra: Mapping[str, Any] = manifest.extra
         self.passed_over = found.passed_over
         self.slots: dict[str, dict[str, Array]] = {}
-        slots = manifest.extra.get("slots", [])
-        if not isinstance(slots, list):
-            raise CheckpointFailed(f"{found.path} has {slots!r} for a list of slots.")
-        for slot in map(str, slots):
+        for slot in texts_of(found, "slots"):
             names = [one for one in values if f"{one}/{slot}" in values]
             self.slots[slot] = {one: values[f"{one}/{slot}"] for one in names}
         taken = {f"{one}/{s}" for s, found in self.slots.items() for one in found}
+        names = texts_of(found, "states")
+        packed = {name: values[name] for name in names if name in values}
+        self.states = {
+            name.removeprefix(kept_state.PREFIX): kept_state.unpack(packed[name])
+            for name in packed
+        }
+        taken |= {*packed}
         self._values = {k: v for k, v in values.items() if k not in taken}
 
     def __getitem__(self, name: str) -> Array:

@@ -209,6 +209,7 @@ class CheckpointStore:
             self._folder.prepare()
             self.save_coordinator = SaveCoordinator(job, self._folder, begun, ended)
             self.values: Values | None = None
+            self._states: dict[int, bytes] = {}  # packed, by member
             self.resumed = self._begin(job, wanted)
         except BaseException:
             self._claim.close()
@@ -239,10 +240,27 @@ class CheckpointStore:
         self._resumed = account["resumed"]
         return self.save_coordinator.take_over(account)
 
+    def kept(self, member: int) -> bytes:
+        """Return what a member's step function had kept by the checkpoint, packed."""
+        return self._states.get(member, b"")
+
+    def forget(self) -> None:
+        """Let go of what was read, for a training that begins with something else."""
+        self.values, self._states = None, {}
+
     def close(self) -> None:
         """Let go of the folder."""
         self._claim.close()
-        self.values = None
+        self.forget()
+
+    def _read(self, job: Job, values: Values) -> None:
+        """Take what a checkpoint holds."""
+        self._states = {
+            member: values.pop(name).tobytes()
+            for name, member in job.states.items()
+            if name in values
+        }
+        self.values = values
 
     def _begin(self, job: Job, wanted: Checkpoints) -> Resumed | None:
         steps = self._folder.steps()
@@ -264,7 +282,7 @@ class CheckpointStore:
         else:
             found, values = self._folder.load_newest()
         self._compare(job, found)
-        self.values = values
+        self._read(job, values)
         step, last = found.manifest.step, self._claim.left_at
         self.save_coordinator.go_on_from(
             step, found.path, drops_later=bool(job.restore)
@@ -284,7 +302,7 @@ class CheckpointStore:
         for step in reversed(own):
             with suppress(CheckpointFailed):
                 found = self._folder.at(step)
-                self.values = load(found)
+                self._read(job, load(found))
                 self.save_coordinator.go_on_from(step, found.path, drops_later=False)
                 return Resumed(step, str(found.path))
         return None
@@ -296,13 +314,38 @@ class CheckpointStore:
         return False
 
     def _compare(self, job: Job, found: FoundCheckpoint) -> None:
-        wrong = differences(found.manifest, tensors_of(job.specs, job.slots))
+        held = texts_of(found, "states")
+        if {*held} != {*job.states}:
+            there, here = (
+                ", ".join(sorted(some)) or "none" for some in (held, job.states)
+            )
+            raise InvalidArgumentError(
+                f"{found.path} holds what the step function of each worker keeps "
+                f"(`state`): {there}; this training has {here}. Train with the same "
+                f"workers, or begin in another folder with "
+                f"params=kit.load_checkpoint({str(found.path)!r})."
+            )
+        specs = tensors_of(job.specs, job.slots)
+        tensors = found.manifest.tensors()
+        specs |= {name: tensors[name][:2] for name in held if name in tensors}
+        wrong = differences(found.manifest, specs)
         if wrong:
             raise InvalidArgumentError(
                 f"{found.path} is a checkpoint of another model or optimizer: "
                 f"{first_few(wrong)}. Train what was saved there, "
                 f"or give another folder."
             )
+
+
+def texts_of(found: FoundCheckpoint, name: str) -> list[str]:
+    """Return what a checkpoint lists by a name; empty without it.
+
+    Raises `CheckpointFailed` for what is not a list.
+    """
+    given = found.manifest.extra.get(name, [])
+    if not isinstance(given, list):
+        raise CheckpointFailed(f"{found.path} has {given!r} for a list of {name}.")
+    return [str(one) for one in given]
 
 
 def _make(folder: Folder) -> None:

@@ -115,6 +115,7 @@ class SaveAttempt:
             "run": name_of(job),
             "tasks": [task.short for task in job.tasks],
             "slots": list(job.slots),
+            "states": list(job.states),
             "optimizer": getattr(job.optimizer, "name", type(job.optimizer).__name__),
             "synchronous": self.synchronous,
             "batch": job.batch,

@@ -16,6 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from kit.checkpoint import FILES, Piece, write_shard
 from kit.errors import KitError
 from kit.exchange.plan import Owned
@@ -30,6 +32,7 @@ from kit.training.checkpointing.resume import CheckpointStore
 from kit.training.checkpointing.save_coordinator import Key, ShardPath
 from kit.training.member.context import MemberContext
 from kit.training.member.step_events import StepObserver
+from kit.training.worker import kept_state
 
 _LOOK_S = 0.01
 _DROP_S = 2.0  # to hear that a save was refused: one question to the coordinator
@@ -38,6 +41,9 @@ _LAST_WORDS_S = 2.0  # a save under way when the training fails may still succee
 
 class Desk(Protocol):
     """The way to the save coordinator."""
+
+    def kept(self) -> bytes:
+        """Ask what this member's step function had kept by the checkpoint."""
 
     def where(self, key: Key) -> ShardPath:
         """Ask where a shard belongs."""
@@ -93,8 +99,13 @@ class CheckpointWriter(StepObserver):
 
         What was copied for the epoch before is still written from its own buffer.
         """
-        job = self._context.job
-        self._writers = writers_of(owners, job.coordinator)
+        job, context = self._context.job, self._context
+        keeps = job.states.values()
+        writers = {*writers_of(owners, job.coordinator), *keeps}
+        self._writers = tuple(sorted(writers))
+        is_restored = step > 0 and context.endpoint.stamp.epoch == 1
+        if is_restored and context.me in keeps and not context.state:
+            context.state.update(kept_state.unpack(self._desk.kept()))
         ranges = ranges_of(owners, self._context.me)
         is_first = self._context.me == self._writers[0]
         self._state = OwnState(job.layout, ranges, job.slots) if ranges else None
@@ -164,6 +175,10 @@ class CheckpointWriter(StepObserver):
         if self._state is not None:
             self._state.copy(context.memory, context.now)
             pieces = self._state.pieces
+        if context.me in context.job.states.values():
+            name = kept_state.name_of(context.task)
+            packed = np.frombuffer(kept_state.pack(context.state), np.uint8)
+            pieces += (Piece.whole(name, packed),)
         context.reach("ckpt.copied", step)
         return WriterTask(key, pieces + self._empty)
 

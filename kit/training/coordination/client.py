@@ -63,6 +63,9 @@ class CoordinatorClient(Protocol):
     def copied(self, step: int) -> None:
         """Say that this member's copy before `step` is in another task's memory."""
 
+    def kept(self) -> bytes:
+        """Ask what this member's step function had kept by the checkpoint."""
+
     def where(self, key: Key) -> ShardPath:
         """Ask where the shard of a checkpoint belongs."""
 
@@ -115,6 +118,10 @@ class LocalCoordinatorClient:
     def copied(self, step: int) -> None:
         """See `CoordinatorClient`."""
         self._coordinator.copied(self._member, step)
+
+    def kept(self) -> bytes:
+        """See `CoordinatorClient`."""
+        return self._coordinator.kept(self._member)
 
     def where(self, key: Key) -> ShardPath:
         """See `CoordinatorClient`."""
@@ -208,6 +215,10 @@ class RemoteCoordinatorClient:
         """See `CoordinatorClient`."""
         values = {**self._about, "step": step}
         self._heart.call("run.copied", self._deadline_s, values)
+
+    def kept(self) -> bytes:
+        """See `CoordinatorClient`."""
+        return bytes(self._desk.call("run.kept", 2 * self._deadline_s, self._about)[1])
 
     def where(self, key: Key) -> ShardPath:
         """See `CoordinatorClient`."""

@@ -227,6 +227,10 @@ class TrainingCoordinator:
             }
             return {**self._agreement.requests, **more}
 
+    def kept(self, member: int) -> bytes:
+        """Return what a member's step function had kept by the checkpoint, packed."""
+        return self.store.kept(member) if self.store is not None else b""
+
     def _saving(self, step: int) -> None:
         with self._changed:
             self._agreement.saves.begun(step)

@@ -285,6 +285,8 @@ class Member:
         # A checkpoint may be newer, but the rows of its last steps may be lost.
         if state is not None and state.values is not None:
             context.step, context.restored = state.step, state.values
+            if self.store is not None:
+                self.store.forget()
         self._begins_with = None
 
     def _train(self, context: MemberContext) -> None:

@@ -1,7 +1,8 @@
 """What a step function keeps from one step to the next: its parameter `state`.
 
 A dict of arrays and numbers by name, one for each worker of a training. It is empty
-before the first step. In an elastic training it moves with its worker.
+before the first step. In an elastic training it moves with its worker; a checkpoint
+holds it beside the parameters.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from typing import Any, Final
 import numpy as np
 
 from kit.errors import StepFailed
+from kit.task import Task
 
+PREFIX: Final = "state/"
 _MOST_LETTERS: Final = 200
 _NUMBERS: Final = {"b": bool, "i": int, "f": float}
 
@@ -43,6 +46,15 @@ def _is_plain(value: Any) -> bool:
     if type(value) is int:
         return bool(abs(value) < 2**63)
     return type(value) in (bool, float)
+
+
+def name_of(task: Task) -> str:
+    """Return under which name a worker's state lies in a checkpoint, packed.
+
+    >>> name_of(Task("worker", 1))
+    'state/worker:1'
+    """
+    return f"{PREFIX}{task.short}"
 
 
 def pack(state: dict[str, Any]) -> bytes:

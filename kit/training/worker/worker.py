@@ -103,7 +103,7 @@ _NUMBER: Final = "_number"  # of the mini-batch: for what a graph draws
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
-def requested(step: Callable[..., Any]) -> frozenset[str]:
+def requested(step: Any) -> frozenset[str]:
     """Return which parameters a step function has beside `params` and `batch`.
 
     Of `grads`, `rng` and `state`, those that can be given by name.
