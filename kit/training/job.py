@@ -259,6 +259,12 @@ class Job:
         return Task.parse(self.generation.places[self.coordinator])
 
     @property
+    def crash(self) -> str:
+        """The crash plan, for tests of faults: later generations repeat the steps."""
+        is_repeated = self.generation is not None and self.generation.number > 0
+        return "" if is_repeated else self.settings.crash
+
+    @property
     def is_at_home(self) -> bool:
         """Whether each member is in the process of its own task."""
         return self.generation is None or self.generation.is_at_home(self.tasks)

@@ -200,7 +200,7 @@ class CheckpointStore:
         """
         wanted = job.checkpoints
         assert wanted is not None
-        files = _Crashing(job) if job.settings.crash else FILES
+        files = _Crashing(job) if job.crash else FILES
         self._folder = Folder(wanted.folder, wanted.keep, files)
         _make(self._folder)
         task = str(job.tasks[job.coordinator])
@@ -360,7 +360,7 @@ class _Crashing(Files):
     """The disk, with the named crash points around the rename of a checkpoint."""
 
     def __init__(self, job: Job) -> None:
-        self._plan = points.Crash.parse(job.settings.crash)
+        self._plan = points.Crash.parse(job.crash)
         self._task = job.tasks[job.coordinator]
 
     def rename(self, source: Path, target: Path) -> None:

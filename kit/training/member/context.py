@@ -52,10 +52,8 @@ class MemberContext:
 
     def reach(self, point: str, step: int) -> None:
         """Pass a named crash point."""
-        generation = self.job.generation
-        is_repeated = generation is not None and generation.number > 0
-        if self.job.settings.crash and not is_repeated:
-            plan = points.Crash.parse(self.job.settings.crash)
+        if self.job.crash:
+            plan = points.Crash.parse(self.job.crash)
             points.reach(plan, point, self.task, step)
 
     @property

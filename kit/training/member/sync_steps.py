@@ -102,7 +102,7 @@ class SyncServer(Rounds):
 
     def _work(self, step: int) -> tuple[float, int, int]:
         """Return loss, number of examples and nanoseconds of computation."""
-        if not self._context.job.settings.crash:
+        if not self._context.job.crash:
             self._program.step()
         else:  # there is a point to stop within
             for bucket in range(self._program.n_buckets):
