@@ -220,6 +220,10 @@ class Job:
             and self.coordinator in left
         )
 
+    def keeps_all_without(self, lost: Collection[int]) -> bool:
+        """Whether some members are workers alone, without the coordinator."""
+        return {*lost} <= {*self.workers} - {self.coordinator}
+
     @cached_property
     def workers(self) -> tuple[int, ...]:
         """Member numbers of the tasks that compute, in the order of their turns.

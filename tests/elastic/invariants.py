@@ -82,14 +82,15 @@ class Invariants:
             self.violated(f"{found[0]} is passed over, to begin at {moment}")
         runs = {
             copy.requests["of"]
-            for member, name in values["holders"].items()
+            for member, (name, of) in values["holders"].items()
             if not machines[name].is_lost
             for copy in [
-                machines[name].training.copies._held.get((moment, int(member)))
+                machines[name].training.copies._held.get((Moment(*of), int(member)))
             ]
             if copy is not None
         }
-        if values["holders"] and len(values["holders"]) < len(job.tasks):
+        of_it = [of for _, of in values["holders"].values() if Moment(*of) == moment]
+        if values["holders"] and len(of_it) < len(job.tasks):
             self.violated(f"it begins with a part of the state of {moment}")
         if len(runs) > 1:
             self.violated(f"copies of two runs are put together at {moment}")

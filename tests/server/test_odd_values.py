@@ -148,7 +148,7 @@ def asked_of_an_elastic_run(run: kit.Run) -> dict[str, Plain]:
         "elastic.join": {**about, "process": "worker:1"},
         "elastic.accept": {**about, **ballot, "run": NOBODYS, "places": ["ps:0"]},
         "elastic.begin": {
-            **{**about, **ballot, **state, "holders": {"0": "ps:0"}},
+            **{**about, **ballot, **state, "holders": {"0": ["ps:0", [3, 0, 1]]}},
             "job": run.job.to_plain(),
         },
         "elastic.keep": {

@@ -126,22 +126,22 @@ class Endpoint:
             self._wait(port.has_arrived, port)
 
     def any_of(self, ports: Sequence[Port]) -> Port:
-        """Return the first port that has a message; wait until one has.
+        """Return the first port that has a message, or else whose member is gone.
 
-        Raises as `receive` does.
+        Waits until there is one; raises as `until` does.
         """
 
-        def ready() -> bool:
-            return any(port.has_arrived() or port.lost for port in ports)
+        def found() -> Port | None:
+            arrived = (port for port in ports if port.has_arrived())
+            return next(arrived, None) or next(filter(self.is_gone, ports), None)
 
-        if not ready():
-            self._wait(ready, None)
-        for port in ports:
-            if port.has_arrived():
-                return port
-        lost = next(port for port in ports if port.lost)
-        self._wait(lost.has_arrived, lost)
-        return lost
+        while (port := found()) is None:
+            self._wait(lambda: found() is not None, None)
+        return port
+
+    def is_gone(self, port: Port) -> bool:
+        """Whether a port's member is lost, or its link is closed."""
+        return port.lost or port.peer in self.lost
 
     def until(self, ready: Callable[[], bool]) -> None:
         """Wait until `ready`, which is asked whenever something may have happened.
@@ -221,9 +221,10 @@ class Endpoint:
             self.check()
             moved = self._pump()
             now = self.clock()
-            if port is not None and port.lost and not ready():
+            if port is not None and self.is_gone(port) and not ready():
                 lost_at = lost_at or now
-                if now - lost_at > _GRACE_S * 1e9:
+                # Of one that is known to be lost nothing more is told.
+                if port.peer in self.lost or now - lost_at > _GRACE_S * 1e9:
                     raise self._gone(port)
             if now > give_up:
                 raise self._late(port)

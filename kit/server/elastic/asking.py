@@ -11,7 +11,7 @@ from kit.server.elastic.standing import Plain, Standing
 from kit.task import Task
 from kit.training.elastic.asking import Ask, Coroutine, Pause, Told, ask_all
 from kit.training.elastic.copies import StateCopy
-from kit.training.elastic.generation import Moment
+from kit.training.elastic.generation import Holder
 from kit.wire.frame import Buffer
 from kit.wire.rpc import Answer, Caller
 
@@ -95,10 +95,10 @@ class Processes:
         with closing(self._dial(process)) as caller:
             return caller.call(op, limit_s or limits.step_deadline_s, question)
 
-    def copy(self, holder: str, moment: Moment, member: int) -> StateCopy:
+    def copy(self, holder: Holder, member: int) -> StateCopy:
         """Return a copy that a process holds."""
-        values = {"moment": list(moment), "member": member}
-        told, data = self.ask(holder, "elastic.fetch", values)
+        values = {"moment": list(holder.moment), "member": member}
+        told, data = self.ask(holder.process, "elastic.fetch", values)
         return StateCopy.from_plain(told["about"], data)
 
     def keep(self, process: str, copy: StateCopy) -> None:

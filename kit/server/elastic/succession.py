@@ -32,7 +32,13 @@ from kit.server.elastic.standing import Ballot, Plain, Standing
 from kit.training.coordination.membership import Epoch
 from kit.training.elastic import generation as rules
 from kit.training.elastic.asking import Ask, Coroutine, Pause, Told, ask_one
-from kit.training.elastic.generation import Change, Generation, Held, Moment
+from kit.training.elastic.generation import (
+    Change,
+    Generation,
+    Held,
+    Holder,
+    Moment,
+)
 from kit.training.elastic.placing import Placing, in_order, is_server
 from kit.training.job import Job
 
@@ -217,7 +223,7 @@ class Succession:
                 return
             raise _no_copy(lost)  # what is missing may be there: ask again
         moment, holders = found or (Moment(0), {})
-        noted = yield from self._requests(good, moment, holders)
+        noted = yield from self._requests(good, holders)
         requests = max(noted, key=lambda one: one.get("n_commands", -1)) or None
         placing = _placing(old, noted, fresh)
         # Of a generation that was still doing steps again, those count that it did.
@@ -248,7 +254,7 @@ class Succession:
         return self._now.error is None
 
     def _requests(
-        self, good: Mapping[str, Plain], moment: Moment, holders: Mapping[int, str]
+        self, good: Mapping[str, Plain], holders: Mapping[int, Holder]
     ) -> Coroutine[list[Plain]]:
         """Return what is known to be requested: by the coordinator, and by the others.
 
@@ -257,8 +263,9 @@ class Succession:
         told = next((one["requests"] for one in good.values() if one["requests"]), None)
         if told is None and holders:
             leads = self._now.job.coordinator
+            process, moment = holders[leads]
             values = {"moment": list(moment), "member": leads}
-            copy = yield from ask_one(holders[leads], "elastic.fetch", values)
+            copy = yield from ask_one(process, "elastic.fetch", values)
             told = copy["about"]["requests"]
         return [told or {}, *(reply["noted"] for reply in good.values())]
 
@@ -266,7 +273,7 @@ class Succession:
         self,
         ballot: Ballot,
         following: Generation,
-        found: tuple[Moment, dict[int, str]],
+        found: tuple[Moment, dict[int, Holder]],
         requests: Plain | None,
     ) -> Coroutine[None]:
         """Let the processes of a generation host all members, and begin them."""
@@ -291,7 +298,10 @@ class Succession:
             "ballot": ballot,
             "job": job.to_plain(),
             "moment": list(moment),
-            "holders": {str(member): holder for member, holder in holders.items()},
+            "holders": {
+                str(member): [process, list(of)]
+                for member, (process, of) in holders.items()
+            },
             "requests": requests or {},
         }
         # Those that stand by first: no step is committed before all have begun, so not

@@ -44,7 +44,7 @@ from kit.training.elastic.copies import (
     WholeState,
     put_together,
 )
-from kit.training.elastic.generation import Moment
+from kit.training.elastic.generation import Holder, Moment
 from kit.training.job import Job, Work
 from kit.training.member.member import Member
 from kit.wire.rpc import Answer, Handler
@@ -143,9 +143,16 @@ class ElasticTraining:
         self._hold(copy)
         if copy.member == self._now.job.coordinator:
             self._look_after_standbys()
-        buddy = self._next_process()
-        if buddy != self._now.me:
-            self._processes.keep(buddy, copy)
+        buddies = self._next_processes()
+        if len(copy.writers) == len(self._now.job.tasks):
+            del buddies[1:]  # without it this generation ends
+        for buddy in buddies:
+            try:
+                self._processes.keep(buddy, copy)
+                return
+            except UnavailableError:
+                if buddy == buddies[-1]:
+                    raise
 
     def _look_after_standbys(self) -> None:
         """Find out whether those that stand by are there: nobody has a link to them."""
@@ -175,11 +182,12 @@ class ElasticTraining:
         # One that is stopped must not keep the user waiting.
         self._processes.ask_all(Ask(others, "elastic.note", values, lambda _: True))
 
-    def _next_process(self) -> str:
+    def _next_processes(self) -> list[str]:
         processes, me = self._now.generation.processes, self._now.me
         if me not in processes:
-            return me
-        return processes[(processes.index(me) + 1) % len(processes)]
+            return []
+        mine = processes.index(me)
+        return [*processes[mine + 1 :], *processes[:mine]]
 
     def close(self, of: Trainings) -> None:
         """End it: no generation begins here any more.
@@ -287,13 +295,13 @@ class ElasticTraining:
         ballot: Ballot,
         job: Job,
         moment: Moment,
-        holders: Mapping[int, str],
+        holders: Mapping[int, Holder],
         requests: Plain,
     ) -> None:
         """Begin the members of a generation that this process hosts.
 
         It begins with the state of `moment`; `holders` says which process holds whose
-        copy of that.
+        newest copy by then.
         """
         self._now.check(ballot)
         assert job.generation is not None
@@ -309,8 +317,10 @@ class ElasticTraining:
             state = self._gather(job, moment, holders, requests)
         # All that may fail or take long is done before it is the newest generation.
         told, kept = dict[int, ToldRows](), dict[int, Any]()
-        for number in hosted if holders else ():
-            copy = self._copy(holders, moment, number)
+        for number in hosted:
+            if number not in holders:  # nothing is kept of it that the others lack
+                continue
+            copy = self._copy(number, holders[number])
             kept[number] = copy.kept
             if number not in here:
                 told[number] = copy.told
@@ -368,20 +378,22 @@ class ElasticTraining:
             ) from None
 
     def _gather(
-        self, job: Job, moment: Moment, holders: Mapping[int, str], requests: Plain
+        self, job: Job, moment: Moment, holders: Mapping[int, Holder], requests: Plain
     ) -> WholeState:
-        copies = [self._copy(holders, moment, member) for member in holders]
+        copies = [
+            self._copy(member, holder)
+            for member, holder in holders.items()
+            if holder.moment == moment
+        ]
         values = put_together(job.layout, job.slots, copies) if copies else None
         return WholeState(moment.step, values, requests)
 
-    def _copy(
-        self, holders: Mapping[int, str], moment: Moment, member: int
-    ) -> StateCopy:
+    def _copy(self, member: int, holder: Holder) -> StateCopy:
         """Return a member's copy, from here if it is here."""
         try:
-            return self.copies.find(moment, member)
+            return self.copies.find(holder.moment, member)
         except KeyError:
-            return self._processes.copy(holders[member], moment, member)
+            return self._processes.copy(holder, member)
 
     # -- what is here ---------------------------------------------------------------
 
@@ -443,7 +455,10 @@ def handlers(find: Callable[[str], ElasticTraining]) -> Mapping[str, Handler]:
         return here(asked).accept(_ballot(asked), asked["run"], asked["places"]), b""
 
     def begin(asked: Plain, _: bytearray) -> Answer:
-        holders = {int(member): n for member, n in asked["holders"].items()}
+        holders = {
+            int(member): Holder(process, Moment(*moment))
+            for member, (process, moment) in asked["holders"].items()
+        }
         state = Moment(*asked["moment"]), holders, asked["requests"]
         here(asked).begin(_ballot(asked), Job.from_plain(asked["job"]), *state)
         return {}, b""
@@ -461,7 +476,8 @@ def handlers(find: Callable[[str], ElasticTraining]) -> Mapping[str, Handler]:
         return {"about": copy.about()}, copy.data
 
     run, state = text(pattern="[0-9a-f]{32}"), {"moment": _MOMENT}
-    holders = {"holders": table_of(text(1000)), "requests": table_of(anything())}
+    holder = row_of(text(1000), _MOMENT)
+    holders = {"holders": table_of(holder), "requests": table_of(anything())}
     table: dict[str, tuple[Fields, Callable[[Plain, bytearray], Answer]]] = {
         "look": ({}, look),
         "lose": ({"number": whole(0), "reason": text()}, lose),

@@ -132,7 +132,7 @@ class QuorumServer(Rounds):
             return [port for port in ports if port.n_arrived() >= size]
 
         def gone() -> list[Port]:
-            return [port for port in ports if port.lost or port.peer in endpoint.lost]
+            return [port for port in ports if endpoint.is_gone(port)]
 
         endpoint.until(lambda: bool(complete() or gone()))
         for port in complete():

@@ -429,6 +429,8 @@ class TrainingCoordinator:
             suspect = self._suspect(error, by)
             if lost is not None and self._can_spare(lost):
                 agreement.lose(lost)
+                if self._regrouping is not None:
+                    self._regrouping.lose(lost, error.message)
                 # Its silence is known: `watch` must not find it once more.
                 self._heard.pop(lost, None)
             elif by in agreement.lost:
@@ -462,7 +464,12 @@ class TrainingCoordinator:
     def _can_spare(self, member: int) -> bool:
         agreement = self._agreement
         has_begun = agreement.epoch.number > 0  # before, all take part in agreeing
-        return has_begun and self._job.can_spare(agreement.lost | {member})
+        lost = agreement.lost | {member}
+        if self._regrouping is not None and not agreement.epoch.synchronous:
+            # Of asynchronous workers each has its own steps: the others go on to where
+            # all copy, and lose none of theirs.
+            return has_begun and self._job.keeps_all_without(lost)
+        return has_begun and self._job.can_spare(lost)
 
     def gone(self, member: int, reason: str) -> None:
         """Take the end of a member: unless it left in order, do without it or fail."""

@@ -57,7 +57,7 @@ class Regrouping:
         """Let the members copy at the next boundary, if it is time."""
         if not self._agreement.is_copy_due and (at_once or self._copying.is_due):
             self._agreement.is_copy_due = True
-            self._copying.begin(self._agreement.members)
+            self._copying.begin(self._agreement.members - self._agreement.lost)
 
     def copy_agreed(self) -> None:
         """Note that the members have come to the boundary to copy."""
@@ -86,6 +86,11 @@ class Regrouping:
         # One that is on its way is of earlier: steps may have been done since.
         if self._agreement.is_copy_due or not self._copying.is_under_way:
             self._call_last_copy()
+
+    def lose(self, member: int, reason: str) -> None:
+        """End the generation without a member that is lost; the others lose no step."""
+        self._copying.lose(member)
+        self.regroup(reason)
 
     def _call_last_copy(self) -> None:
         self._agreement.is_last_copy = True

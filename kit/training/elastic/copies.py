@@ -23,7 +23,7 @@ from kit.exchange.plan import Owned
 from kit.exchange.ports.memory import Array
 from kit.trace.log import Log
 from kit.trace.traffic import MEASURE, STEP, MeasureRow, Meter
-from kit.training.checkpointing.member_state import OwnState, ranges_of
+from kit.training.checkpointing.member_state import OwnState, ranges_of, writers_of
 from kit.training.elastic.generation import Held, Moment
 from kit.training.member.context import MemberContext
 from kit.training.member.step_events import StepObserver
@@ -37,7 +37,7 @@ class StateCopy(NamedTuple):
 
     Attributes:
         moment: when that was.
-        writers: the members that copied then.
+        writers: the members whose copies make the whole state.
         ranges: the bytes of the parameters that the member updates.
         requests: what is asked of the training, from the coordinator.
         sizes: bytes of the parts of `data`: the ranges of the parameters and of each
@@ -215,7 +215,10 @@ class StateCopier(StepObserver):
         """See `StepObserver`: prepare the buffer for what is ours from now on."""
         job, me = self._context.job, self._context.me
         self._n_epochs += 1
-        self._writers = tuple(range(len(job.tasks)))
+        # Asynchronous workers hold nothing that the servers lack.
+        all_of, leads = range(len(job.tasks)), job.coordinator
+        some = sorted({*writers_of(owners, leads), leads})
+        self._writers = tuple(all_of if synchronous else some)
         self._ranges = ranges_of(owners, me)
         self._state = OwnState(job.layout, self._ranges, job.slots)
 

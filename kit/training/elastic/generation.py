@@ -28,6 +28,11 @@ copy and holds all members there, so that no step is done again.
 Each of the three is refused by a process that has promised a newer ballot, so when the
 one that leads is lost as well, the next one begins with `promise` again.
 
+*Asynchronous workers* hold nothing that the servers lack. When a process is lost that
+hosts only such, and not the coordinator, the others do not go back: they come to a
+boundary without it, copy, and the next generation begins there. Of what its step
+function kept, the copy before is the newest.
+
 *Who may go on.* A process whose connections are refused has ended; one that does not
 answer may live behind a cut. Those that answered go on only if they are more than half
 of those that may live, or half of them and among these the first. Two such sets of one
@@ -258,27 +263,42 @@ class Held(NamedTuple):
     writers: tuple[int, ...]
 
 
+class Holder(NamedTuple):
+    """Which process holds a member's copy, and of when that is."""
+
+    process: str
+    moment: Moment
+
+
 def newest_whole(
     held: Mapping[str, Collection[Held]],
-) -> tuple[Moment, dict[int, str]] | None:
+) -> tuple[Moment, dict[int, Holder]] | None:
     """Return the newest moment of which all writers' copies are left, and who has each.
 
-    None if there is no such moment. `held` says what each process holds.
+    Of other members, an older copy if there is no newer one. None if there is no such
+    moment. `held` says what each process holds.
 
-    >>> at = Moment(8)
-    >>> newest_whole({"ps:0": [Held(at, 1, (1, 2))], "ps:1": [Held(at, 2, (1, 2))]})
-    (Moment(step=8, generation=0, epoch=0), {1: 'ps:0', 2: 'ps:1'})
+    >>> at, before = Moment(8), Moment(4)
+    >>> held = {"ps:0": [Held(at, 1, (1,))], "ps:1": [Held(before, 2, (1,))]}
+    >>> moment, holders = newest_whole(held)
+    >>> moment.step, {n: (who.process, who.moment.step) for n, who in holders.items()}
+    (8, {1: ('ps:0', 8), 2: ('ps:1', 4)})
     """
-    for moment in sorted({one.moment for some in held.values() for one in some})[::-1]:
-        holders: dict[int, str] = {}
-        wanted: set[int] = set()
-        for process, some in held.items():
-            for one in some:
-                if one.moment == moment:
-                    wanted |= set(one.writers)
-                    holders.setdefault(one.member, process)
-        if wanted <= holders.keys():
-            return moment, {member: holders[member] for member in sorted(wanted)}
+    found = [
+        (one, Holder(process, one.moment))
+        for process, some in held.items()
+        for one in some
+    ]
+    found.sort(key=lambda pair: pair[0].moment, reverse=True)
+    for moment in dict.fromkeys(one.moment for one, _ in found):
+        there = {one.member for one, _ in found if one.moment == moment}
+        wanted = {n for one, _ in found if one.moment == moment for n in one.writers}
+        if wanted <= there:
+            holders: dict[int, Holder] = {}
+            for one, holder in found:
+                if one.moment <= moment:
+                    holders.setdefault(one.member, holder)
+            return moment, {member: holders[member] for member in sorted(holders)}
     return None
 
 

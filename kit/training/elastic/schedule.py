@@ -55,6 +55,10 @@ class Copying:
         if self._is_called:
             self._begun, self._is_called = self._clock(), False
 
+    def lose(self, member: int) -> None:
+        """Wait for a member no more; a copy that waited for it alone is not whole."""
+        self._missing.discard(member)
+
     @property
     def is_under_way(self) -> bool:
         """Whether a copy was called for and is not whole yet."""

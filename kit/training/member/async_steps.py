@@ -13,6 +13,7 @@ boundary and pushes nothing; from a server, that the worker has to come there.
 
 from __future__ import annotations
 
+from kit.errors import PeerLost
 from kit.exchange.execution.program import Program
 from kit.exchange.layout import Range
 from kit.exchange.plan import (
@@ -65,19 +66,29 @@ class AsyncServer(Rounds):
         """Serve until every worker has said goodbye."""
         context, endpoint = self._context, self._context.endpoint
         script = _script(GRAD, self._shard)
-        endpoint.expect(dict.fromkeys(context.job.workers, (script, script)), 0)
-        waiting = [endpoint.ports[worker] for worker in context.job.workers]
+        workers = [one for one in context.job.workers if one in endpoint.ports]
+        waiting = [endpoint.ports[worker] for worker in workers]
+        endpoint.expect(dict.fromkeys(workers, (script, script)), 0)
         issued, leaving = min(context.job.steps, step + len(waiting)), False
         while waiting:
             endpoint.check()
             port = endpoint.any_of(waiting)
             waiting.remove(port)
-            if endpoint.receive(port, 0).halt != NO_HALT:
+            try:
+                if endpoint.receive(port, 0).halt != NO_HALT:
+                    leaving = True
+                    continue
+                may_go_on = not self._is_first or issued < context.job.steps
+                more = not leaving and may_go_on
+                self._serve(port, step, halt=NO_HALT if more else 0)
+            except PeerLost:
+                if context.job.generation is None or not endpoint.is_gone(port):
+                    raise
+                # The others end this generation at the next boundary.
+                endpoint.forget(port.peer)
                 leaving = True
                 continue
-            more = not leaving and (not self._is_first or issued < context.job.steps)
             issued += more
-            self._serve(port, step, halt=NO_HALT if more else 0)
             step += 1
             waiting.append(port)  # the one served last comes last
         context.step = step
