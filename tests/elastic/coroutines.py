@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kit.errors import DeadlineExceededError, KitError, LinkLost, UnavailableError
 from kit.server.elastic.asking import Processes
+from kit.server.elastic.succession import STANDBY
 from kit.settings import Settings
 from kit.training.elastic.asking import Ask, Pause
 
@@ -49,7 +50,9 @@ class ModelProcesses(Processes):
     """Talks that the world takes through."""
 
     def run(self, name: str, coroutine: Any) -> None:
-        """Begin a coroutine."""
+        """Begin a coroutine, unless it is one that looks for ever."""
+        if name == STANDBY:
+            return
         machine: Any = self._neighbours
         Running(machine, coroutine, name).go_on({})
 

@@ -133,7 +133,8 @@ class Invariants:
         world = self.world
         errors = {one.name: one.training._now.error for one in world.living()}
         going = [one for one in world.living() if errors[one.name] is None]
-        # One that stood by, was silent and comes back has no link to learn of it.
+        # One that stood by, was silent and comes back has no link to learn of it; that
+        # it asks now and then is not played.
         newest = max((one.training._now.generation.number for one in going), default=0)
         going = [
             one

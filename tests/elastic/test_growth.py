@@ -183,6 +183,21 @@ def test_each_lost_spare_is_noticed_and_the_training_goes_on(number: int) -> Non
             cluster[spare].signal(signal.SIGCONT)
 
 
+def test_a_spare_that_was_stopped_stands_by_again_when_it_wakes_up() -> None:
+    quick = {"heartbeat_s": 0.1, "suspect_after_s": 0.5, "dead_after_s": 2.0}
+    with process_cluster(ps=0, worker=3) as cluster, settings(**quick):
+        run = train(cluster, elastic=kit.Elastic(spare=1), steps=100_000)
+        until(lambda: run.copied > 0)
+        cluster[Task("worker", 2)].signal(signal.SIGSTOP)
+        until(lambda: len(run.losses) == 1)
+        cluster[Task("worker", 2)].signal(signal.SIGCONT)
+        until(lambda: len(run.history()) == 2)
+        assert run.history()[-1].joined == ("worker:2",)
+        assert run.newest_job.generation.standby == ("worker:2",)  # type: ignore[union-attr]
+        run.stop()
+        run.wait(30)
+
+
 def test_a_task_that_leaves_is_not_lost(cluster: ProcessCluster) -> None:
     cluster.restart_dead()
     run = train(cluster, steps=400)

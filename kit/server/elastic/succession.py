@@ -47,6 +47,8 @@ _FINAL: Final = (
     *(InvalidArgumentError, InternalError, UnknownError),
     *(StepFailed, ResourceExhaustedError),
 )
+#: The name of the thread of a process that stands by.
+STANDBY: Final = "kit-standby"
 _LOOK_S: Final = 0.02
 _ASK_S: Final = 0.25
 # Who hears for so long of a generation that it was not told to begin has missed that.
@@ -94,6 +96,25 @@ class Succession:
     def _give_up_at(self) -> float:
         limits = self._now.job.settings
         return self._now.clock() + limits.dead_after_s + limits.start_deadline_s
+
+    def stand_by(self) -> None:
+        """Look now and then whether the training goes on without this process.
+
+        One that stands by has no links: when it was stopped, none tells it.
+        """
+        self._processes.run(STANDBY, self._look_around())
+
+    def _look_around(self) -> Coroutine[None]:
+        job, number = self._now.job, self._now.generation.number
+        leader = self._now.generation.places[job.coordinator]
+        while not self._now.has_moved(number):
+            limit_s = job.settings.dead_after_s
+            yield Pause(lambda: self._now.has_moved(number), limit_s)
+            with suppress(KitError):  # the notebook tells when nobody is left
+                told = yield from ask_one(leader, "elastic.look", {})
+                if told["done"]:
+                    return
+                self._take(told, number)
 
     def join(self, job: Job) -> None:
         """Ask to take part in a training whose newest generation is that of `job`.

@@ -108,6 +108,8 @@ class ElasticTraining:
             self._now.has_begun, self._began_at = True, self._now.clock()
             self._now.joining -= {*job.generation.processes}
             self._now.changed.notify_all()
+        if self._now.me in job.generation.standby:
+            self._succession.stand_by()
 
     def _hosted(self, job: Job) -> list[int]:
         """Return the members that are hosted here, the coordinator first."""

@@ -54,7 +54,7 @@ when not all could begin.
 *Who wakes up.* A process that was stopped finds its links closed, asks the others, and
 hears of a generation that it is not part of. It is fenced: it ends its members, and
 nothing that it sends is taken, because its frames name an older run. One that stands by
-has no links, and learns of it only when it is asked for something.
+has no links; it asks the one that leads now and then.
 """
 
 from __future__ import annotations
