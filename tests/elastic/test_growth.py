@@ -198,6 +198,23 @@ def test_a_spare_that_was_stopped_stands_by_again_when_it_wakes_up() -> None:
         run.wait(30)
 
 
+def test_a_stop_of_the_one_process_with_all_members_is_noticed_on_both_sides() -> None:
+    quick = {"heartbeat_s": 0.1, "suspect_after_s": 0.5, "dead_after_s": 2.0}
+    with process_cluster(ps=0, worker=3) as cluster, settings(**quick):
+        run = train(cluster, steps=100_000)
+        run.resize(worker=1)
+        until(lambda: len(run.history()) == 1 and run.copied > 0)
+        assert hosts_of(run) == {"worker:0"}
+        cluster[LEADER].signal(signal.SIGSTOP)
+        until(lambda: len(run.losses) == 1)
+        assert hosts_of(run) == {"worker:1"}
+        cluster[LEADER].signal(signal.SIGCONT)
+        until(lambda: len(run.history()) == 3)
+        assert run.history()[-1].joined == ("worker:0",)
+        run.stop()
+        run.wait(30)
+
+
 def test_a_task_that_leaves_is_not_lost(cluster: ProcessCluster) -> None:
     cluster.restart_dead()
     run = train(cluster, steps=400)

@@ -98,23 +98,27 @@ class Succession:
         return self._now.clock() + limits.dead_after_s + limits.start_deadline_s
 
     def stand_by(self) -> None:
-        """Look now and then whether the training goes on without this process.
+        """Look now and then whether the one that leads is there, and still does.
 
-        One that stands by has no links: when it was stopped, none tells it.
+        A process that stands by has no links, so none tells it of a loss, nor that it
+        was stopped itself and the training went on without it.
         """
         self._processes.run(STANDBY, self._look_around())
 
     def _look_around(self) -> Coroutine[None]:
         job, number = self._now.job, self._now.generation.number
         leader = self._now.generation.places[job.coordinator]
+        limit_s = job.settings.dead_after_s
         while not self._now.has_moved(number):
-            limit_s = job.settings.dead_after_s
             yield Pause(lambda: self._now.has_moved(number), limit_s)
-            with suppress(KitError):  # the notebook tells when nobody is left
-                told = yield from ask_one(leader, "elastic.look", {})
-                if told["done"]:
-                    return
-                self._take(told, number)
+            asked = yield Ask([leader], "elastic.look", {}, limit_s=limit_s)
+            told = asked[leader]
+            if isinstance(told, KitError):
+                self.notice(told.message)
+                return
+            if told["done"]:
+                return
+            self._take(told, number)
 
     def join(self, job: Job) -> None:
         """Ask to take part in a training whose newest generation is that of `job`.

@@ -152,6 +152,9 @@ class ElasticTraining:
             try:
                 self._processes.keep(buddy, copy)
                 return
+            except Fenced as error:  # with all members here no link tells us
+                self._succession.notice(error.message)
+                raise
             except UnavailableError:
                 if buddy == buddies[-1]:
                     raise
