@@ -46,6 +46,7 @@ _TUNSETIFF: Final = 0x400454CA  # linux/if_tun.h, as the flags
 _IFF_TUN: Final = 0x0001
 _IFF_NO_PI: Final = 0x1000
 _ENTER_S: Final = 10.0
+_N_THREADS: Final = 16  # of an end: so many calls may wait for its other end
 
 
 class Wire(Pump):
@@ -55,12 +56,10 @@ class Wire(Pump):
         """Prepare; `seed` makes loss, jitter and duplicates repeatable."""
         super().__init__(seed)
         self._tun: dict[str, int] = {}
-        # A namespace belongs to a thread: each end is a thread that stays in its own,
-        # and what it starts or opens belongs there too.
-        self._ends = {
-            end: ThreadPoolExecutor(1, thread_name_prefix=f"netlab-{end}")
-            for end in ADDRESS
-        }
+        self._network: dict[str, int] = {}
+        # A namespace belongs to a thread: each end has some that stay in its own, and
+        # what they start or open belongs there too.
+        self._ends: dict[str, ThreadPoolExecutor] = {}
 
     def start(self) -> Self:
         """Make both ends and begin to carry.
@@ -71,7 +70,12 @@ class Wire(Pump):
             raise FailedPreconditionError(f"no network bench: {reason}.")
         try:
             for end, peer in (("a", "b"), ("b", "a")):
-                self._tun[end] = self.call(end, partial(_enter, end, peer))
+                with ThreadPoolExecutor(1) as first:
+                    entered = first.submit(_enter, end, peer).result(_ENTER_S)
+                self._tun[end], self._network[end] = entered
+                self._ends[end] = ThreadPoolExecutor(
+                    _N_THREADS, f"netlab-{end}", partial(_join, entered[1])
+                )
             self.carry(self._tun)
         except (OSError, subprocess.SubprocessError) as exc:
             self.close()
@@ -86,10 +90,11 @@ class Wire(Pump):
         """Stop carrying packets, release the namespaces; spawned processes live on."""
         self.stop_carrying()
         for end in self._ends.values():
-            end.shutdown()
-        for tun in self._tun.values():
-            os.close(tun)
-        self._tun.clear()
+            end.shutdown(cancel_futures=True)
+        for descriptors in self._tun, self._network:
+            for descriptor in descriptors.values():
+                os.close(descriptor)
+            descriptors.clear()
 
     def call(
         self, end: str, function: Callable[[], T], timeout_s: float = _ENTER_S
@@ -137,8 +142,16 @@ def _ip_command() -> str | None:
     return shutil.which("ip", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 
 
-def _enter(end: str, peer: str) -> int:
-    """Move this thread to a new network and return the descriptor of its device."""
+def _join(network: int) -> None:
+    """Move this thread to a network that is there."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.setns(network, _CLONE_NEWNET):
+        code = ctypes.get_errno()
+        raise OSError(code, f"setns: {os.strerror(code)}")
+
+
+def _enter(end: str, peer: str) -> tuple[int, int]:
+    """Move this thread to a new network; the descriptors of its device and of it."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(_CLONE_NEWNET):
         code = ctypes.get_errno()
@@ -154,7 +167,7 @@ def _enter(end: str, peer: str) -> int:
         ):
             command = [_ip_command() or "ip", *words.split()]
             subprocess.run(command, check=True, timeout=_ENTER_S)
+        return tun, os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     except BaseException:
         os.close(tun)
         raise
-    return tun

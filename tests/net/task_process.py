@@ -44,9 +44,12 @@ class Process:
 
     def begin(self, job: dict[str, Any], model: str) -> None:
         one = MODELS[model]
-        work = Work(one.step, one.data, one.params)
+        work, agreed = Work(one.step, one.data, one.params), Job.from_plain(job)
+        if agreed.generation is not None:
+            self.server.trainings.begin_elastic(agreed, work)
+            return
         is_ps = self.server.task.job == "ps"
-        self.server.trainings.begin(Job.from_plain(job), None if is_ps else work)
+        self.server.trainings.begin(agreed, None if is_ps else work)
 
     def end(self, run: str) -> dict[str, Any]:
         """Wait until the training is over here and tell how it went."""

@@ -1,0 +1,115 @@
+"""Elastic trainings over a line that is cut and mended.
+
+    python -m tests.net.cuts FIRST COUNT
+
+plays the cuts with the seeds FIRST to FIRST + COUNT - 1, and tells what went wrong.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import tempfile
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+from kit.settings import Settings
+from kit.task import Task
+from kit.testing.netlab import Wire
+from kit.testing.task_process import until
+from kit.training.client.run import Run
+from kit.wire.handshake.messages import Role
+from kit.wire.link import Link
+from kit.wire.rpc import Caller
+from tests.net.bench import CLIENT, NetCluster, net_cluster
+from tests.net.test_training import QUICK, assert_same_bits, train
+
+SIDES = {
+    "here": {"ps:0": "a", "worker:0": "a", "worker:1": "a", "worker:2": "b"},
+    "there": {"ps:0": "b", "worker:0": "a", "worker:1": "b", "worker:2": "b"},
+}
+MANY = 100_000
+
+
+class Cut(NamedTuple):
+    """Where the greater part of the tasks is, which way is cut, in which topology.
+
+    `way`: "ab" lets nothing through to the other end, "ba" nothing back, "abba" both.
+    """
+
+    greater: str
+    way: str
+    topology: str
+
+
+def cut(wire: Wire, way: str, is_cut: bool) -> None:
+    wire.cut_ab = is_cut and "ab" in way
+    wire.cut_ba = is_cut and "ba" in way
+
+
+def generation_there(cluster: NetCluster, run: Run) -> int:
+    """Return the number of the newest generation at the other end of the line."""
+    task = Task("worker", 2)
+
+    def dial() -> Link:
+        return cluster.directory.dial(task, CLIENT, Role.OBSERVER)
+
+    with closing(Caller(cluster.wire.call("b", dial))) as caller:
+        told, _ = caller.call("elastic.look", 5, {"origin": run.job.run})
+    return int(told["job"]["generation"]["number"])
+
+
+def play(one: Cut, folder: Path, settings: Settings = QUICK) -> None:
+    """Train, cut and mend; raises `AssertionError` for what is not as it should be."""
+    places = SIDES[one.greater]
+    away = "b" if one.greater == "here" else "a"
+    lost = tuple(task for task, end in places.items() if end == away)
+    with net_cluster(folder, places, settings=settings) as cluster:
+        run = train(cluster, MANY, topology=one.topology, elastic=True)
+        until(lambda: run.copied > 0, 30)
+        cut(cluster.wire, one.way, True)
+        if one.greater == "here":
+            until(lambda: len(run.losses) == 1, 40)
+            assert run.losses[0].lost == lost
+            seen = run.step
+            until(lambda: run.step > seen, 30)
+        else:  # only those at the other end know of it
+            until(lambda: generation_there(cluster, run) == 1, 40)
+        cut(cluster.wire, one.way, False)
+
+        until(lambda: any(change.joined == lost for change in run.history()), 60)
+        seen = run.step
+        until(lambda: run.step > seen + 5, 30)
+        run.stop()
+        run.wait(60)
+        assert [change.lost for change in run.losses] == [lost]
+        assert_same_bits(run, run.step)
+
+
+def draw(seed: int) -> Cut:
+    """Return the cut with a seed."""
+    chance = random.Random(seed)
+    way = chance.choice(["ab", "ba", "abba"])
+    return Cut(chance.choice([*SIDES]), way, chance.choice(["ps", "ring", "mesh"]))
+
+
+def main() -> None:
+    """Play cuts, and print what went wrong."""
+    first, count = map(int, sys.argv[1:])
+    n_wrong = 0
+    for seed in range(first, first + count):
+        one, began, told = draw(seed), time.monotonic(), "good"
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                play(one, Path(folder))
+            except Exception as error:
+                n_wrong += 1
+                told = f"WRONG: {type(error).__name__}: {error}"
+        print(f"{seed}: {one}, {time.monotonic() - began:.1f} s, {told}", flush=True)
+    print(f"{count} cuts, {n_wrong} wrong")
+
+
+if __name__ == "__main__":
+    main()
