@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 import kit
-from kit.errors import KitError
+from kit.errors import InternalError, KitError
+from kit.server.elastic.training import ElasticTraining
+from kit.testing.cluster import local_cluster
 from kit.testing.processes import process_cluster
 from tests.elastic.scene import OTHER, awaits_its_end, kill, train
-from tests.training.toy import X, Y, fit
+from tests.training.toy import DATA, X, Y, fit, initial
 
 pytestmark = pytest.mark.slow
 
@@ -86,3 +88,19 @@ def test_an_error_of_a_hook_ends_it() -> None:
         with pytest.raises(kit.errors.StepFailed, match="enough at step"):
             run.wait(20)
     assert run.losses == ()
+
+
+def test_a_fault_of_our_own_on_the_way_to_a_generation_ends_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("a fault of our own")
+
+    monkeypatch.setattr(ElasticTraining, "promise", broken)
+    with local_cluster(ps=0, worker=2) as cluster:
+        given: dict[str, Any] = {"steps": 10**6, "batch": 9, "topology": "ring"}
+        run = kit.train(fit, initial(), DATA, elastic=True, cluster=cluster, **given)
+        cluster.servers[1].stop()
+
+        with pytest.raises(InternalError, match="RuntimeError: a fault of our own"):
+            run.wait(20)

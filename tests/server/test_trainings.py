@@ -22,6 +22,7 @@ from kit.testing.cluster import LocalCluster, local_cluster
 from kit.training.client.run import Run
 from kit.training.coordination.client import CoordinatorClient
 from kit.training.job import Job, Work
+from kit.training.member.member import Member
 from kit.training.train import train
 from tests.faults import model
 
@@ -193,3 +194,25 @@ def test_a_server_that_is_stopped_ends_the_training_of_all() -> None:
             member = server.trainings.find(run.job.run)
             assert member.join(SOON_S)
             assert member.state == "failed"
+
+
+def test_who_finds_a_member_can_wait_for_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It may be found before it has started."""
+    start, ended_early = Member.start, list[bool]()
+
+    def ended_before(member: Member) -> None:
+        ended_early.append(member.join(0.01))
+        if member.me == 2:
+            member.abort(AbortedError("as soon as can be"))
+        start(member)
+
+    monkeypatch.setattr(Member, "start", ended_before)
+    with local_cluster(ps=0, worker=3) as cluster:
+        run = begin(cluster)
+        assert "as soon as can be" in failure(run).message
+        found = [one.trainings.find(run.job.run) for one in cluster.servers]
+        assert all(member.join(SOON_S) for member in found)
+
+    assert ended_early == [False, False, False]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -91,9 +92,13 @@ def test_asynchronous_steps_have_the_bits_of_their_replay(n_ps: int) -> None:
 @pytest.mark.slow
 def test_a_training_becomes_asynchronous_on_it_and_goes_on_as_a_ring() -> None:
     optimizer, requested = kit.Momentum(0.01), threading.Event()
+    # Workers at their own pace go on while the first one, which is told, does not.
+    together = threading.Barrier(3, timeout=1.0)
 
     def held(params: Params, batch: Any) -> Any:
         assert requested.wait(30)
+        with suppress(threading.BrokenBarrierError):  # the first one is done with it
+            together.wait()
         return always_one(params, batch)
 
     with quick_cluster(1, 3) as cluster:

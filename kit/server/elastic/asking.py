@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
-from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from kit.errors import InternalError
 from kit.server.elastic.standing import Plain, Standing
 from kit.task import Task
 from kit.training.elastic.asking import Ask, Coroutine, Pause, Told, ask_all
@@ -17,6 +19,8 @@ from kit.wire.rpc import Answer, Caller
 
 if TYPE_CHECKING:
     from kit.server.trainings import Trainings
+
+_LOG: Final = logging.getLogger("kit.server")
 
 
 class StandIn(Protocol):
@@ -60,10 +64,16 @@ class Processes:
         """Run a coroutine to its end, in a thread of its own."""
 
         def to_its_end() -> None:
-            with suppress(StopIteration):
+            try:
                 wanted = next(coroutine)
                 while True:
                     wanted = coroutine.send(self._tell(wanted))
+            except StopIteration:
+                return
+            except Exception as error:  # else the training would wait for ever
+                text = f"{self._now.me} cannot go on: {type(error).__name__}: {error}"
+                self._now.fail(InternalError(text, task=self._now.me))
+                _LOG.exception("%s cannot go on", self._now.me)
 
         threading.Thread(target=to_its_end, name=name, daemon=True).start()
 

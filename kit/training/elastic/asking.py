@@ -69,13 +69,15 @@ def ask_all(
     asked = {pool.submit(told_by, process): process for process in wanted}
     told: dict[str, dict[str, Any] | KitError] = {}
     waiting = set(asked)
-    while waiting:
-        moment = moment_s if is_enough(told) else None
-        done, waiting = wait(waiting, moment, FIRST_COMPLETED)
-        told |= {asked[one]: one.result() for one in done}
-        if not done:
-            text = "it did not answer as soon as the others."
-            late = {asked[one]: DeadlineExceededError(text) for one in waiting}
-            told, waiting = told | late, set()
-    pool.shutdown(wait=False)
+    try:
+        while waiting:
+            moment = moment_s if is_enough(told) else None
+            done, waiting = wait(waiting, moment, FIRST_COMPLETED)
+            told |= {asked[one]: one.result() for one in done}
+            if not done:
+                text = "it did not answer as soon as the others."
+                late = {asked[one]: DeadlineExceededError(text) for one in waiting}
+                told, waiting = told | late, set()
+    finally:
+        pool.shutdown(wait=False)
     return told

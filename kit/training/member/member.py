@@ -113,6 +113,7 @@ class Member:
         self._services = services
         self._client: CoordinatorClient | None = None
         self._ended = threading.Event()
+        self._is_over = threading.Event()  # nothing more is done here
         self._telling = threading.Lock()
         self._stirred = threading.Event()  # a sign of life is due at once
         self._thread = threading.Thread(
@@ -138,9 +139,8 @@ class Member:
             self._links.abort()
 
     def join(self, timeout_s: float) -> bool:
-        """Wait until the thread has ended; whether it has."""
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
+        """Wait for its end, also where it has yet to start; whether it came."""
+        return self._is_over.wait(timeout_s)
 
     @property
     def step(self) -> int:
@@ -194,7 +194,10 @@ class Member:
             finally:
                 self._end_heart()
         self.state = state
-        self._services.ended(self)
+        try:
+            self._services.ended(self)
+        finally:
+            self._is_over.set()
 
     def _end_heart(self) -> None:
         self._ended.set()
@@ -233,6 +236,7 @@ class Member:
         self._links = links = Links(
             job, self.me, joining, self._services, self._arenas, stack
         )
+        self.check()  # it may have been ended before there was anything to end
         if self.incarnation:
             deadline = time.monotonic() + job.settings.start_deadline_s
             self._rejoining.offer(links.dial(job.ps), deadline)
