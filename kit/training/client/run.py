@@ -57,6 +57,10 @@ _UNREPEATABLE: Final = (
 )
 
 
+class WaitInterrupted(KeyboardInterrupt):
+    """Ctrl-C or the stop button ended `run.wait()`; its text says how to go on."""
+
+
 class Run:
     """A training that is running, or over. `kit.train` returns it at once.
 
@@ -264,7 +268,8 @@ class Run:
     def wait(self, timeout: float | None = None) -> Run:
         """Block until the training is over, and return this run.
 
-        Ctrl-C pauses the training and ends the wait.
+        Ctrl-C pauses the training and ends the wait, with a `KeyboardInterrupt` whose
+        text says how to go on.
 
         Parameters
         ----------
@@ -280,10 +285,16 @@ class Run:
         """
         try:
             self._observer.wait(timeout)
-        except KeyboardInterrupt:
-            with suppress(KitError):  # it may be over, or its coordinator gone
+        except KeyboardInterrupt as stop:
+            try:
                 self.pause()
-            raise
+            except KitError:  # it may be over, or its coordinator gone
+                raise stop from None
+            raise WaitInterrupted(
+                f"the wait was interrupted, and the training is paused "
+                f"({self.step} of {self.job.steps} steps are done). run.resume() goes "
+                f"on with it, run.wait() waits again, and run.stop() ends it."
+            ) from None
         self._warn()
         return self
 
