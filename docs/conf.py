@@ -38,11 +38,12 @@ nb_execution_cache_path = str(DOCS / "_build" / "lessons")
 nb_execution_timeout = 90
 nb_execution_raise_on_error = True
 nb_merge_streams = True
-nb_code_prompt_show = "Show a solution"
-nb_code_prompt_hide = "Hide the solution"
 # Live boards need a kernel. Their still pictures, which stand beside them, do not.
 nb_ipywidgets_js: dict[str, dict[str, str]] = {}
-nb_mime_priority_overrides = [("html", "application/javascript", None)]
+nb_mime_priority_overrides = [
+    ("html", "application/javascript", None),
+    ("html", "application/vnd.jupyter.widget-view+json", None),
+]
 suppress_warnings = ["mystnb.mime_priority"]
 
 default_role = "code"
