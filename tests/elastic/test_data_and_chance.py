@@ -160,6 +160,20 @@ def test_a_step_that_carries_a_state(victim: Task, logical: int | None) -> None:
         survives(cluster, begin, victim)
 
 
+def test_the_slots_of_local_steps() -> None:
+    with process_cluster(ps=1, worker=3) as cluster:
+
+        def begin() -> kit.Run:
+            given: dict[str, Any] = {"steps": STEPS, "batch": BATCH, "topology": "ring"}
+            given |= {"optimizer": kit.Adam(0.01), "local_steps": 2}
+            options = kit.Elastic(logical_workers=4)
+            return kit.train(
+                carrying, initial(), DATA, elastic=options, cluster=cluster, **given
+            )
+
+        survives(cluster, begin, LEADER)
+
+
 @pytest.mark.parametrize("victim", VICTIMS)
 def test_what_is_kept_is_resumed_and_survives_a_loss(
     tmp_path: Path, victim: Task
