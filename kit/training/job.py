@@ -341,17 +341,19 @@ class Job:
             "tasks": [str(task) for task in self.tasks],
             "hosts": list(self.hosts),
             "specs": [[spec.name, list(spec.shape), spec.dtype] for spec in self.specs],
-            "optimizer": rules.to_plain(self.optimizer),
-            "inner": rules.to_plain(self.inner) if self.inner else None,
+            "optimizer": rules.named(self.optimizer),
+            "inner": rules.named(self.inner) if self.inner else None,
             "checkpoints": self.checkpoints.to_plain() if self.checkpoints else None,
             "generation": self.generation.to_plain() if self.generation else None,
             "settings": self.settings.as_plain(),
         }
 
     @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> Job:
+    def from_plain(cls, plain: dict[str, Any], known: Job | None = None) -> Job:
         """Rebuild a job from `to_plain`; every field is checked again.
 
+        Optimizers of one's own do not travel over links: they are those of `known`, a
+        job of the same training.
         Raises `InvalidArgumentError` for anything that `to_plain` would not write.
         """
         values = check("job", _FIELDS, plain)
@@ -367,9 +369,10 @@ class Job:
                 f"task's machine has {limit}."
             )
         try:
-            values["optimizer"] = rules.from_plain(values["optimizer"])
-            if values["inner"] is not None:
-                values["inner"] = rules.from_plain(values["inner"])
+            for name in ("optimizer", "inner"):
+                if values[name] is not None:
+                    own = getattr(known, name, None)
+                    values[name] = rules.from_plain(values[name], own)
             values["checkpoints"] = Checkpoints.from_plain(values["checkpoints"])
             values["settings"] = Settings.from_plain(values["settings"])
             values["generation"] = Generation.from_plain(values["generation"])
