@@ -223,7 +223,7 @@ def test_a_checkpoint_holds_the_slots_of_each_worker_and_no_bit_is_lost(
     alone = Alone(3, H, roll)
     replayed(STEPS, 3, NESTEROV, of_workers=alone)
     for rank, state in enumerate(kit.load_checkpoint(tmp_path).states.values()):
-        assert state["n"] == H * STEPS
+        assert state["n"] == state["optimizer/updates"] == H * STEPS
         for name, kept in alone.kept[rank].items():
             found = state[f"optimizer/momentum/{name}"]
             assert found.tobytes() == kept["a"].tobytes()

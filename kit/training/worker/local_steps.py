@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kit.training.worker.worker import Compute
 
 PREFIX: Final = "optimizer/"  # of the names under which the slots are kept
+UPDATES: Final = f"{PREFIX}updates"  # how often they have been moved on
 
 
 class LocalSteps:
@@ -77,7 +78,7 @@ class LocalSteps:
         for slot, flat in zip(job.inner.slots, self._slots, strict=True):
             for part in layout.stretches:
                 _typed(flat, part, layout.dtype_at(part.lo))[...] = slot.initial
-        self._has_begun = False
+        self._has_begun, self._updates = False, 0
         self.kept: dict[str, Any] = {} if self._named else state
 
     def params(self) -> ParameterDict:
@@ -108,19 +109,23 @@ class LocalSteps:
             means.add(compute.measures, n)
             examples += n
         self._offer(step, self._n_workers * examples / (self._n_steps * self._batch))
-        if self._named:
-            self._keep(step)
+        self._keep(step)
         return loss / examples, (means.found(), examples)
 
     def _move(self, number: int) -> None:
-        """Let the worker's optimizer make one update, in place."""
+        """Let the worker's optimizer make one update, in place.
+
+        Without slots it is told the number of the mini-batch for that of the update.
+        """
+        step = self._updates if self._named else number
+        self._updates += 1
         memory, region = self._places.memory, self._places.stamp.where(GRAD)
         for part in memory.layout.stretches:
             dtype = memory.layout.dtype_at(part.lo)
             now = _typed(self._own, part, dtype)
             slots = [_typed(slot, part, dtype) for slot in self._slots]
             with np.errstate(all="ignore"):  # see `_offer`
-                self._update(now, memory.typed(region, part), slots, now, number)
+                self._update(now, memory.typed(region, part), slots, now, step)
 
     def _offer(self, step: int, weight: float) -> None:
         """Write how far the parameters have moved, checked and weighed."""
@@ -142,7 +147,7 @@ class LocalSteps:
         held = {name for name in self._state if name.startswith(PREFIX)}
         if not self._named and not held:
             return
-        shapes = {name: view.shape for name, view in self._named.items()}
+        shapes = {name: np.shape(own) for name, own in self._slots_by_name().items()}
         found = {name: np.shape(self._state[name]) for name in held}
         if self._state and found != shapes:
             there, here = (
@@ -153,10 +158,14 @@ class LocalSteps:
                 f"{there}, and this one keeps {here}; go on with the same optimizer "
                 f"and model, or begin in another folder."
             )
-        for name in held:
+        for name in held - {UPDATES}:
             self._named[name][...] = self._state[name]
+        self._updates = int(self._state.get(UPDATES, 0))
         self.kept.update({k: v for k, v in self._state.items() if k not in held})
-        self._state.update(self._named)
+
+    def _slots_by_name(self) -> dict[str, Any]:
+        """Return what is kept of the optimizer; nothing of one without slots."""
+        return {**self._named, UPDATES: self._updates} if self._named else {}
 
     def _keep(self, step: int) -> None:
         for name in self.kept:
@@ -169,8 +178,9 @@ class LocalSteps:
                     task=task,
                     step=step,
                 )
-        self._state.clear()
-        self._state.update(self.kept | self._named)
+        if self._named:
+            self._state.clear()
+            self._state.update(self.kept | self._slots_by_name())
 
 
 def _typed(flat: Array, part: Range, dtype: str) -> Array:
