@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import kit
 from kit.errors import InvalidArgumentError, NotFinite, StepFailed
+from kit.exchange.layout import specs_of
+from kit.exchange.plan import NOW
+from kit.exchange.ports.memory import Memory
+from kit.exchange.ports.port import Stamp
+from kit.task import Task
 from kit.testing.cluster import LocalCluster, local_cluster
+from kit.training.job import Job, Work
 from kit.training.optimizers.rule import Optimizer
+from kit.training.worker.worker import TrainingWorker
 from tests.cases import for_each
 from tests.training import backups
 from tests.training.toy import (
@@ -104,6 +114,42 @@ def expected(
 ) -> Params:
     alone = Alone(n_workers, H, move, **given)
     return replayed(steps, n_workers, outer, of_workers=alone)
+
+
+@pytest.mark.slow
+@given(
+    *(st.integers(1, 4), st.integers(1, 4), st.integers(1, 2)),
+    st.lists(st.integers(0, 20), min_size=1, max_size=3),
+)
+def test_what_a_worker_offers_is_that_of_the_replay(
+    n_workers: int, n_steps: int, pieces: int, steps: list[int]
+) -> None:
+    """Of workers that exchange nothing: each begins where it is told to."""
+    job = Job(
+        run="0" * 32,
+        tasks=tuple(Task("worker", number) for number in range(n_workers)),
+        specs=specs_of(initial()),
+        optimizer=PLAIN,
+        topology="ring",
+        steps=100,
+        batch=BATCH,
+        accumulate=pieces,
+        local_steps=n_steps,
+        inner=MOMENTUM,
+    )
+    alone = Alone(n_workers, n_steps, roll, pieces)
+    for rank in range(n_workers):
+        memory, endpoint = Memory(job.layout), cast(Any, SimpleNamespace(stamp=Stamp()))
+        worker = TrainingWorker(job, rank, Work(fit, DATA), memory, endpoint, {})
+        for step in sorted(steps):
+            now = {
+                k: np.asarray(v + v.dtype.type(step / 64)) for k, v in initial().items()
+            }
+            for name, place in memory.leaves(NOW).items():
+                place[...] = now[name]
+            worker.compute(step, lambda bucket: None)
+            want = alone.offer(now, step, rank)
+            assert same_bits(memory.gradients(), want)
 
 
 @pytest.mark.slow
