@@ -18,6 +18,10 @@ from kit.exchange.layout import specs_of
 from kit.exchange.plan import NOW
 from kit.exchange.ports.memory import Memory
 from kit.exchange.ports.port import Stamp
+from kit.graph.graph import Graph
+from kit.graph.ops.math import random
+from kit.graph.ops.state.source import placeholder
+from kit.graph.variable import Variable
 from kit.task import Task
 from kit.testing.cluster import LocalCluster, local_cluster
 from kit.training.job import Job, Work
@@ -233,6 +237,31 @@ def test_loss_and_measures_are_the_means_over_the_local_steps(
     _, numbers = run.trace.measured("number")
     assert np.allclose(numbers, [one - 1 for one in want])
     assert run.step == 4
+
+
+@pytest.mark.slow
+def test_one_worker_alone_draws_and_learns_as_without_local_steps() -> None:
+    """A step that draws, and a graph that does: but for rounding in each exchange."""
+    with Graph().as_default():
+        x, y = placeholder("float32", (None, 3)), placeholder("float32", (None,))
+        w = Variable(np.zeros((3, 1), np.float32), name="w")
+        noise = random.uniform((3, 1), dtype="float32")
+        loss = (((x @ (w * noise)).sum(axis=1) - y) ** 2).mean()
+
+    def step(params: Params, batch: Any, rng: np.random.Generator) -> Any:
+        x, y = batch
+        return fit(params, (x * rng.random(x.shape, np.float32), y))
+
+    given: dict[str, Any] = {"batch": BATCH, "optimizer": MOMENTUM, "topology": "ring"}
+    with quick_cluster(0, 1) as cluster:
+        given["cluster"] = cluster
+        for work in ((step, initial(), DATA), (loss, {x: X, y: Y})):
+            plain, local = (
+                kit.train(*work, steps=6 // (n or 1), local_steps=n, **given).wait(20)
+                for n in (None, 3)
+            )
+            for name, value in plain.params.items():
+                assert np.allclose(local.params[name], value, rtol=1e-4, atol=1e-6)
 
 
 def test_an_optimizer_of_ones_own_makes_the_local_steps(cluster: LocalCluster) -> None:
