@@ -58,6 +58,9 @@ _FIELDS: Final = {
     "seed": whole(0, 2**64 - 1),
     "synchronous": flag(),
     "aggregate": whole(0),
+    "accumulate": whole(1),
+    "local_steps": whole(0),
+    "inner": maybe(table_of(anything())),
     "link": text(100),
     "placement": text(100),
     "checkpoints": maybe(table_of(anything())),
@@ -76,13 +79,16 @@ class Job:
     run: str  # 32 hexadecimal digits
     tasks: tuple[Task, ...]
     specs: tuple[Spec, ...]
-    optimizer: Optimizer
+    optimizer: Optimizer  # of whoever owns a range; with local steps the outer one
     topology: str
     steps: int
     batch: int
     seed: int = 0
     synchronous: bool = True
     aggregate: int = 0  # how many gradients make a step; 0: all workers'
+    accumulate: int = 1  # in how many pieces a worker computes its gradient
+    local_steps: int = 0  # of a worker before each exchange; 0: it sends gradients
+    inner: Optimizer | None = None  # of the local steps
     link: str = ""
     placement: str = "round_robin"
     checkpoints: Checkpoints | None = None
@@ -115,6 +121,7 @@ class Job:
             )
         check_seed(self.seed)
         self._check_aggregate()
+        self._check_local()
         LinkSettings.parse(self.link)
         self.check_topology(self.topology, self.synchronous)
         _ = self.group
@@ -155,6 +162,12 @@ class Job:
             raise InvalidArgumentError(
                 f"aggregate={self.aggregate} says for how many gradients a synchronous "
                 f"step waits; such a training cannot become asynchronous."
+            )
+        if not synchronous and self.local_steps:
+            raise InvalidArgumentError(
+                f"local_steps={self.local_steps} takes workers that exchange together "
+                f"after as many steps each; such a training cannot be asynchronous. "
+                f"Leave out local_steps, or sync=False (run.synchronous = False)."
             )
         if self.has_backups and not topology.may_have_backups:
             raise InvalidArgumentError(
@@ -197,6 +210,19 @@ class Job:
                 f"step waits; with sync=False each is applied alone. Leave one out."
             )
 
+    def _check_local(self) -> None:
+        if self.accumulate < 1:
+            raise InvalidArgumentError(
+                f"accumulate is {self.accumulate}; give in how many pieces a worker "
+                f"computes its gradient, at least 1."
+            )
+        if self.local_steps < 0 or bool(self.local_steps) != (self.inner is not None):
+            raise InvalidArgumentError(
+                f"local_steps is {self.local_steps}, with {self.inner!r} as the "
+                f"optimizer of these steps; give at least 1 and an optimizer, or "
+                f"neither."
+            )
+
     @property
     def quorum(self) -> int:
         """How many gradients make a step."""
@@ -237,8 +263,9 @@ class Job:
 
     @property
     def states(self) -> dict[str, int]:
-        """What is kept by step functions: its names in a checkpoint, the members."""
-        keep = self.workers if self.keeps_state else ()
+        """What workers keep: its names in a checkpoint, and the members."""
+        has_slots = self.inner is not None and len(self.inner.slots) > 0
+        keep = self.workers if self.keeps_state or has_slots else ()
         return {kept_state.name_of(self.tasks[member]): member for member in keep}
 
     @cached_property
@@ -314,16 +341,19 @@ class Job:
             "tasks": [str(task) for task in self.tasks],
             "hosts": list(self.hosts),
             "specs": [[spec.name, list(spec.shape), spec.dtype] for spec in self.specs],
-            "optimizer": rules.to_plain(self.optimizer),
+            "optimizer": rules.named(self.optimizer),
+            "inner": rules.named(self.inner) if self.inner else None,
             "checkpoints": self.checkpoints.to_plain() if self.checkpoints else None,
             "generation": self.generation.to_plain() if self.generation else None,
             "settings": self.settings.as_plain(),
         }
 
     @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> Job:
+    def from_plain(cls, plain: dict[str, Any], known: Job | None = None) -> Job:
         """Rebuild a job from `to_plain`; every field is checked again.
 
+        Optimizers of one's own do not travel over links: they are those of `known`, a
+        job of the same training.
         Raises `InvalidArgumentError` for anything that `to_plain` would not write.
         """
         values = check("job", _FIELDS, plain)
@@ -339,7 +369,10 @@ class Job:
                 f"task's machine has {limit}."
             )
         try:
-            values["optimizer"] = rules.from_plain(values["optimizer"])
+            for name in ("optimizer", "inner"):
+                if values[name] is not None:
+                    own = getattr(known, name, None)
+                    values[name] = rules.from_plain(values[name], own)
             values["checkpoints"] = Checkpoints.from_plain(values["checkpoints"])
             values["settings"] = Settings.from_plain(values["settings"])
             values["generation"] = Generation.from_plain(values["generation"])
@@ -377,7 +410,6 @@ def terms_of(job: Job) -> dict[str, str]:
     Tasks, parameters with their order, optimizer and its settings, steps, batch, seed,
     topology, and what decides how the gradients are cut.
     """
-    optimizer = job.optimizer
     return {
         "tasks": ", ".join(task.short for task in job.tasks),
         "hosts": ", ".join(job.hosts) or "one",
@@ -386,9 +418,10 @@ def terms_of(job: Job) -> dict[str, str]:
             f"parameter {spec.name!r}": f"{spec.dtype}{list(spec.shape)}"
             for spec in job.specs
         },
-        "optimizer": (
-            repr(optimizer) if is_dataclass(optimizer) else type(optimizer).__qualname__
-        ),
+        "optimizer": _told(job.optimizer),
+        "accumulate": str(job.accumulate),
+        "local steps": str(job.local_steps),
+        "optimizer of local steps": _told(job.inner),
         "steps": str(job.steps),
         "batch": str(job.batch),
         "seed": str(job.seed),
@@ -403,6 +436,12 @@ def terms_of(job: Job) -> dict[str, str]:
         "elastic": str(job.generation is not None),
         "bucket_bytes": str(job.settings.bucket_bytes),
     }
+
+
+def _told(optimizer: Optimizer | None) -> str:
+    if optimizer is None or is_dataclass(optimizer):
+        return repr(optimizer)
+    return type(optimizer).__qualname__
 
 
 def difference(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:

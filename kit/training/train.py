@@ -13,16 +13,18 @@ A parameter called `rng` gets a `numpy.random.Generator` for dropout and noise. 
 draws depends on the seed, the step and the worker alone, so a training with chance in
 it can be repeated and replayed, bit for bit, with any topology. It is
 
-    Generator(Philox(key=[seed, step], counter=[0, 0, 2, worker]))
+    Generator(Philox(key=[seed, step], counter=[0, piece, 2, worker]))
 
 with words of 64 bits. Steps and workers count from 0; without `sync` the step is the
-number of the worker's own mini-batch.
+number of the worker's own mini-batch, with `local_steps=H` it is that of the training's
+mini-batch: step H + 0, 1, ... H - 1. Pieces count from 0 (`accumulate`).
 
 A parameter called `state` gets a dict of the worker's own, empty before the first step,
 for arrays and numbers that the step carries on: running averages, a hidden state. In an
 elastic training it moves with its worker and is as it was when a step is done again. A
 checkpoint holds it for each worker, so a training that resumes needs the same workers;
-`kit.load_checkpoint(folder).states["worker:0"]` is that of one.
+`kit.load_checkpoint(folder).states["worker:0"]` is that of one. The slots of an
+optimizer of `local_steps` are kept in the same way, under "optimizer/momentum/w".
 
 A loss that is a tensor is the mean over the examples. Each worker computes it and its
 gradients by itself, wherever the graph places them. `{(x, y): batches}` takes all kinds
@@ -100,6 +102,9 @@ def train(
     seed: SupportsIndex = ...,
     sync: bool = ...,
     aggregate: SupportsIndex | None = ...,
+    accumulate: SupportsIndex = ...,
+    local_steps: SupportsIndex | None = ...,
+    outer: Optimizer | str | None = ...,
     link: str = ...,
     placement: str = ...,
     checkpoint: str | PathLike[str] | Checkpoints | None = ...,
@@ -123,6 +128,9 @@ def train(
     seed: SupportsIndex = ...,
     sync: bool = ...,
     aggregate: SupportsIndex | None = ...,
+    accumulate: SupportsIndex = ...,
+    local_steps: SupportsIndex | None = ...,
+    outer: Optimizer | str | None = ...,
     link: str = ...,
     placement: str = ...,
     checkpoint: str | PathLike[str] | Checkpoints | None = ...,
@@ -146,6 +154,9 @@ def train(
     seed: SupportsIndex = 0,
     sync: bool = True,
     aggregate: SupportsIndex | None = None,
+    accumulate: SupportsIndex = 1,
+    local_steps: SupportsIndex | None = None,
+    outer: Optimizer | str | None = None,
     link: str = "",
     placement: str = "round_robin",
     checkpoint: str | PathLike[str] | Checkpoints | None = None,
@@ -196,6 +207,20 @@ def train(
     aggregate : int, optional
         How many gradients make a step: the first ones; late ones are dropped (backup
         workers). None waits for all of them.
+    accumulate : int, default 1
+        In how many pieces a worker computes its split of a mini-batch, one after the
+        other, to need the memory of one piece. The gradient is that of the whole but
+        for rounding; it needs one more array of the size of the parameters.
+    local_steps : int, optional
+        How many steps each worker makes by itself before all exchange, each on its
+        split of another mini-batch. `optimizer` makes these steps, with slots of the
+        worker's own. What travels is how far its parameters have moved, and a step of
+        the training is one exchange: `steps`, hooks and metrics count these, and
+        loss and measures are the means over the local steps. Needs `sync`.
+    outer : str or Optimizer, optional
+        With `local_steps` only: what is done with the mean of the moves. By default
+        the parameters become the mean of the workers' parameters.
+        `kit.Momentum(0.7, 0.9, use_nesterov=True)` is that of DiLoCo.
     link : str, default ""
         Speed of the links, as "bandwidth,latency,jitter": "1gbit", "100mbit,5ms"; on
         several hosts, of those between hosts. Empty for the speed that the cluster was
@@ -245,6 +270,8 @@ def train(
     parameters and n workers, each worker sends and receives P bytes in a step with
     parameter servers, and 2 (n-1)/n P bytes on a ring or mesh. `aggregate` follows
     Chen et al., "Revisiting distributed synchronous SGD", arXiv:1604.00981, 2016.
+    With `local_steps=H` a mini-batch costs 1/H of the bytes: local SGD, Stich,
+    arXiv:1805.09767, 2018; DiLoCo, Douillard et al., arXiv:2311.08105, 2023.
 
     Examples
     --------
@@ -266,7 +293,8 @@ def train(
     return _launch(
         running() if cluster is None else cluster,
         work,
-        optimizer=_optimizer(optimizer),
+        **_optimizers(optimizer, local_steps, outer),
+        accumulate=whole("accumulate", accumulate),
         topology=topology,
         synchronous=sync,
         aggregate=_quorum(aggregate),
@@ -395,6 +423,30 @@ def _optimizer(given: Optimizer | str) -> Optimizer:
                 f"minimize(), kit.train needs a number."
             )
     return given
+
+
+def _optimizers(
+    optimizer: Optimizer | str,
+    local_steps: SupportsIndex | None,
+    outer: Optimizer | str | None,
+) -> dict[str, Any]:
+    """Return who updates what: the owners of a range, and a worker by itself."""
+    if local_steps is None:
+        if outer is not None:
+            raise InvalidArgumentError(
+                f"outer={outer!r} says what is done with the moves of local steps; "
+                f"give local_steps=..., or set optimizer instead."
+            )
+        return {"optimizer": _optimizer(optimizer)}
+    n_steps = whole("local_steps", local_steps)
+    if n_steps < 1:
+        raise InvalidArgumentError(
+            f"local_steps is {n_steps}; give how many steps a worker makes before an "
+            f"exchange, at least 1, or None to exchange the gradients themselves."
+        )
+    owners = rules.GradientDescent(1.0) if outer is None else _optimizer(outer)
+    inner = _optimizer(optimizer)
+    return {"optimizer": owners, "inner": inner, "local_steps": n_steps}
 
 
 def whole(name: str, value: SupportsIndex) -> int:

@@ -158,6 +158,17 @@ def register(topology: Topology) -> Topology:
     return topology
 
 
+def is_own(topology: Topology) -> bool:
+    """Whether its class is a user's, and not one of this package.
+
+    >>> class Mine(Topology): ...
+    >>> Mine.__module__ = "__main__"
+    >>> is_own(Mine.__new__(Mine))
+    True
+    """
+    return type(topology).__module__.split(".")[0] != __name__.split(".")[0]
+
+
 def names() -> tuple[str, ...]:
     """Return the names of all topologies, sorted."""
     return tuple(sorted(_table))

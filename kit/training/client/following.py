@@ -47,7 +47,7 @@ def next_generation(job: Job, dial: Dial) -> Job | None:
         told = ask_all(ended.processes, ask, lambda _: True)
         heard = [one for one in told.values() if not isinstance(one, KitError)]
         for one in heard:
-            found = Job.from_plain(one["job"])
+            found = Job.from_plain(one["job"], job)
             if found.generation and found.generation.number > ended.number:
                 return found
             if one["error"]:

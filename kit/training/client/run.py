@@ -10,8 +10,9 @@ from collections.abc import Generator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from kit.errors import FailedPreconditionError, KitError
+from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
 from kit.exchange.ports.memory import Array
+from kit.exchange.topologies.topology import by_name, is_own
 from kit.hooks.progress import output_for
 from kit.task import Task
 from kit.trace.trace import EpochRow, Trace
@@ -78,13 +79,21 @@ class Run:
         run.params["w"], run.loss
     """
 
-    def __init__(self, job: Job, dial: Dial, *, trusted: int | None = None) -> None:
+    def __init__(
+        self,
+        job: Job,
+        dial: Dial,
+        *,
+        trusted: int | None = None,
+        bring: Callable[[str], None] | None = None,
+    ) -> None:
         """Watch the training `job`, reaching its tasks by `dial`.
 
         `trusted` is the member whose word counts, by default the coordinator: it says
         how the training ended. A worker that watches its own training trusts itself.
+        `bring` lets the tasks have a topology of one's own, before a switch to it.
         """
-        self.job = job
+        self.job, self._bring = job, bring
         self._observer = Observer(job, dial, trusted=trusted)
         self._params: dict[str, Array] | None = None
         self._incarnations: Counter[Task] = Counter()
@@ -230,7 +239,18 @@ class Run:
         self.job.check_step(values.get("at", 0))
         if "topology" in values:
             self.job.check_topology(values["topology"])
-        self._observer.command("configure", **values)
+            if self._bring is not None:
+                self._bring(values["topology"])
+        try:
+            self._observer.command("configure", **values)
+        except InvalidArgumentError as error:
+            name = values.get("topology", "")
+            if self._bring is not None or not name or not is_own(by_name(name)):
+                raise
+            raise InvalidArgumentError(
+                f"{error.message} {name!r} is of your own, and no code travels over "
+                f"links: register it in the programs of the tasks as well."
+            ) from error
 
     # -- save -------------------------------------------------------------------
 
