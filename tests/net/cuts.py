@@ -15,6 +15,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
+from kit.errors import DeadlineExceededError, UnavailableError
 from kit.settings import Settings
 from kit.task import Task
 from kit.testing.netlab import Wire
@@ -50,14 +51,20 @@ def cut(wire: Wire, way: str, is_cut: bool) -> None:
 
 
 def generation_there(cluster: NetCluster, run: Run) -> int:
-    """Return the number of the newest generation at the other end of the line."""
+    """Return the number of the newest generation at the other end of the line.
+
+    -1 if it cannot be asked now.
+    """
     task = Task("worker", 2)
 
     def dial() -> Link:
         return cluster.directory.dial(task, CLIENT, Role.OBSERVER)
 
-    with closing(Caller(cluster.wire.call("b", dial))) as caller:
-        told, _ = caller.call("elastic.look", 5, {"origin": run.job.run})
+    try:
+        with closing(Caller(cluster.wire.call("b", dial))) as caller:
+            told, _ = caller.call("elastic.look", 5, {"origin": run.job.run})
+    except (UnavailableError, DeadlineExceededError):
+        return -1
     return int(told["job"]["generation"]["number"])
 
 

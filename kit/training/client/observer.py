@@ -19,6 +19,7 @@ import numpy as np
 from kit.errors import (
     DeadlineExceededError,
     FailedPreconditionError,
+    InternalError,
     InvalidArgumentError,
     KitError,
     PeerLost,
@@ -134,7 +135,7 @@ class Newest:
         for worker in workers:
             try:
                 self._kept = self._of(worker)
-            except KitError:
+            except Exception:  # who asks for them later hears of it
                 continue
             return
 
@@ -343,19 +344,36 @@ class Observer:
 
     def _watch(self, member: int, watched: Watched, job: Job) -> None:
         try:
-            try:
-                self._follow(self._open(member, job), watched, job)
-                says_so_itself = bool(watched.epochs)  # once it has begun
-            except KitError as error:
-                self._note(member, watched, error)
-                says_so_itself = False
-            # An elastic training finds out by itself, and may have moved on.
-            is_told = says_so_itself or job.generation is not None
-            if watched.error and not is_told:
-                self._tell(member, watched, watched.error)
-        finally:
-            if not self._goes_on(watched, job):
-                self._end_of_one(job)
+            self._watch_to_its_end(member, watched, job)
+            goes_on = self._goes_on(watched, job)
+        except Exception as error:  # else who waits for the end would wait for ever
+            watched.fail(self._fault(job.tasks[member], watched, error))
+            goes_on = False
+        if not goes_on:
+            self._end_of_one(job)
+
+    def _watch_to_its_end(self, member: int, watched: Watched, job: Job) -> None:
+        try:
+            self._follow(self._open(member, job), watched, job)
+            says_so_itself = bool(watched.epochs)  # once it has begun
+        except KitError as error:
+            self._note(member, watched, error)
+            says_so_itself = False
+        # An elastic training finds out by itself, and may have moved on.
+        is_told = says_so_itself or job.generation is not None
+        if watched.error and not is_told:
+            self._tell(member, watched, watched.error)
+
+    @staticmethod
+    def _fault(task: Task, watched: Watched, error: Exception) -> InternalError:
+        """Return what a failure of our own, or of the way to a task, ends with."""
+        text = (
+            f"{task} cannot be watched any more (step {watched.step}): "
+            f"{type(error).__name__}: {error}"
+        )
+        found = InternalError(text, task=str(task), step=watched.step)
+        found.__cause__ = error
+        return found
 
     def _open(self, member: int, job: Job) -> ReconnectingCaller:
         def dial(_: float) -> Caller:
