@@ -104,7 +104,8 @@ def is_flat(told: list[tuple[Size, Size]]) -> bool:
     """Whether nothing has grown in the second half."""
     half = len(told) // 2
     good = True
-    for name, sizes in zip(("notebook", "survivor"), zip(*told, strict=True)):
+    whose = "notebook", "survivor"
+    for name, sizes in zip(whose, zip(*told, strict=True), strict=True):
         middle, last = sizes[half], sizes[-1]
         grown = Size(*(b - a for a, b in zip(middle, last, strict=True)))
         print(f"{name}: {middle} in the middle, {last} at the end")
