@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTime
-from contextlib import ExitStack, closing
+from contextlib import closing
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy as np
 from kit.errors import (
     DeadlineExceededError,
     FailedPreconditionError,
+    InternalError,
     InvalidArgumentError,
     KitError,
     PeerLost,
@@ -134,7 +135,7 @@ class Newest:
         for worker in workers:
             try:
                 self._kept = self._of(worker)
-            except KitError:
+            except Exception:  # who asks for them later hears of it
                 continue
             return
 
@@ -191,7 +192,8 @@ class Observer:
         self._pause = threading.Event()  # never set: a wait on it is a sleep
         self._begins_by = 0.0  # when all tasks know the newest generation
         self._give_up = float("inf")  # when those that still say nothing are left
-        self._links = ExitStack()  # to the members; closed when all has been learned
+        # To the members. Those to the last ones are closed when all has been learned.
+        self._links = set[ReconnectingCaller]()
         self._requests = CommandSender(job, self._dial, self.finished.done)
         self.newest = Newest(job, self._dial, self._watched, self._trusted)
         self._elastic_error: KitError | None = None  # why it could not go on
@@ -342,20 +344,44 @@ class Observer:
     # -- one thread for each member ---------------------------------------------
 
     def _watch(self, member: int, watched: Watched, job: Job) -> None:
+        caller = self._open(member, job)
         try:
-            try:
-                self._follow(self._open(member, job), watched, job)
-                says_so_itself = bool(watched.epochs)  # once it has begun
-            except KitError as error:
-                self._note(member, watched, error)
-                says_so_itself = False
-            # An elastic training finds out by itself, and may have moved on.
-            is_told = says_so_itself or job.generation is not None
-            if watched.error and not is_told:
-                self._tell(member, watched, watched.error)
-        finally:
-            if not self._goes_on(watched, job):
-                self._end_of_one(job)
+            self._watch_to_its_end(caller, member, watched, job)
+            goes_on = self._goes_on(watched, job)
+        except Exception as error:  # else who waits for the end would wait for ever
+            watched.fail(self._fault(job.tasks[member], watched, error))
+            goes_on = False
+        if goes_on or self._job is not job:  # nobody asks this generation any more
+            with self._guard:
+                self._links.discard(caller)
+            caller.close()
+        else:
+            self._end_of_one(job)
+
+    def _watch_to_its_end(
+        self, caller: ReconnectingCaller, member: int, watched: Watched, job: Job
+    ) -> None:
+        try:
+            self._follow(caller, watched, job)
+            says_so_itself = bool(watched.epochs)  # once it has begun
+        except KitError as error:
+            self._note(member, watched, error)
+            says_so_itself = False
+        # An elastic training finds out by itself, and may have moved on.
+        is_told = says_so_itself or job.generation is not None
+        if watched.error and not is_told:
+            self._tell(member, watched, watched.error)
+
+    @staticmethod
+    def _fault(task: Task, watched: Watched, error: Exception) -> InternalError:
+        """Return what a failure of our own, or of the way to a task, ends with."""
+        text = (
+            f"{task} cannot be watched any more (step {watched.step}): "
+            f"{type(error).__name__}: {error}"
+        )
+        found = InternalError(text, task=str(task), step=watched.step)
+        found.__cause__ = error
+        return found
 
     def _open(self, member: int, job: Job) -> ReconnectingCaller:
         def dial(_: float) -> Caller:
@@ -364,7 +390,7 @@ class Observer:
 
         caller = ReconnectingCaller(dial, self._job.settings.dead_after_s / 2)
         with self._guard:
-            self._links.callback(caller.close)
+            self._links.add(caller)
         return caller
 
     def _reach(self, member: int, run: str, is_useless: Callable[[], bool]) -> Caller:
@@ -510,9 +536,10 @@ class Observer:
                 self._give_up = min(self._give_up, time.monotonic() + _LAST_WORDS_S)
             if self._left:
                 return
-        with self._links:  # a task keeps what it knows while these are open
-            error = self._verdict()
-            self.newest.keep()
+        error = self._verdict()
+        self.newest.keep()  # a task keeps what it knows while the links are open
+        for caller in self._links:
+            caller.close()
         if error is None:
             self.finished.set_result(None)
         else:
