@@ -95,7 +95,7 @@ class SteppedExchange:
 
     `metered` is what the members' own meters have counted in the end. They count what
     is taken, in the order of the plan; `SteppedState.traffic` counts what has come.
-    `payloads` are the bytes of the messages.
+    `payloads` are the bytes of the messages, `ranges` where they lie.
     """
 
     topology: str
@@ -107,6 +107,7 @@ class SteppedExchange:
     states: tuple[SteppedState, ...]
     metered: Traffic
     payloads: tuple[bytes, ...] = ()
+    ranges: tuple[Range, ...] = ()
 
     @property
     def messages(self) -> tuple[SteppedMessage, ...]:
@@ -156,7 +157,8 @@ def record(
         itemsize,
         tuple(states),
         metered,
-        tuple(recorder.payloads),
+        tuple(held.payload for held in recorder.arrived),
+        tuple(held.range for held in recorder.arrived),
     )
 
 
@@ -205,7 +207,7 @@ class _Recorder:
         most: int | None,
     ) -> None:
         self._members, self._hold, self._most = members, hold, most
-        self.payloads: list[bytes] = []
+        self.arrived: list[HeldMessage] = []
         self._ranges = [part for _, part in ranges]
         own = {number: (rank,) for rank, number in enumerate(group.workers)}
         self._books = [Books(self._ranges, own.get(m.number, ())) for m in members]
@@ -226,7 +228,7 @@ class _Recorder:
                 held, message = wave.pop(0)
                 self._arrive(held, message)
                 if message.n_bytes:
-                    self.payloads.append(held.payload)
+                    self.arrived.append(held)
                     _add(self._traffic, message[1:3], 1, message.n_bytes)
                     states.append(self._state(message))
         if states[-1].rows != tuple(self._rows):
