@@ -50,6 +50,9 @@ from kit.graph.ops.state.source import placeholder as placeholder
 from kit.graph.ops.state.source import stop_gradient as stop_gradient
 from kit.graph.variable import Variable as Variable
 from kit.graph.variable import initialize_all as initialize_all
+from kit.recording.loaded import load_run as load_run
+from kit.recording.options import Recording as Recording
+from kit.recording.replay import replay as replay
 from kit.server import target as _target  # noqa: F401  # how far sessions reach
 from kit.server.attached import AttachedCluster as AttachedCluster
 from kit.server.attached import attach as attach
@@ -98,6 +101,7 @@ __all__ = [
     "Momentum",
     "Op",
     "RMSProp",
+    "Recording",
     "Run",
     "RunMetadata",
     "Server",
@@ -125,12 +129,14 @@ __all__ = [
     "kubernetes",
     "launchers",
     "load_checkpoint",
+    "load_run",
     "load_variables",
     "name_scope",
     "nn",
     "placeholder",
     "py_function",
     "random",
+    "replay",
     "replica_device_setter",
     "restore_variables",
     "save_variables",

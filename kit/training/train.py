@@ -48,6 +48,8 @@ from kit.errors import InvalidArgumentError, NotFinite
 from kit.exchange.layout import specs_of
 from kit.graph.array_protocol import ArrayProtocol
 from kit.hooks import SessionRunHook
+from kit.recording.options import Recording
+from kit.recording.recorder import Recorder, recorder_of
 from kit.session.client.session import Session
 from kit.settings import current
 from kit.task import Task
@@ -111,6 +113,7 @@ def train(
     restore: str | int | bool | None = ...,
     hooks: Iterable[SessionRunHook] = ...,
     elastic: bool | Elastic = ...,
+    record: str | PathLike[str] | Recording | None = ...,
     cluster: Trains | None = ...,
 ) -> Run: ...
 
@@ -137,6 +140,7 @@ def train(
     restore: str | int | bool | None = ...,
     hooks: Iterable[SessionRunHook] = ...,
     elastic: bool | Elastic = ...,
+    record: str | PathLike[str] | Recording | None = ...,
     cluster: Trains | None = ...,
     session: Session | None = ...,
 ) -> Run: ...
@@ -163,6 +167,7 @@ def train(
     restore: str | int | bool | None = None,
     hooks: Iterable[SessionRunHook] = (),
     elastic: bool | Elastic = False,
+    record: str | PathLike[str] | Recording | None = None,
     cluster: Trains | None = None,
     session: Session | None = None,
 ) -> Run:
@@ -244,6 +249,10 @@ def train(
         with tasks to spare. Costs a copy every fifth of a second.
         `hooks` are told of each step once; if the first worker's process is lost they
         go on in another one, as they were given.
+    record : str, PathLike or Recording, optional
+        A new folder to record the training to: `kit.load_run` shows it again,
+        `kit.replay` computes it again, `kit.diff` compares two. `kit.Recording(...)`
+        has more wishes, such as to store the data. Costs some percent of the steps.
     cluster : Cluster or Server, optional
         Where to train; by default the cluster that is running. A worker of a cluster
         without a notebook passes its own `Server`.
@@ -306,11 +315,32 @@ def train(
         batch=whole("batch", batch),
         seed=whole("seed", seed),
         elastic=elastic,
+        recorder=recorder_of(record, work),
     )
 
 
 def _launch(
-    cluster: Trains, work: Work, *, elastic: bool | Elastic, **agreed: Any
+    cluster: Trains,
+    work: Work,
+    *,
+    elastic: bool | Elastic,
+    recorder: Recorder | None,
+    **agreed: Any,
+) -> Run:
+    try:
+        return _begin(cluster, work, elastic, recorder, **agreed)
+    except BaseException:
+        if recorder is not None:
+            recorder.give_up()
+        raise
+
+
+def _begin(
+    cluster: Trains,
+    work: Work,
+    elastic: bool | Elastic,
+    recorder: Recorder | None,
+    **agreed: Any,
 ) -> Run:
     run_id, generation = secrets.token_hex(16), None
     tasks, hosts = tuple(cluster.tasks), tuple(cluster.hosts)
@@ -331,10 +361,11 @@ def _launch(
         hosts=hosts,
         specs=specs_of(work.params or {}),
         keeps_state=STATE in requested(work.step),
-        settings=current(),
+        settings=current() if recorder is None else recorder.settings(current()),
         **agreed,
     )
     run = cluster.launch(job, work)
+    run.began(work, recorder)
     run.show_progress(work.hooks)
     if job.checkpoints is not None:
         run.look()

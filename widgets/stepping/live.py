@@ -12,11 +12,11 @@ from typing import Any
 
 import ipywidgets as ipw
 
+from kit.exchange.stepping.stepped_exchange import SteppedExchange
 from widgets.drawing.front_end import button
 from widgets.stepping import drawing, words
 from widgets.stepping.drawing import style
 from widgets.stepping.participants import Formula
-from widgets.stepping.recording import Recording
 
 _INTERVAL_MS = 1500
 
@@ -26,7 +26,7 @@ class LiveStepper:
 
     def __init__(
         self,
-        recording: Recording,
+        recording: SteppedExchange,
         formula: Formula,
         position: int,
         moved: Callable[[int], None],

@@ -75,7 +75,7 @@ class CommandSender:
                 if caller.is_closed and self._caller is caller:
                     self._caller = None
             if isinstance(error, UnavailableError) and self._is_over():
-                raise _over() from error
+                raise over() from error
             raise
 
     def close(self) -> None:
@@ -88,14 +88,15 @@ class CommandSender:
     def _way(self) -> Caller:
         with self._guard:
             if self._is_over():
-                raise _over()
+                raise over()
             if self._caller is None:
                 task = self._job.tasks[self._job.coordinator]
                 self._caller = self._dial(task, "")
             return self._caller
 
 
-def _over() -> FailedPreconditionError:
+def over() -> FailedPreconditionError:
+    """Return what a command to a training that is over is refused with."""
     return FailedPreconditionError(
         "the training is over; start another one with kit.train()."
     )
@@ -126,6 +127,11 @@ class Newest:
     def fetch(self) -> bytearray:
         """Return the flat parameters of the last committed step."""
         return self._kept if self._kept is not None else self._of(self._trusted)
+
+    @property
+    def kept(self) -> bytearray | None:
+        """What the training has ended with, if it has and anybody could tell."""
+        return self._kept
 
     def keep(self) -> None:
         """Fetch what the training ended with, from a live member, and keep it."""
@@ -198,9 +204,25 @@ class Observer:
         self.newest = Newest(job, self._dial, self._watched, self._trusted)
         self._elastic_error: KitError | None = None  # why it could not go on
         self._following = threading.Lock()  # held while the next generation is found
+        self._at_end: list[Callable[[KitError | None], None]] = []
         self._left = len(job.tasks)
         for member in range(len(job.tasks)):
             self._begin_watch(member)
+
+    def at_end(self, call: Callable[[KitError | None], None]) -> bool:
+        """Call, before `finished` gets its result, with what the training failed with.
+
+        The tasks still answer then. Returns whether it will be called: not when the
+        training is over.
+        """
+        with self._guard:
+            if self._left:
+                self._at_end.append(call)
+            return self._left > 0
+
+    def reach(self, member: int) -> Caller:
+        """Return a link for questions to a member, which the caller closes."""
+        return self._dial(self._job.tasks[member], "")
 
     def _begin_watch(self, member: int) -> None:
         name = f"kit-watch-{self._job.tasks[member].short}"
@@ -538,6 +560,8 @@ class Observer:
                 return
         error = self._verdict()
         self.newest.keep()  # a task keeps what it knows while the links are open
+        for call in self._at_end:
+            call(error)
         for caller in self._links:
             caller.close()
         if error is None:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
-from kit.exchange.ports.memory import Array
+from kit.exchange.ports.memory import Array, unflatten
 from kit.exchange.topologies.topology import by_name, is_own
 from kit.hooks.progress import output_for
 from kit.task import Task
@@ -34,21 +34,22 @@ from kit.training.client.watched import Teller
 from kit.training.commands import check_command
 from kit.training.elastic.generation import Change
 from kit.training.hooks.adapters import HookList
-from kit.training.job import Job
+from kit.training.job import Job, Work
 from kit.wire.shaping import LinkSettings
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     import pandas as pd
+
+    from kit.recording.options import Recording
+    from kit.recording.recorder import Recorder
 
 
 from collections.abc import Callable
 from functools import cache
 from importlib.metadata import entry_points
 from typing import cast
-
-import numpy as np
-
-from kit.exchange.layout import Layout
 
 _UNREPEATABLE: Final = (
     "{task}: step {step} had another loss when it was done again after a change of "
@@ -98,6 +99,20 @@ class Run:
         self._params: dict[str, Array] | None = None
         self._incarnations: Counter[Task] = Counter()
         self._leads_here = trusted in (None, job.coordinator)
+        self._work: Work | None = None
+        self.recording: Recorder | None = None
+
+    @classmethod
+    def over(cls, job: Job, observer: Any) -> Run:
+        """Return the run of a training that is over, of which all is known already.
+
+        `observer` answers as an `Observer` of such a training does.
+        """
+        run = cls.__new__(cls)
+        run.job, run._observer, run._params = job, observer, None
+        run._incarnations, run._leads_here = Counter(), False
+        run._work, run.recording = None, None
+        return run
 
     # -- steer ------------------------------------------------------------------
     # Each request is one small message, and returns at once. All members take it up
@@ -278,6 +293,59 @@ class Run:
 
         return Saving(ask, self._saves, self._is_over)
 
+    def record(self, folder: str | PathLike[str] | Recording) -> Recorder:
+        """Record the training to a folder, as far as it is not over; return at once.
+
+        `kit.train(..., record=folder)` does so from the first step on. Of the time
+        before, a recording that is begun later lacks digests, states, and messages that
+        are not kept any more.
+
+        Parameters
+        ----------
+        folder : str, PathLike or Recording
+            A folder that does not exist, or is empty; or a `kit.Recording` with more
+            wishes.
+
+        Returns
+        -------
+        Recorder
+            `run.recording`: its `error` says why it ended early, if it did.
+
+        Raises
+        ------
+        AlreadyExistsError
+            There is something in the folder.
+        FailedPreconditionError
+            The training is over, or is recorded already.
+
+        Examples
+        --------
+        Keep what is going on for later::
+
+            run.record("run-1")
+            run.wait()
+            kit.replay("run-1", step=step, data=data)
+        """
+        from kit.recording.recorder import recorder_of
+
+        if self.recording is not None or self.done:
+            what = "over" if self.done else f"recorded: {self.recording}"
+            raise FailedPreconditionError(
+                f"the training is already {what}. Record one that is under way, or "
+                f"begin another with kit.train(..., record=folder)."
+            )
+        recorder = recorder_of(folder, self._work)
+        assert recorder is not None, "a folder was given"
+        self.began(self._work, recorder)
+        return recorder
+
+    def began(self, work: Work | None, recorder: Recorder | None) -> None:
+        """Take what the training was begun with, and who is to record it."""
+        self._work = work
+        if recorder is not None:
+            self.recording = recorder
+            recorder.begin(self._observer)
+
     # -- wait -------------------------------------------------------------------
 
     @property
@@ -326,8 +394,15 @@ class Run:
     def _warn(self) -> None:
         for task, step in self.unrepeatable.items():
             warnings.warn(_UNREPEATABLE.format(task=task, step=step), stacklevel=3)
+        if self.recording is not None and self.recording.error:
+            warnings.warn(self.recording.error, stacklevel=3)
 
     # -- look -------------------------------------------------------------------
+
+    @property
+    def source(self) -> object:
+        """Who knows the training: its observer, or the recording that was loaded."""
+        return self._observer
 
     @property
     def step(self) -> int:
@@ -636,24 +711,6 @@ class Run:
             changes=self.history(),
         )
         return report.table(picture)
-
-
-def unflatten(layout: Layout, flat: bytes | bytearray) -> dict[str, Array]:
-    """Return the parameters by name, in their order, as copies.
-
-    >>> from kit.exchange.layout import Spec, lay_out
-    >>> layout = lay_out([Spec("w", (2,), "float32")], n_workers=1)
-    >>> unflatten(layout, np.float32([1, 2]).tobytes())["w"].tolist()
-    [1.0, 2.0]
-    """
-    whole = np.frombuffer(flat, np.uint8, layout.n_bytes)
-    return {
-        leaf.spec.name: whole[leaf.range.lo : leaf.range.hi]
-        .view(leaf.spec.dtype)
-        .reshape(leaf.spec.shape)
-        .copy()
-        for leaf in layout.leaves
-    }
 
 
 # --------------------------------------------------------------------------------------

@@ -549,6 +549,11 @@ class TrainingCoordinator:
         LinkSettings.parse(then.link)
         self._job.check_topology(then.topology, then.synchronous)
 
+    def agreed(self, since: int) -> tuple[list[Any], int]:
+        """Return the digests on which all agreed; see `Comparison.agreed`."""
+        with self._changed:
+            return self._comparison.agreed(since)
+
     def status(self) -> dict[str, Any]:
         """Return what the training is in: epoch, request, pause, who is lost."""
         with self._changed:

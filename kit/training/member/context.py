@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kit.exchange.layout import Range
-from kit.exchange.plan import NOW
+from kit.exchange.plan import NOW, Owned
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import Memory
 from kit.faults import points
@@ -23,6 +23,10 @@ from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.coordination.digests import Digests
 from kit.training.job import Job
 from kit.wire.stream import Stream
+
+if TYPE_CHECKING:
+    from kit.training.member.state_keeper import StateKeeper
+    from kit.training.member.step_events import StepEvents
 
 
 @dataclass
@@ -40,6 +44,9 @@ class MemberContext:
     digests: Digests = field(init=False)
     restored: dict[str, Any] | None = None  # all values, until the first epoch begins
     state: dict[str, Any] = field(default_factory=dict)  # what the step function keeps
+    owners: tuple[Owned, ...] = ()  # who updates what, in the epoch that holds
+    events: StepEvents | None = None  # around its steps
+    keeper: StateKeeper | None = None  # while the training is recorded
 
     def __post_init__(self) -> None:
         is_worker, every = self.me in self.job.workers, self.job.settings.digest_every

@@ -69,7 +69,7 @@ class EpochRunner:
                 *(context.memory, context.endpoint, context.state),
             )
             observers = (MeasureRecorder(context, self._place), *observers)
-        self._events = StepEvents(context, observers)
+        context.events = self._events = StepEvents(context, observers)
 
     def prepare(self, epoch: Epoch) -> None:
         """Check that the epoch can be carried out here; raises what speaks against it.
@@ -106,6 +106,7 @@ class EpochRunner:
         Program(once, context.endpoint, context.memory, context.meter, once=True).step()
         context.endpoint.flush()
         self._owners, self._epoch = owners, epoch
+        context.owners = owners
         context.synchronous = epoch.synchronous
         context.digests.adopt(epoch.number, owners, job.coordinator)
         if epoch.synchronous or before.synchronous:
