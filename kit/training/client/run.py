@@ -14,6 +14,7 @@ from kit.errors import FailedPreconditionError, KitError
 from kit.exchange.ports.memory import Array
 from kit.hooks.progress import output_for
 from kit.task import Task
+from kit.trace.bottleneck import Bottleneck
 from kit.trace.trace import EpochRow, Trace
 from kit.training.checkpointing.client import SavedCheckpoints, Saving
 from kit.training.checkpointing.resume import Resumed
@@ -379,6 +380,23 @@ class Run:
         steps are thinned out: `trace.kept` says what is left. Totals are exact.
         """
         return self._observer.trace()
+
+    @property
+    def bottleneck(self) -> Bottleneck:
+        """Who makes whom wait in the newest steps, and what that costs.
+
+        Its `str` is a sentence with numbers and what would help; `cause`, `task`,
+        `cost_ms` and `share` are for programs. It speaks of the last hundred steps at
+        most, of a running training as of a finished one, and says "no clear cause"
+        rather than guess. Costs some 10 ms.
+
+        Examples
+        --------
+        Ask a training why it is slow::
+
+            print(run.bottleneck)
+        """
+        return self.trace.bottleneck
 
     def news(self, since: Cursors = ()) -> tuple[Trace, Cursors]:
         """Return what was recorded after `since`, and where to ask from next time.

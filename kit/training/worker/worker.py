@@ -25,6 +25,7 @@ from kit.training.graph_step.step import GraphStep
 from kit.training.job import Job, Work
 from kit.training.worker import kept_state
 from kit.training.worker.gradient_buffer import GradientBuffer
+from kit.training.worker.own_part import OwnPart
 from kit.training.worker.parameter_dict import ParameterDict
 
 # --------------------------------------------------------------------------------------
@@ -324,11 +325,13 @@ class TrainingWorker:
         memory: Memory,
         endpoint: Endpoint,
         state: dict[str, Any],
+        own_part: OwnPart,
     ) -> None:
         """Open the data; raises what the source refuses.
 
         `state` is what the step function has kept so far.
         """
+        self._own_part = own_part
         self._n, self._batch = len(job.workers), job.batch
         self.rank = job.workers.index(me)
         self.source = make_source(work.data, job.batch, job.seed, self.rank, self._n)
@@ -355,17 +358,22 @@ class TrainingWorker:
         """Return what the last step told beside its loss, and its examples."""
         return self._compute.measures, self._examples
 
+    def _load(self, number: int) -> tuple[tuple[Any, ...], int]:
+        """Return our split of a mini-batch, and how many examples it has."""
+        batch, examples = self.source.batch(number), self.source.examples(number)
+        self._examples = examples
+        self._own_part.load()
+        return batch, examples
+
     def compute(self, step: int, ready: Ready) -> tuple[float, int]:
         """Compute the gradients of a synchronous step: its loss and its examples."""
-        batch, examples = self.source.batch(step), self.source.examples(step)
-        self._examples = examples
+        batch, examples = self._load(step)
         weight = self._n * examples / self._batch
         return self._compute(step, batch, weight, ready, number=step), examples
 
     def compute_next(self, version: int) -> tuple[float, int]:
         """Compute the gradients of this worker's own next mini-batch."""
         number, self.taken = self.taken, self.taken + 1
-        batch, examples = self.source.batch(number), self.source.examples(number)
-        self._examples = examples
+        batch, examples = self._load(number)
         loss = self._compute(version, batch, 1.0, lambda bucket: None, number=number)
         return loss, examples
