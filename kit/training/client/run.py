@@ -19,6 +19,7 @@ from kit.trace.trace import EpochRow, Trace
 from kit.training.checkpointing.client import SavedCheckpoints, Saving
 from kit.training.checkpointing.resume import Resumed
 from kit.training.client import report
+from kit.training.client.flight import Flight
 from kit.training.client.following import Dial
 from kit.training.client.metrics import (
     Entry,
@@ -397,6 +398,27 @@ class Run:
             print(run.bottleneck)
         """
         return self.trace.bottleneck
+
+    def flight(self) -> Flight:
+        """Return what each task did last and waits for, and the first cause.
+
+        For a training that hangs, as well as for one that has failed: it is made of
+        what the tasks have told so far, ten times a second, and asks nobody.
+
+        Returns
+        -------
+        Flight
+            A table that a notebook shows and `print` writes, with `rows`,
+            `first_cause` and the sentence `said`. The first cause is the task that is
+            waited for and waits for nobody, or that has failed first.
+
+        Examples
+        --------
+        See why nothing goes on::
+
+            run.flight()
+        """
+        return self._observer.flight()
 
     def news(self, since: Cursors = ()) -> tuple[Trace, Cursors]:
         """Return what was recorded after `since`, and where to ask from next time.
