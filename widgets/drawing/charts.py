@@ -25,9 +25,15 @@ _DASH = {"solid": "", "dashed": "7 4", "dotdash": "2 4 7 4", "dotted": "2 4"}
 PATTERNS = (
     '<defs><pattern id="ps-cross" width="7" height="7" patternUnits="userSpaceOnUse">'
     '<path d="M0,0 L7,7 M7,0 L0,7"/></pattern><pattern id="ps-slant" width="7" '
-    'height="7" patternUnits="userSpaceOnUse"><path d="M0,7 L7,0"/></pattern></defs>'
+    'height="7" patternUnits="userSpaceOnUse"><path d="M0,7 L7,0"/></pattern>'
+    '<pattern id="ps-upright" width="7" height="7" patternUnits="userSpaceOnUse">'
+    '<path d="M3,0 V7"/></pattern></defs>'
 )
-_HATCH = {Phase.APPLY: "ps-cross", Phase.SEND: "ps-slant"}
+_HATCH = {
+    Phase.APPLY: "ps-cross",
+    Phase.SEND: "ps-slant",
+    Phase.LOAD: "ps-upright",
+}
 
 
 class Scale(NamedTuple):
@@ -258,7 +264,7 @@ def _key() -> str:
     """Draw the legend of the phases."""
     parts = []
     for place, phase in enumerate(Phase):
-        at = 20 + place * 118
+        at = 20 + place * 88
         tall = 18 * PHASE_HEIGHT[phase]
         parts.append(_bar(phase, at, 13 - tall / 2, 26, tall))
         parts.append(f'<text x="{at + 32}" y="18">{phase.name.lower()}</text>')

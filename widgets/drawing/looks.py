@@ -67,6 +67,8 @@ _STYLE = """
 .ps-send { fill: var(--ps-h1); }
 .ps-receive { fill: var(--ps-h2); }
 .ps-apply { fill: var(--ps-h3); }
+.ps-load { fill: var(--ps-h5); }
+.ps-queue { fill: var(--ps-h4); }
 .ps-wait:not(p) { fill: var(--ps-waiting); }
 .ps-board .ps-title { font: 600 15px FONT; fill: var(--ps-ink); }
 .ps-board table { border-collapse: collapse; margin: 4px 0 10px; font-size: 14px; }

@@ -87,6 +87,8 @@ def _share(trace: Trace, job: str, spent: Ints) -> str:
         Phase.RECEIVE: "received",
         Phase.WAIT: "waited",
         Phase.APPLY: "applied updates",
+        Phase.LOAD: "loaded data",
+        Phase.QUEUE: "queued for a core",
     }
     order = sorted(Phase, key=lambda phase: -total[phase])
     parts = [

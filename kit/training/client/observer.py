@@ -28,6 +28,7 @@ from kit.errors import (
 )
 from kit.task import Task
 from kit.trace.trace import EpochRow, Trace
+from kit.training.client.flight import Flight, Seen, flight
 from kit.training.client.following import Dial, next_generation
 from kit.training.client.recorded import Cursors, Recorded, Tables
 from kit.training.client.watched import Once, Watched, gone
@@ -292,7 +293,8 @@ class Observer:
                 raise
             raise DeadlineExceededError(
                 f"the training is at step {self.step()} of {self._job.steps} after "
-                f"{timeout:g} s; it goes on. Wait longer, or end it with run.stop()."
+                f"{timeout:g} s; it goes on. Wait longer, or end it with run.stop(); "
+                f"run.flight() shows who waits for whom."
             ) from None
 
     def epoch(self) -> EpochRow | None:
@@ -357,6 +359,24 @@ class Observer:
         tables = (transfers, spans, steps, totals)
         saves = self.leader.saves
         return Trace(tasks, self.epochs(), *tables, saves, measures, found.kept)
+
+    def flight(self) -> Flight:
+        """Return what all members do and wait for, as far as is known here."""
+        job = self._job
+        seen = [
+            Seen(
+                *(job.tasks[n].short, one.state, one.doing, one.heard_at, one.error),
+                is_worker=n in job.workers,
+            )
+            for n, one in enumerate(self._watched)
+        ]
+        error = self.finished.exception() if self.finished.done() else None
+        return flight(
+            *(seen, self.trace(), time.monotonic_ns()),
+            missing=self.leads().get("missing", ()),
+            error=error if isinstance(error, KitError) else None,
+            is_paused=self.state() == "paused",
+        )
 
     def lost(self) -> dict[int, str]:
         """Return the members that are gone, and what was said of them."""
@@ -567,6 +587,7 @@ class Observer:
         if error is None:
             self.finished.set_result(None)
         else:
+            error.add_note("run.flight() shows what each task did and waited for.")
             self.finished.set_exception(error)
         self._requests.close()
 

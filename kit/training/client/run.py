@@ -15,10 +15,12 @@ from kit.exchange.ports.memory import Array, unflatten
 from kit.exchange.topologies.topology import by_name, is_own
 from kit.hooks.progress import output_for
 from kit.task import Task
+from kit.trace.bottleneck import Bottleneck
 from kit.trace.trace import EpochRow, Trace
 from kit.training.checkpointing.client import SavedCheckpoints, Saving
 from kit.training.checkpointing.resume import Resumed
 from kit.training.client import report
+from kit.training.client.flight import Flight
 from kit.training.client.following import Dial
 from kit.training.client.metrics import (
     Entry,
@@ -485,6 +487,44 @@ class Run:
         steps are thinned out: `trace.kept` says what is left. Totals are exact.
         """
         return self._observer.trace()
+
+    @property
+    def bottleneck(self) -> Bottleneck:
+        """Who makes whom wait in the newest steps, and what that costs.
+
+        Its `str` is a sentence with numbers and what would help; `cause`, `task`,
+        `cost_ms` and `share` are for programs. It speaks of the last hundred steps at
+        most, of a running training as of a finished one, and says "no clear cause"
+        rather than guess. Costs some 10 ms.
+
+        Examples
+        --------
+        Ask a training why it is slow::
+
+            print(run.bottleneck)
+        """
+        return self.trace.bottleneck
+
+    def flight(self) -> Flight:
+        """Return what each task did last and waits for, and the first cause.
+
+        For a training that hangs, as well as for one that has failed: it is made of
+        what the tasks have told so far, ten times a second, and asks nobody.
+
+        Returns
+        -------
+        Flight
+            A table that a notebook shows and `print` writes, with `rows`,
+            `first_cause` and the sentence `said`. The first cause is the task that is
+            waited for and waits for nobody, or that has failed first.
+
+        Examples
+        --------
+        See why nothing goes on::
+
+            run.flight()
+        """
+        return self._observer.flight()
 
     def news(self, since: Cursors = ()) -> tuple[Trace, Cursors]:
         """Return what was recorded after `since`, and where to ask from next time.

@@ -563,6 +563,7 @@ class TrainingCoordinator:
                 "epoch": agreement.epoch.to_plain(),
                 "pending": pending.to_plain() if pending else None,
                 "paused": agreement.is_paused,
+                "missing": sorted(agreement.awaited),
                 "halting": halting(agreement),
                 "abandoned": agreement.abandoned,
                 "lost": {str(one): text for one, text in self._losses.items()},

@@ -22,6 +22,7 @@ from kit.training.coordination.client import CoordinatorClient
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.coordination.digests import Digests
 from kit.training.job import Job
+from kit.training.worker.own_part import OwnPart
 from kit.wire.stream import Stream
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class MemberContext:
     step: int = 0  # committed so far
     synchronous: bool = True  # in the epoch that holds
     digests: Digests = field(init=False)
+    own_part: OwnPart = field(init=False)  # of a worker's steps
     restored: dict[str, Any] | None = None  # all values, until the first epoch begins
     state: dict[str, Any] = field(default_factory=dict)  # what the step function keeps
     owners: tuple[Owned, ...] = ()  # who updates what, in the epoch that holds
@@ -51,6 +53,7 @@ class MemberContext:
     def __post_init__(self) -> None:
         is_worker, every = self.me in self.job.workers, self.job.settings.digest_every
         self.digests = Digests(self.memory, self.me, is_worker=is_worker, every=every)
+        self.own_part = OwnPart(self.meter, self.endpoint.clock)
 
     @property
     def task(self) -> Task:

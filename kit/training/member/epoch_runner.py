@@ -67,6 +67,7 @@ class EpochRunner:
             self._place = TrainingWorker(
                 *(context.job, context.me, work),
                 *(context.memory, context.endpoint, context.state),
+                context.own_part,
             )
             observers = (MeasureRecorder(context, self._place), *observers)
         context.events = self._events = StepEvents(context, observers)

@@ -37,6 +37,7 @@ from kit.training.elastic.copies import StateCopier, WholeState
 from kit.training.hooks.bridge import HookRunner
 from kit.training.job import Job, Work
 from kit.training.member.context import MemberContext, Services
+from kit.training.member.doing import doing
 from kit.training.member.epoch_runner import EpochRunner
 from kit.training.member.links import Links
 from kit.training.member.rejoining import Rejoining
@@ -108,6 +109,8 @@ class Member:
             else None
         )
         self.store = self.coordinator.store if self.coordinator else None
+        self.meets_since = 0  # at a boundary (ns); 0 while it does steps
+        self.last_doing: dict[str, Any] = {}  # when it failed
         self.context: MemberContext | None = None
         self._last_step = 0
         self._services = services
@@ -147,6 +150,11 @@ class Member:
         """How many steps are committed."""
         context = self.context  # another thread may let go of it
         return context.step if context else self._last_step
+
+    @property
+    def thread_number(self) -> int | None:
+        """The number of the thread that does the steps, while there is one."""
+        return self._thread.ident
 
     @property
     def is_over(self) -> bool:
@@ -307,6 +315,7 @@ class Member:
     def _meet_and_work(self, context: MemberContext, runner: EpochRunner) -> None:
         number = self._rejoined(context, runner) if self.incarnation else 0
         while number is not None:
+            self.meets_since = context.endpoint.clock()
             if context.synchronous:
                 context.digests.note(context.step, context.now)
             answer = self._ask_until(number, context.step)
@@ -327,6 +336,7 @@ class Member:
                 self._copier.copy(answer.step)
                 continue
             context.endpoint.stamp.halt = NO_HALT
+            self.meets_since = 0
             runner.run(answer.step)
 
     @property
@@ -428,6 +438,7 @@ class Member:
                 return
 
     def _fail(self, error: BaseException) -> None:
+        self.last_doing = self.last_doing or doing(self)
         if isinstance(error, LinkLost):
             error = leader_lost(self.job, self.step, error)
         failure = as_failure(error, self.task)

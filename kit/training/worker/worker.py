@@ -25,6 +25,7 @@ from kit.training.worker import kept_state
 from kit.training.worker.accumulation import Accumulation
 from kit.training.worker.gradient_buffer import GradientBuffer
 from kit.training.worker.local_steps import LocalSteps
+from kit.training.worker.own_part import OwnPart
 from kit.training.worker.parameter_dict import ParameterDict
 from kit.training.worker.places import Places
 
@@ -308,11 +309,13 @@ class TrainingWorker:
         memory: Memory,
         endpoint: Endpoint,
         state: dict[str, Any],
+        own_part: OwnPart | None = None,
     ) -> None:
         """Open the data; raises what the source refuses.
 
-        `state` is what the step function has kept so far.
+        `state` is what the step function has kept so far, `own_part` times the steps.
         """
+        self._own_part = own_part
         self._n, self._batch = len(job.workers), job.batch
         self.rank = job.workers.index(me)
         self.source = make_source(work.data, job.batch, job.seed, self.rank, self._n)
@@ -369,7 +372,12 @@ class TrainingWorker:
 
     def _read(self, number: int) -> tuple[Batch, int]:
         """Return this worker's part of a mini-batch, and how many examples it has."""
-        return self.source.batch(number), self.source.examples(number)
+        timed = self._own_part
+        begin = timed.clock() if timed is not None else 0
+        batch, examples = self.source.batch(number), self.source.examples(number)
+        if timed is not None:
+            timed.load(begin)
+        return batch, examples
 
     def _done(self, loss: float, examples: int) -> tuple[float, int]:
         self._measured = self._compute.measures, examples
