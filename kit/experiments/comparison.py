@@ -214,21 +214,17 @@ def _told_apart(outcomes: Sequence[Outcome]) -> list[str]:
     >>> a = Outcome("", Trace(("worker:0",)), "done", 9, "ring")
     >>> b = Outcome("", Trace(("worker:0",)), "done", 9, "ring", link="1gbit")
     >>> _told_apart([a, b])
-    ['ring, full speed', 'ring, 1gbit']
+    ['ring at full speed', 'ring at 1gbit']
     """
-    parts = []
-    for one in outcomes:
-        topology, link = one.configurations()
-        parts.append((topology, link or "full speed", tasks(one.trace)))
-    n_different = [len(set(column)) for column in zip(*parts, strict=True)]
-    return [
-        ", ".join(
-            text
-            for place, (text, count) in enumerate(zip(part, n_different, strict=True))
-            if place == 0 or count > 1
-        )
-        for part in parts
-    ]
+    ways, links = zip(*(one.configurations() for one in outcomes), strict=True)
+    sizes = [tasks(one.trace) for one in outcomes]
+    found = list(ways)
+    if len(set(links)) > 1:
+        pairs = zip(found, links, strict=True)
+        found = [f"{name} at {link or 'full speed'}" for name, link in pairs]
+    if len(set(sizes)) > 1:
+        found = [f"{a} on {size}" for a, size in zip(found, sizes, strict=True)]
+    return found
 
 
 def distinct(names: Iterable[str]) -> list[str]:

@@ -40,13 +40,14 @@ class Outcome:
         >>> from kit.trace.trace import EpochRow
         >>> a, b = EpochRow(0, "ps", 0, 0, ""), EpochRow(1, "ring", 9, 5, "")
         >>> Outcome("a", Trace((), (a, b)), "done", 20, "ps").configurations()
-        ('ps, ring', '')
+        ('ps to ring', '')
         """
         epochs = sorted(self.trace.epochs)
         ways = [row.topology for row in epochs] or [self.topology]
         links = [row.link for row in epochs] or [self.link]
         shown = [one or "full speed" for one in dict.fromkeys(links)]
-        return ", ".join(dict.fromkeys(ways)), ", ".join(shown) if any(links) else ""
+        how = " to ".join(shown) if any(links) else ""
+        return " to ".join(dict.fromkeys(ways)), how
 
 
 # --------------------------------------------------------------------------------------
