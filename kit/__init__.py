@@ -31,6 +31,11 @@ from kit import random as random
 from kit.dask import graph as _dask  # noqa: F401  # tensors become its collections
 from kit.devices.device import DeviceSpec as DeviceSpec
 from kit.devices.replica import replica_device_setter as replica_device_setter
+from kit.experiments.comparison import Comparison as Comparison
+from kit.experiments.comparison import compare as compare
+from kit.experiments.results import Sweep as Sweep
+from kit.experiments.sweep import sweep as sweep
+from kit.experiments.sweep import sweep_async as sweep_async
 from kit.graph.clip import clip_by_global_norm as clip_by_global_norm
 from kit.graph.clip import clip_by_norm as clip_by_norm
 from kit.graph.clip import global_norm as global_norm
@@ -93,6 +98,7 @@ __all__ = [
     "Checkpoints",
     "Cluster",
     "ClusterSpec",
+    "Comparison",
     "Credentials",
     "DeviceSpec",
     "Elastic",
@@ -107,6 +113,7 @@ __all__ = [
     "Server",
     "Session",
     "Settings",
+    "Sweep",
     "Task",
     "Tensor",
     "Trace",
@@ -115,6 +122,7 @@ __all__ = [
     "clip_by_global_norm",
     "clip_by_norm",
     "colocate_with",
+    "compare",
     "constant",
     "control_dependencies",
     "current_cluster",

@@ -61,6 +61,7 @@ _STYLE = """
 .ps-chart .ps-again { fill: var(--ps-faint); opacity: .35; }
 .ps-chart .ps-band { opacity: .3; }
 .ps-chart .ps-curve { fill: none; stroke-width: 2.2; }
+.ps-chart .ps-thin { stroke-width: 1; opacity: .45; }
 .ps-chart .ps-strip { fill-opacity: .28; stroke-width: 1.7; }
 .ps-chart pattern path { stroke: var(--ps-hatch); stroke-width: 1.2; }
 .ps-compute { fill: var(--ps-h0); }
@@ -92,6 +93,11 @@ _STYLE = """
 .ps-board summary:focus-visible { outline: 3px solid var(--ps-accent); }
 .ps-pictures { display: flex; flex-wrap: wrap; gap: 12px 24px; }
 .ps-pictures > figure { flex: 1 1 600px; margin: 0; min-width: 0; overflow-x: auto; }
+.ps-board .ps-key { display: flex; flex-wrap: wrap; gap: 2px 20px; max-width: none; }
+.ps-board .ps-chart.ps-sample { display: inline-block; width: 44px; min-width: 0;
+  height: 12px; vertical-align: middle; }
+.ps-wide { overflow-x: auto; }
+.ps-wide th, .ps-wide td { white-space: nowrap; }
 .ps-board figcaption { font-size: TEXTpx; color: var(--ps-faint); }
 """
 

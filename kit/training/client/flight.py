@@ -18,7 +18,7 @@ from kit.trace.log import Rows
 from kit.trace.trace import Trace
 from kit.trace.traffic import Phase, Transfer, TransferKind
 from kit.training.client.changes import listed
-from kit.training.client.report import html_table
+from kit.training.client.report import rows_table
 
 #: Seconds that somebody must have waited before anybody is called the cause.
 LEAST_S = 0.5
@@ -110,7 +110,7 @@ class Flight:
             for row in self.rows
         ]
         return (
-            f"<p>{escape(self.said)}</p>{html_table('Who waits for whom', heads, rows)}"
+            f"<p>{escape(self.said)}</p>{rows_table('Who waits for whom', heads, rows)}"
         )
 
 
