@@ -28,7 +28,10 @@ _TINY = 0.005  # of a step
 
 @dataclass(frozen=True)
 class Window:
-    """The rows of the steps from `first` to `last`, all of one epoch."""
+    """The rows of the steps from `first` to `last`, all of one epoch.
+
+    `steps` has those of the one before as well, at whose end they begin.
+    """
 
     epoch: EpochRow
     first: int
@@ -69,7 +72,8 @@ def window_of(trace: Trace, most_steps: int) -> Window | None:
     def within(table: Rows) -> Rows:
         return table[(table["step"] >= first) & (table["step"] <= last)]
 
-    return Window(epoch, first, last, *map(within, (steps, inside, transfers)))
+    begun = steps[(steps["step"] >= first - 1) & (steps["step"] <= last)]
+    return Window(epoch, first, last, begun, within(inside), within(transfers))
 
 
 # --------------------------------------------------------------------------------------
@@ -99,7 +103,7 @@ class StepTimes:
         self.workers = np.unique(window.steps["task"][works]).tolist()
         self.link = LinkSettings.parse(window.epoch.link)
         self.path = Path()
-        stretches = _stretches(window.steps[works])
+        stretches = _stretches(window.steps[works], window.first)
         self.total = sum(end - begin for _, begin, end in stretches)
         if not len(window.spans):
             self.total = 0
@@ -187,10 +191,11 @@ class StepTimes:
         return Hops(bandwidth, latency, late)
 
 
-def _stretches(steps: Rows) -> list[tuple[int, int, int]]:
+def _stretches(steps: Rows, first_step: int) -> list[tuple[int, int, int]]:
     """Return (last worker, begin, end) of stretches of time in which steps go on.
 
-    Between two of them nobody is in a step: the training was paused, or saved.
+    Between two of them nobody is in a step: the training was paused, or saved. The
+    first begins at the end of the step before, if some worker had begun by then.
     """
     order = np.lexsort((steps["end"], steps["step"]))
     found: list[tuple[int, int, int]] = []
@@ -202,5 +207,7 @@ def _stretches(steps: Rows) -> list[tuple[int, int, int]]:
         if found and begin <= found[-1][2]:
             begin, end = found[-1][1], max(end, found[-1][2])
             found.pop()
+        if numbers[place] < first_step:
+            begin = end
         found.append((int(task[-1]), begin, end))
     return found
