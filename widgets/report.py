@@ -233,7 +233,8 @@ def _section(
         f"<figcaption>{escape(drawing.words)}</figcaption></figure>\n"
         for drawing, places in zip(drawings, shown, strict=True)
     )
-    text = "".join(f"<p>{escape(part)}</p>" for part in section.text.split("\n\n"))
+    parts = [*section.text.split("\n\n"), words.bottleneck(section.trace)]
+    text = "".join(f"<p>{escape(part)}</p>" for part in parts)
     return (
         f"<section><h2>{escape(section.title)}</h2>{text}\n"
         f'<div class="figures">{figures}</div></section>'

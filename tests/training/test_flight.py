@@ -123,7 +123,6 @@ def test_task_that_was_killed_is_named() -> None:
 
     assert found.first_cause == "worker:1"
     assert found["worker:1"].does == "lost"
-    assert found["worker:1"].step > 3
     assert found["worker:1"].messages
 
 
