@@ -127,7 +127,8 @@ def write_report(
 
 
 def _section(section: Section, figures: str) -> str:
-    text = "".join(f"<p>{escape(part)}</p>" for part in section.text.split("\n\n"))
+    parts = [*section.text.split("\n\n"), words.bottleneck(section.trace)]
+    text = "".join(f"<p>{escape(part)}</p>" for part in parts)
     return f"<section><h2>{escape(section.title)}</h2>{text}\n{figures}</section>"
 
 

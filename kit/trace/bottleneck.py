@@ -26,6 +26,7 @@ _MOST_STEPS = 100
 _NAMED = 0.15  # of a step: what costs less is not worth naming
 _AHEAD = 1.4  # times the cost of the next cause
 _MOSTLY = 0.6  # of the steps, in which the same worker is last
+_QUEUES = 0.1  # of computing, for a core
 _WHOLE = 0.5  # of a step: computing that nobody has to wait for
 
 
@@ -138,7 +139,7 @@ def _verdict(account: StepTimes) -> Bottleneck:
     suspects = [
         _worker(account),
         _data(account),
-        _cores(account, queueing),
+        _cores(account, queueing, hops.late),
         _update(account),
         _line(account, hops.bandwidth),
         _latency(account, hops.latency),
@@ -214,16 +215,24 @@ def _data(account: StepTimes) -> _Suspect:
     return _Suspect(Cause.DATA, sum(on_path.values()), tell, task)
 
 
-def _cores(account: StepTimes, queueing: Mapping[int, int]) -> _Suspect:
+def _cores(account: StepTimes, queueing: Mapping[int, int], late: int) -> _Suspect:
+    """Return what queueing costs.
+
+    Where computing queues, so does who is to notice a message.
+    """
+    queued = sum(queueing.values())
+    own = sum(account.path.of(Phase.COMPUTE, Phase.QUEUE).values())
+    if queued > _QUEUES * own:
+        queued += late + sum(account.path.of(Phase.WAIT).values())
+
     def tell(cost: str) -> tuple[str, str]:
         return (
-            f"There are more threads that compute than cores: workers wait {cost} for "
-            f"a core.",
+            f"There are more threads to run than cores: tasks wait {cost} for a core.",
             "Start fewer tasks on a machine, let each use fewer threads, or end other "
             "programs.",
         )
 
-    return _Suspect(Cause.CORES, sum(queueing.values()), tell)
+    return _Suspect(Cause.CORES, queued, tell)
 
 
 def _update(account: StepTimes) -> _Suspect:

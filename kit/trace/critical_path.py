@@ -138,18 +138,21 @@ class Walker:
         if place < 0 or arrived.end[place] <= since:
             path.spent[task, Phase.WAIT] += at - since
             return None, task, since
-        end, start = arrived.end[place], arrived.start[place]
+        end = arrived.end[place]
+        # Of those taken at the same time all but the first were there already.
+        place = bisect_left(arrived.end, end)
+        start = arrived.start[place]
         # Messages are taken one after the other: until then it waited for the last one.
         before = max(since, arrived.end[place - 1] if place else since)
         was_here = start < before and not self._shaped
-        if end - before < self._least or was_here or start >= end:
+        if end - before < self._least or was_here or start > end:
             path.spent[task, Phase.WAIT] += at - before
             return None, task, before
         path.spent[task, Phase.WAIT] += at - end
         source, start = arrived.source[place], max(start, begin)
         hop = Hop(source, task, arrived.bytes[place], end - start)
         path.hops.append(hop)
-        return hop, source, start
+        return hop, source, min(start, at - 1)  # or two might go back and forth
 
 
 def _columns(

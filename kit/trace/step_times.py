@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kit.trace.critical_path import Path, Walker
+from kit.trace.critical_path import Hop, Path, Walker
 from kit.trace.log import Rows
 from kit.trace.traffic import Phase
 from kit.wire.shaping import LinkSettings
@@ -24,11 +24,15 @@ LEAST_STEPS = 3
 _MOST_ROWS, _LOOKED_AT = 10_000, 50_000
 _SMALL = 32_768  # bytes; a smaller message is there as soon as its first byte
 _TINY = 0.005  # of a step
+_BUSY = 0.6  # of the time, at which who comes has to wait
 
 
 @dataclass(frozen=True)
 class Window:
-    """The rows of the steps from `first` to `last`, all of one epoch."""
+    """The rows of the steps from `first` to `last`, all of one epoch.
+
+    `steps` has those of the one before as well, at whose end they begin.
+    """
 
     epoch: EpochRow
     first: int
@@ -69,7 +73,8 @@ def window_of(trace: Trace, most_steps: int) -> Window | None:
     def within(table: Rows) -> Rows:
         return table[(table["step"] >= first) & (table["step"] <= last)]
 
-    return Window(epoch, first, last, *map(within, (steps, inside, transfers)))
+    begun = steps[(steps["step"] >= first - 1) & (steps["step"] <= last)]
+    return Window(epoch, first, last, begun, within(inside), within(transfers))
 
 
 # --------------------------------------------------------------------------------------
@@ -98,11 +103,17 @@ class StepTimes:
         works = window.steps["examples"] > 0
         self.workers = np.unique(window.steps["task"][works]).tolist()
         self.link = LinkSettings.parse(window.epoch.link)
-        self.path = Path()
-        stretches = _stretches(window.steps[works])
-        self.total = sum(end - begin for _, begin, end in stretches)
+        self.path, self.total = Path(), 0
         if not len(window.spans):
-            self.total = 0
+            return
+        if window.epoch.is_asynchronous:
+            self._add_updates(window.steps[works])
+        else:
+            self._walk(_stretches(window.steps[works], window.first))
+
+    def _walk(self, stretches: list[tuple[int, int, int]]) -> None:
+        window = self.window
+        self.total = sum(end - begin for _, begin, end in stretches)
         walker = Walker(
             len(self.names),
             window.spans,
@@ -110,8 +121,37 @@ class StepTimes:
             least_ns=int(_TINY * self.total / self.n_steps),
             shaped=self.link.is_shaped,
         )
-        for task, begin, end in stretches if self.total else ():
+        for task, begin, end in stretches:
             walker.walk(self.path, task, end, begin)
+
+    def _add_updates(self, steps: Rows) -> None:
+        """Add up all workers' updates, where each goes its own way.
+
+        A worker waits for its payloads, which take as long as they were asked to, and
+        else for a server that is busy with others.
+        """
+        spent, window, table = self.path.spent, self.window, self.window.transfers
+        self.n_steps = len(steps)
+        self.total = int((steps["end"] - steps["start"]).sum())
+        for phase in (Phase.LOAD, Phase.COMPUTE, Phase.QUEUE):
+            for worker, ns in zip(self.workers, self.own(phase).sum(0), strict=True):
+                spent[worker, phase] += int(ns)
+        moving = 0
+        for row in table.tolist() if self.link.is_shaped else ():
+            source, target, _, _, _, n_bytes, start, end = row
+            self.path.hops.append(Hop(source, target, n_bytes, end - start))
+            moving += end - start
+        rest = max(0, self.total - sum(spent.values()) - moving)
+        serves = np.isin(
+            window.spans["phase"], (Phase.SEND, Phase.RECEIVE, Phase.APPLY)
+        )
+        serving = window.spans[serves & ~np.isin(window.spans["task"], self.workers)]
+        busy = int((serving["end"] - serving["start"]).sum())
+        elapsed = int(steps["end"].max() - steps["start"].min())
+        for server in np.unique(serving["task"]).tolist():
+            spent[server, Phase.APPLY] += rest if busy > _BUSY * elapsed else 0
+            rest = 0 if busy > _BUSY * elapsed else rest
+        spent[self.workers[0], Phase.WAIT] += rest
 
     def ms(self, ns: float) -> float:
         """Return nanoseconds of all steps as milliseconds of one."""
@@ -167,17 +207,14 @@ class StepTimes:
     def hops(self) -> Hops:
         """Return the time of the path's messages, by link and by what it is due to."""
         bandwidth, latency = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
-        late = 0
+        late, delay = 0, self.link.latency + self.link.jitter / 2
         least: dict[tuple[int, int, int], int] = {}
         for source, target, n_bytes, ns in self.path.hops:
             key = source, target, n_bytes
             least[key] = min(ns, least.get(key, ns))
         for source, target, n_bytes, ns in self.path.hops:
             if self.link.is_shaped:
-                real, fixed = (
-                    ns,
-                    round(1e9 * (self.link.latency + self.link.jitter / 2)),
-                )
+                real, fixed = ns, round(1e9 * delay)
             else:
                 real = min(ns, 2 * least[source, target, n_bytes])
                 fixed = real if n_bytes < _SMALL else 0
@@ -187,10 +224,11 @@ class StepTimes:
         return Hops(bandwidth, latency, late)
 
 
-def _stretches(steps: Rows) -> list[tuple[int, int, int]]:
+def _stretches(steps: Rows, first_step: int) -> list[tuple[int, int, int]]:
     """Return (last worker, begin, end) of stretches of time in which steps go on.
 
-    Between two of them nobody is in a step: the training was paused, or saved.
+    Between two of them nobody is in a step: the training was paused, or saved. The
+    first begins at the end of the step before, if some worker had begun by then.
     """
     order = np.lexsort((steps["end"], steps["step"]))
     found: list[tuple[int, int, int]] = []
@@ -202,5 +240,7 @@ def _stretches(steps: Rows) -> list[tuple[int, int, int]]:
         if found and begin <= found[-1][2]:
             begin, end = found[-1][1], max(end, found[-1][2])
             found.pop()
+        if numbers[place] < first_step:
+            begin = end
         found.append((int(task[-1]), begin, end))
     return found

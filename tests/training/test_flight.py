@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -10,12 +11,14 @@ import numpy as np
 import pytest
 
 import kit
-from kit.errors import DeadlineExceededError, StepFailed
+from kit.errors import DeadlineExceededError, PeerLost, StepFailed
+from kit.task import Task
 from kit.testing.cluster import LocalCluster, local_cluster
+from kit.testing.processes import process_cluster
 from tests.training.paced import begin, soon
-from tests.training.toy import fit
+from tests.training.toy import BATCH, DATA, fit, initial
 
-pytestmark = [pytest.mark.slow, pytest.mark.lasting("descriptor")]
+pytestmark = [pytest.mark.slow, pytest.mark.lasting("descriptor", "process")]
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +109,21 @@ def test_task_that_failed_is_named_and_the_error_says_where_to_look(
     assert found["worker:2"].does == "failed"
     assert found["ps:0"].waits_for == ("worker:2",)
     assert any("run.flight()" in note for note in caught.value.__notes__)
+
+
+def test_task_that_was_killed_is_named() -> None:
+    killed = Task("worker", 1)
+    with process_cluster(1, 2) as cluster:
+        run = kit.train(fit, initial(), DATA, steps=10**6, batch=BATCH, cluster=cluster)
+        soon(lambda: run.step > 3)
+        cluster[killed].signal(signal.SIGKILL)
+        with pytest.raises(PeerLost):
+            run.wait(60)
+        found = run.flight()
+
+    assert found.first_cause == "worker:1"
+    assert found["worker:1"].does == "lost"
+    assert found["worker:1"].messages
 
 
 def test_stop_that_takes_too_long_to_wait_for_says_where_to_look(

@@ -78,6 +78,8 @@ _STYLE = """
   border-bottom: 1px solid var(--ps-grid); font-weight: 400; background: none;
   color: var(--ps-ink); }
 .ps-board td { font-variant-numeric: tabular-nums; }
+.ps-board .ps-bottleneck { max-width: none; height: 2.9em; overflow: hidden;
+  display: -webkit-box; -webkit-line-clamp: 2; -webkit-box-orient: vertical; }
 .ps-room { container-type: inline-size; }
 .ps-board .ps-numbers { display: grid; gap: 8px; margin: 4px 0;
   grid-template-columns: repeat(6, minmax(0, 1fr)); }
