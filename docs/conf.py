@@ -21,7 +21,8 @@ extensions = [
     "myst_nb",  # pages in Markdown, and notebooks
     "sphinx.ext.autodoc",
     "sphinx_copybutton",
-    "docstrings",  # beside this file; before napoleon, which reads what it leaves
+    "solutions",  # beside this file
+    "docstrings",  # the same; before napoleon, which reads what it leaves
     "sphinx.ext.napoleon",
 ]
 napoleon_google_docstring = False
