@@ -10,7 +10,7 @@ from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
 
 DOCS = Path(__file__).parent
-sys.path.insert(0, str(DOCS))  # docstrings.py and solutions.py
+sys.path[:0] = [str(DOCS), str(DOCS.parent)]  # what lies beside this file
 
 project = "psring"
 author = "psring contributors"
@@ -21,7 +21,8 @@ extensions = [
     "myst_nb",  # pages in Markdown, and notebooks
     "sphinx.ext.autodoc",
     "sphinx_copybutton",
-    "docstrings",  # beside this file; before napoleon, which reads what it leaves
+    "solutions",  # beside this file
+    "docstrings",  # the same; before napoleon, which reads what it leaves
     "sphinx.ext.napoleon",
 ]
 napoleon_google_docstring = False

@@ -1,17 +1,18 @@
-"""Read a lesson for the site: predictions are locked in, solutions run unseen.
-
-A lesson cannot be run from its first cell to its last as it is: a cell that would give
-an answer away wants a prediction first, and solutions are text. Who runs one without a
-reader (the site, a test) puts in what a reader would do.
-"""
+"""Read a lesson for the site, as a reader leaves it; take over what tests have run."""
 
 from __future__ import annotations
 
-import re
-from typing import Final
+import os
+from pathlib import Path
+from typing import Any
 
 import nbformat
-from nbformat.v4 import new_code_cell
+from jupyter_cache import get_cache
+from jupyter_cache.base import CacheBundleIn, JupyterCacheAbstract
+from sphinx.application import Sphinx
+from sphinx.config import Config
+
+from docs.answers import answer
 
 HOW_TO_RUN = """
 
@@ -20,7 +21,6 @@ This is the lesson as it ran when this page was built: a live board is a still p
 here, and open exercises say "Not yet". To run and change it, open it with `make lab`.
 :::
 """
-_SOLUTION: Final = re.compile(r"```python\n(.*)\n```", re.S)
 
 
 def read(text: str) -> nbformat.NotebookNode:
@@ -32,24 +32,45 @@ def read(text: str) -> nbformat.NotebookNode:
     return notebook
 
 
-def answer(notebook: nbformat.NotebookNode) -> None:
-    """Add cells that lock the examples of predictions in and run the solutions.
+def keep_what_has_run(cache: JupyterCacheAbstract, lessons: Path, folder: Path) -> None:
+    """Put what lessons have shown into the cache, if a notebook in `folder` ran them.
 
-    Their ids are those of the cells that they belong to, with "-answer" behind.
+    The tests run all lessons and leave them there for `.ci/run`.
     """
-    cells = []
-    for cell in notebook.cells:
-        cells.append(cell)
-        tags = cell.metadata.get("tags", [])
-        if "prediction" in tags:
-            source = "\n".join(cell.metadata["example"])
-        elif "solution" in tags:
-            found = _SOLUTION.search(cell.source)
-            assert found is not None, f"the solution {cell.id} has no code"
-            source = found[1]
-        else:
+    notebooks = [
+        nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+        for path in sorted(folder.glob("*.ipynb"))
+    ]
+    ran = {_code(one): one for one in notebooks}
+    for path in sorted(lessons.glob("*.ipynb")):
+        lesson = read(path.read_text("utf-8"))
+        if (found := ran.get(_code(lesson))) is None:
             continue
-        added = new_code_cell(source, metadata={"tags": ["remove-cell"]})  # type: ignore[no-untyped-call]
-        added.id = f"{cell.id}-answer"
-        cells.append(added)
-    notebook.cells = cells
+        for cell, shown in zip(lesson.cells, found.cells, strict=True):
+            if cell.cell_type == "code":
+                cell.outputs, cell.execution_count = (
+                    shown.outputs,
+                    shown.execution_count,
+                )
+        lesson.metadata["widgets"] = found.metadata.get("widgets", {})
+        cache.cache_notebook_bundle(CacheBundleIn(lesson, str(path)), overwrite=True)
+
+
+def _code(notebook: nbformat.NotebookNode) -> tuple[tuple[str, str], ...]:
+    """Return the kind of each cell, and what it says if it is code."""
+    return tuple(
+        (cell.cell_type, cell.source if cell.cell_type == "code" else "")
+        for cell in notebook.cells
+    )
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Look for what has run in the folder `KIT_LESSONS`, if it is set."""
+
+    def keep(_: Sphinx, config: Config) -> None:
+        if folder := os.environ.get("KIT_LESSONS"):
+            cache = get_cache(config.nb_execution_cache_path)
+            keep_what_has_run(cache, Path(app.srcdir) / "lessons", Path(folder))
+
+    app.connect("config-inited", keep)
+    return {"parallel_read_safe": True}
