@@ -207,7 +207,15 @@ class Supervisor:
 
     async def bring(self, topologies: Mapping[str, bytes]) -> None:
         """Give topologies of one's own to all tasks that there are, or will be."""
-        await self._servers.bring(self._in_reach(), topologies)
+        while True:
+            here = self._in_reach()
+            try:
+                await self._servers.bring(here, topologies)
+            except PeerLost:  # those that are left may go on without it
+                if self._in_reach() == here:
+                    raise
+            else:
+                return
 
     def _in_reach(self) -> list[Task]:
         return [

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
 from kit.exchange.ports.memory import Array, unflatten
-from kit.exchange.topologies.topology import by_name, is_own
 from kit.hooks.progress import output_for
 from kit.task import Task
 from kit.trace.bottleneck import Bottleneck
@@ -262,7 +261,7 @@ class Run:
             self._observer.command("configure", **values)
         except InvalidArgumentError as error:
             name = values.get("topology", "")
-            if self._bring is not None or not name or not is_own(by_name(name)):
+            if f"no topology is called {name!r}" not in error.message:
                 raise
             raise InvalidArgumentError(
                 f"{error.message} {name!r} is of your own, and no code travels over "

@@ -19,6 +19,7 @@ import numpy as np
 from kit.errors import InvalidArgumentError
 from kit.exchange.plan import GRAD
 from kit.exchange.ports.memory import Memory
+from kit.training.data.dask_source import Batch
 from kit.training.data.splits import split_bounds
 from kit.training.worker.gradient_buffer import GradientBuffer
 from kit.training.worker.places import Places
@@ -42,7 +43,7 @@ class Accumulation:
     def __call__(
         self,
         step: int,
-        batch: tuple[Any, ...],
+        batch: Batch,
         weight: float,
         ready: Callable[[int], None],
         *,

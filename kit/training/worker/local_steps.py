@@ -26,6 +26,7 @@ from kit.errors import InvalidArgumentError, StepFailed
 from kit.exchange.layout import Range
 from kit.exchange.plan import GRAD, NOW
 from kit.exchange.ports.memory import Array
+from kit.training.data.dask_source import Batch
 from kit.training.optimizers.rule import MeanUpdate
 from kit.training.worker.accumulation import Accumulation, Means
 from kit.training.worker.parameter_dict import ParameterDict
@@ -88,7 +89,7 @@ class LocalSteps:
     def run(
         self,
         step: int,
-        read: Callable[[int], tuple[tuple[Any, ...], int]],
+        read: Callable[[int], tuple[Batch, int]],
         compute: Compute | Accumulation,
     ) -> tuple[float, tuple[Mapping[bytes, float], int]]:
         """Do the local steps before exchange `step`; its gradient is then in place.

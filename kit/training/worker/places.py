@@ -1,4 +1,4 @@
-"""Where a worker's steps read the parameters and write the gradients."""
+"""Where a worker's steps find the parameters and leave the gradients, in its memory."""
 
 from __future__ import annotations
 

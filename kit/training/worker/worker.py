@@ -17,6 +17,7 @@ from kit.errors import GradientMismatch, KitError, StepFailed
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import Memory
 from kit.trace.log import LONGEST_NAME
+from kit.training.data.dask_source import Batch
 from kit.training.data.sources import make_source
 from kit.training.data.splits import check_seed
 from kit.training.graph_step.step import GraphStep
@@ -293,9 +294,6 @@ class Compute:
             )
             raise _wrong(GradientMismatch, self._task, step, text)
         return result[0], result[1]
-
-
-Batch = tuple[Any, ...]
 
 
 class TrainingWorker:
