@@ -155,16 +155,19 @@ class Sweep:
             if len({repr(trial.parameters[key]) for trial in kept}) > 1
         }
         names = [
-            Trial({k: v for k, v in trial.parameters.items() if k in varied}).name
+            ", ".join(_shown(k, v) for k, v in trial.parameters.items() if k in varied)
             for trial in kept
         ]
         runs = [trial.run for trial in kept if trial.run is not None]
         return Comparison(runs, distinct(names))
 
     def rows(self) -> list[Row]:
-        """Return what a reader sees first: the rows without the times by phase."""
+        """Return what a reader sees first: no times by phase, and tasks that differ."""
         rows = [trial.row() for trial in self.trials]
-        return [{k: v for k, v in one.items() if k not in _PHASES} for one in rows]
+        hidden = {*_PHASES}
+        if len({row["tasks"] for row in rows if "tasks" in row}) == 1:
+            hidden.add("tasks")
+        return [{k: v for k, v in one.items() if k not in hidden} for one in rows]
 
     def count(self) -> str:
         """Say how many combinations are how far.
@@ -190,3 +193,14 @@ class Sweep:
     def html(self, caption: str) -> str:
         """Return the table below a caption."""
         return words.html_table(self.rows(), caption)
+
+
+def _shown(name: str, value: Any) -> str:
+    """Return a parameter as short as it is still understood.
+
+    >>> _shown("topology", "ring"), _shown("link", ""), _shown("batch", 64)
+    ('ring', 'full speed', 'batch=64')
+    """
+    if name == "link" and value in ("", None):
+        return "full speed"
+    return value if value and isinstance(value, str) else f"{name}={value!r}"

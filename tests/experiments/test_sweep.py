@@ -93,9 +93,7 @@ def test_each_combination_is_run_once_in_order_and_has_a_row(
     assert (frame["steps"] == STEPS).all()
     moved = frame["bytes_per_step"].tolist()
     assert moved == [2 * moved[2], 2 * moved[2], moved[2], moved[2]]
-    assert found.compare().names == tuple(
-        f"topology={a}, batch={b}" for a, b in train.calls
-    )
+    assert found.compare().names == tuple(f"{a}, batch={b}" for a, b in train.calls)
 
 
 @pytest.mark.slow

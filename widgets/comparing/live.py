@@ -92,4 +92,5 @@ def _choice(label: str, options: dict[str, Any]) -> Any:
         options=list(options.items()),
         description=label,
         style=_WIDE | {"button_width": "70px"},
+        layout=ipw.Layout(width=f"{60 + 78 * len(options)}px"),
     )

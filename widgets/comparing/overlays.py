@@ -182,10 +182,15 @@ def _bars(
 
 
 def phase_bars(runs: Sequence[Drawn]) -> Bars:
-    """Describe how the tasks of each job spend a step, a bar for each run and job."""
+    """Describe how the tasks of each job spend a step, a bar for each run and job.
+
+    A job that only receives and waits is left out, as servers are beside a ring.
+    """
     rows = []
     for run in runs:
-        found = phases(run.outcome.trace)
+        spent = phases(run.outcome.trace)
+        works = (Phase.COMPUTE, Phase.SEND, Phase.APPLY)
+        found = {job: one for job, one in spent.items() if any(one[p] for p in works)}
         for job in sorted(found, key=lambda job: (job != "worker", job)):
             name = f"{run.name}: {job}" if len(found) > 1 else run.name
             parts = [

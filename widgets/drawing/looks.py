@@ -98,6 +98,8 @@ _STYLE = """
 .ps-board .ps-key { display: flex; flex-wrap: wrap; gap: 2px 20px; max-width: none; }
 .ps-board .ps-chart.ps-sample { display: inline-block; width: 44px; min-width: 0;
   height: 12px; vertical-align: middle; }
+.ps-alone .ps-chart:not(.ps-sample) { max-width: 960px; }
+.ps-live .widget-html-content { min-width: 0; }
 .ps-wide { overflow-x: auto; }
 .ps-wide th, .ps-wide td { white-space: nowrap; }
 .ps-board figcaption { font-size: TEXTpx; color: var(--ps-faint); }
