@@ -73,7 +73,7 @@ def _begin(
     folder: Path,
 ) -> kit.Run:
     synchronous = bool(dice.random() < 0.7)
-    saves = kit.Checkpoints(folder / "saved") if dice.random() < 0.4 else None
+    saves = kit.Checkpoints(str(folder / "saved")) if dice.random() < 0.4 else None
     folder.mkdir(exist_ok=True)
     return kit.train(
         step,
