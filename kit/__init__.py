@@ -55,6 +55,7 @@ from kit.graph.ops.state.source import placeholder as placeholder
 from kit.graph.ops.state.source import stop_gradient as stop_gradient
 from kit.graph.variable import Variable as Variable
 from kit.graph.variable import initialize_all as initialize_all
+from kit.recording.difference import diff as diff
 from kit.recording.loaded import load_run as load_run
 from kit.recording.options import Recording as Recording
 from kit.recording.replay import replay as replay
@@ -127,6 +128,7 @@ __all__ = [
     "control_dependencies",
     "current_cluster",
     "device",
+    "diff",
     "errors",
     "evolve",
     "global_norm",

@@ -60,6 +60,7 @@ class AsyncUpdates:
                     f"trace on."
                 )
             self._orders[server] = order
+        self._first, self._losses = job.ps[0], dict[int, float]()
         self._waiting: dict[int, set[int]] = {}  # worker: who has yet to take its push
 
     def run(self, step: int, until: int) -> None:
@@ -91,12 +92,13 @@ class AsyncUpdates:
         worker = self._orders[server][step - self._stretch.begin]
         waiting = self._waiting.setdefault(worker, set())
         if not waiting:
-            loss, _ = self._places[worker].compute_next(step)
-            self._told(worker, step, loss)
-            waiting |= self._shards.keys()
+            self._losses[worker], _ = self._places[worker].compute_next(step)
+            waiting.update(self._shards)
         if server not in waiting:
             return False
         waiting.discard(server)
+        if server == self._first:  # which numbers the updates
+            self._told(worker, step, self._losses[worker])
         for part in self._shards[server]:
             self._apply(server, worker, part, step)
         return True

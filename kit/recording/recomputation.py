@@ -166,10 +166,7 @@ class Recomputation:
             self._asynchronous(stretch, min(until, stretch.end))
         else:
             self.compute()
-            self._exchange()
-            for member in self.members:
-                member.endpoint.stamp.parity ^= 1
-            self.step += 1
+            self.complete()
 
     def enter(self) -> Stretch:
         """Begin the configuration of the next step, if it is another one."""
@@ -187,6 +184,13 @@ class Recomputation:
             member.endpoint.stamp.step = self.step
         for worker, place in self._places.items():
             self.losses[worker], _ = place.compute(self.step, lambda bucket: None)
+
+    def complete(self) -> None:
+        """Exchange what was computed and update: the end of a synchronous step."""
+        self._exchange()
+        for member in self.members:
+            member.endpoint.stamp.parity ^= 1
+        self.step += 1
 
     def gradients(self) -> list[Array]:
         """Return what `compute` has computed, as the flat bytes of each worker."""

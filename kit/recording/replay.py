@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -132,9 +132,9 @@ class Replay:
         FailedPreconditionError
             The step is asynchronous: it has one push and one pull for each server.
         """
-        with _opened(self.content, self.work) as engine:
+        with opened(self.content, self.work) as engine:
             _check_step(self.content, step, self.content.n_done - 1)
-            _go_to(engine, self.content, step)
+            go_to(engine, self.content, step)
             stretch = engine.enter()
             if stretch.row.is_asynchronous:
                 raise FailedPreconditionError(
@@ -252,7 +252,7 @@ def replay(
     found = Replay(content, work)
     last = content.n_done if until is None else until
     _check_step(content, last, content.n_done)
-    with _opened(content, work) as engine:
+    with opened(content, work) as engine:
         _compute(engine, found, last, from_start=until is None, check=check)
     return found
 
@@ -324,7 +324,8 @@ def _step_of(content: Content, trust_step: bool) -> Any:
 # Computing, and what is compared on the way.
 
 
-def _opened(content: Content, work: Work) -> Recomputation:
+def opened(content: Content, work: Work) -> Recomputation:
+    """Return the members of a recorded training, to be used with `with`."""
     check_can_be_recomputed(content.job, content.epochs)
     if not content.epochs:
         raise FailedPreconditionError(
@@ -364,7 +365,8 @@ def _begin(engine: Recomputation, content: Content, step: int) -> None:
     engine.begin(max(known), content.state(max(known)))
 
 
-def _go_to(engine: Recomputation, content: Content, step: int) -> None:
+def go_to(engine: Recomputation, content: Content, step: int) -> None:
+    """Compute up to a step, from the newest kept state before it."""
     _begin(engine, content, step)
     while engine.step < step:
         engine.advance(step)
@@ -400,7 +402,7 @@ class _Checker:
         mine = steps[steps["examples"] > 0]
         keys = zip(mine["step"].tolist(), mine["task"].tolist(), strict=True)
         self._losses = dict(zip(keys, mine["loss"].tolist(), strict=True))
-        self._digests = _digests(content)
+        self._digests = digests(content)
 
     def advanced(self) -> None:
         """Compare what the last synchronous step gave."""
@@ -437,10 +439,11 @@ class _Checker:
             self._found.n_digests += 1
             if value != recorded:
                 task = self._content.job.tasks[writer].short
+                names = ", ".join(named(self._content, ranges))
                 text = (
-                    f"the parameters that {task} updates "
-                    f"({_named(self._content, ranges)}) have the digest {value:08x} "
-                    f"after {engine.step} steps, and in the recording {recorded:08x}"
+                    f"the parameters that {task} updates ({names}) have the digest "
+                    f"{value:08x} after {engine.step} steps, and in the recording "
+                    f"{recorded:08x}"
                 )
                 self._differ(engine.step, task, "parameters", text)
 
@@ -463,7 +466,7 @@ class _Checker:
             self._found.mismatch = Mismatch(step, task, what, said)
 
 
-def _digests(content: Content) -> Mapping[int, list[tuple[EpochRow, int, int]]]:
+def digests(content: Content) -> Mapping[int, list[tuple[EpochRow, int, int]]]:
     """Return by step the epoch, writer and value of each digest.
 
     Members count the epochs of each generation from 1.
@@ -481,13 +484,14 @@ def _digests(content: Content) -> Mapping[int, list[tuple[EpochRow, int, int]]]:
     return found
 
 
-def _named(content: Content, ranges: list[Range]) -> str:
-    names = [
+def named(content: Content, ranges: Iterable[Range]) -> tuple[str, ...]:
+    """Return the parameters that lie in some ranges."""
+    parts = tuple(ranges)
+    return tuple(
         leaf.spec.name
         for leaf in content.job.layout.leaves
-        if any(leaf.range.lo < part.hi and part.lo < leaf.range.hi for part in ranges)
-    ]
-    return ", ".join(names) or "none"
+        if any(leaf.range.lo < part.hi and part.lo < leaf.range.hi for part in parts)
+    )
 
 
 def _values(content: Content, part: Range, payload: bytes) -> dict[str, Array]:
