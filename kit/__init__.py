@@ -50,6 +50,8 @@ from kit.graph.ops.state.source import placeholder as placeholder
 from kit.graph.ops.state.source import stop_gradient as stop_gradient
 from kit.graph.variable import Variable as Variable
 from kit.graph.variable import initialize_all as initialize_all
+from kit.rehearsal.rehearsal import Rehearsal as Rehearsal
+from kit.rehearsal.rehearse import rehearse as rehearse
 from kit.server import target as _target  # noqa: F401  # how far sessions reach
 from kit.server.attached import AttachedCluster as AttachedCluster
 from kit.server.attached import attach as attach
@@ -98,6 +100,7 @@ __all__ = [
     "Momentum",
     "Op",
     "RMSProp",
+    "Rehearsal",
     "Run",
     "RunMetadata",
     "Server",
@@ -131,6 +134,7 @@ __all__ = [
     "placeholder",
     "py_function",
     "random",
+    "rehearse",
     "replica_device_setter",
     "restore_variables",
     "save_variables",

@@ -266,7 +266,7 @@ def train(
     return _launch(
         running() if cluster is None else cluster,
         work,
-        optimizer=_optimizer(optimizer),
+        optimizer=optimizer_of(optimizer),
         topology=topology,
         synchronous=sync,
         aggregate=_quorum(aggregate),
@@ -380,7 +380,8 @@ def _checked(params: object) -> dict[str, Any]:
     return dict(params)
 
 
-def _optimizer(given: Optimizer | str) -> Optimizer:
+def optimizer_of(given: Optimizer | str) -> Optimizer:
+    """Return an optimizer by its name or as it is given; raises for another object."""
     if isinstance(given, str):
         return rules.by_name(given)
     if not (hasattr(given, "slots") and hasattr(given, "apply")):
