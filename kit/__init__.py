@@ -50,6 +50,8 @@ from kit.graph.ops.state.source import placeholder as placeholder
 from kit.graph.ops.state.source import stop_gradient as stop_gradient
 from kit.graph.variable import Variable as Variable
 from kit.graph.variable import initialize_all as initialize_all
+from kit.rehearsal.recommend import Recommendation as Recommendation
+from kit.rehearsal.recommend import recommend as recommend
 from kit.rehearsal.rehearsal import Rehearsal as Rehearsal
 from kit.rehearsal.rehearse import rehearse as rehearse
 from kit.server import target as _target  # noqa: F401  # how far sessions reach
@@ -100,6 +102,7 @@ __all__ = [
     "Momentum",
     "Op",
     "RMSProp",
+    "Recommendation",
     "Rehearsal",
     "Run",
     "RunMetadata",
@@ -134,6 +137,7 @@ __all__ = [
     "placeholder",
     "py_function",
     "random",
+    "recommend",
     "rehearse",
     "replica_device_setter",
     "restore_variables",

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from kit.exchange.topologies.cost import Rates
 from kit.exchange.topologies.topology import by_name
 from kit.trace.trace import STEP_KINDS, Trace
@@ -35,6 +37,8 @@ class Rehearsal:
         The seconds that the slowest worker was said to compute in a step.
     n_bytes, n_messages : int
         Exact: what all tasks together send in a step; empty messages do not count.
+    n_in_row : int
+        Exact: how many messages over links follow on each other in a step, at most.
     memory : dict of str to int
         Bytes of each task's buffers: parameters, gradients, slots, and what a topology
         keeps. Without the step function's own memory and the data.
@@ -53,6 +57,7 @@ class Rehearsal:
     compute: float
     n_bytes: int
     n_messages: int
+    n_in_row: int
     memory: dict[str, int]
     rates: Rates
     trace: Trace = field(repr=False)
@@ -70,6 +75,17 @@ class Rehearsal:
     def received(self, task: str) -> int:
         """Return the bytes that a task receives in a step, exact."""
         return self.trace.received(task) // self.trace.n_steps(1)
+
+    @property
+    def busiest(self) -> tuple[str, int]:
+        """The task that sends or receives most bytes in a step, and how many; exact."""
+        totals, n_steps = self.trace.totals, self.trace.n_steps(1)
+        moved = [
+            np.bincount(totals[end], totals["bytes"], minlength=len(self.tasks))
+            for end in ("source", "destination")
+        ]
+        most = np.maximum(*moved)
+        return self.tasks[int(most.argmax())], int(most.max()) // n_steps
 
     def traffic(self) -> dict[tuple[str, str, str], int]:
         """Return the bytes of a step by (source, destination, kind), exact."""
@@ -105,8 +121,8 @@ class Rehearsal:
         beside = f" and {_some(servers, 'parameter server')}" if needs else ""
         return (
             f"{self.topology} with {_some(workers, 'worker')}{beside} at "
-            f"{self.link or 'full speed'}: predicted {_time(self.seconds)} a step, of "
-            f"which {_time(self.exchange)} beside the computing; exactly "
+            f"{self.link or 'full speed'}: predicted {time_text(self.seconds)} a step, "
+            f"of which {time_text(self.exchange)} beside the computing; exactly "
             f"{self.n_bytes:,} bytes in {_some(self.n_messages, 'message')} a step."
         )
 
@@ -116,10 +132,11 @@ class Rehearsal:
     def _repr_html_(self) -> str:
         most = max(self.memory, key=self.memory.__getitem__)
         facts = {
-            "predicted: a step": _time(self.seconds),
-            "predicted: beside the computing": _time(self.exchange),
+            "predicted: a step": time_text(self.seconds),
+            "predicted: beside the computing": time_text(self.exchange),
             "exact: bytes a step": f"{self.n_bytes:,}",
             "exact: messages a step": f"{self.n_messages:,}",
+            "exact: messages in a row": f"{self.n_in_row:,}",
             "buffers of a task, at most": f"{self.memory[most]:,} bytes, {most}",
         }
         rows = "".join(
@@ -136,10 +153,10 @@ def _some(n: int, what: str) -> str:
     return f"{n:,} {what}{'s' * (n != 1)}"
 
 
-def _time(seconds: float) -> str:
+def time_text(seconds: float) -> str:
     """Return a time with three digits.
 
-    >>> _time(0.03594), _time(12.34)
+    >>> time_text(0.03594), time_text(12.34)
     ('35.9 ms', '12.3 s')
     """
     for unit, factor in (("s", 1.0), ("ms", 1e3)):

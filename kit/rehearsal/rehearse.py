@@ -19,7 +19,7 @@ from kit.rehearsal.clock import SimulatedClock
 from kit.rehearsal.footprint import buffer_bytes
 from kit.rehearsal.machine_rates import machine_rates
 from kit.rehearsal.rehearsal import Rehearsal
-from kit.rehearsal.schedule import schedule
+from kit.rehearsal.schedule import Schedule, schedule
 from kit.rehearsal.sizes import (
     Compute,
     Hosts,
@@ -183,6 +183,7 @@ def play(job: Job, compute: Mapping[Task, float], rates: Rates) -> Rehearsal:
         *(topology.name, job.link, names, step_s, max(seconds)),
         int(found.totals["bytes"].sum()),
         int(found.totals["messages"].sum()),
+        in_row(found, job.group),
         *(memory, rates, trace, job),
     )
 
@@ -195,6 +196,16 @@ def plans_of(
         plan = topology.plan(layout, group, member)
         if plan is not None:
             yield member, plan
+
+
+def in_row(found: Schedule, group: Group) -> int:
+    """Return how many messages over links follow on each other in a step.
+
+    It is how many seconds a step takes where nothing takes time but the latency.
+    """
+    free, still = Rates(0.0, 0.0, 0.0, 0.0), [0.0] * len(found.members)
+    clock = SimulatedClock(found, group, LinkSettings(0.0, 1.0), free, still, n_bytes=0)
+    return round(float(clock.step().end.max()) * 1e-9)
 
 
 def steady(clock: SimulatedClock, recorder: Recorder) -> float:

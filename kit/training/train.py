@@ -44,6 +44,7 @@ import numpy as np
 from kit.arrays import to_numpy
 from kit.errors import InvalidArgumentError, NotFinite
 from kit.exchange.layout import specs_of
+from kit.exchange.topologies.topology import AUTO
 from kit.graph.array_protocol import ArrayProtocol
 from kit.hooks import SessionRunHook
 from kit.session.client.session import Session
@@ -181,8 +182,10 @@ def train(
         object such as `kit.Adam(0.001)`.
     topology : str, default "ps"
         How gradients meet: "ps", "ring", "mesh", "ring-whole", "hierarchical", or
-        one that you have registered. Can be changed while the training runs:
-        `run.topology = "ring"`.
+        one that you have registered. "auto" takes the one whose steps `kit.recommend`
+        predicts to be the shortest, by `link` and the sizes of the parameters;
+        `run.recommendation` says which, and why. Can be changed while the training
+        runs: `run.topology = "ring"`.
     steps : int, default 100
         Updates in total, including those before a checkpoint that is resumed from.
     batch : int, default 64
@@ -282,7 +285,12 @@ def train(
 
 
 def _launch(
-    cluster: Trains, work: Work, *, elastic: bool | Elastic, **agreed: Any
+    cluster: Trains,
+    work: Work,
+    *,
+    elastic: bool | Elastic,
+    topology: str,
+    **agreed: Any,
 ) -> Run:
     run_id, generation = secrets.token_hex(16), None
     tasks, hosts = tuple(cluster.tasks), tuple(cluster.hosts)
@@ -296,17 +304,32 @@ def _launch(
         host_of = dict(zip([task.short for task in tasks], hosts, strict=False))
         tasks = options.members(tasks)
         hosts = tuple(host_of[one] for one in generation.places) if hosts else ()
-    job = Job(
-        run=run_id,
-        tasks=tasks,
-        generation=generation,
-        hosts=hosts,
-        specs=specs_of(work.params or {}),
-        keeps_state=STATE in requested(work.step),
-        settings=current(),
-        **agreed,
-    )
+    specs, keeps_state = specs_of(work.params or {}), STATE in requested(work.step)
+
+    def job_with(topology: str) -> Job:
+        return Job(
+            run=run_id,
+            tasks=tasks,
+            generation=generation,
+            hosts=hosts,
+            specs=specs,
+            topology=topology,
+            keeps_state=keeps_state,
+            settings=current(),
+            **agreed,
+        )
+
+    chosen = None
+    if topology == AUTO:
+        from kit.rehearsal.recommend import choose
+
+        # What a cluster makes of no link when it begins the training.
+        agreed["link"] = agreed["link"] or getattr(cluster, "link", "")
+        chosen = choose(job_with, {})
+        topology = chosen.topology
+    job = job_with(topology)
     run = cluster.launch(job, work)
+    run.recommendation = chosen
     run.show_progress(work.hooks)
     if job.checkpoints is not None:
         run.look()

@@ -39,6 +39,8 @@ from kit.wire.shaping import LinkSettings
 if TYPE_CHECKING:
     import pandas as pd
 
+    from kit.rehearsal.recommend import Recommendation
+
 
 from collections.abc import Callable
 from functools import cache
@@ -64,6 +66,13 @@ class Run:
     `link` or `synchronous` to change them: all members take the change up between the
     same two steps, or none of them does.
 
+    Attributes
+    ----------
+    job : Job
+        What all members have agreed on.
+    recommendation : Recommendation or None
+        Why it began with this topology, where `kit.train` was to choose it.
+
     Examples
     --------
     Follow a training and change it on the way::
@@ -81,6 +90,7 @@ class Run:
         how the training ended. A worker that watches its own training trusts itself.
         """
         self.job = job
+        self.recommendation: Recommendation | None = None
         self._observer = Observer(job, dial, trusted=trusted)
         self._params: dict[str, Array] | None = None
         self._incarnations: Counter[Task] = Counter()
@@ -603,6 +613,7 @@ class Run:
             saved=str(self.checkpoints),
             kept=self._kept,
             changes=self.history(),
+            chosen=str(self.recommendation or ""),
         )
         return report.table(picture)
 
