@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
@@ -149,7 +149,16 @@ def write_report(
 def _drawings(section: Section) -> list[_Drawing]:
     """Draw a section."""
     trace, formulas = section.trace, section.formulas()
-    return [_loss(trace), _volume(trace, formulas), _links(trace), _timeline(trace)]
+    volume, links, timeline = _volume(trace, formulas), _links(trace), _timeline(trace)
+    if not trace.predicted:
+        return [_loss(trace), volume, links, timeline]
+    return [volume, *(_predicted(one) for one in (links, timeline))]
+
+
+def _predicted(drawing: _Drawing) -> _Drawing:
+    """Say of a figure that nothing in it was measured."""
+    heading = f"{drawing.heading}, predicted"
+    return replace(drawing, heading=heading, words=f"{words.PREDICTED} {drawing.words}")
 
 
 def _loss(trace: Trace) -> _Drawing:
@@ -163,7 +172,7 @@ def _loss(trace: Trace) -> _Drawing:
 def _volume(trace: Trace, formulas: Mapping[str, Formula]) -> _Drawing:
     columns = feed.volume(trace, formulas)
     drawn = _both(lambda theme: volume_figure(columns, theme), columns["place"])
-    said = words.volume(columns)
+    said = words.volume(columns, "planned" if trace.predicted else "measured")
     return _Drawing("Bytes per task and step", said, drawn, wide=False)
 
 
@@ -233,7 +242,9 @@ def _section(
         f"<figcaption>{escape(drawing.words)}</figcaption></figure>\n"
         for drawing, places in zip(drawings, shown, strict=True)
     )
-    text = "".join(f"<p>{escape(part)}</p>" for part in section.text.split("\n\n"))
+    said = [words.PREDICTED] if section.trace.predicted else []
+    said += section.text.split("\n\n")
+    text = "".join(f"<p>{escape(part)}</p>" for part in said)
     return (
         f"<section><h2>{escape(section.title)}</h2>{text}\n"
         f'<div class="figures">{figures}</div></section>'

@@ -149,8 +149,8 @@ def register(topology: Topology) -> Topology:
             f"kit.exchange.Topology and register an instance of it."
         )
     name = getattr(topology, "name", None)
-    is_word = isinstance(name, str) and name not in ("", AUTO)
-    if not is_word or name.endswith(_ASYNCHRONOUS):
+    is_text = isinstance(name, str) and name not in ("", AUTO)
+    if name is None or not is_text or name.endswith(_ASYNCHRONOUS):
         raise InvalidArgumentError(
             f"a topology of class {type(topology).__name__} has the name {name!r}; "
             f"give it a text that does not end in {_ASYNCHRONOUS!r}, which is what "
