@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, SupportsIndex
 from kit.errors import InvalidArgumentError, KitError, ResourceExhaustedError
 from kit.exchange.topologies.cost import Rates
 from kit.exchange.topologies.topology import registered
-from kit.rehearsal.machine_rates import machine_rates
 from kit.rehearsal.rehearsal import Rehearsal, time_text
-from kit.rehearsal.rehearse import job_of, play
+from kit.rehearsal.rehearse import job_of, play, rates_of
 from kit.rehearsal.sizes import (
     Compute,
     Hosts,
@@ -158,7 +157,7 @@ def recommend(
             placement=placement,
         )
 
-    return choose(job, compute_of(compute, tasks), rates or machine_rates())
+    return choose(job, compute_of(compute, tasks), rates_of(rates))
 
 
 def choose(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from kit.exchange.topologies.cost import Rates
 from kit.exchange.topologies.topology import by_name
-from kit.trace.trace import STEP_KINDS, Trace
+from kit.trace.trace import Ints, Trace
 from kit.trace.traffic import TransferKind
 from kit.training.job import Job
 
@@ -70,22 +71,26 @@ class Rehearsal:
 
     def sent(self, task: str) -> int:
         """Return the bytes that a task sends in a step, exact."""
-        return self.trace.sent(task) // self.trace.n_steps(1)
+        return int(self._moved[0][self.trace.number(task)])
 
     def received(self, task: str) -> int:
         """Return the bytes that a task receives in a step, exact."""
-        return self.trace.received(task) // self.trace.n_steps(1)
+        return int(self._moved[1][self.trace.number(task)])
 
     @property
     def busiest(self) -> tuple[str, int]:
         """The task that sends or receives most bytes in a step, and how many; exact."""
+        most = np.maximum(*self._moved)
+        return self.tasks[int(most.argmax())], int(most.max())
+
+    @cached_property
+    def _moved(self) -> tuple[Ints, Ints]:
+        """The bytes that each task sends, and receives, in a step."""
         totals, n_steps = self.trace.totals, self.trace.n_steps(1)
-        moved = [
-            np.bincount(totals[end], totals["bytes"], minlength=len(self.tasks))
-            for end in ("source", "destination")
-        ]
-        most = np.maximum(*moved)
-        return self.tasks[int(most.argmax())], int(most.max()) // n_steps
+        sent, received = (np.zeros(len(self.tasks), np.int64) for _ in range(2))
+        np.add.at(sent, totals["source"], totals["bytes"])
+        np.add.at(received, totals["destination"], totals["bytes"])
+        return sent // n_steps, received // n_steps
 
     def traffic(self) -> dict[tuple[str, str, str], int]:
         """Return the bytes of a step by (source, destination, kind), exact."""
@@ -93,7 +98,6 @@ class Rehearsal:
         return {
             (names[row[0]], names[row[1]], TransferKind(row[2]).name): row[4] // n_steps
             for row in self.trace.totals.tolist()
-            if row[2] in STEP_KINDS
         }
 
     def frame(self) -> pd.DataFrame:

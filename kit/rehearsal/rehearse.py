@@ -9,9 +9,11 @@ the links and the computing are simulated. See `kit.rehearsal` for how.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
 from typing import SupportsIndex
 
-from kit.exchange.layout import Layout, Spec
+from kit.errors import InvalidArgumentError, ResourceExhaustedError
+from kit.exchange.layout import CHUNK_BYTES, Layout, Spec
 from kit.exchange.plan import Group, Plan
 from kit.exchange.topologies.cost import Rates
 from kit.exchange.topologies.topology import Topology, first
@@ -19,7 +21,7 @@ from kit.rehearsal.clock import SimulatedClock
 from kit.rehearsal.footprint import buffer_bytes
 from kit.rehearsal.machine_rates import machine_rates
 from kit.rehearsal.rehearsal import Rehearsal
-from kit.rehearsal.schedule import Schedule, schedule
+from kit.rehearsal.schedule import MOST_ROWS, Schedule, schedule, too_many
 from kit.rehearsal.sizes import (
     Compute,
     Hosts,
@@ -38,6 +40,7 @@ from kit.training.train import optimizer_of, whole
 from kit.wire.shaping import LinkSettings
 
 _FEWEST_STEPS, _MOST_STEPS = 2, 12
+_MOST_CHUNKS = 2_000_000
 _SETTLED = 1e-3  # the relative difference between steps that are as long as each other
 
 
@@ -124,7 +127,17 @@ def rehearse(
         optimizer=optimizer,
         placement=placement,
     )
-    return play(job, compute_of(compute, tasks), rates or machine_rates())
+    return play(job, compute_of(compute, tasks), rates_of(rates))
+
+
+def rates_of(given: Rates | None) -> Rates:
+    """Return the rates that were given, or else those of this machine."""
+    if given is not None and not isinstance(given, Rates):
+        raise InvalidArgumentError(
+            f"rates is {given!r}; give kit.exchange.topologies.cost.Rates(base, alpha, "
+            f"beta, gamma, delta), or None for those of this machine."
+        )
+    return machine_rates() if given is None else given
 
 
 def job_of(
@@ -139,8 +152,18 @@ def job_of(
 ) -> Job:
     """Return the job of such a training, which never begins.
 
-    Raises `InvalidArgumentError` for what no training can be.
+    Raises `InvalidArgumentError` for what no training can be, `ResourceExhaustedError`
+    for parameters in more pieces than can be played.
     """
+    n_workers = sum(task.job != "ps" for task in tasks)
+    n_bytes, settings = sum(spec.n_bytes for spec in specs), current()
+    piece = settings.bucket_bytes or CHUNK_BYTES * n_workers
+    if -(-n_bytes // piece) * n_workers > _MOST_CHUNKS:
+        raise ResourceExhaustedError(
+            f"{n_bytes:,} bytes in buckets of {piece:,} for {n_workers:,} workers are "
+            f"more than {_MOST_CHUNKS:,} pieces; rehearse larger buckets with "
+            f"settings(bucket_bytes=...), or a smaller model."
+        )
     return Job(
         run="0" * 32,
         tasks=tuple(tasks),
@@ -152,13 +175,16 @@ def job_of(
         link=str(LinkSettings.parse(link)),
         placement=placement,
         hosts=tuple(hosts),
-        settings=current(),
+        settings=settings,
     )
 
 
 def play(job: Job, compute: Mapping[Task, float], rates: Rates) -> Rehearsal:
     """Play steps of a job until they are as long as each other."""
     topology, link = job.check_topology(job.topology), LinkSettings.parse(job.link)
+    one = topology.plan(job.layout, job.group, job.workers[-1])
+    if one is not None and len(one.ops) * len(job.workers) > 2 * MOST_ROWS:
+        raise too_many(topology.name, job.layout)  # at once, and not on the way
     update = MeanUpdate(job.optimizer, len(job.workers))
     memory = dict.fromkeys((task.short for task in job.tasks), 0)
 
@@ -209,15 +235,17 @@ def in_row(found: Schedule, group: Group) -> int:
 
 
 def steady(clock: SimulatedClock, recorder: Recorder) -> float:
-    """Play until a step takes as long as the one before; return its seconds."""
+    """Play until a step takes as long as the one before; return its seconds.
+
+    Where steps never do, as with jitter, it is the mean of the later half.
+    """
     ends, lengths = [0.0], list[float]()
     while len(lengths) < _MOST_STEPS:
         played = clock.step()
         recorder.record(played)
         ends.append(float(played.end.max()))
-        lengths.append(ends[-1] - ends[-2])
-        if len(lengths) > _FEWEST_STEPS:
-            off = abs(lengths[-1] - lengths[-2])
-            if off <= _SETTLED * lengths[-1]:
-                break
-    return lengths[-1] * 1e-9
+        lengths.append((ends[-1] - ends[-2]) * 1e-9)
+        off = abs(lengths[-1] - lengths[max(-2, -len(lengths))])
+        if len(lengths) > _FEWEST_STEPS and off <= _SETTLED * lengths[-1]:
+            return lengths[-1]
+    return fmean(lengths[_MOST_STEPS // 2 :])

@@ -105,14 +105,8 @@ def schedule(
     for member, plan in plans:
         part = _columns(pipelined(plan, layout, early=early))
         total += len(part.code)
-        # Known after the first one, where all workers do the same.
-        if max(total, len(part.code) * layout.n_chunks // 4) > MOST_ROWS:
-            raise ResourceExhaustedError(
-                f"a step of topology {name!r} with {layout.n_chunks} workers and "
-                f"{len(layout.buckets)} buckets has more than {MOST_ROWS:,} "
-                f"operations, too many to play. Rehearse fewer tasks, a smaller model, "
-                f"or larger buckets with settings(bucket_bytes=...)."
-            )
+        if total > MOST_ROWS:
+            raise too_many(name, layout)
         members.append(member)
         parts.append(part)
     if not members:
@@ -124,6 +118,16 @@ def schedule(
     found = Schedule(tuple(members), first, rows, _NONE, 0)
     message, n_messages = _paired(found, name)
     return replace(found, message=message, n_messages=n_messages)
+
+
+def too_many(name: str, layout: Layout) -> ResourceExhaustedError:
+    """Return the error for a step that has more than `MOST_ROWS` operations."""
+    return ResourceExhaustedError(
+        f"a step of topology {name!r} with {layout.n_chunks} workers and "
+        f"{len(layout.buckets)} buckets has more than {MOST_ROWS:,} operations, too "
+        f"many to play. Rehearse fewer tasks, a smaller model, or larger buckets with "
+        f"settings(bucket_bytes=...)."
+    )
 
 
 _NONE = np.zeros(0, np.int32)

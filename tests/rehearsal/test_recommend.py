@@ -47,6 +47,7 @@ def test_quickest_is_the_one_that_its_formulas_say(
     assert found.reason.startswith(f"{best}: predicted ")
 
 
+@pytest.mark.slow
 def test_what_cannot_be_formed_is_left_out_and_said() -> None:
     found = kit.recommend(4000, worker=2, rates=FREE)
 

@@ -33,6 +33,7 @@ def arrays(specs: list[Spec]) -> dict[str, Any]:
     return {one.name: np.zeros(one.shape, one.dtype) for one in specs}
 
 
+@pytest.mark.slow
 @given(
     models(),
     st.sampled_from(TOPOLOGIES),
@@ -60,6 +61,7 @@ def test_bytes_and_messages_are_those_of_the_formulas(
     assert found.n_messages == by_name(name).n_messages(job.layout, job.group)
 
 
+@pytest.mark.slow
 @given(
     models(4),
     st.sampled_from(TOPOLOGIES),
@@ -128,6 +130,7 @@ def test_server_takes_the_gradients_of_its_workers_one_after_the_other() -> None
     assert first == pytest.approx(6 * 0.1 + 2 * 0.005, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_slow_worker_keeps_the_others_waiting_for_what_it_computes_longer() -> None:
     found = kit.rehearse(
         4000, "mesh", worker=3, compute={"worker:1": 0.5, "worker:2": 0.2}, rates=FREE
@@ -283,6 +286,7 @@ def test_plans_that_cannot_be_carried_out_are_refused(
         ({"hosts": ["a"]}, "hosts names 1 of 2"),
         ({"optimizer": "adm"}, "did you mean"),
         ({"placement": "even"}, "no placement"),
+        ({"rates": 1e-9}, "Rates"),
     ],
 )
 def test_bad_input_is_refused_with_what_to_do(given: dict[str, Any], said: str) -> None:
@@ -292,13 +296,19 @@ def test_bad_input_is_refused_with_what_to_do(given: dict[str, Any], said: str) 
         kit.rehearse(**asked)
 
 
-def test_step_of_too_many_operations_is_refused_before_it_is_made(
-    monkeypatch: pytest.MonkeyPatch,
+@for_each(("name", "n_ps"), [("ring", 0), ("ps", 1), ("mesh", 0)])
+def test_step_of_too_many_operations_is_refused(
+    name: str, n_ps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schedules, "MOST_ROWS", 1000)
+    monkeypatch.setattr(schedules, "MOST_ROWS", 100)
 
     with pytest.raises(ResourceExhaustedError, match="bucket_bytes"):
-        kit.rehearse(64 * MIB, "ring", worker=16, rates=FREE)
+        kit.rehearse(64 * MIB, name, ps=n_ps, worker=16, rates=FREE)
+
+
+def test_model_of_too_many_pieces_is_refused_before_they_are_cut() -> None:
+    with pytest.raises(ResourceExhaustedError, match="pieces"):
+        kit.rehearse(4 * 10**15, worker=1000, rates=FREE)
 
 
 def train_step(params: Any, batch: Any) -> Any:
