@@ -31,7 +31,7 @@ BENCHMARKS = (
         "losses",
         "hosts",
     ),
-    "growth",
+    *("growth", "rehearsal"),
 )
 
 

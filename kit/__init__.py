@@ -59,6 +59,10 @@ from kit.recording.difference import diff as diff
 from kit.recording.loaded import load_run as load_run
 from kit.recording.options import Recording as Recording
 from kit.recording.replay import replay as replay
+from kit.rehearsal.recommend import Recommendation as Recommendation
+from kit.rehearsal.recommend import recommend as recommend
+from kit.rehearsal.rehearsal import Rehearsal as Rehearsal
+from kit.rehearsal.rehearse import rehearse as rehearse
 from kit.server import target as _target  # noqa: F401  # how far sessions reach
 from kit.server.attached import AttachedCluster as AttachedCluster
 from kit.server.attached import attach as attach
@@ -108,7 +112,9 @@ __all__ = [
     "Momentum",
     "Op",
     "RMSProp",
+    "Recommendation",
     "Recording",
+    "Rehearsal",
     "Run",
     "RunMetadata",
     "Server",
@@ -146,6 +152,8 @@ __all__ = [
     "placeholder",
     "py_function",
     "random",
+    "recommend",
+    "rehearse",
     "replay",
     "replica_device_setter",
     "restore_variables",

@@ -32,7 +32,8 @@ LAYERS = {
     **dict.fromkeys(["kit.machine", "kit.regular_file"], 1),
     **dict.fromkeys(["kit.exchange", "kit.graph", "kit.nn", "kit.random"], 2),
     **dict.fromkeys(["kit.training", "kit.session", "kit.hooks"], 3),
-    **dict.fromkeys(["kit.picture", "kit.dask", "kit.recording"], 3),
+    **dict.fromkeys(["kit.picture", "kit.dask"], 3),
+    **dict.fromkeys(["kit.recording", "kit.rehearsal"], 3),
     "kit.dask.feeds": 2,  # what a session is fed; `kit.dask.graph` runs one
     **dict.fromkeys(["kit.server", "kit.cluster", "kit.kubernetes"], 4),
     **dict.fromkeys(["kit", "kit.__init__", "kit.__main__", "kit.demo"], 5),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from html import escape
 from typing import Any, cast
@@ -127,7 +127,8 @@ def write_report(
 
 
 def _section(section: Section, figures: str) -> str:
-    parts = [*section.text.split("\n\n"), words.bottleneck(section.trace)]
+    said = [words.PREDICTED] if section.trace.predicted else []
+    parts = [*said, *section.text.split("\n\n"), words.bottleneck(section.trace)]
     text = "".join(f"<p>{escape(part)}</p>" for part in parts)
     return f"<section><h2>{escape(section.title)}</h2>{text}\n{figures}</section>"
 
@@ -135,7 +136,16 @@ def _section(section: Section, figures: str) -> str:
 def _drawings(section: Section) -> list[Drawing]:
     """Draw a section."""
     trace, formulas = section.trace, section.formulas()
-    return [_loss(trace), _volume(trace, formulas), _links(trace), _timeline(trace)]
+    volume, links, timeline = _volume(trace, formulas), _links(trace), _timeline(trace)
+    if not trace.predicted:
+        return [_loss(trace), volume, links, timeline]
+    return [volume, *(_predicted(one) for one in (links, timeline))]
+
+
+def _predicted(drawing: Drawing) -> Drawing:
+    """Say of a figure that nothing in it was measured."""
+    heading = f"{drawing.heading}, predicted"
+    return replace(drawing, heading=heading, words=f"{words.PREDICTED} {drawing.words}")
 
 
 def _loss(trace: Trace) -> Drawing:
@@ -149,7 +159,7 @@ def _loss(trace: Trace) -> Drawing:
 def _volume(trace: Trace, formulas: Mapping[str, Formula]) -> Drawing:
     columns = feed.volume(trace, formulas)
     drawn = both(lambda theme: volume_figure(columns, theme), columns["place"])
-    said = words.volume(columns)
+    said = words.volume(columns, "planned" if trace.predicted else "measured")
     return Drawing("Bytes per task and step", said, drawn, wide=False)
 
 

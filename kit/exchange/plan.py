@@ -169,3 +169,13 @@ def chain(chunk: int, n_workers: int) -> tuple[int, ...]:
     (2, 3, 0, 1)
     """
     return tuple((chunk + hop) % n_workers for hop in range(n_workers))
+
+
+def turned(terms: tuple[Term, ...], chunk: int) -> tuple[Term, ...]:
+    """Return one term a worker in the order of `chain`, without a step for each.
+
+    >>> own = tuple(Term(worker, GRAD) for worker in range(4))
+    >>> [term.member for term in turned(own, 2)]
+    [2, 3, 0, 1]
+    """
+    return terms[chunk:] + terms[:chunk]

@@ -87,6 +87,7 @@ class _Tracks:
     def __init__(self, trace: Trace) -> None:
         self.names = trace.names
         self.origin = trace.bounds()[0]
+        self._title = "{} (predicted)" if trace.predicted else "{}"
         self._threads: dict[tuple[int, int, str, int], int] = {}
 
     def at(self, moment: int) -> float:
@@ -102,7 +103,7 @@ class _Tracks:
 
     def processes(self) -> Iterator[Event]:
         for task, name in enumerate(self.names):
-            yield self._about(task, 0, "process_name", name=name)
+            yield self._about(task, 0, "process_name", name=self._title.format(name))
             yield self._about(task, 0, "process_sort_index", sort_index=task)
 
     def threads(self) -> Iterator[Event]:

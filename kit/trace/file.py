@@ -144,6 +144,7 @@ def _document(
         "saves": trace.saves,
         "kept": trace.kept,
         "undrawn": undrawn,
+        "predicted": trace.predicted,
     }
     yield f'\n],\n"psring":{encode(head)[:-1]}'
     for name in _TABLES:
@@ -173,7 +174,8 @@ def _trace(plain: Mapping[str, Any]) -> Trace:
     kept = Kept(*plain.get("kept", ()))  # so is this
     if not all(isinstance(name, str) for name in tasks):
         raise TypeError(f"tasks are {tasks}")
-    return Trace(tasks, epochs, **tables, saves=saves, kept=kept)
+    predicted = plain.get("predicted", False) is True  # and this
+    return Trace(tasks, epochs, **tables, saves=saves, kept=kept, predicted=predicted)
 
 
 def _table(columns: Mapping[str, list[Any]], dtype: np.dtype[Any]) -> Rows:

@@ -167,7 +167,8 @@ class Trace:
     `totals` is exact; of a long training the older `steps` and `measures` are thinned
     out and the older `transfers` and `spans` dropped, as `kept` says. `saves` are the
     newest attempts to write a checkpoint, `measures` what the step function gave beside
-    the loss.
+    the loss. One that is `predicted` comes from `kit.rehearse`: its bytes are exact,
+    its times are predictions, and it has no loss.
     """
 
     tasks: tuple[str, ...]
@@ -179,6 +180,7 @@ class Trace:
     saves: tuple[SaveRow, ...] = ()
     measures: Rows = field(default_factory=lambda: rows(MEASURE))
     kept: Kept = field(default_factory=Kept)
+    predicted: bool = False
 
     def __repr__(self) -> str:
         """Return it in one line; the columns themselves are far too long.
@@ -194,7 +196,9 @@ class Trace:
         whose = ", ".join(self.names)
         lacks = f"; {self.kept}" if str(self.kept) else ""
         said = f"up to step {last:,}, {ways}, {n_bytes:,} bytes{lacks}"
-        return f"<Trace of {whose}: {said}>"
+        return (
+            f"<{'Predicted trace' if self.predicted else 'Trace'} of {whose}: {said}>"
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -250,7 +254,8 @@ class Trace:
         >>> steps.tolist(), loss.tolist()
         ([7], [1.5])
         """
-        return _means(self.steps[self.steps["examples"] > 0], "loss")
+        counts = (self.steps["examples"] > 0) & (not self.predicted)
+        return _means(self.steps[counts], "loss")
 
     def measured(self, name: str) -> tuple[Ints, Floats]:
         """Return the steps and the value of each of a measure, such as "accuracy".

@@ -46,6 +46,7 @@ import numpy as np
 from kit.arrays import to_numpy
 from kit.errors import InvalidArgumentError, NotFinite
 from kit.exchange.layout import specs_of
+from kit.exchange.topologies.topology import AUTO
 from kit.graph.array_protocol import ArrayProtocol
 from kit.hooks import SessionRunHook
 from kit.recording.options import Recording
@@ -197,8 +198,10 @@ def train(
         object such as `kit.Adam(0.001)`.
     topology : str, default "ps"
         How gradients meet: "ps", "ring", "mesh", "ring-whole", "hierarchical", or
-        one that you have registered. Can be changed while the training runs:
-        `run.topology = "ring"`.
+        one that you have registered. "auto" takes the one whose steps `kit.recommend`
+        predicts to be the shortest, by `link` and the sizes of the parameters;
+        `run.recommendation` says which, and why. Can be changed while the training
+        runs: `run.topology = "ring"`.
     steps : int, default 100
         Updates in total, including those before a checkpoint that is resumed from.
     batch : int, default 64
@@ -340,6 +343,7 @@ def _begin(
     work: Work,
     elastic: bool | Elastic,
     recorder: Recorder | None,
+    topology: str,
     **agreed: Any,
 ) -> Run:
     run_id, generation = secrets.token_hex(16), None
@@ -354,18 +358,34 @@ def _begin(
         host_of = dict(zip([task.short for task in tasks], hosts, strict=False))
         tasks = options.members(tasks)
         hosts = tuple(host_of[one] for one in generation.places) if hosts else ()
-    job = Job(
-        run=run_id,
-        tasks=tasks,
-        generation=generation,
-        hosts=hosts,
-        specs=specs_of(work.params or {}),
-        keeps_state=STATE in requested(work.step),
-        settings=current() if recorder is None else recorder.settings(current()),
-        **agreed,
-    )
+    specs, keeps_state = specs_of(work.params or {}), STATE in requested(work.step)
+
+    def job_with(topology: str) -> Job:
+        return Job(
+            run=run_id,
+            tasks=tasks,
+            generation=generation,
+            hosts=hosts,
+            specs=specs,
+            topology=topology,
+            keeps_state=keeps_state,
+            settings=settings,
+            **agreed,
+        )
+
+    settings = current() if recorder is None else recorder.settings(current())
+    chosen = None
+    if topology == AUTO:
+        from kit.rehearsal.recommend import choose
+
+        # What a cluster makes of no link when it begins the training.
+        agreed["link"] = agreed["link"] or getattr(cluster, "link", "")
+        chosen = choose(job_with, {})
+        topology = chosen.topology
+    job = job_with(topology)
     run = cluster.launch(job, work)
     run.began(work, recorder)
+    run.recommendation = chosen
     run.show_progress(work.hooks)
     if job.checkpoints is not None:
         run.look()
@@ -439,7 +459,8 @@ def _checked(params: object) -> dict[str, Any]:
     return dict(params)
 
 
-def _optimizer(given: Optimizer | str) -> Optimizer:
+def optimizer_of(given: Optimizer | str) -> Optimizer:
+    """Return an optimizer by its name or as it is given; raises for another object."""
     if isinstance(given, str):
         return rules.by_name(given)
     if not (hasattr(given, "slots") and hasattr(given, "apply")):
@@ -468,15 +489,15 @@ def _optimizers(
                 f"outer={outer!r} says what is done with the moves of local steps; "
                 f"give local_steps=..., or set optimizer instead."
             )
-        return {"optimizer": _optimizer(optimizer)}
+        return {"optimizer": optimizer_of(optimizer)}
     n_steps = whole("local_steps", local_steps)
     if n_steps < 1:
         raise InvalidArgumentError(
             f"local_steps is {n_steps}; give how many steps a worker makes before an "
             f"exchange, at least 1, or None to exchange the gradients themselves."
         )
-    owners = rules.GradientDescent(1.0) if outer is None else _optimizer(outer)
-    inner = _optimizer(optimizer)
+    owners = rules.GradientDescent(1.0) if outer is None else optimizer_of(outer)
+    inner = optimizer_of(optimizer)
     return {"optimizer": owners, "inner": inner, "local_steps": n_steps}
 
 

@@ -15,6 +15,7 @@ from widgets.drawing import feed
 from widgets.drawing.feed import Columns, TimeWindow
 
 _NOTHING = "Nothing was recorded for this figure."
+PREDICTED = "Predicted by a rehearsal, not measured; its bytes are exact."
 
 
 def loss(trace: Trace) -> str:
@@ -105,8 +106,8 @@ def _share(trace: Trace, job: str, spent: Ints) -> str:
     return f"{job} {listed(parts)}"
 
 
-def volume(columns: Columns) -> str:
-    """Say whether the measured bytes per step are those of the formula."""
+def volume(columns: Columns, found: str = "measured") -> str:
+    """Say whether the bytes per step are those of the formula; `found`: how."""
     if not columns["place"]:
         return _NOTHING
     most = int(np.argmax(np.maximum(columns["sent"], columns["received"])))
@@ -116,10 +117,10 @@ def volume(columns: Columns) -> str:
         f"{columns['sent'][most]:.3g} MB and receives {columns['received'][most]:.3g} "
         f"MB in each step."
     )
-    return f"{busiest} {_agreement(columns)}"
+    return f"{busiest} {_agreement(columns, found)}"
 
 
-def _agreement(columns: Columns) -> str:
+def _agreement(columns: Columns, found: str) -> str:
     measured = np.array([columns["sent"], columns["received"]])
     formula = np.array([columns["formula_sent"], columns["formula_received"]])
     known = ~np.isnan(formula)
@@ -129,8 +130,8 @@ def _agreement(columns: Columns) -> str:
     off = np.abs(measured - formula)[known] * feed.MB
     n_equal = int((off < 0.5).sum())
     if n_equal == len(off):
-        return f"All {n_equal} measured values equal the formula to the byte."
+        return f"All {n_equal} {found} values equal the formula to the byte."
     return (
-        f"{n_equal} of {len(off)} measured values equal the formula to the byte; the "
+        f"{n_equal} of {len(off)} {found} values equal the formula to the byte; the "
         f"largest difference is {off.max():,.0f} bytes per step."
     )

@@ -118,8 +118,16 @@ def load(case: Case, cores: int, cache_bytes: int = CACHE_BYTES) -> Load:
     numbers = case.n_workers, case.n_ps, case.n_bytes, case.buckets
     way, whole = topology.loads(*numbers)
     work = ExchangeCost(*(max(a, b / cores) for a, b in zip(way, whole, strict=True)))
-    outside = max(0, case.n_bytes - cache_bytes) / max(1, case.n_bytes)
-    return Load(*work, work.worked * outside)
+    return Load(*work, work.worked * spilled(case.n_bytes, cache_bytes))
+
+
+def spilled(n_bytes: int, cache_bytes: int = CACHE_BYTES) -> float:
+    """Return which share of the bytes worked on has left the cache meanwhile.
+
+    >>> spilled(8 << 20, cache_bytes=2 << 20)
+    0.75
+    """
+    return max(0, n_bytes - cache_bytes) / max(1, n_bytes)
 
 
 class Sharing(StrEnum):

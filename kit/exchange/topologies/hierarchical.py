@@ -53,7 +53,7 @@ from kit.exchange.plan import (
     Receive,
     Send,
     Term,
-    chain,
+    turned,
 )
 from kit.exchange.topologies.counting import (
     ExchangeCost,
@@ -268,8 +268,7 @@ class _Leader:
         if self._hosts.n == 1:
             if self._others:
                 for number, chunk in enumerate(bucket.chunks):
-                    order = chain(number, len(self._own))
-                    yield Add(chunk, tuple(self._own[rank] for rank in order))
+                    yield Add(chunk, turned(self._own, number))
             return
         yield from self._begin(bucket)
         for hop in range(1, self._hosts.n - 1):

@@ -33,7 +33,7 @@ from kit.exchange.plan import (
     Receive,
     Send,
     Term,
-    chain,
+    turned,
 )
 from kit.exchange.topologies.counting import (
     ExchangeCost,
@@ -166,9 +166,8 @@ def _serve(
 
 
 def _sums(group: Group, part: Range, bucket: Bucket) -> Iterator[Op]:
+    terms = tuple(Term(worker, GRAD) for worker in group.workers)
     for number, chunk in enumerate(bucket.chunks):
         shared = intersect(part, chunk)
         if shared:
-            order = chain(number, len(group.workers))
-            terms = tuple(Term(group.workers[worker], GRAD) for worker in order)
-            yield Add(shared, terms)
+            yield Add(shared, turned(terms, number))

@@ -28,7 +28,7 @@ from kit.exchange.plan import (
     Receive,
     Send,
     Term,
-    chain,
+    turned,
 )
 from kit.exchange.topologies.counting import ExchangeCost, Loads, Traffic, of_each
 from kit.exchange.topologies.seats import Seat, seat_of, seats
@@ -93,8 +93,9 @@ def _pass_on(seat: Seat, bucket: Bucket) -> Iterator[Op]:
         # The sum overwrites our gradient, so our successor must have read it first.
         yield Send(before, GRAD, Range(0, 0), TransferKind.REDUCE)
         yield Receive(after, GRAD, Range(0, 0), TransferKind.REDUCE)
+    kept = tuple(_kept(seat, rank) for rank in range(seat.n))
     for number, chunk in enumerate(bucket.chunks):
-        yield Add(chunk, tuple(_kept(seat, rank) for rank in chain(number, seat.n)))
+        yield Add(chunk, turned(kept, number))
 
 
 def _kept(seat: Seat, rank: int) -> Term:

@@ -33,6 +33,7 @@ from kit.exchange.topologies.counting import Traffic as Traffic
 from kit.exchange.topologies.parameter_placement import place
 
 _ASYNCHRONOUS = "-async"  # what a trace appends to the name of such an epoch
+AUTO = "auto"  # what `kit.train` is given to choose one; a job has a topology's name
 
 
 class Topology(ABC):
@@ -148,11 +149,12 @@ def register(topology: Topology) -> Topology:
             f"kit.exchange.Topology and register an instance of it."
         )
     name = getattr(topology, "name", None)
-    if not isinstance(name, str) or not name or name.endswith(_ASYNCHRONOUS):
+    is_text = isinstance(name, str) and name not in ("", AUTO)
+    if name is None or not is_text or name.endswith(_ASYNCHRONOUS):
         raise InvalidArgumentError(
             f"a topology of class {type(topology).__name__} has the name {name!r}; "
             f"give it a text that does not end in {_ASYNCHRONOUS!r}, which is what "
-            f"traces call its asynchronous steps."
+            f"traces call its asynchronous steps, and is not {AUTO!r}."
         )
     _table[name] = topology
     return topology
@@ -189,6 +191,12 @@ def by_name(name: str) -> Topology:
     try:
         return _table[name]
     except (KeyError, TypeError):
+        if name == AUTO:
+            raise InvalidArgumentError(
+                f"a topology is chosen when a training begins, by "
+                f"kit.train(topology={AUTO!r}); later, ask kit.recommend(...) and name "
+                f"one of {', '.join(names())}."
+            ) from None
         near = get_close_matches(str(name), _table, 1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise InvalidArgumentError(

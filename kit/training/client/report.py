@@ -21,7 +21,8 @@ from kit.training.elastic.generation import Change
 class RunReport:
     """A training as it is at one moment; `traffic` is empty until it is over.
 
-    `changes` are what an elastic training has lost, taken in and let go.
+    `changes` are what an elastic training has lost, taken in and let go; `chosen` says
+    why it began with its topology, if that was to be chosen.
     """
 
     run: str
@@ -36,6 +37,7 @@ class RunReport:
     saved: str = ""
     kept: str = ""
     changes: Sequence[Change] = ()
+    chosen: str = ""
 
 
 def table(picture: RunReport) -> str:
@@ -62,6 +64,8 @@ def _facts(picture: RunReport) -> list[tuple[str, str]]:
     facts = [("step", f"{picture.step:,} of {picture.steps:,}")]
     if picture.epochs:
         facts.append(("topology", _topology(picture)))
+    if picture.chosen:
+        facts.append(("chosen", picture.chosen))
     if not math.isnan(picture.loss):
         facts.append(("loss", f"{picture.loss:.4g}"))
     if picture.saved:

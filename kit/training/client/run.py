@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from kit.recording.options import Recording
     from kit.recording.recorder import Recorder
+    from kit.rehearsal.recommend import Recommendation
 
 
 from collections.abc import Callable
@@ -71,6 +72,13 @@ class Run:
     `link` or `synchronous` to change them: all members take the change up between the
     same two steps, or none of them does.
 
+    Attributes
+    ----------
+    job : Job
+        What all members have agreed on.
+    recommendation : Recommendation or None
+        Why it began with this topology, where `kit.train` was to choose it.
+
     Examples
     --------
     Follow a training and change it on the way::
@@ -96,6 +104,7 @@ class Run:
         `bring` lets the tasks have a topology of one's own, before a switch to it.
         """
         self.job, self._bring = job, bring
+        self.recommendation: Recommendation | None = None
         self._observer = Observer(job, dial, trusted=trusted)
         self._params: dict[str, Array] | None = None
         self._incarnations: Counter[Task] = Counter()
@@ -748,6 +757,7 @@ class Run:
             saved=str(self.checkpoints),
             kept=self._kept,
             changes=self.history(),
+            chosen=str(self.recommendation or ""),
         )
         return report.table(picture)
 

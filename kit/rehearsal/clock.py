@@ -1,0 +1,199 @@
+"""Play steps of a schedule on a simulated clock.
+
+Pure arithmetic: nothing sleeps and no clock is read. Links are those of
+`kit.wire.shaping`: each member has one line out and one line in, which its messages
+occupy one after the other, and between them the latency. So when a message leaves
+depends on what its sender did before, and when it may be used on what its receiver took
+before, and on nothing else that goes on at the time; no list of events is needed.
+
+Computing costs what `kit.exchange.topologies.cost` says: `Rates`, for each message
+taken, byte taken, and byte added or updated.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from kit.errors import InvalidArgumentError
+from kit.exchange.plan import Group
+from kit.exchange.topologies.cost import CACHE_BYTES, Floats, Rates, spilled
+from kit.rehearsal.schedule import READY, RECEIVE, SEND, Array, Schedule
+from kit.wire.shaping import LinkSettings
+
+
+@dataclass
+class Played:
+    """When everything of a step happened, in nanoseconds since the first step began.
+
+    `begin`, `computed` and `end` are each member's, and `compute` is how long it
+    computed. `done` is when each row was done, `arrived` when what a row takes could be
+    used (NaN for other rows), `posted` when each message was handed over.
+    """
+
+    begin: Floats
+    compute: Floats
+    computed: Floats
+    end: Floats
+    done: Floats
+    arrived: Floats
+    posted: Floats
+
+
+class SimulatedClock:
+    """Plays one step after the other; members do not wait for each other in between."""
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        group: Group,
+        link: LinkSettings,
+        rates: Rates,
+        compute_s: Sequence[float],
+        *,
+        n_bytes: int,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
+        """Begin at 0, with all lines free.
+
+        `compute_s` has the seconds that each member of the schedule computes; `n_bytes`
+        are those of the parameters, of which `cache_bytes` stay in a cache.
+        """
+        self._schedule, self._group, self._link = schedule, group, link
+        n = len(schedule.members)
+        self._now, self._free_out, self._free_in = (np.zeros(n) for _ in range(3))
+        self._compute = np.array(compute_s, np.float64) * 1e9
+        self._base = np.where(np.isin(schedule.number, group.workers), rates.base, 0.0)
+        per_worked = rates.gamma + rates.delta * spilled(n_bytes, cache_bytes)
+        rows = schedule.rows
+        is_full = (rows.code == RECEIVE) & (rows.amount > 0)
+        cost = rows.amount * np.where(rows.code == RECEIVE, rates.beta, per_worked)
+        cost[(rows.code == SEND) | (rows.code == READY)] = 0.0
+        cost[is_full] += rates.alpha
+        self._cost = cost * 1e9
+        self._dice = [random.Random(member) for member in schedule.members]
+
+    @cached_property
+    def _is_slow(self) -> Array:
+        """Whether each row is the end of a message over a shaped link."""
+        group, rows = self._group, self._schedule.rows
+        has_end: Array = (rows.code == SEND) | (rows.code == RECEIVE)
+        if not self._link.is_shaped:
+            has_end[:] = False
+        elif len(set(group.hosts)) > 1:
+            hosts = np.array(group.hosts)
+            own = hosts[self._schedule.number[self._schedule.owner]]
+            has_end &= hosts[rows.peer] != own
+        return has_end
+
+    def step(self) -> Played:
+        """Play the next step.
+
+        Raises `InvalidArgumentError` when members wait for each other for ever.
+        """
+        schedule, n_rows = self._schedule, len(self._schedule.rows.code)
+        begin = self._now.copy()
+        self._now = begin + self._base * 1e9
+        computed = self._now + self._compute
+        done, arrived = np.zeros(n_rows), np.full(n_rows, np.nan)
+        posted = np.full(schedule.n_messages, np.nan)
+        self._reached = np.zeros(schedule.n_messages)
+        self._played = Played(
+            *(begin, self._compute, computed, begin),
+            *(done, arrived, posted),
+        )
+        self._jitter = self._draws()
+        place, last = schedule.first[:-1].copy(), schedule.first[1:]
+        active = np.flatnonzero(place < last)
+        while len(active):
+            moved = self._round(active, place[active])
+            if not len(moved):
+                raise self._stuck(active, place)
+            place[moved] += 1
+            active = active[place[active] < last[active]]
+        self._played.end = self._now.copy()
+        return self._played
+
+    def _round(self, who: Array, rows: Array) -> Array:
+        """Do the next row of each of these members; return those that did it."""
+        code, played = self._schedule.rows.code[rows], self._played
+        can = (code != RECEIVE) | self._is_there(rows)
+        who, rows, code = who[can], rows[can], code[can]
+        for what, do in (
+            (READY, self._wait_for_gradients),
+            (SEND, self._send),
+            (RECEIVE, self._take),
+        ):
+            chosen = code == what
+            if chosen.any():
+                do(who[chosen], rows[chosen])
+        self._now[who] += self._cost[rows]
+        played.done[rows] = self._now[who]
+        return who
+
+    def _is_there(self, rows: Array) -> Array:
+        """Whether the message of each row was sent; of rows without one, anything."""
+        posted = self._played.posted
+        if not len(posted):
+            return np.zeros(len(rows), bool)
+        there: Array = ~np.isnan(posted[self._schedule.message[rows]])
+        return there
+
+    def _wait_for_gradients(self, who: Array, rows: Array) -> None:
+        self._now[who] = np.maximum(self._now[who], self._played.computed[who])
+
+    def _send(self, who: Array, rows: Array) -> None:
+        message, now = self._schedule.message[rows], self._now[who]
+        self._played.posted[message] = self._reached[message] = now
+        slow = self._is_slow[rows]
+        if not slow.any():
+            return
+        who, rows, message, now = who[slow], rows[slow], message[slow], now[slow]
+        occupied = self._schedule.rows.amount[rows] * self._link.ns_per_byte
+        leaves = np.maximum(now, self._free_out[who]) + occupied
+        self._free_out[who] = leaves
+        self._reached[message] = leaves + self._link.latency * 1e9
+        if self._jitter is not None:
+            self._reached[message] += self._jitter[rows]
+
+    def _take(self, who: Array, rows: Array) -> None:
+        usable = self._reached[self._schedule.message[rows]]
+        slow = self._is_slow[rows]
+        if slow.any():
+            at, line = usable[slow], self._free_in[who[slow]]
+            size = self._schedule.rows.amount[rows[slow]]
+            occupied = size * self._link.ns_per_byte
+            self._free_in[who[slow]] = np.maximum(at - occupied, line) + occupied
+            usable[slow] = np.maximum(self._free_in[who[slow]], at)
+        self._played.arrived[rows] = usable
+        self._now[who] = np.maximum(self._now[who], usable)
+
+    def _draws(self) -> Floats | None:
+        """Return the jitter of each row that sends: the draws of a real training."""
+        jitter = self._link.jitter * 1e9
+        if not jitter:
+            return None
+        schedule, drawn = self._schedule, np.zeros(len(self._is_slow))
+        slow = np.flatnonzero(self._is_slow & (schedule.rows.code == SEND))
+        counts = np.bincount(schedule.owner[slow], minlength=len(self._dice))
+        draws = [
+            dice.random()
+            for dice, count in zip(self._dice, counts.tolist(), strict=True)
+            for _ in range(count)
+        ]
+        drawn[slow] = jitter * np.array(draws)
+        return drawn
+
+    def _stuck(self, active: Array, place: Array) -> InvalidArgumentError:
+        me = int(active[0])
+        row = int(place[me])
+        return InvalidArgumentError(
+            f"the plans never end: member {self._schedule.members[me]} waits for a "
+            f"message of member {int(self._schedule.rows.peer[row])} that cannot be "
+            f"sent before, and so do {len(active) - 1} others. Mend the topology's "
+            f"plan; kit.testing.check_topology tries it."
+        )

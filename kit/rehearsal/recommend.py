@@ -1,0 +1,219 @@
+"""`kit.recommend`: which topology takes the shortest steps, and why.
+
+It rehearses each that the tasks can form. `kit.train(topology="auto")` asks the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, SupportsIndex
+
+from kit.errors import InvalidArgumentError, KitError, ResourceExhaustedError
+from kit.exchange.topologies.cost import Rates
+from kit.exchange.topologies.topology import registered
+from kit.rehearsal.rehearsal import Rehearsal, time_text
+from kit.rehearsal.rehearse import job_of, play, rates_of
+from kit.rehearsal.sizes import (
+    Compute,
+    Hosts,
+    Sizes,
+    compute_of,
+    hosts_of,
+    specs_from,
+    tasks_of,
+)
+from kit.task import Task
+from kit.training.job import Job
+from kit.training.optimizers.rule import Optimizer
+from kit.training.train import whole
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Of a usual machine: whoever chooses a topology must come to the same one as others.
+USUAL = Rates(0.0, 1e-4, 1e-10, 5e-11, 5e-11)
+_SAME = 1.02  # steps that differ by less are as good as each other
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """A topology, the reason in a sentence, and what all others were predicted.
+
+    Attributes
+    ----------
+    topology : str
+        The one to take; a word to give to `kit.train`.
+    reason : str
+        Why, with predicted times and exact bytes and messages.
+    rehearsals : dict of str to Rehearsal
+        Of each topology that the tasks can form, the quickest first.
+    left_out : dict of str to str
+        Why others were not rehearsed.
+    """
+
+    topology: str
+    reason: str
+    rehearsals: dict[str, Rehearsal]
+    left_out: dict[str, str]
+
+    @property
+    def best(self) -> Rehearsal:
+        """The rehearsal of the topology to take."""
+        return self.rehearsals[self.topology]
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row a topology; the columns say what is predicted."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            [
+                (one.seconds, one.exchange, one.n_bytes, one.busiest[1], one.n_in_row)
+                for one in self.rehearsals.values()
+            ],
+            columns=[
+                *("predicted_seconds", "predicted_exchange", "bytes"),
+                *("busiest_task_bytes", "messages_in_row"),
+            ],
+            index=pd.Index(self.rehearsals, name="topology"),
+        )
+
+    def __str__(self) -> str:
+        return self.reason
+
+    def __repr__(self) -> str:
+        return f"<Recommendation: {self.reason}>"
+
+    def _repr_html_(self) -> str:
+        heads = (
+            *("topology", "predicted: a step", "exact: bytes a step"),
+            *("exact: of the busiest task", "exact: messages in a row"),
+        )
+        rows = "".join(
+            f'<tr><th scope="row">{escape(name)}</th><td>{time_text(one.seconds)}</td>'
+            f"<td>{one.n_bytes:,}</td><td>{one.busiest[1]:,}</td>"
+            f"<td>{one.n_in_row:,}</td></tr>"
+            for name, one in self.rehearsals.items()
+        )
+        head = "".join(f'<th scope="col">{name}</th>' for name in heads)
+        return (
+            f"<table><caption>{escape(self.reason)}</caption>"
+            f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        )
+
+
+def recommend(
+    model_or_sizes: Sizes,
+    *,
+    ps: SupportsIndex = 0,
+    worker: SupportsIndex = 4,
+    link: str = "",
+    compute: Compute = 0.0,
+    hosts: Hosts = None,
+    optimizer: Optimizer | str = "gradient_descent",
+    placement: str = "round_robin",
+    rates: Rates | None = None,
+) -> Recommendation:
+    """Rehearse every topology that some tasks can form, and name the quickest.
+
+    Parameters
+    ----------
+    model_or_sizes, ps, worker, link, compute, hosts, optimizer, placement, rates
+        As for `kit.rehearse`.
+
+    Returns
+    -------
+    Recommendation
+        The topology, the reason, and the rehearsals.
+
+    Raises
+    ------
+    InvalidArgumentError
+        An argument cannot be used.
+
+    Notes
+    -----
+    Takes as long as `kit.rehearse` for each topology. Of topologies whose steps differ
+    by less than 2 % the one that sends fewer bytes is named.
+
+    Examples
+    --------
+    >>> import kit
+    >>> kit.recommend(4000, worker=8, hosts=8, link="1gbit,5ms").topology
+    'mesh'
+    >>> kit.recommend(4_000_000, ps=1, worker=4, link="100mbit,1ms").topology
+    'ring'
+    """
+    tasks = tasks_of(whole("ps", ps), whole("worker", worker))
+    specs, named = specs_from(model_or_sizes), hosts_of(hosts, len(tasks))
+
+    def job(topology: str) -> Job:
+        return job_of(
+            *(specs, tasks, named),
+            topology=topology,
+            link=link,
+            optimizer=optimizer,
+            placement=placement,
+        )
+
+    return choose(job, compute_of(compute, tasks), rates_of(rates))
+
+
+def choose(
+    job: Callable[[str], Job], compute: Mapping[Task, float], rates: Rates = USUAL
+) -> Recommendation:
+    """Return the topology with which a job is quickest.
+
+    `job` makes it with a topology, or raises `InvalidArgumentError` for one that its
+    tasks cannot form; where they can form none, that is raised. So it is where steps
+    are not those that are rehearsed: asynchronous, or without some gradients.
+    """
+    found: dict[str, Rehearsal] = {}
+    left_out: dict[str, KitError] = {}
+    for topology in registered():
+        try:
+            made = job(topology.name)
+            if not made.synchronous or made.has_backups:
+                raise InvalidArgumentError(
+                    "what is rehearsed are steps of all workers together; with "
+                    "sync=False or aggregate= name the topology, such as 'ps'."
+                )
+            found[topology.name] = play(made, compute, rates)
+        except (InvalidArgumentError, ResourceExhaustedError) as error:
+            left_out[topology.name] = error
+    if not found:
+        raise next(iter(left_out.values()))
+    least = min(one.seconds for one in found.values())
+    near = [one for one in found.values() if one.seconds <= least * _SAME]
+    best = min(near, key=lambda one: (one.n_bytes, one.seconds))
+    others = sorted(found.values(), key=lambda one: (one is not best, one.seconds))
+    return Recommendation(
+        best.topology,
+        _reason(*others),
+        {one.topology: one for one in others},
+        {name: error.message for name, error in left_out.items()},
+    )
+
+
+def _reason(best: Rehearsal, *others: Rehearsal) -> str:
+    """Say why the best is that: what of it is less than of the next one."""
+    said = f"{best.topology}: predicted {time_text(best.seconds)} a step"
+    if not others:
+        return f"{said}; these tasks can form no other topology."
+    following = others[0]
+    said += f", {following.topology} {time_text(following.seconds)}"
+    (task, most), (_, theirs) = best.busiest, following.busiest
+    why = []
+    if best.n_bytes < following.n_bytes:
+        why.append(f"all tasks send {best.n_bytes:,} bytes, not {following.n_bytes:,}")
+    if most < theirs:
+        why.append(f"the busiest, {task}, moves {most:,} one way, not {theirs:,}")
+    if best.n_in_row < following.n_in_row:
+        rows = f"{best.n_in_row:,} messages follow on each other"
+        why.append(f"{rows}, not {following.n_in_row:,}")
+    if why:
+        return f"{said}; {' and '.join(why)}."
+    if following.seconds <= best.seconds * _SAME:
+        return f"{said}, which is as good."
+    return f"{said}; its messages wait less for each other."

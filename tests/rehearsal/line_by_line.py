@@ -1,0 +1,87 @@
+"""A step played without numpy, one operation of one member after the other.
+
+With the lines of a real training (`kit.wire.shaping`) and its plans as they are.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict, deque
+from collections.abc import Mapping
+
+from kit.exchange.pipeline import pipelined
+from kit.exchange.plan import Add, Apply, Op, Receive, Send
+from kit.exchange.topologies.cost import Rates
+from kit.training.job import Job
+from kit.wire.shaping import LineIn, LineOut, LinkSettings
+
+
+class PlayedMember:
+    """A member with its clock and its lines."""
+
+    def __init__(self, job: Job, me: int, compute_s: float, rates: Rates) -> None:
+        self.job, self.me, self.now, self.rates = job, me, 0, rates
+        self.compute_s = compute_s if me in job.workers else 0.0
+        link = LinkSettings.parse(job.link)
+        self.line_out = LineOut(link, random.Random(me).random)
+        self.line_in = LineIn(link)
+        self.is_shaped = link.is_shaped
+
+    def is_slow(self, peer: int) -> bool:
+        group = self.job.group
+        is_far = len(set(group.hosts)) < 2 or group.host(peer) != group.host(self.me)
+        return self.is_shaped and is_far
+
+    def begin(self) -> deque[Op]:
+        job = self.job
+        plan = job.check_topology(job.topology).plan(job.layout, job.group, self.me)
+        if plan is None:
+            return deque()
+        base_s = self.rates.base if self.me in job.workers else 0.0
+        self.now += round((base_s + self.compute_s) * 1e9)
+        return deque(pipelined(plan, job.layout, early=not job.slots).ops)
+
+    def do(self, op: Op, mail: Mapping[tuple[int, int], deque[int]]) -> bool:
+        """Do one operation; False if its message has not been sent."""
+        rates, seconds = self.rates, 0.0
+        if isinstance(op, Send):
+            reached = self.now
+            if self.is_slow(op.to):
+                reached = self.line_out.reaches_at(self.now, op.range.size)
+            mail[self.me, op.to].append(reached)
+        elif isinstance(op, Receive):
+            if not mail[op.source, self.me]:
+                return False
+            usable = mail[op.source, self.me].popleft()
+            if self.is_slow(op.source):
+                usable = self.line_in.arrives_at(usable, op.range.size)
+            self.now = max(self.now, usable)
+            if op.range.size:
+                seconds = rates.alpha + rates.beta * op.range.size
+        elif isinstance(op, Add):
+            seconds = rates.gamma * (len(op.terms) - 1) * op.range.size
+        elif isinstance(op, Apply):
+            seconds = rates.gamma * op.range.size
+        self.now += round(seconds * 1e9)
+        return True
+
+
+def play(
+    job: Job, compute: Mapping[int, float], rates: Rates, steps: int
+) -> list[list[int]]:
+    """Return when each member has done each step, in nanoseconds."""
+    members = [PlayedMember(job, me, compute[me], rates) for me in job.group.members]
+    ends = []
+    for _ in range(steps):
+        mail: dict[tuple[int, int], deque[int]] = defaultdict(deque)
+        left = [member.begin() for member in members]
+        moved = True
+        while moved:
+            moved = False
+            for member, ops in zip(members, left, strict=True):
+                while ops and member.do(ops[0], mail):
+                    ops.popleft()
+                    moved = True
+        assert not any(left), "somebody waits for ever"
+        ends.append([member.now for member in members])
+    return ends

@@ -1,0 +1,354 @@
+"""Rehearsals: bytes as in real trainings, times as by formulas and a plain replay."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import kit
+from kit.errors import InvalidArgumentError, ResourceExhaustedError
+from kit.exchange.layout import Layout, Range, Spec
+from kit.exchange.plan import GRAD, Apply, Group, Plan, Receive, Send
+from kit.exchange.topologies import topology as topologies
+from kit.exchange.topologies.cost import Rates
+from kit.exchange.topologies.topology import Topology, by_name
+from kit.rehearsal import schedule as schedules
+from kit.testing.cluster import LocalCluster, local_cluster
+from kit.trace.traffic import Phase, TransferKind
+from tests.cases import for_each
+from tests.exchange.models import models
+from tests.rehearsal.line_by_line import play
+
+TOPOLOGIES = ["ring", "ps", "ring-whole", "mesh", "hierarchical"]
+FREE = Rates(0.0, 0.0, 0.0, 0.0)
+LINKS = ["", "1mbit", "3ms", "2mbit,1ms", "500kbit,1ms,2ms"]
+MIB = 1 << 20
+
+
+def arrays(specs: list[Spec]) -> dict[str, Any]:
+    return {one.name: np.zeros(one.shape, one.dtype) for one in specs}
+
+
+@pytest.mark.slow
+@given(
+    models(),
+    st.sampled_from(TOPOLOGIES),
+    st.integers(1, 6),
+    st.integers(1, 2),
+    st.sampled_from([None, 1, 2, 3]),
+)
+def test_bytes_and_messages_are_those_of_the_formulas(
+    specs: list[Spec], name: str, n: int, n_ps: int, hosts: int | None
+) -> None:
+    hosts = hosts and min(hosts, n + n_ps)
+    with kit.settings(bucket_bytes=64):
+        found = kit.rehearse(
+            arrays(specs), name, ps=n_ps, worker=n, hosts=hosts, rates=FREE
+        )
+
+    job, names = found.job, found.trace.names
+    formula = by_name(name).traffic(job.layout, job.group)
+    assert found.traffic() == {
+        (names[source], names[target], kind.name): size
+        for (source, target, kind), size in formula.items()
+        if size
+    }
+    assert found.n_bytes == sum(formula.values())
+    assert found.n_messages == by_name(name).n_messages(job.layout, job.group)
+
+
+@pytest.mark.slow
+@given(
+    models(4),
+    st.sampled_from(TOPOLOGIES),
+    st.integers(1, 5),
+    st.integers(1, 2),
+    st.sampled_from([None, 1, 2]),
+    st.sampled_from(LINKS),
+    st.lists(st.floats(0, 0.01), min_size=5, max_size=5),
+    st.sampled_from(["gradient_descent", "adagrad"]),
+    st.sampled_from([FREE, Rates(1e-4, 2e-5, 3e-6, 1e-6)]),
+)
+def test_steps_end_when_those_of_a_replay_of_one_operation_after_the_other_do(
+    specs: list[Spec],
+    name: str,
+    n: int,
+    n_ps: int,
+    hosts: int | None,
+    link: str,
+    compute: list[float],
+    optimizer: str,
+    rates: Rates,
+) -> None:
+    hosts = hosts and min(hosts, n + n_ps)
+    with kit.settings(bucket_bytes=64):
+        found = kit.rehearse(
+            arrays(specs),
+            name,
+            ps=n_ps,
+            worker=n,
+            link=link,
+            compute=compute[:n],
+            hosts=hosts,
+            optimizer=optimizer,
+            rates=rates,
+        )
+
+    steps = found.trace.steps
+    n_steps = int(steps["step"].max()) + 1
+    seconds = {member: compute[member - n_ps] for member in range(n_ps, n_ps + n)}
+    replay = play(found.job, seconds | dict.fromkeys(range(n_ps), 0.0), rates, n_steps)
+    for row in steps:
+        assert row["end"] == pytest.approx(replay[row["step"]][row["task"]], abs=2000)
+
+
+@for_each("n", [2, 3, 8])
+def test_ring_takes_its_bytes_over_the_bandwidth_and_its_hops_times_the_latency(
+    n: int,
+) -> None:
+    n_bytes = 4 * 840 * n
+    found = kit.rehearse(
+        n_bytes, "ring", worker=n, link="8mbit,5ms", compute=0.25, rates=FREE
+    )
+
+    moved = 2 * (n - 1) * (n_bytes / n / 1e6 + 0.005)
+    assert found.seconds == pytest.approx(0.25 + moved, rel=1e-6)
+    assert found.exchange == pytest.approx(moved, rel=1e-6)
+
+
+def test_server_takes_the_gradients_of_its_workers_one_after_the_other() -> None:
+    found = kit.rehearse(
+        100_000, "ps", ps=1, worker=3, link="8mbit,5ms", optimizer="adam", rates=FREE
+    )
+
+    # In, three times; out, three times; the last one is pulled as it is pushed.
+    first = found.trace.steps["end"][:4].max() * 1e-9
+    assert first == pytest.approx(6 * 0.1 + 2 * 0.005, rel=1e-6)
+
+
+@pytest.mark.slow
+def test_slow_worker_keeps_the_others_waiting_for_what_it_computes_longer() -> None:
+    found = kit.rehearse(
+        4000, "mesh", worker=3, compute={"worker:1": 0.5, "worker:2": 0.2}, rates=FREE
+    )
+
+    table = found.frame()
+    assert found.seconds == pytest.approx(0.5)
+    assert table["predicted_compute"].tolist() == pytest.approx([0.0, 0.5, 0.2])
+    assert table["predicted_wait"].tolist() == pytest.approx([0.5, 0.0, 0.3])
+
+
+@for_each(
+    ("name", "optimizer", "expected"),
+    [
+        ("ring", "gradient_descent", [2 * MIB] * 4),
+        ("ring", "adam", [2 * MIB + 2 * MIB // 4] * 4),
+        ("ring-whole", "gradient_descent", [(2 + 3) * MIB] * 4),
+        ("ps", "adagrad", [3 * MIB] + [2 * MIB] * 4),
+    ],
+)
+def test_memory_is_parameters_gradients_slots_and_what_is_kept(
+    name: str, optimizer: str, expected: list[int]
+) -> None:
+    n_ps = int(name == "ps")
+    found = kit.rehearse(MIB, name, ps=n_ps, worker=4, optimizer=optimizer, rates=FREE)
+
+    assert list(found.memory.values()) == expected
+
+
+def test_gradients_from_another_host_are_kept_apart() -> None:
+    near, far = (
+        kit.rehearse(MIB, "ring", worker=4, hosts=hosts, rates=FREE).memory
+        for hosts in (1, 4)
+    )
+
+    # Two places take turns, as gradients and parameters do.
+    assert {far[task] - near[task] for task in near} == {2 * (MIB - MIB // 4)}
+
+
+def test_trace_tells_without_a_gap_what_each_member_did() -> None:
+    found = kit.rehearse(
+        4 * MIB, "ring", worker=3, link="1gbit,1ms", compute=0.01, rates=FREE
+    )
+
+    trace = found.trace
+    assert trace.predicted
+    assert not len(trace.losses()[0])
+    assert len(trace.transfers) == found.n_messages * trace.n_steps(1)
+    assert trace.transfers["bytes"].sum() == trace.totals["bytes"].sum()
+    for task in range(3):
+        spans = np.sort(trace.spans[trace.spans["task"] == task], order="start")
+        assert (spans["start"][1:] == spans["end"][:-1]).all()
+        assert spans["end"][-1] == trace.steps["end"][trace.steps["task"] == task][-1]
+    computed = trace.phase_time()[:, Phase.COMPUTE]
+    assert computed.tolist() == [10_000_000 * trace.n_steps(1)] * 3
+
+
+def test_trace_of_a_large_step_keeps_its_last_step_for_the_first_tasks() -> None:
+    with kit.settings(trace_rows=100):
+        trace = kit.rehearse(
+            4 * MIB, "ring", worker=8, link="1gbit,1ms", compute=0.01, rates=FREE
+        ).trace
+
+    last = trace.n_steps(1) - 1
+    assert trace.kept.details == last
+    assert 0 < len(trace.spans) <= 100
+    assert {*trace.spans["step"].tolist()} == {last}
+
+
+class _Own(Topology):
+    """Two workers that send each other one message; subclasses do it wrong."""
+
+    name = "own-exchange"
+
+    def plan(self, layout: Layout, group: Group, member: int) -> Plan | None:
+        other = next(one for one in group.workers if one != member)
+        whole, kind = Range(0, layout.n_bytes), TransferKind.REDUCE
+        ops = [Send(other, GRAD, whole, kind), Receive(other, GRAD, whole, kind)]
+        return Plan((tuple(self.arranged(ops, member)),), (Apply(whole),))
+
+    def arranged(self, ops: list[Any], member: int) -> list[Any]:
+        return ops
+
+
+class _Waits(_Own):
+    def arranged(self, ops: list[Any], member: int) -> list[Any]:
+        return ops[::-1]
+
+
+class _Deaf(_Own):
+    def arranged(self, ops: list[Any], member: int) -> list[Any]:
+        return ops[:1]
+
+
+class _Idle(_Own):
+    def plan(self, layout: Layout, group: Group, member: int) -> Plan | None:
+        return None
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topologies, "_table", dict(topologies._table))
+
+
+@pytest.mark.usefixtures("table")
+def test_topology_of_ones_own_is_rehearsed_by_its_plan_alone() -> None:
+    topologies.register(_Own())
+
+    found = kit.rehearse(
+        100_000, "own-exchange", worker=2, link="8mbit,5ms", rates=FREE
+    )
+
+    assert (found.n_bytes, found.n_messages) == (200_000, 2)
+    assert found.seconds == pytest.approx(0.1 + 0.005)
+
+
+@pytest.mark.usefixtures("table")
+@for_each(
+    ("topology", "said"),
+    [(_Waits(), "never end"), (_Deaf(), "do not fit"), (_Idle(), "none of the tasks")],
+    ids=lambda one: type(one).__name__,
+)
+def test_plans_that_cannot_be_carried_out_are_refused(
+    topology: Topology, said: str
+) -> None:
+    topologies.register(topology)
+
+    with pytest.raises(InvalidArgumentError, match=said):
+        kit.rehearse(4000, "own-exchange", worker=2)
+
+
+@for_each(
+    ("given", "said"),
+    [
+        ({"model_or_sizes": 4001}, "multiple of 4"),
+        ({"model_or_sizes": 0}, "multiple of 4"),
+        ({"model_or_sizes": "resnet"}, "says no sizes"),
+        ({"model_or_sizes": []}, "says no sizes"),
+        ({"model_or_sizes": [(3, -1)]}, "whole numbers of 0 or more"),
+        ({"model_or_sizes": [7]}, "says no sizes"),
+        ({"model_or_sizes": {"w": np.zeros(3, np.int32)}}, "float32 or float64"),
+        ({"topology": "rign"}, "Did you mean 'ring'"),
+        ({"topology": "ps"}, "needs a parameter server"),
+        ({"worker": 0}, "worker of 1 or more"),
+        ({"ps": -1}, "ps of 0 or more"),
+        ({"worker": 70_000}, "65,536 tasks"),
+        ({"worker": 2.5}, "whole number"),
+        ({"link": "fast"}, "neither a bandwidth"),
+        ({"compute": -1.0}, "seconds of 0 or more"),
+        ({"compute": [0.1]}, "1 times for 2 workers"),
+        ({"compute": {"worker:9": 1.0}}, "compute names worker:9"),
+        ({"hosts": 3}, "cannot be on 3 hosts"),
+        ({"hosts": ["a"]}, "hosts names 1 of 2"),
+        ({"optimizer": "adm"}, "did you mean"),
+        ({"placement": "even"}, "no placement"),
+        ({"rates": 1e-9}, "Rates"),
+    ],
+)
+def test_bad_input_is_refused_with_what_to_do(given: dict[str, Any], said: str) -> None:
+    asked = {"model_or_sizes": 4000, "worker": 2, "rates": FREE, **given}
+
+    with pytest.raises(InvalidArgumentError, match=said):
+        kit.rehearse(**asked)
+
+
+@for_each(("name", "n_ps"), [("ring", 0), ("ps", 1), ("mesh", 0)])
+def test_step_of_too_many_operations_is_refused(
+    name: str, n_ps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedules, "MOST_ROWS", 100)
+
+    with pytest.raises(ResourceExhaustedError, match="bucket_bytes"):
+        kit.rehearse(64 * MIB, name, ps=n_ps, worker=16, rates=FREE)
+
+
+def test_model_of_too_many_pieces_is_refused_before_they_are_cut() -> None:
+    with pytest.raises(ResourceExhaustedError, match="pieces"):
+        kit.rehearse(4 * 10**15, worker=1000, rates=FREE)
+
+
+def train_step(params: Any, batch: Any) -> Any:
+    return 0.0, {name: np.zeros_like(value) for name, value in params.items()}
+
+
+def touched_bytes(cluster: LocalCluster) -> list[int]:
+    """Return how much of each member's arena of the last training has been used."""
+    members = [server.trainings._member for server in cluster.servers]
+    arenas = [one._arenas[one.me] for one in members if one is not None]
+    return [os.fstat(arena._fd).st_blocks * 512 for arena in arenas]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "n_ps", "n"), [("ps", 2, 3), ("ring-whole", 0, 4), ("hierarchical", 0, 3)]
+)
+def test_real_training_moves_the_rehearsed_bytes_in_the_rehearsed_memory(
+    name: str, n_ps: int, n: int
+) -> None:
+    params = {"a": np.zeros((512, 700), np.float32), "b": np.zeros(11)}
+    asked: dict[str, Any] = {"topology": name, "optimizer": "adam"}
+    with kit.settings(bucket_bytes=2**18), local_cluster(n_ps, n) as cluster:
+        predicted = kit.rehearse(params, ps=n_ps, worker=n, **asked)
+        run = kit.train(
+            train_step,
+            params,
+            (np.zeros((n, 1)),),
+            steps=predicted.trace.n_steps(1),
+            batch=n,
+            cluster=cluster,
+            **asked,
+        )
+        measured = run.wait(60).trace.totals
+        used = touched_bytes(cluster)
+
+    in_steps = measured[measured["kind"] != TransferKind.BROADCAST]
+    in_order = np.sort(in_steps, order=["source", "destination", "kind"])
+    assert in_order.tolist() == predicted.trace.totals.tolist()
+    # Beside the buffers an arena holds counters, a few pages for each neighbour.
+    for task, found in zip(predicted.tasks, used, strict=True):
+        assert 0 <= found - predicted.memory[task] < 100_000
