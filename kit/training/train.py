@@ -43,6 +43,9 @@ import numpy as np
 
 from kit.arrays import to_numpy
 from kit.errors import InvalidArgumentError, NotFinite
+from kit.exchange.compression.compressor import Compressor
+from kit.exchange.compression.named import compressor_of
+from kit.exchange.compression.wires import WireSpecs, checked_specs
 from kit.exchange.layout import specs_of
 from kit.graph.array_protocol import ArrayProtocol
 from kit.hooks import SessionRunHook
@@ -100,6 +103,7 @@ def train(
     seed: SupportsIndex = ...,
     sync: bool = ...,
     aggregate: SupportsIndex | None = ...,
+    compress: Compressor | str | None = ...,
     link: str = ...,
     placement: str = ...,
     checkpoint: str | PathLike[str] | Checkpoints | None = ...,
@@ -123,6 +127,7 @@ def train(
     seed: SupportsIndex = ...,
     sync: bool = ...,
     aggregate: SupportsIndex | None = ...,
+    compress: Compressor | str | None = ...,
     link: str = ...,
     placement: str = ...,
     checkpoint: str | PathLike[str] | Checkpoints | None = ...,
@@ -146,6 +151,7 @@ def train(
     seed: SupportsIndex = 0,
     sync: bool = True,
     aggregate: SupportsIndex | None = None,
+    compress: Compressor | str | None = None,
     link: str = "",
     placement: str = "round_robin",
     checkpoint: str | PathLike[str] | Checkpoints | None = None,
@@ -262,6 +268,7 @@ def train(
     """
     work = _work(step, params, data, session, seed)
     work.hooks = hooks_of(hooks, work.step)
+    work.compressor = compressor_of(compress)
     checkpoints = with_savers(checkpoints_of(checkpoint), work.hooks)
     return _launch(
         running() if cluster is None else cluster,
@@ -296,13 +303,21 @@ def _launch(
         host_of = dict(zip([task.short for task in tasks], hosts, strict=False))
         tasks = options.members(tasks)
         hosts = tuple(host_of[one] for one in generation.places) if hosts else ()
+    specs, compressor = specs_of(work.params or {}), work.compressor
+    wire_specs: WireSpecs = ()
+    if compressor is not None:
+        n_workers = sum(task.job != "ps" for task in tasks)
+        given = compressor.wires(specs, n_workers)
+        wire_specs = checked_specs(given, str(compressor))
     job = Job(
         run=run_id,
         tasks=tasks,
         generation=generation,
         hosts=hosts,
-        specs=specs_of(work.params or {}),
-        keeps_state=STATE in requested(work.step),
+        specs=specs,
+        keeps_state=STATE in requested(work.step) or compressor is not None,
+        compress="" if compressor is None else str(compressor),
+        wire_specs=wire_specs,
         settings=current(),
         **agreed,
     )

@@ -22,6 +22,7 @@ from kit.training.coordination.client import CoordinatorClient
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.coordination.digests import Digests
 from kit.training.job import Job
+from kit.training.worker import kept_state
 from kit.wire.stream import Stream
 
 
@@ -40,6 +41,7 @@ class MemberContext:
     digests: Digests = field(init=False)
     restored: dict[str, Any] | None = None  # all values, until the first epoch begins
     state: dict[str, Any] = field(default_factory=dict)  # what the step function keeps
+    compression: dict[str, Any] = field(default_factory=dict)  # and the compressor
 
     def __post_init__(self) -> None:
         is_worker, every = self.me in self.job.workers, self.job.settings.digest_every
@@ -69,6 +71,16 @@ class MemberContext:
         """
         stamp = self.endpoint.stamp
         return self.step, stamp.epoch, stamp.parity
+
+    def kept(self) -> bytes:
+        """Return what step function and compressor have kept so far, packed."""
+        return kept_state.pack(kept_state.joined(self.state, self.compression))
+
+    def keep(self, packed: Any) -> None:
+        """Go on from what `kept` has returned."""
+        state, compression = kept_state.parted(kept_state.unpack(packed))
+        self.state.update(state)
+        self.compression.update(compression)
 
     def parameters(self) -> bytes:
         """Return the flat parameters of the last committed step."""
