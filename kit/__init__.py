@@ -31,6 +31,8 @@ from kit import random as random
 from kit.dask import graph as _dask  # noqa: F401  # tensors become its collections
 from kit.devices.device import DeviceSpec as DeviceSpec
 from kit.devices.replica import replica_device_setter as replica_device_setter
+from kit.exchange.compression.power_sgd import PowerSGD as PowerSGD
+from kit.exchange.compression.top_k import TopK as TopK
 from kit.graph.clip import clip_by_global_norm as clip_by_global_norm
 from kit.graph.clip import clip_by_norm as clip_by_norm
 from kit.graph.clip import global_norm as global_norm
@@ -97,6 +99,7 @@ __all__ = [
     "Graph",
     "Momentum",
     "Op",
+    "PowerSGD",
     "RMSProp",
     "Run",
     "RunMetadata",
@@ -105,6 +108,7 @@ __all__ = [
     "Settings",
     "Task",
     "Tensor",
+    "TopK",
     "Trace",
     "Variable",
     "attach",

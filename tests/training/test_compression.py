@@ -10,11 +10,17 @@ import pytest
 import kit
 from kit.testing.cluster import LocalCluster
 from tests.cases import for_each
-from tests.training.compressed import ORACLES, replayed
-from tests.training.toy import BATCH, DATA, fit, initial, quick_cluster, same_bits
+from tests.training import compressed
+from tests.training.compressed import DATA, Oracle, fit, initial, replayed
+from tests.training.toy import BATCH, quick_cluster, same_bits
 
 TOPOLOGIES = ["ps", "ring", "ring-whole", "mesh", "hierarchical"]
-COMPRESSORS: dict[str, Any] = {"float16": "float16"}
+COMPRESSORS: list[tuple[Any, Oracle]] = [
+    ("float16", compressed.float16),
+    ("int8", compressed.int8),
+    (kit.TopK(0.05), compressed.top_k),
+    (kit.PowerSGD(2), compressed.power_sgd),
+]
 
 
 @pytest.fixture
@@ -30,17 +36,16 @@ def begin(cluster: LocalCluster, **changes: Any) -> kit.Run:
 
 @pytest.mark.slow
 @for_each("topology", TOPOLOGIES)
-@for_each("name", COMPRESSORS)
+@for_each(("compressor", "oracle"), COMPRESSORS)
 def test_any_compressor_has_the_bits_of_its_replay_on_every_topology(
-    name: str, topology: str, three: LocalCluster
+    compressor: Any, oracle: Oracle, topology: str, three: LocalCluster
 ) -> None:
     optimizer = kit.Adam(0.02)
 
-    run = begin(
-        three, compress=COMPRESSORS[name], topology=topology, optimizer=optimizer
-    ).wait(20)
+    run = begin(three, compress=compressor, topology=topology, optimizer=optimizer)
+    run.wait(20)
 
-    assert same_bits(run.params, replayed(7, 3, optimizer, ORACLES[name]))
+    assert same_bits(run.params, replayed(7, 3, optimizer, oracle))
     assert not same_bits(run.params, initial())
     assert all(entry.agrees for entry in run.traffic)
     assert all(measured == formula for _, measured, formula in run.moved_once)
