@@ -7,6 +7,7 @@ parameters by itself; so nothing but what is compressed travels, in either direc
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from copy import deepcopy
 from functools import partial
 
 import numpy as np
@@ -49,7 +50,7 @@ class CompressedWorker(SyncServer):
         job = context.job
         self._place = place
         self._feedback = Feedback(
-            *(compressor, job.specs, job.wire_specs, context.compression),
+            *(deepcopy(compressor), job.specs, job.wire_specs, context.compression),
             str(context.task),
         )
         self._update = Program(
