@@ -111,8 +111,7 @@ class Feedback:
         except BaseException as error:  # sys.exit() ends the training, not the task
             raise StepFailed(
                 f"{task}: compress={compressor} raised {type(error).__name__}: {error} "
-                f"in step {step}; all members were stopped, and the parameters are "
-                f"those of the step before.",
+                f"in step {step}; all members were stopped.",
                 task=task,
                 step=step,
                 remote_traceback="".join(traceback.format_exception(error)),
@@ -169,8 +168,7 @@ class Feedback:
         return NotFinite(
             f"{self._task}, step {turn.step}: compress={self._compressor} gave "
             f"{n_wrong} NaN or infinite values of {value.size} for {name!r} "
-            f"{where}{most}. The step was refused on all members and the parameters "
-            f"are those of the step before.",
+            f"{where}{most}. Lower the learning rate, or compress less.",
             task=self._task,
             step=turn.step,
         )

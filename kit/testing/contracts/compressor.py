@@ -114,7 +114,7 @@ class _Check:
 
     def all(self) -> None:
         """Do some steps, and from the middle on once more with what was kept."""
-        again = self._wires(copy.deepcopy(self.fresh))
+        again = self._wires(self.compressor)
         assert again == self.wires, (
             f"{self._where()}: wires() gave {again}, and {self.wires} before; it may "
             f"depend on its arguments alone."

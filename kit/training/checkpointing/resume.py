@@ -320,8 +320,9 @@ class CheckpointStore:
                 ", ".join(sorted(some)) or "none" for some in (held, job.states)
             )
             raise InvalidArgumentError(
-                f"{found.path} holds what the step function of each worker keeps "
-                f"(`state`): {there}; this training has {here}. Train with the same "
+                f"{found.path} holds what each worker keeps from step to step "
+                f"(`state`, or what `compress` has yet to send): {there}; this "
+                f"training has {here}. Train with the same "
                 f"workers, or begin in another folder with "
                 f"params=kit.load_checkpoint({str(found.path)!r})."
             )
