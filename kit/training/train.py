@@ -202,6 +202,11 @@ def train(
     aggregate : int, optional
         How many gradients make a step: the first ones; late ones are dropped (backup
         workers). None waits for all of them.
+    compress : str or Compressor, optional
+        Send gradients in fewer bytes: "float16", "int8", `kit.TopK(0.01)`,
+        `kit.PowerSGD(4)`, or an object of your own class of `kit.exchange.Compressor`.
+        What a gradient loses by it is added to the worker's next one. Each worker then
+        updates all parameters. Needs `sync` and the gradients of all workers.
     link : str, default ""
         Speed of the links, as "bandwidth,latency,jitter": "1gbit", "100mbit,5ms"; on
         several hosts, of those between hosts. Empty for the speed that the cluster was
@@ -249,8 +254,10 @@ def train(
     -----
     In a synchronous training all topologies give the same bits. With P bytes of
     parameters and n workers, each worker sends and receives P bytes in a step with
-    parameter servers, and 2 (n-1)/n P bytes on a ring or mesh. `aggregate` follows
-    Chen et al., "Revisiting distributed synchronous SGD", arXiv:1604.00981, 2016.
+    parameter servers, and 2 (n-1)/n P bytes on a ring or mesh; with `compress`, P are
+    the bytes of what travels in their place. `aggregate` follows Chen et al.,
+    "Revisiting distributed synchronous SGD", arXiv:1604.00981, 2016; the papers behind
+    `compress` are named in `kit.exchange.compression`.
 
     Examples
     --------
