@@ -154,9 +154,10 @@ class EpochRunner:
                 return QuorumServer(context, events)
             return QuorumWorker(context, place, events, leads)
         if context.job.wires:
-            if place is None or self._work is None or self._work.compressor is None:
+            if place is None:
                 return SyncServer(context, wire_program(context, plan), events, leads)
-            compressor = self._work.compressor
+            compressor = self._work.compressor if self._work is not None else None
+            assert compressor is not None, "the terms of all workers are the same"
             return CompressedWorker(context, plan, place, compressor, events, leads)
         plan = pipelined(plan, context.job.layout, early=not self._n_slots)
         program = Program(
