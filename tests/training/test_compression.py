@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 
 import kit
+from kit.exchange import register
+from kit.exchange.topologies import topology as table
 from kit.testing.cluster import LocalCluster
 from tests.cases import for_each
+from tests.cluster.test_own_topology import Hub
 from tests.training import compressed
 from tests.training.compressed import DATA, Oracle, fit, initial, replayed
 from tests.training.toy import BATCH, quick_cluster, same_bits
@@ -51,6 +54,30 @@ def test_any_compressor_has_the_bits_of_its_replay_on_every_topology(
     assert not same_bits(run.params, initial())
     assert all(entry.agrees for entry in run.traffic)
     assert all(measured == formula for _, measured, formula in run.moved_once)
+
+
+class Hasty(kit.GradientDescent):
+    """A user's rule: it writes `out` before it has read the gradient."""
+
+    def _update(self, v: Any, g: Any, slots: Any, out: Any, *_: Any) -> None:
+        out[...] = v
+        out -= g * v.dtype.type(0.1)
+
+
+@pytest.mark.slow
+@for_each(("compressor", "oracle"), COMPRESSORS)
+def test_a_topology_and_an_optimizer_of_ones_own_keep_the_bits(
+    compressor: Any, oracle: Oracle, three: LocalCluster, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(table, "_table", dict(table._table))
+    register(Hub())
+    given: dict[str, Any] = {"compress": compressor, "optimizer": Hasty()}
+
+    for topology in ("hub", "mesh"):
+        run = begin(three, topology=topology, **given).wait(20)
+
+        assert same_bits(run.params, replayed(7, 3, Hasty(), oracle))
+        assert all(entry.agrees for entry in run.traffic)
 
 
 @pytest.mark.slow
