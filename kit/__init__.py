@@ -31,6 +31,8 @@ from kit import random as random
 from kit.dask import graph as _dask  # noqa: F401  # tensors become its collections
 from kit.devices.device import DeviceSpec as DeviceSpec
 from kit.devices.replica import replica_device_setter as replica_device_setter
+from kit.exchange.compression.power_sgd import PowerSGD as PowerSGD
+from kit.exchange.compression.top_k import TopK as TopK
 from kit.experiments.comparison import Comparison as Comparison
 from kit.experiments.comparison import compare as compare
 from kit.experiments.results import Sweep as Sweep
@@ -111,6 +113,7 @@ __all__ = [
     "Graph",
     "Momentum",
     "Op",
+    "PowerSGD",
     "RMSProp",
     "Recommendation",
     "Recording",
@@ -123,6 +126,7 @@ __all__ = [
     "Sweep",
     "Task",
     "Tensor",
+    "TopK",
     "Trace",
     "Variable",
     "attach",

@@ -7,18 +7,23 @@ A `Job` is plain data; every member derives the same layout, shards and plans fr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, Final
 
 from kit import machine
 from kit.errors import InvalidArgumentError, NotEnoughMemory
-from kit.exchange.layout import Layout, Spec, lay_out
-from kit.exchange.plan import Group, Owned, by_host
+from kit.exchange.compression import wires
+from kit.exchange.compression.compressor import Compressor
+from kit.exchange.compression.wires import Wire, WireSpecs
+from kit.exchange.layout import ITEMSIZE, Layout, Spec, lay_out
+from kit.exchange.plan import Group, Owned, Plan, by_host
 from kit.exchange.topologies.parameter_placement import place
 from kit.exchange.topologies.topology import (
     Topology,
+    Traffic,
     by_name,
     first,
     is_served,
@@ -66,6 +71,10 @@ _FIELDS: Final = {
     "checkpoints": maybe(table_of(anything())),
     "restore": text(1000),
     "keeps_state": flag(),
+    "compress": text(1000),
+    "wire_specs": list_of(
+        list_of(row_of(text(), list_of(whole(0)), text(pattern="|".join(ITEMSIZE))))
+    ),
     "hosts": list_of(text(1000)),
     "generation": maybe(table_of(anything())),
     "settings": table_of(anything()),
@@ -93,7 +102,9 @@ class Job:
     placement: str = "round_robin"
     checkpoints: Checkpoints | None = None
     restore: str = ""  # of the checkpoints: the newest "", "step-400", "afresh"
-    keeps_state: bool = False  # whether the step function has a `state`
+    keeps_state: bool = False  # whether workers keep something from step to step
+    compress: str = ""  # what a run calls its compressor; empty: there is none
+    wire_specs: WireSpecs = ()  # of each stage of the compressor
     hosts: tuple[str, ...] = ()  # of each task; empty: one for all
     generation: Generation | None = None  # of a training that survives losses
     settings: Settings = field(default_factory=Settings)
@@ -123,6 +134,7 @@ class Job:
         self._check_aggregate()
         self._check_local()
         LinkSettings.parse(self.link)
+        self._check_compress()
         self.check_topology(self.topology, self.synchronous)
         _ = self.group
         if self.generation is not None:
@@ -135,6 +147,13 @@ class Job:
                     f"workers keep in a checkpoint; rename the parameters."
                 )
 
+    def _check_compress(self) -> None:
+        if self.wire_specs and self.has_backups:
+            raise InvalidArgumentError(
+                f"compress={self.compress} adds up what every worker sends, and "
+                f"aggregate={self.aggregate} leaves some out; leave one out."
+            )
+
     def _check_elastic(self, generation: Generation) -> None:
         generation.check(len(self.tasks))
         if self.aggregate:
@@ -146,6 +165,12 @@ class Job:
     def check_topology(self, name: str, synchronous: bool = True) -> Topology:
         """Return a topology that these members can form, or say why they cannot."""
         topology = by_name(name)
+        if self.wire_specs and not synchronous:
+            raise InvalidArgumentError(
+                f"compress={self.compress} adds up what all workers send in a step, "
+                f"and asynchronous workers have no step in common; use sync=True, or "
+                f"leave compress out."
+            )
         if topology.needs_ps and not self.ps:
             raise InvalidArgumentError(
                 f"topology {name!r} needs a parameter server and there is none; start "
@@ -314,8 +339,12 @@ class Job:
 
     @cached_property
     def layout(self) -> Layout:
-        """Where each parameter lies."""
-        return lay_out(self.specs, len(self.workers), self.settings.bucket_bytes)
+        """Where each parameter lies, and behind them what compressed ones travel in."""
+        size = self.settings.bucket_bytes
+        return replace(
+            lay_out(self.specs, len(self.workers), size),
+            wires=wires.lay_out_wires(self.wire_specs, len(self.workers), size),
+        )
 
     @cached_property
     def group(self) -> Group:
@@ -327,8 +356,31 @@ class Job:
 
     def owners(self, epoch: Epoch) -> tuple[Owned, ...]:
         """Return who updates which part of the parameters in an epoch."""
-        topology = self.check_topology(epoch.topology, epoch.synchronous)
+        return self.owners_on(self.check_topology(epoch.topology, epoch.synchronous))
+
+    def owners_on(self, topology: Topology) -> tuple[Owned, ...]:
+        """Return who updates which part: of compressed gradients each worker all."""
+        if self.wires:
+            parts = (bucket.range for bucket in self.layout.buckets)
+            return tuple(Owned(part, self.workers) for part in parts)
         return topology.owners(self.layout, self.group)
+
+    @cached_property
+    def wires(self) -> tuple[Wire, ...]:
+        """What compressed gradients travel in, stage by stage."""
+        return wires.wires_of(self.layout, self.group, self.placement)
+
+    def plan(self, topology: Topology, member: int) -> Plan | None:
+        """Return what a member does in a synchronous step; None if nothing at all."""
+        if self.wires:
+            return wires.plan_of(topology, self.layout, self.wires, member)
+        return topology.plan(self.layout, self.group, member)
+
+    def traffic(self, topology: Topology) -> Traffic:
+        """Return the bytes of a step by the topology's formula."""
+        if self.wires:
+            return wires.traffic_of(topology, self.wires)
+        return topology.traffic(self.layout, self.group)
 
     @property
     def start(self) -> Epoch:
@@ -340,7 +392,8 @@ class Job:
         return {name: getattr(self, name) for name in _FIELDS} | {
             "tasks": [str(task) for task in self.tasks],
             "hosts": list(self.hosts),
-            "specs": [[spec.name, list(spec.shape), spec.dtype] for spec in self.specs],
+            "specs": _plain(self.specs),
+            "wire_specs": [_plain(stage) for stage in self.wire_specs],
             "optimizer": rules.named(self.optimizer),
             "inner": rules.named(self.inner) if self.inner else None,
             "checkpoints": self.checkpoints.to_plain() if self.checkpoints else None,
@@ -359,10 +412,10 @@ class Job:
         values = check("job", _FIELDS, plain)
         values["tasks"] = tuple(Task.parse(task) for task in values["tasks"])
         values["hosts"] = tuple(values["hosts"])
-        values["specs"] = tuple(
-            Spec(name, tuple(shape), dtype) for name, shape, dtype in values["specs"]
-        )
-        n_bytes = sum(4 * math.prod(spec.shape) for spec in values["specs"])
+        values["specs"] = _specs(values["specs"])
+        values["wire_specs"] = tuple(_specs(stage) for stage in values["wire_specs"])
+        found = [*values["specs"], *chain.from_iterable(values["wire_specs"])]
+        n_bytes = sum(ITEMSIZE[one.dtype] * math.prod(one.shape) for one in found)
         if n_bytes > (limit := machine.memory().limit_mib * 2**20):
             raise NotEnoughMemory(
                 f"the parameters of a training have {n_bytes} bytes at least, and this "
@@ -383,6 +436,14 @@ class Job:
         return cls(**values)
 
 
+def _plain(specs: Iterable[Spec]) -> list[list[Any]]:
+    return [[spec.name, list(spec.shape), spec.dtype] for spec in specs]
+
+
+def _specs(plain: Iterable[Any]) -> tuple[Spec, ...]:
+    return tuple(Spec(name, tuple(shape), dtype) for name, shape, dtype in plain)
+
+
 @dataclass
 class Work:
     """A worker's own part. `params` are the initial values, given to the coordinator.
@@ -395,6 +456,7 @@ class Work:
     data: Any
     params: dict[str, Any] | None = None
     hooks: HookList = field(default_factory=lambda: HookList(()))
+    compressor: Compressor | None = None
 
 
 # --------------------------------------------------------------------------------------
@@ -431,6 +493,8 @@ def terms_of(job: Job) -> dict[str, str]:
         "link": job.link or "none",
         "placement": job.placement,
         "state": str(job.keeps_state),
+        "compress": job.compress or "none",
+        "compressed bytes": str([one.payload_bytes for one in job.layout.wires]),
         # Where it begins is the coordinator's affair.
         "checkpoint": repr(job.checkpoints) if job.checkpoints else "none",
         "elastic": str(job.generation is not None),

@@ -45,6 +45,9 @@ import numpy as np
 
 from kit.arrays import to_numpy
 from kit.errors import InvalidArgumentError, NotFinite
+from kit.exchange.compression.compressor import Compressor
+from kit.exchange.compression.named import compressor_of
+from kit.exchange.compression.wires import WireSpecs, checked_specs
 from kit.exchange.layout import specs_of
 from kit.exchange.topologies.topology import AUTO
 from kit.graph.array_protocol import ArrayProtocol
@@ -108,6 +111,7 @@ def train(
     accumulate: SupportsIndex = ...,
     local_steps: SupportsIndex | None = ...,
     outer: Optimizer | str | None = ...,
+    compress: Compressor | str | None = ...,
     link: str = ...,
     placement: str = ...,
     checkpoint: str | PathLike[str] | Checkpoints | None = ...,
@@ -135,6 +139,7 @@ def train(
     accumulate: SupportsIndex = ...,
     local_steps: SupportsIndex | None = ...,
     outer: Optimizer | str | None = ...,
+    compress: Compressor | str | None = ...,
     link: str = ...,
     placement: str = ...,
     checkpoint: str | PathLike[str] | Checkpoints | None = ...,
@@ -162,6 +167,7 @@ def train(
     accumulate: SupportsIndex = 1,
     local_steps: SupportsIndex | None = None,
     outer: Optimizer | str | None = None,
+    compress: Compressor | str | None = None,
     link: str = "",
     placement: str = "round_robin",
     checkpoint: str | PathLike[str] | Checkpoints | None = None,
@@ -229,6 +235,11 @@ def train(
         With `local_steps` only: what is done with the mean of the moves. By default
         the parameters become the mean of the workers' parameters.
         `kit.Momentum(0.7, 0.9, use_nesterov=True)` is that of DiLoCo.
+    compress : str or Compressor, optional
+        Send gradients in fewer bytes: "float16", "int8", `kit.TopK(0.01)`,
+        `kit.PowerSGD(4)`, or an object of your own class of `kit.exchange.Compressor`.
+        What a gradient loses by it is added to the worker's next one. Each worker then
+        updates all parameters. Needs `sync` and the gradients of all workers.
     link : str, default ""
         Speed of the links, as "bandwidth,latency,jitter": "1gbit", "100mbit,5ms"; on
         several hosts, of those between hosts. Empty for the speed that the cluster was
@@ -280,8 +291,10 @@ def train(
     -----
     In a synchronous training all topologies give the same bits. With P bytes of
     parameters and n workers, each worker sends and receives P bytes in a step with
-    parameter servers, and 2 (n-1)/n P bytes on a ring or mesh. `aggregate` follows
-    Chen et al., "Revisiting distributed synchronous SGD", arXiv:1604.00981, 2016.
+    parameter servers, and 2 (n-1)/n P bytes on a ring or mesh; with `compress`, P are
+    the bytes of what travels in their place. `aggregate` follows Chen et al.,
+    "Revisiting distributed synchronous SGD", arXiv:1604.00981, 2016; the papers behind
+    `compress` are named in `kit.exchange.compression`.
     With `local_steps=H` a mini-batch costs 1/H of the bytes: local SGD, Stich,
     arXiv:1805.09767, 2018; DiLoCo, Douillard et al., arXiv:2311.08105, 2023.
 
@@ -301,6 +314,7 @@ def train(
     """
     work = _work(step, params, data, session, seed)
     work.hooks = hooks_of(hooks, work.step)
+    work.compressor = compressor_of(compress)
     checkpoints = with_savers(checkpoints_of(checkpoint), work.hooks)
     return _launch(
         running() if cluster is None else cluster,
@@ -358,7 +372,13 @@ def _begin(
         host_of = dict(zip([task.short for task in tasks], hosts, strict=False))
         tasks = options.members(tasks)
         hosts = tuple(host_of[one] for one in generation.places) if hosts else ()
-    specs, keeps_state = specs_of(work.params or {}), STATE in requested(work.step)
+    specs, compressor = specs_of(work.params or {}), work.compressor
+    wire_specs: WireSpecs = ()
+    if compressor is not None:
+        n_workers = sum(task.job != "ps" for task in tasks)
+        given = compressor.wires(specs, n_workers)
+        wire_specs = checked_specs(given, str(compressor))
+    keeps_state = STATE in requested(work.step) or compressor is not None
 
     def job_with(topology: str) -> Job:
         return Job(
@@ -369,6 +389,8 @@ def _begin(
             specs=specs,
             topology=topology,
             keeps_state=keeps_state,
+            compress="" if compressor is None else str(compressor),
+            wire_specs=wire_specs,
             settings=settings,
             **agreed,
         )

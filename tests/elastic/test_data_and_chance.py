@@ -27,6 +27,7 @@ from tests.elastic.scene import (
     losses,
     train,
 )
+from tests.training import compressed
 from tests.training.toy import BATCH, DATA, X, Y, fit, initial, same_bits
 
 pytestmark = pytest.mark.slow
@@ -159,6 +160,25 @@ def test_a_step_that_carries_a_state(victim: Task, logical: int | None) -> None:
             )
 
         survives(cluster, begin, victim)
+
+
+def test_gradients_that_were_not_sent_yet() -> None:
+    with process_cluster(ps=1, worker=3) as cluster:
+
+        def begin() -> kit.Run:
+            given: dict[str, Any] = {"steps": STEPS, "batch": BATCH, "topology": "ring"}
+            given |= {"compress": kit.TopK(0.05), "elastic": True, "cluster": cluster}
+            model = carrying_little, compressed.initial(), compressed.DATA
+            return kit.train(*model, **given)
+
+        survives(cluster, begin, LEADER)
+
+
+def carrying_little(params: Any, batch: Any, state: dict[str, Any]) -> Any:
+    time.sleep(0.002)
+    state["n"] = state.get("n", 0) + 1
+    loss, gradients = compressed.fit(params, batch)
+    return loss, gradients | {"b": gradients["b"] / state["n"]}
 
 
 def test_the_slots_of_local_steps() -> None:

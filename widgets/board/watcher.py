@@ -239,8 +239,7 @@ class RunFollower:
         """Return the bytes of a step on each link, as the topology's formula says."""
         job, plain = self._run.job, topology.removesuffix("-async")
         if plain not in self._formulas:  # some count their plans, at every beat
-            traffic = by_name(plain).traffic(job.layout, job.group)
-            self._formulas[plain] = per_link(traffic)
+            self._formulas[plain] = per_link(job.traffic(by_name(plain)))
         return self._formulas[plain]
 
 

@@ -58,7 +58,7 @@ def n_regions(layout: Layout) -> int:
 
 def region_bytes(layout: Layout) -> int:
     """Return the size of a region, in whole pages."""
-    return max(_PAGE, -(-layout.n_bytes // _PAGE) * _PAGE)
+    return max(_PAGE, -(-layout.total_bytes // _PAGE) * _PAGE)
 
 
 def memory_bytes(layout: Layout) -> int:
@@ -103,6 +103,14 @@ class Memory:
     def leaves(self, region: int) -> dict[str, Array]:
         """Return all parameters' arrays inside a physical region, by name."""
         return {one.spec.name: self.leaf(region, one) for one in self.layout.leaves}
+
+    def wire(self, region: int, number: int) -> dict[str, Array]:
+        """Return the arrays of one of the layout's wires in a physical region."""
+        start = self.layout.edges[number]
+        return {
+            one.spec.name: self.leaf(region, one._replace(lo=one.lo + start))
+            for one in self.layout.wires[number].leaves
+        }
 
     def gradients(self) -> dict[str, Array]:
         """Return where the gradients of an even step belong, by name."""

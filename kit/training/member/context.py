@@ -22,6 +22,7 @@ from kit.training.coordination.client import CoordinatorClient
 from kit.training.coordination.coordinator import TrainingCoordinator
 from kit.training.coordination.digests import Digests
 from kit.training.job import Job
+from kit.training.worker import kept_state
 from kit.training.worker.own_part import OwnPart
 from kit.wire.stream import Stream
 
@@ -46,6 +47,7 @@ class MemberContext:
     own_part: OwnPart = field(init=False)  # of a worker's steps
     restored: dict[str, Any] | None = None  # all values, until the first epoch begins
     state: dict[str, Any] = field(default_factory=dict)  # what the step function keeps
+    compression: dict[str, Any] = field(default_factory=dict)  # and the compressor
     owners: tuple[Owned, ...] = ()  # who updates what, in the epoch that holds
     events: StepEvents | None = None  # around its steps
     keeper: StateKeeper | None = None  # while the training is recorded
@@ -79,6 +81,16 @@ class MemberContext:
         """
         stamp = self.endpoint.stamp
         return self.step, stamp.epoch, stamp.parity
+
+    def kept(self) -> bytes:
+        """Return what step function and compressor have kept so far, packed."""
+        return kept_state.pack(kept_state.joined(self.state, self.compression))
+
+    def keep(self, packed: Any) -> None:
+        """Go on from what `kept` has returned."""
+        state, compression = kept_state.parted(kept_state.unpack(packed))
+        self.state.update(state)
+        self.compression.update(compression)
 
     def parameters(self) -> bytes:
         """Return the flat parameters of the last committed step."""

@@ -80,15 +80,15 @@ class Member:
         services: Services,
         incarnation: int = 0,
         state: WholeState | None = None,
-        kept: dict[str, Any] | None = None,
+        kept: Any = b"",
     ) -> None:
         """Prepare member number `me`; a worker needs `work`.
 
         `incarnation`: how often it has come back; see `rejoining`. `state`: with what
         the generation of an elastic training begins, for the coordinator; `kept`: what
-        the step function has kept by then.
+        step function and compressor have kept by then, packed.
         """
-        self._kept = kept or {}
+        self._kept = kept
         self.job, self.me, self.incarnation = job, me, incarnation
         self.work = work and replace(work)  # its initial values are let go of
         self.task = job.tasks[me]
@@ -176,7 +176,7 @@ class Member:
         if self.context is not None:
             self._last_step = self.context.step
         self._writer = self._copier = self._begins_with = None
-        self._kept = {}
+        self._kept = b""
         self.context = self._endpoint = self._rejoining = self._links = None
         if self.hooks is not None:
             self.hooks.leave()
@@ -260,8 +260,8 @@ class Member:
             endpoint,
             own_arena.memory,
             history,
-            state=self._kept,
         )
+        context.keep(self._kept)
         self._prepare_saves(context, client, stack)
         self._prepare_copies(context, client, stack)
         if self.hooks is not None and self.coordinator is not None:
