@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import SupportsIndex
 
 from kit.errors import InvalidArgumentError, ResourceExhaustedError
-from kit.exchange.layout import CHUNK_BYTES, Layout, Spec
+from kit.exchange.layout import CHUNK_BYTES, Spec
 from kit.exchange.plan import Group, Plan
 from kit.exchange.topologies.cost import Rates
 from kit.exchange.topologies.topology import Topology, first
@@ -182,14 +182,14 @@ def job_of(
 def play(job: Job, compute: Mapping[Task, float], rates: Rates) -> Rehearsal:
     """Play steps of a job until they are as long as each other."""
     topology, link = job.check_topology(job.topology), LinkSettings.parse(job.link)
-    one = topology.plan(job.layout, job.group, job.workers[-1])
+    one = job.plan(topology, job.workers[-1])
     if one is not None and len(one.ops) * len(job.workers) > 2 * MOST_ROWS:
         raise too_many(topology.name, job.layout)  # at once, and not on the way
     update = MeanUpdate(job.optimizer, len(job.workers))
     memory = dict.fromkeys((task.short for task in job.tasks), 0)
 
     def plans() -> Iterator[tuple[int, Plan]]:
-        for member, plan in plans_of(topology, job.layout, job.group):
+        for member, plan in plans_of(job, topology):
             memory[job.tasks[member].short] = buffer_bytes(
                 *(plan, job.layout, job.group, member),
                 n_slots=len(job.slots),
@@ -214,12 +214,10 @@ def play(job: Job, compute: Mapping[Task, float], rates: Rates) -> Rehearsal:
     )
 
 
-def plans_of(
-    topology: Topology, layout: Layout, group: Group
-) -> Iterator[tuple[int, Plan]]:
+def plans_of(job: Job, topology: Topology) -> Iterator[tuple[int, Plan]]:
     """Make the members' plans one by one; those that do nothing have none."""
-    for member in group.members:
-        plan = topology.plan(layout, group, member)
+    for member in job.group.members:
+        plan = job.plan(topology, member)
         if plan is not None:
             yield member, plan
 

@@ -89,6 +89,9 @@ class Run:
         run.params["w"], run.loss
     """
 
+    #: Why this topology, if `kit.train` was asked to choose one.
+    recommendation: Recommendation | None = None
+
     def __init__(
         self,
         job: Job,
@@ -104,7 +107,6 @@ class Run:
         `bring` lets the tasks have a topology of one's own, before a switch to it.
         """
         self.job, self._bring = job, bring
-        self.recommendation: Recommendation | None = None
         self._observer = Observer(job, dial, trusted=trusted)
         self._params: dict[str, Array] | None = None
         self._incarnations: Counter[Task] = Counter()
