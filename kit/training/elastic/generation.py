@@ -88,8 +88,10 @@ class Change(NamedTuple):
         left: the tasks whose processes take part no more, as was asked for.
         step: how many steps the training had committed.
         repeated: how many of them were done again.
-        seconds: from the first sign of it until the processes had agreed how to go on;
-            their members take their links up after that.
+        seconds: from the end of the last step before it, so not later than what was
+            lost fell silent (in a pause: from the first sign of it), until the
+            processes had agreed how to go on; their members take their links up after
+            that.
         reason: what was noticed.
     """
 
