@@ -14,9 +14,9 @@ from typing import Any
 from kit.errors import AbortedError, DataLossError, FailedPreconditionError, KitError
 from kit.recording.content import Content, read_content
 from kit.trace.trace import EpochRow, Trace
-from kit.training.client.command_sender import over
 from kit.training.client.flight import Flight
 from kit.training.client.recorded import Cursors, News, Recorded, Tables
+from kit.training.client.requests import over
 from kit.training.client.run import Run
 from kit.training.client.watched import Watched
 from kit.training.elastic.generation import Change

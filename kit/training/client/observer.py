@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTime
 from contextlib import closing
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,78 +28,16 @@ from kit.errors import (
 )
 from kit.task import Task
 from kit.trace.trace import EpochRow, Trace
-from kit.training.client.command_sender import CommandSender
 from kit.training.client.flight import Flight, Seen, flight
 from kit.training.client.following import Dial, next_generation
 from kit.training.client.recorded import Cursors, Recorded, Tables
+from kit.training.client.requests import CommandSender, Newest
 from kit.training.client.watched import Once, Watched, gone
 from kit.training.coordination.failures import SURVIVED
 from kit.training.coordination.membership import Epoch
 from kit.training.elastic.generation import Change
 from kit.training.job import Job
 from kit.wire.rpc import Caller, ReconnectingCaller
-
-# --------------------------------------------------------------------------------------
-# The newest parameters of a training, as they are fetched from its tasks.
-#
-# Nothing of the training is stopped for it. Its end is the last moment at which all
-# tasks are sure to have them: `keep` takes them then.
-
-
-class Newest:
-    """Knows whom to ask for which part of the parameters."""
-
-    def __init__(
-        self,
-        job: Job,
-        dial: Callable[[Task, str], Caller],
-        watched: Sequence[Watched],
-        trusted: int,
-    ) -> None:
-        """Ask the `trusted` worker first, as long as the training goes on."""
-        self._job, self._dial = job, dial
-        self._watched, self._trusted = watched, trusted
-        self._kept: bytearray | None = None
-
-    def fetch(self) -> bytearray:
-        """Return the flat parameters of the last committed step."""
-        return self._kept if self._kept is not None else self._of(self._trusted)
-
-    @property
-    def kept(self) -> bytearray | None:
-        """What the training has ended with, if it has and anybody could tell."""
-        return self._kept
-
-    def keep(self) -> None:
-        """Fetch what the training ended with, from a live member, and keep it."""
-        workers = [w for w in self._job.workers if self._watched[w].state != "lost"]
-        # A killed task may have left one worker a step ahead of another.
-        workers.sort(key=lambda w: (-self._watched[w].step, w != self._trusted))
-        for worker in workers:
-            try:
-                self._kept = self._of(worker)
-            except Exception:  # who asks for them later hears of it
-                continue
-            return
-
-    def _of(self, worker: int) -> bytearray:
-        """Return a worker's parameters, or what the servers have where they lead."""
-        flat, job = self._ask(worker), self._job
-        epochs = self._watched[self._trusted].epochs
-        is_asynchronous = epochs[-1].is_asynchronous if epochs else not job.synchronous
-        if is_asynchronous:  # a worker has only what it pulled last
-            for server, shard in zip(job.ps, job.group.shards, strict=True):
-                if self._watched[server].state == "lost":
-                    continue  # what the worker pulled is the newest that is left
-                held = self._ask(server)
-                for part in shard:
-                    flat[part.lo : part.hi] = held[part.lo : part.hi]
-        return flat
-
-    def _ask(self, member: int) -> bytearray:
-        limit = self._job.settings.step_deadline_s
-        with closing(self._dial(self._job.tasks[member], "")) as caller:
-            return caller.call("run.params", limit, {"run": self._job.run})[1]
 
 
 def _dial_in(job: Job, dial: Dial) -> Callable[[Task, str], Caller]:
@@ -428,7 +367,7 @@ class Observer:
                 f"{task} is gone, or the way to it is cut (step {watched.step}): "
                 f"{error.message}"
             )
-            if member == self._job.coordinator:
+            if member == self._job.coordinator and self._job.generation is None:
                 text += f" It leads this training, which ends with it. {SURVIVED}"
             watched.lose(PeerLost(text, task=str(task), step=watched.step))
         else:  # it is there, so this is its own error
@@ -474,6 +413,8 @@ class Observer:
         return True
 
     def _move_on(self, job: Job) -> None:
+        assert job.generation is not None, "it is elastic"
+        job = replace(job, generation=job.generation.remembering(self.changes()))
         with self._guard:
             n_epochs = max((row.number for row in self.epochs()), default=0)
             self._watched = [one.move_on(n_epochs) for one in self._watched]

@@ -568,8 +568,8 @@ class Run:
         """What an elastic training has lost so far, and what each loss has cost.
 
         Each is a `Change`: the tasks, the step, how many steps were done again, and the
-        seconds until the tasks had agreed how to go on. `history` has those that joined
-        too.
+        seconds from the last step before it until the tasks had agreed how to go on.
+        `history` has those that joined too.
         """
         return tuple(one for one in self.history() if one.lost)
 
