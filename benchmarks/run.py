@@ -29,6 +29,7 @@ BENCHMARKS = (
         "board",
         "switch_pause",
         "losses",
+        "verdicts",
         "hosts",
     ),
     "growth",
