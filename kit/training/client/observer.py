@@ -31,6 +31,7 @@ from kit.trace.trace import EpochRow, Trace
 from kit.training.client.flight import Flight, Seen, flight
 from kit.training.client.following import Dial, next_generation
 from kit.training.client.recorded import Cursors, Recorded, Tables
+from kit.training.client.report import LOOK
 from kit.training.client.requests import CommandSender, Newest
 from kit.training.client.watched import Once, Watched, gone
 from kit.training.coordination.failures import SURVIVED
@@ -463,7 +464,7 @@ class Observer:
         if error is None:
             self.finished.set_result(None)
         else:
-            error.add_note("run.flight() shows what each task did and waited for.")
+            error.add_note(f"{LOOK}.")
             self.finished.set_exception(error)
         self._requests.close()
 

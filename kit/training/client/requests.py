@@ -50,7 +50,7 @@ class CommandSender:
             with self._guard:
                 if caller.is_closed and self._caller is caller:
                     self._caller = None
-            if isinstance(error, UnavailableError) and self._isover():
+            if isinstance(error, UnavailableError) and self._is_over():
                 raise over() from error
             raise
 
@@ -63,7 +63,7 @@ class CommandSender:
 
     def _way(self) -> Caller:
         with self._guard:
-            if self._isover():
+            if self._is_over():
                 raise over()
             if self._caller is None:
                 task = self._job.tasks[self._job.coordinator]
