@@ -178,7 +178,7 @@ class SimulatedClock:
         self._now[who] = np.maximum(now, usable) + has_waited * self._wakes
 
     def _draws(self) -> Floats | None:
-        """Return the seconds of jitter of each row that sends, drawn as in a training."""
+        """Return the seconds of jitter of each row, drawn as a training draws them."""
         jitter = self._link.jitter
         if not jitter:
             return None
