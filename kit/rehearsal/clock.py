@@ -6,8 +6,9 @@ occupy one after the other, and between them the latency. So when a message leav
 depends on what its sender did before, and when it may be used on what its receiver took
 before, and on nothing else that goes on at the time; no list of events is needed.
 
-Computing costs what `kit.exchange.topologies.cost` says: `Rates`, for each message
-taken, byte taken, and byte added or updated.
+Computing costs what `kit.exchange.topologies.cost` says: `Rates`, for each message that
+is waited for, byte taken, and byte added or updated. A message that is there when it is
+taken costs its bytes alone: nobody has to wake up for it.
 """
 
 from __future__ import annotations
@@ -66,15 +67,16 @@ class SimulatedClock:
         self._schedule, self._group, self._link = schedule, group, link
         n = len(schedule.members)
         self._now, self._free_out, self._free_in = (np.zeros(n) for _ in range(3))
-        self._compute = np.array(compute_s, np.float64) * 1e9
-        self._base = np.where(np.isin(schedule.number, group.workers), rates.base, 0.0)
+        computes = np.array(compute_s, np.float64)
+        base = np.where(np.isin(schedule.number, group.workers), rates.base, 0.0)
+        self._compute = np.rint(computes * 1e9)
+        self._begins_after = np.rint((base + computes) * 1e9) - self._compute
         per_worked = rates.gamma + rates.delta * spilled(n_bytes, cache_bytes)
         rows = schedule.rows
-        is_full = (rows.code == RECEIVE) & (rows.amount > 0)
         cost = rows.amount * np.where(rows.code == RECEIVE, rates.beta, per_worked)
         cost[(rows.code == SEND) | (rows.code == READY)] = 0.0
-        cost[is_full] += rates.alpha
-        self._cost = cost * 1e9
+        # Whole nanoseconds: whether somebody waits must not hang on a rounding.
+        self._cost, self._wakes = np.rint(cost * 1e9), np.rint(rates.alpha * 1e9)
         self._dice = [random.Random(member) for member in schedule.members]
 
     @cached_property
@@ -97,7 +99,7 @@ class SimulatedClock:
         """
         schedule, n_rows = self._schedule, len(self._schedule.rows.code)
         begin = self._now.copy()
-        self._now = begin + self._base * 1e9
+        self._now = begin + self._begins_after
         computed = self._now + self._compute
         done, arrived = np.zeros(n_rows), np.full(n_rows, np.nan)
         posted = np.full(schedule.n_messages, np.nan)
@@ -156,9 +158,10 @@ class SimulatedClock:
         occupied = self._schedule.rows.amount[rows] * self._link.ns_per_byte
         leaves = np.maximum(now, self._free_out[who]) + occupied
         self._free_out[who] = leaves
-        self._reached[message] = leaves + self._link.latency * 1e9
+        delay: Floats | float = self._link.latency
         if self._jitter is not None:
-            self._reached[message] += self._jitter[rows]
+            delay = delay + self._jitter[rows]
+        self._reached[message] = np.rint(leaves + delay * 1e9)
 
     def _take(self, who: Array, rows: Array) -> None:
         usable = self._reached[self._schedule.message[rows]]
@@ -168,13 +171,15 @@ class SimulatedClock:
             size = self._schedule.rows.amount[rows[slow]]
             occupied = size * self._link.ns_per_byte
             self._free_in[who[slow]] = np.maximum(at - occupied, line) + occupied
-            usable[slow] = np.maximum(self._free_in[who[slow]], at)
+            usable[slow] = np.rint(np.maximum(self._free_in[who[slow]], at))
         self._played.arrived[rows] = usable
-        self._now[who] = np.maximum(self._now[who], usable)
+        now, size = self._now[who], self._schedule.rows.amount[rows]
+        has_waited = (usable > now) & (size > 0)
+        self._now[who] = np.maximum(now, usable) + has_waited * self._wakes
 
     def _draws(self) -> Floats | None:
-        """Return the jitter of each row that sends: the draws of a real training."""
-        jitter = self._link.jitter * 1e9
+        """Return the seconds of jitter of each row, drawn as a training draws them."""
+        jitter = self._link.jitter
         if not jitter:
             return None
         schedule, drawn = self._schedule, np.zeros(len(self._is_slow))

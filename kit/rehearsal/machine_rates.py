@@ -14,8 +14,8 @@ import numpy as np
 
 from kit.exchange.topologies.cost import CACHE_BYTES, Rates
 
-_ROUNDS = 7
-_NAP_S = 0.0005
+_ROUNDS, _NAPS = 7, 100
+_NAP_S = 0.0002
 _SMALL, _LARGE = CACHE_BYTES // 8, CACHE_BYTES * 8
 
 
@@ -29,7 +29,7 @@ def machine_rates() -> Rates:
     """
     near, far = (_seconds_a_byte(np.add, size) for size in (_SMALL, _LARGE))
     moved = _seconds_a_byte(np.copyto, _LARGE)
-    late = min(_seconds(partial(time.sleep, _NAP_S)) for _ in range(_ROUNDS))
+    late = min(_seconds(partial(time.sleep, _NAP_S)) for _ in range(_NAPS))
     return Rates(0.0, max(0.0, late - _NAP_S), moved, near, max(0.0, far - near))
 
 

@@ -26,6 +26,7 @@ class PlayedMember:
         self.line_out = LineOut(link, random.Random(me).random)
         self.line_in = LineIn(link)
         self.is_shaped = link.is_shaped
+        self.added = 0
 
     def is_slow(self, peer: int) -> bool:
         group = self.job.group
@@ -44,6 +45,9 @@ class PlayedMember:
     def do(self, op: Op, mail: Mapping[tuple[int, int], deque[int]]) -> bool:
         """Do one operation; False if its message has not been sent."""
         rates, seconds = self.rates, 0.0
+        if isinstance(op, Send | Receive | Apply):  # what is added in a row is one work
+            self.now += round(self.added * rates.gamma * 1e9)
+            self.added = 0
         if isinstance(op, Send):
             reached = self.now
             if self.is_slow(op.to):
@@ -55,13 +59,14 @@ class PlayedMember:
             usable = mail[op.source, self.me].popleft()
             if self.is_slow(op.source):
                 usable = self.line_in.arrives_at(usable, op.range.size)
+            if usable > self.now and op.range.size:
+                usable += round(rates.alpha * 1e9)
             self.now = max(self.now, usable)
-            if op.range.size:
-                seconds = rates.alpha + rates.beta * op.range.size
+            seconds = op.range.size * rates.beta
         elif isinstance(op, Add):
-            seconds = rates.gamma * (len(op.terms) - 1) * op.range.size
+            self.added += (len(op.terms) - 1) * op.range.size
         elif isinstance(op, Apply):
-            seconds = rates.gamma * op.range.size
+            seconds = op.range.size * rates.gamma
         self.now += round(seconds * 1e9)
         return True
 
