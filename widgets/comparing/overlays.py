@@ -92,8 +92,7 @@ def overlay(
         series.append(line)
         held_out = _columns(run, VALIDATION + measure, 1, scale)
         if len(held_out["step"]):
-            label = f"{run.name}, held-out data"
-            look = (label, run.colour, held_out, along)
+            look = (run.name, run.colour, held_out, along)
             series.append(
                 Series(*look, VALIDATION + measure, dash="dotted", has_dots=True)
             )
@@ -234,6 +233,8 @@ def overlay_words(runs: Sequence[Drawn], measure: str, along: str) -> str:
     if not ends:
         return f"No {name} is known yet."
     said = f"The last {name}: {'; '.join(ends)}."
+    if any(VALIDATION + measure in run.curves.measures for run in runs):
+        said += " Dots were measured on held-out data."
     for names in _equal(runs, measure) if along == "step" else ():
         said += f" {listed(names)} agree in each step that they share, bit for bit."
     return said
