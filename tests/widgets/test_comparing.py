@@ -113,6 +113,18 @@ def test_runs_that_agree_bit_for_bit_are_said_to() -> None:
     assert "agree" not in overlays.overlay_words(runs, "accuracy", "step")
 
 
+def test_of_many_runs_the_words_name_the_least_and_the_greatest() -> None:
+    made = [outcome(f"run {k}", trace_of([9.0, 1.0 + k], [k, k])) for k in range(14)]
+    runs = overlays.drawn(made)
+
+    curve = overlays.overlay_words(runs, "loss", "step")
+    bars = overlays.bars_words(overlays.bytes_bars(runs))
+
+    ends = "from 1 at step 1 (run 0) to 14 at step 1 (run 13)"
+    assert curve == f"The last loss is {ends}."
+    assert bars == "Moved in a step [bytes]: from run 0 0 to run 13 12."
+
+
 def test_measures_are_offered_and_held_out_ones_go_with_theirs() -> None:
     assert overlays.measures(overlays.drawn(some().outcomes())) == ["loss", "accuracy"]
     alone = measured(trace_of([1.0]), "validation_accuracy", {0: 0.5})
