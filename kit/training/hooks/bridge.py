@@ -179,8 +179,7 @@ class HookEnvironment:
     def parameters(self) -> dict[str, Array]:
         """See `Measuring`."""
         context = self._inside()
-        memory, now = context.memory, context.now
-        return {k: memory.leaf(now, one).copy() for k, one in self._leaves.items()}
+        return {k: v.copy() for k, v in context.memory.leaves(context.now).items()}
 
     def is_last(self, step: int) -> bool:
         """See `Measuring`."""
