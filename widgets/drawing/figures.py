@@ -100,7 +100,7 @@ def overlay_figure(
     """
     labels = dict.fromkeys(one.label for one in chart.series)
     # Names of runs may be long: they stand in as many columns as there is room for.
-    n_columns = max(1, int(_HALF_PX // (70 + 7.5 * max(map(len, labels), default=0))))
+    n_columns = max(1, int(_HALF_PX // (48 + 6.5 * max(map(len, labels), default=0))))
     n_rows = -(-len(labels) // n_columns)
     kind = "log" if chart.is_log else "linear"
     size = {"height": 320 + 28 * n_rows, "y_axis_type": kind}
