@@ -115,7 +115,7 @@ def test_the_table_of_rates_is_filled_when_it_is_opened(
     stage.draw(one)
     assert view.twin.value == ""
 
-    view._words.selected_index = 0
+    view.tabs.selected_index = 3
     first = view.twin.value
     moment = replace(other.moment, rates={(1, 0): 5.0})
     stage.draw(replace(other, moment=moment))

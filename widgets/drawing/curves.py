@@ -86,7 +86,8 @@ class Chart(NamedTuple):
 class Timeline(NamedTuple):
     """Bars of time: a row for each task, a colour, height and hatch for each phase.
 
-    `spans` has the columns task, phase, left and right.
+    `spans` has the columns task, phase, left and right; `flights`, when bytes were on
+    their way to a task, has task, left and right.
     """
 
     title: str
@@ -95,6 +96,7 @@ class Timeline(NamedTuple):
     spans: Columns
     starts: tuple[Mark, ...]  # of the steps
     zero: str  # what happened at 0; "" if nothing
+    flights: Columns
 
 
 def loss(
@@ -197,11 +199,16 @@ def links(lines: Mapping[str, Columns], switches: Columns) -> Chart:
 
 
 def timeline(
-    spans: Columns, starts: Columns, tasks: Sequence[str], zero: str = ""
+    spans: Columns,
+    starts: Columns,
+    tasks: Sequence[str],
+    zero: str = "",
+    flights: Columns | None = None,
 ) -> Timeline:
     """Describe what each task did: spans of `feed.timeline`, and where steps began.
 
-    `starts` has at and step, `zero` is what happened at 0 ms.
+    `starts` has at and step, `zero` is what happened at 0 ms, `flights` are those of
+    `feed.flights`.
     """
     known = bool(len(spans["left"]))
     low = float(min(spans["left"])) if known else 0.0
@@ -215,4 +222,5 @@ def timeline(
         spans,
         tuple(Mark(at, f"step {step}") for at, step in begun),
         zero,
+        flights or {"task": [], "left": [], "right": []},
     )
