@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bokeh.core.serialization import Deserializer
+from bokeh.document import Document
 
 from kit.trace.trace import Trace
 from widgets.board.live_view import CURVES_S, TIMELINE_S, LiveView
@@ -82,6 +83,48 @@ def test_what_the_page_gets_is_what_was_drawn(
     for name, column in other.history.loss().items():
         assert found[name].tolist() == pytest.approx(column, rel=1e-6)
     assert all(isinstance(column, np.ndarray) for column in found.values())
+
+
+def test_view_that_appears_late_is_sent_all_that_was_drawn(
+    stage: Stage, make_trace: MakeTrace
+) -> None:
+    beat = beat_of(make_trace(("ps", "ring"), steps=10))
+    stage.draw(beat)
+    stage.sent.clear()
+
+    for model in stage.view._models:
+        name = {"kind": "ModelChanged", "model": {"id": model._model.id}}
+        told = {"event": "jsevent", **name, "attr": "name", "new": "light 0.5"}
+        model._handle_custom_msg(told, [])
+
+    text = "".join(part["payload"] for part in stage.sent)
+    view = stage.view
+    drawn = [*view.loss._sources[:1], view.loss._regions, view.links._lines]
+    drawn += [view.links._switches, view.timeline._spans, view.timeline._flights]
+    assert all(len(next(iter(source.data.values()))) for source in drawn)
+    assert all(f'"id":"{source.id}"' in text for source in drawn)
+
+
+def test_state_that_a_page_asks_for_is_what_is_drawn(
+    stage: Stage, make_trace: MakeTrace
+) -> None:
+    beat = beat_of(make_trace(("ps", "ring"), steps=10))
+    stage.draw(beat)
+
+    for model, plot in zip(stage.view._models, stage.view._figures, strict=True):
+        (document,) = json.loads(model.get_state()["render_bundle"])[
+            "docs_json"
+        ].values()
+
+        found: Any = Document.from_json(document)
+        (figure,) = found.roots
+        assert len(figure.renderers) == len(plot.figure.renderers)
+        for one, other in zip(figure.renderers, plot.figure.renderers, strict=True):
+            columns = one.data_source.data, other.data_source.data
+            assert [len(c) for c in columns[0].values()] == [
+                len(c) for c in columns[1].values()
+            ]
+            assert one.visible == other.visible
 
 
 def test_nothing_is_sent_when_nothing_is_new(

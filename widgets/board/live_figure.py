@@ -16,7 +16,7 @@ from typing import Any
 
 from bokeh.core.serialization import BytesRep, Serializer
 from bokeh.document import Document
-from bokeh.document.events import ModelChangedEvent
+from bokeh.document.events import ColumnDataChangedEvent, ModelChangedEvent
 from bokeh.document.json import PatchJson
 from bokeh.models import CustomJS
 from bokeh.protocol.messages.patch_doc import patch_doc
@@ -63,7 +63,8 @@ class LiveFigure(BokehModel):  # type: ignore[misc]  # it has no types
         return super().get_state(key, drop_defaults)
 
     def _on_change(self, event: Any) -> None:
-        if isinstance(event, ModelChangedEvent) and event.attr != "name":
+        is_known = isinstance(event, ModelChangedEvent | ColumnDataChangedEvent)
+        if is_known and event.attr != "name":
             self._changed[event.model, event.attr] = None
 
     def _document_patched(self, event: Any) -> None:

@@ -17,7 +17,7 @@ from kit.trace.trace import Trace
 from widgets.board import sentences
 from widgets.board.live_figure import LiveFigure
 from widgets.board.scene import scene
-from widgets.board.snapshot import commands, rates_table
+from widgets.board.snapshot import commands, kept, rates_table
 from widgets.board.watcher import Beat
 from widgets.drawing import curves, feed, strips, words
 from widgets.drawing.looks import style
@@ -27,7 +27,7 @@ from widgets.drawing.theme import DARK, LIGHT, PROJECTED, Theme
 CURVES_S, TIMELINE_S = 1.0, 2.0  # sending a figure costs as much as all else
 BEAT_S = 1.0  # between two signs of life for the page
 _TABS = ("Loss", "Timeline", "Links", "Table", "Commands")
-_MEANS = (("off", 0.0), ("2 % of steps", 0.02), ("10 % of steps", 0.1))
+_MEANS = (("off", 0.0), ("2 %", 0.02), ("10 %", 0.1))  # of the steps so far
 
 
 class LiveView:
@@ -218,7 +218,8 @@ class LiveView:
     def _tell_tables(self, beat: Beat) -> None:
         shown = _TABS[self.tabs.selected_index or 0]
         if shown == "Table" or beat.is_last:
-            _put(self.twin, f'<div class="ps-board">{rates_table(beat)}</div>')
+            told = rates_table(beat) + kept(beat)
+            _put(self.twin, f'<div class="ps-board">{told}</div>')
         if shown == "Commands":
             _put(self.commands, f'<div class="ps-board">{commands(beat)}</div>')
 
@@ -232,8 +233,8 @@ class LiveView:
         self.loss.show(loss, self._theme)
         self.links.show(links, self._theme)
         width *= history.width
-        told = "each step" if width == 1 else f"line: mean of {width:,} steps"
-        _put(self.mean, f'<div class="ps-board">{told}</div>')
+        told = "each step" if width == 1 else f"mean of {width:,} steps"
+        _put(self.mean, f'<div class="ps-board ps-line">{told}</div>')
 
     def _spans(self, beat: Beat) -> None:
         is_complete = beat.moment.is_complete

@@ -104,8 +104,7 @@ def _said(value: float | None, form: str) -> str:
 
 def numbers(moment: Moment) -> str:
     """Return the row of numbers as HTML."""
-    said = f"<p>{escape(kept(moment))}</p>" if moment.kept else ""
-    return f'<div class="ps-board ps-room">{cells(facts(moment))}{said}</div>'
+    return f'<div class="ps-board ps-room">{cells(facts(moment))}</div>'
 
 
 def cells(numbers: Iterable[tuple[str, str, str]]) -> str:

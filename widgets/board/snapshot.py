@@ -47,7 +47,7 @@ def html(
         f"{sentences.status(moment)}{sentences.numbers(moment)}"
         f'<div class="ps-board"><div class="ps-pictures">{figures}</div>'
         f"<details><summary>The links, as a table</summary>"
-        f"{rates_table(beat)}</details>{more}</div></div>"
+        f"{rates_table(beat)}</details>{kept(beat)}{more}</div></div>"
     )
 
 
@@ -110,6 +110,12 @@ def rates_table(beat: Beat) -> str:
         f'<thead><tr><th scope="col">link</th><th scope="col">bytes a {unit}</th>'
         f'<th scope="col">rate</th></tr></thead><tbody>{rows}</tbody></table>'
     )
+
+
+def kept(beat: Beat) -> str:
+    """Say what is left of the trace of a long training, as HTML; "" if all is."""
+    said = sentences.kept(beat.moment)
+    return f"<p>{escape(said)}</p>" if said else ""
 
 
 def commands(beat: Beat) -> str:

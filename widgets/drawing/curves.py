@@ -111,8 +111,7 @@ def loss(
     step and value (from 0 to 1), `changes` those of `feed.changes_of`.
     """
     mean = Series("mean", "ink", loss, "step", "loss")
-    words = "least to greatest of the workers"
-    band = Series(words, "faint", loss, "step", "low", to="high")
+    band = Series("range of the workers", "faint", loss, "step", "low", to="high")
     found = shares or {"step": [], "value": []}
     share = Series("accuracy", "h0", found, "step", "value", dash="dashed")
     whole = (mean, band, share._replace(is_right=True))

@@ -47,15 +47,38 @@ const dress = (live) => {
     place.setAttribute("role", "status");
     place.setAttribute("aria-live", "polite");
   }
+  for (const handle of live.querySelectorAll(".noUi-handle")) {
+    speak(handle);
+    handle.psSpeaks ||= new MutationObserver(() => speak(handle));
+    handle.psSpeaks.observe(handle, {attributes: true});
+  }
   for (const figure of live.querySelectorAll("[class*=ps-figure-]")) {
     const name = figure.className.match(/ps-figure-(\\w+)/)[1];
     figure.setAttribute("role", "group");
     figure.setAttribute("aria-label", `figure of the ${name}, also in the table`);
   }
 };
+const keys = (live) => {
+  if (live.psKeys || !live.querySelector(".ps-stepper")) return;
+  live.psKeys = true;  // arrows turn a stepper wherever its focus is
+  live.addEventListener("keydown", (event) => {
+    if (event.target.matches("input, .noUi-handle, [role=region]")) return;
+    const turn = {ArrowLeft: ".ps-back", ArrowRight: ".ps-next"}[event.key];
+    if (turn) live.querySelector(turn).click();
+  });
+};
+const speak = (handle) => {
+  const label = handle.closest(".widget-slider").querySelector(".widget-label");
+  const now = Math.round(handle.getAttribute("aria-valuenow"));
+  const said = `${now} of ${Math.round(handle.getAttribute("aria-valuemax"))}`;
+  if (handle.getAttribute("aria-valuetext") === said) return;
+  handle.setAttribute("aria-label", label.textContent);
+  handle.setAttribute("aria-valuetext", said);
+};
 const look = () => {
   for (const live of document.querySelectorAll(".ps-live")) {
     dress(live);
+    keys(live);
     const sign = live.querySelector(".ps-beat");
     if (!sign) continue;
     const beat = sign.dataset.beat, last = live.psBeat;
@@ -118,6 +141,11 @@ def _page() -> str:
     return found
 
 
+def watch_page() -> None:
+    """Have the page look after what is shown that has no figure of bokeh."""
+    place({_SCRIPT: f"(() => {{ {WATCH} }})();"})
+
+
 def display_widget(widget: Any) -> None:
     """Display a widget as nothing but that, so that no saved page shows its repr."""
     view = "application/vnd.jupyter.widget-view+json"
@@ -150,7 +178,7 @@ def button(label: str, icon: str, tooltip: str) -> Any:
     """Return a button; needs ipywidgets."""
     import ipywidgets
 
-    layout = ipywidgets.Layout(width="96px")
+    layout = ipywidgets.Layout(width="auto", min_width="92px")
     return ipywidgets.Button(
         description=label, icon=icon, tooltip=tooltip, layout=layout
     )

@@ -93,6 +93,7 @@ _STYLE = """
 .ps-pictures { display: flex; flex-wrap: wrap; gap: 12px 24px; }
 .ps-board code { color: var(--ps-ink); }
 .ps-live .ps-status { overflow: hidden auto; max-height: 110px; }
+.ps-board.ps-line { white-space: nowrap; }
 .ps-silence:empty { display: none; }
 .ps-gone > :not(:has(.ps-silence)) { opacity: .55; }
 .ps-live .jupyter-widget-tab > .widget-tab-contents { padding: 2px 4px; }
@@ -105,15 +106,19 @@ _STYLE = """
 .ps-live *:focus-visible { outline: 3px solid Highlight; outline-offset: 2px; }
 .ps-large .ps-board { font-size: 19px; --ps-faint: var(--ps-ink); }
 .ps-large .ps-board .ps-head { font-size: 21px; }
-.ps-large .ps-board .ps-numbers b { font-size: 24px; }
-.ps-large .ps-board .ps-numbers span { font-size: 16px; }
+.ps-large .ps-board .ps-numbers b { font-size: 23px; }
+.ps-large .ps-board .ps-numbers > div { padding: 2px 4px; }
+.ps-large .ps-board .ps-numbers span { font-size: 14px; }
+.ps-large .widget-button { padding: 0 4px; }
+.ps-large .ps-line { font-size: 15px; }
 .ps-large .ps-scene .ps-name, .ps-large .ps-scene .ps-rate { font-size: 25px; }
 .ps-large .ps-board table { font-size: 18px; }
 .ps-large .ps-board code { font-size: 18px; }
-.ps-large label { font-size: 17px; }
-.ps-large select { font-size: 17px; }
-.ps-large button { font-size: 17px; }
-.ps-large .lm-TabBar-tabLabel { font-size: 17px; }
+.ps-large label { font-size: 16px; }
+.ps-large select { font-size: 16px; }
+.ps-large button { font-size: 16px; }
+.ps-large .lm-TabBar-tabLabel { font-size: 16px; }
+.ps-large .ps-scene .ps-way { font-size: 22px; }
 .ps-pictures > figure { flex: 1 1 600px; margin: 0; min-width: 0; overflow-x: auto; }
 .ps-board figcaption { font-size: TEXTpx; color: var(--ps-faint); }
 """
