@@ -69,7 +69,7 @@ FIGURES = """live => {
         }).sort();
 }"""
 LOOKS = """live => [...Bokeh.index.roots]
-    .filter(view => live.contains(view.el))
+    .filter(view => view.model.left && live.contains(view.el))
     .map(({model}) => JSON.stringify([
         model.background_fill_color,
         model.left.map(axis => [...(axis.major_label_overrides || [])]),
@@ -88,8 +88,9 @@ STOP = """() => {
     if (one.options) return label + ': ' + one.options[one.selectedIndex].text;
     return label || one.getAttribute('aria-label') || one.textContent.trim();
 }"""
-BOTTOM = """part => part.getBoundingClientRect().bottom
-    - part.closest('.ps-live').getBoundingClientRect().top"""
+# How far below the board's upper edge a part of it ends.
+BOTTOM = """(live, part) => live.querySelector(part).getBoundingClientRect().bottom
+    - live.getBoundingClientRect().top"""
 CONTROLS = """live => [...live.querySelectorAll('input, select, button')]
     .map(one => [one.type, one.value || one.textContent, one.checked, one.disabled,
                  one.options ? one.options.length : ''].join(' '))"""

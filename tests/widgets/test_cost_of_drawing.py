@@ -99,7 +99,7 @@ def test_view_that_appears_late_is_sent_all_that_was_drawn(
 
     text = "".join(part["payload"] for part in stage.sent)
     view = stage.view
-    drawn = [*view.loss._sources[:1], view.loss._regions, view.links._lines]
+    drawn: list[Any] = [view.loss._sources[0], view.loss._regions, view.links._lines]
     drawn += [view.links._switches, view.timeline._spans, view.timeline._flights]
     assert all(len(next(iter(source.data.values()))) for source in drawn)
     assert all(f'"id":"{source.id}"' in text for source in drawn)

@@ -94,6 +94,12 @@ const look = () => {
     for (const part of live.querySelectorAll(".ps-controls")) part.inert = isGone;
   }
 };
+// Lab takes arrows for its cells, wherever the focus is, unless it is told not to.
+window.psKeys ||= window.addEventListener("keydown", (event) => {
+  const live = event.target.closest?.(".ps-live");
+  const isOurs = /^(Arrow|Home|End|Page| )/.test(event.key);
+  live?.toggleAttribute("data-lm-suppress-shortcuts", isOurs);
+}, true) || true;
 clearInterval(window.psWatch);
 window.psWatch = setInterval(look, 1000);
 look();
