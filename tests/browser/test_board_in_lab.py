@@ -106,7 +106,7 @@ def a_second_board_agrees_and_outlives_the_first(page: Page, lesson: Lesson) -> 
 
 def steer(board: Locator) -> None:
     """Make the links fast, pause, do one step, go on."""
-    boards.drag(board, "Link speed", 1.0)
+    boards.choose(board, "Link speed", "full speed")
     boards.wait_for_head(board, "steps: ring.")
     boards.press(board, "Pause")
     boards.wait_for_head(board, "Paused at step")
