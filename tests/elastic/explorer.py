@@ -8,7 +8,7 @@ sent, and time passes only when nothing else is left. Others deviate from it
 
 - up to `losses` times by a loss: a process is killed, killed and started again,
   stopped, or cut from one other or from all; what is stopped or cut comes back after
-  four seconds;
+  four seconds. With `--kinds leave` a process may also be asked to leave;
 - up to `delays` times by another order: anything else on its way happens first, a link
   ends before the answer, or what takes time happens before what is on its way,
 
@@ -34,6 +34,7 @@ from kit.training.job import Job
 from tests.elastic.world import Event, Machine, World
 
 KINDS = ("kill", "restart", "stop", "isolate", "cut")
+WAYS = (*KINDS, "leave")
 MOST = 3000  # things that happen in one history
 
 
@@ -188,6 +189,7 @@ class Player:
             "restart": world.restart_later,
             "stop": world.stop,
             "isolate": world.isolate,
+            "leave": world.leave,
         }
         for kind, way in ways.items():
             if kind in kinds:
@@ -252,7 +254,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     for name in "processes", "standby", "losses", "delays", "depth":
         parser.add_argument(f"--{name}", type=int, default=getattr(Bound, name))
-    parser.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS)
+    parser.add_argument("--kinds", nargs="+", default=KINDS, choices=WAYS)
     parser.add_argument("--limit", type=float, default=float("inf"))
     parser.add_argument("--wrong", type=int, default=1)
     given = vars(parser.parse_args())

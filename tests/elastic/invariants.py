@@ -156,6 +156,9 @@ class Invariants:
                 errors.get(one) for one in job.generation.places
             ):
                 return
+            stayed = world.leaving & {*job.generation.processes}
+            if stayed and not world.has_lost:
+                self.violated(f"{stayed} were asked to leave, and take part")
             if run is None or not run.is_whole or not run.n_steps or outside:
                 self.violated(
                     f"{[one.name for one in going]} stand still in generation "

@@ -16,6 +16,7 @@ from kit.errors import ClusterBusy, DeadlineExceededError, KitError, PeerLost
 from kit.task import Task
 from kit.training.elastic.copies import StateCopy
 from kit.training.elastic.generation import Moment
+from kit.training.elastic.placing import Placing
 from kit.training.job import Job
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class Run:
         made = StateCopy(
             *(Moment(self.step, generation.number, 1), member.me),
             *(tuple(range(len(self.job.tasks))), ()),
-            {**self.world.requests(self.job), "of": self.job.run},
+            {**self._told, "of": self.job.run},
             *((0, 0, 0, 0), np.zeros(0, np.uint8)),
         )
         try:
@@ -165,6 +166,36 @@ class Run:
     def regroup(self, reason: str) -> None:
         self.reason = self.reason or reason
         self.call_step()
+
+    @property
+    def _told(self) -> dict[str, Any]:
+        """What is requested, as its coordinator knows."""
+        leads = self.members[self.job.coordinator].coordinator
+        assert leads is not None
+        return leads.told
+
+    def leave(self, name: str) -> None:
+        """Ask the coordinator to go on without a process, as `run.leave` does."""
+        generation, leads = self.job.generation, self.members.get(self.job.coordinator)
+        assert generation is not None
+        if leads is None or leads.is_over or leads.coordinator is None:
+            return
+        told = leads.coordinator.told
+        placing = Placing.from_plain(told["placing"])
+        left = (*placing.left, name)
+        if name in placing.left or set(generation.processes) <= {*left}:
+            return
+        told = {**told, "n_commands": told["n_commands"] + 1}
+        told["placing"] = placing.changed(left=left).to_plain()
+        leads.coordinator.told = told
+        world, host = self.world, leads.host
+        world.leaving.add(name)
+        for process in generation.processes:
+            machine = world.machines[process]
+            if machine is not host:
+                do = partial(machine.note, self.job.run, told)
+                world.post(f"{process} notes", machine, do, host)
+        self.regroup(f"{name} leaves")
 
     def tell_others(self, gone: Machine, silent_s: float = 0.0) -> None:
         """Let the other processes' members notice that one has ended."""
@@ -191,8 +222,8 @@ def start(host: Machine, server: Machine | StandIn, job: Job, state: Any) -> Non
     leads = None
     if me == job.coordinator:
         run.step = state.step if state is not None else 0
-        told = host.world.requests(job)
-        leads = Coordinator(run, told)
+        told = {"n_commands": 0} | (state.requests if state is not None else {})
+        leads = Coordinator(run, told | host.world.requests(job))
     server.member = Member(job, me, host, run, leads)
     server.earlier.append(server.member)
     run.add(server.member)

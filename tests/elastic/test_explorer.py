@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kit.errors import NotFoundError
+from kit.server.elastic import succession
 from kit.server.elastic.standing import Standing
 from kit.server.elastic.training import ElasticTraining
 from kit.training.elastic import generation as rules
@@ -18,13 +19,21 @@ from kit.training.elastic.asking import Ask, Pause
 from tests.elastic.explorer import Bound, explore, play
 from tests.elastic.world import World
 
-QUICK = [Bound(2, delays=0), Bound(3, standby=2, delays=0, kinds=("kill", "stop"))]
+LEAVES = Bound(4, delays=0, kinds=("leave",))
+QUICK = [
+    LEAVES,
+    Bound(2, delays=0),
+    Bound(3, standby=2, delays=0, kinds=("kill", "stop")),
+]
 LONGER = [
     *(Bound(3, standby=n, delays=0) for n in range(3)),
     Bound(4, delays=0, kinds=("kill", "restart")),
     Bound(4, standby=3, delays=0),
     Bound(3, losses=2, delays=0, depth=12, kinds=("kill",)),
     Bound(3, losses=2, delays=0, depth=8, standby=1),
+    Bound(3, losses=2, delays=0, depth=7, kinds=("leave", "kill", "restart")),
+    Bound(3, standby=1, delays=1, depth=12, kinds=("leave",)),
+    Bound(4, losses=2, delays=0, depth=12, kinds=("leave",)),
     Bound(2, depth=16),
     Bound(3, depth=8, kinds=("kill", "isolate")),
 ]
@@ -81,6 +90,7 @@ MUTATIONS: list[tuple[Any, str, Callable[..., Any], Bound]] = [
     (Standing, "check", lambda *_: None, Bound(3)),
     (rules, "newest_whole", takes_parts_for_whole, Bound(3, standby=1, delays=0)),
     (rules, "newest_whole", lambda _: None, Bound(2, delays=0)),
+    (succession, "_placing", lambda before, *_: before.placing, LEAVES),
 ]
 
 

@@ -70,6 +70,9 @@ class Machine:
     def answer(self, op: str, values: Any, blob: Any = b"") -> Any:
         return self.table[op].answer(values, blob)
 
+    def note(self, run: str, told: dict[str, Any]) -> None:
+        self.training.note(run, told)
+
     def tell_end(self, member: Member) -> None:
         self.training.ended(member)
 
@@ -129,6 +132,8 @@ class World:
         self.cuts: set[frozenset[str]] = set()
         self.runs: dict[str, Run] = {}
         self.past: list[str] = []
+        self.leaving: set[str] = set()  # processes that were asked to
+        self.has_lost = False  # a process or a way, for a while or for ever
         self.n_starts = 0
         self.nested: Callable[[Machine], None] = lambda _: None
         self.invariants = Invariants(self)
@@ -154,7 +159,7 @@ class World:
         assert job.generation is not None
         placing = job.generation.placing.to_plain()
         start = job.start.to_plain()
-        return {"n_commands": 0, "placing": placing, "epoch": start}
+        return {"placing": placing, "epoch": start}
 
     def sees(self, one: Machine, other: Machine) -> bool:
         """Whether what one sends reaches the other now."""
@@ -234,6 +239,12 @@ class World:
     def living(self) -> Iterator[Machine]:
         return (one for one in self.machines.values() if not one.is_lost)
 
+    def leave(self, name: str) -> None:
+        """Ask that the newest generation goes on without a process."""
+        numbers = {run: run.job.generation for run in self.runs.values()}
+        run = max(numbers, key=lambda run: getattr(numbers[run], "number", 0))
+        run.leave(name)
+
     # -- what may go wrong --------------------------------------------------
 
     def lose(self, name: str) -> None:
@@ -310,6 +321,7 @@ class World:
 
     def _break(self, machine: Machine, silent_s: float = 0.0) -> None:
         """Let the members of a process's runs notice that it is out of reach."""
+        self.has_lost = True
         for run in self.runs.values():
             if machine.name in run.places:
                 run.tell_others(machine, silent_s)

@@ -90,6 +90,29 @@ def test_training_over_two_hosts_ends_with_the_bits_of_one_process(
         np.testing.assert_array_equal(training.params[name], value)
 
 
+@pytest.mark.lasting("process", "descriptor")  # the task has a new process
+def test_an_elastic_training_survives_a_far_task_with_the_same_bits(
+    cluster: kit.Cluster,
+) -> None:
+    training = begin(cluster, steps=10**6, topology="ring", elastic=True)
+    until(lambda: training.copied > 0, 30)
+    cluster.kill("worker:2")
+    until(lambda: len(training.losses) == 1, 30)
+    seen = training.step
+    until(lambda: training.step > seen + 5, 30)
+    cluster.restart("worker:2")
+    until(lambda: len(training.history()) == 2, 60)
+    seen = training.step
+    until(lambda: training.step > seen + 5, 30)
+    training.stop()
+    training.wait(60)
+
+    assert training.history()[0].lost == ("worker:2",)
+    assert training.history()[1].joined == ("worker:2",)
+    for name, value in replayed(training.step, n_workers=3).items():
+        np.testing.assert_array_equal(training.params[name], value)
+
+
 def test_times_of_tasks_whose_clocks_differ_are_told_by_the_notebooks(
     cluster: kit.Cluster,
 ) -> None:
