@@ -188,6 +188,7 @@ def test_measures_of_one_step_do_not_hide_each_other() -> None:
 def test_steps_that_are_committed_stay_so_when_a_member_begins_again() -> None:
     def reply(step: int) -> dict[str, Any]:
         empty: dict[str, Any] = {"leads": None, "epochs": [], "n_steps": [], "error": 0}
+        empty |= {"doing": {"what": "exchanging", "since": 0, "members": []}}
         n_logs = len(LOGS)
         empty |= {"counts": [0] * (n_logs + 1), "cursors": [0] * n_logs}
         return empty | {"step": step, "more": False, "state": "running"}
